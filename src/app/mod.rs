@@ -182,7 +182,7 @@ impl Node {
             audit_retention: settings.audit_retention,
             mail_settings: mail::mail_settings(settings)?,
             operator_app: settings.operator_app.clone(),
-            grace: settings.shutdown_grace,
+            grace_period: settings.shutdown_grace,
             rounds: Rounds::default(),
         };
         let admin_key_file = admin.made_at;

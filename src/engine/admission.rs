@@ -48,7 +48,7 @@ pub(super) struct Leave {
     has_gone_out: AtomicBool,
 }
 
-pub(super) type Next = (OutgoingDelivery, Leave);
+pub(super) type Admitted = (OutgoingDelivery, Leave);
 
 impl Leave {
     /// Whether each of its requests takes tokens.
@@ -74,7 +74,7 @@ pub(super) struct Report {
 impl EndpointQueue {
     /// Returns the next delivery, if one may be sent; its worker is counted in. Also returns which other queues were
     /// admitted.
-    pub(super) fn next(&self, now: Timestamp) -> (Option<Next>, WokenQueues) {
+    pub(super) fn try_admit_next(&self, now: Timestamp) -> (Option<Admitted>, WokenQueues) {
         let mut state = self.lock();
         if self.context.permit_pool.is_send_gate_closed() || self.may_not_send(&state) {
             return (None, WokenQueues::default());
@@ -110,7 +110,7 @@ impl EndpointQueue {
     }
 
     /// Starts the rate limit at `now` with no tokens saved up, as this process has sent nothing before.
-    pub(super) fn start(&self, now: Timestamp) {
+    pub(super) fn start_rate_limit(&self, now: Timestamp) {
         self.lock().tokens = Tokens::none_at(Some(now));
     }
 
@@ -121,7 +121,7 @@ impl EndpointQueue {
 
     /// Counts a worker out and updates the circuit breaker; `report` is `None` if nothing was sent, or nothing is known of
     /// it. Returns what changed, and when the scheduler has to refill if that changed.
-    pub(super) fn ended(
+    pub(super) fn finish_request(
         &self,
         leave: &Leave,
         report: Option<Report>,
@@ -199,7 +199,7 @@ impl EndpointQueue {
         if !state.ready.has_automatic() {
             return Vec::new();
         }
-        match state.may(now) {
+        match state.circuit_decision(now) {
             May::Send(_) => Vec::new(),
             May::SendProbe => state.ready.take_automatic(1),
             May::Probe | May::Wait(_) => state.ready.take_automatic(0),
@@ -289,14 +289,14 @@ impl EndpointQueueState {
         if !self.ready.has_automatic() {
             return None;
         }
-        match self.may(now) {
+        match self.circuit_decision(now) {
             May::Send(_) if self.in_flight < self.width() => Some(false),
             May::SendProbe => Some(true),
             May::Send(_) | May::Probe | May::Wait(_) => None,
         }
     }
 
-    fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Next> {
+    fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Admitted> {
         let by_hand = self.ready.pop_by_hand();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.ready.pop())?;

@@ -9,7 +9,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// Often enough that no time is lost between two readings of the clock.
-const EVERY: Duration = Duration::from_secs(5);
+const CLOCK_SYNC_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct ClockSync {
     pub(super) cluster_store: Arc<dyn Cluster>,
@@ -28,7 +28,7 @@ impl ClockSync {
             if let Err(error) = self.step().await {
                 tracing::warn!(%error, "could not compare outage-adjusted time with other nodes");
             }
-            self.clock.sleep_for(EVERY).await;
+            self.clock.sleep_for(CLOCK_SYNC_EVERY).await;
         }
     }
 

@@ -4,7 +4,7 @@ use super::{
     lease_guard::LeaseGuard,
     render_error::RenderError,
     endpoint_queue::EndpointQueue,
-    prepared_request::{PreparedRequest, attempt},
+    prepared_request::{PreparedRequest, new_attempt},
     renderer::Renderer,
     admission::{Leave, Report, OutgoingDelivery},
 };
@@ -112,7 +112,7 @@ impl DeliveryWorker {
         let mut outcome = Outcome::failed(Class::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
         self.tally.attempt(Class::Local);
-        custody.came_back(attempt(endpoint, begun_at, outcome));
+        custody.came_back(new_attempt(endpoint, begun_at, outcome));
         match fault.dead_reason {
             Some(reason) => {
                 let verdict = Verdict::Dead { reason, switch_off: false };
@@ -150,7 +150,7 @@ impl DeliveryWorker {
             let Endpoint { record, target, .. } = &*parcel.endpoint;
             counts = self.blame.counts(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
-            custody.came_back(attempt(&parcel.endpoint, started_at, outcome));
+            custody.came_back(new_attempt(&parcel.endpoint, started_at, outcome));
             let may_repeat = || self.ledger.can_record() && lane.may_repeat(leave, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;

@@ -75,7 +75,7 @@ pub(super) enum RefillDecision {
     /// No capacity: the queue is set aside until permits are released.
     Blocked,
     /// No refill before this time. Without a time, not until the queue changes, for example when its probe ends.
-    Closed(Option<Timestamp>),
+    NotBefore(Option<Timestamp>),
 }
 
 /// Result of a refill.
@@ -128,16 +128,16 @@ impl EndpointQueue {
         let mut state = self.lock();
         // Without a due time this is a second find: all that waits is already being fetched.
         if state.settings.is_off || state.next_due.is_none() || self.is_fetched_elsewhere(&mut state) {
-            return RefillDecision::Closed(None);
+            return RefillDecision::NotBefore(None);
         }
-        let may = state.may(now);
+        let may = state.circuit_decision(now);
         let most = match may {
             May::Send(_) => most,
             May::Probe => 1,
             May::SendProbe | May::Wait(_) => 0,
         };
         if most == 0 && !state.has_asked_waiting {
-            return RefillDecision::Closed(state.look_at());
+            return RefillDecision::NotBefore(state.look_at());
         }
         let mut asking = self.ask(&mut state, most);
         if asking.is_empty() {

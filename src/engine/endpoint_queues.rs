@@ -135,7 +135,7 @@ impl EndpointQueues {
     pub(super) fn start(&self, now: Timestamp) {
         let _ = self.started_at.set(now);
         self.limiter().start(now);
-        self.all().iter().for_each(|lane| lane.start(now));
+        self.all().iter().for_each(|lane| lane.start_rate_limit(now));
     }
 
     /// Returns the signal for configuration changes by other nodes.

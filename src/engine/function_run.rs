@@ -24,14 +24,14 @@ use tokio::{
 
 /// How long a run is waited for beyond its time limits. The interpreter asks whether to go on every few thousand steps, but
 /// some of JavaScript's own functions are one step, whatever they do.
-const STUCK_AFTER: Duration = Duration::from_secs(2);
+const STUCK_RUN_AFTER: Duration = Duration::from_secs(2);
 /// How long a function is in doubt whose thread does not end.
-const IN_DOUBT_WHEN_STUCK: Duration = Duration::from_hours(1);
+const STUCK_DOUBT: Duration = Duration::from_hours(1);
 
 /// Result of a run.
 #[derive(Clone, Debug)]
-pub(super) enum Ended {
-    Made(Bytes),
+pub(super) enum RunResult {
+    Converted(Bytes),
     /// Would fail in the same way again.
     Failed(Arc<str>),
     /// Had less time than it needs, which depends on the contract.
@@ -59,7 +59,7 @@ type SharedSlotGuard = Arc<Mutex<Option<SlotGuard>>>;
 
 /// A run that is under way. Dropping it asks the run to stop.
 pub(super) struct FunctionRun {
-    told: oneshot::Receiver<Ended>,
+    told: oneshot::Receiver<RunResult>,
     slot_guard: SharedSlotGuard,
     is_given_up: Arc<AtomicBool>,
     within: Duration,
@@ -78,38 +78,38 @@ impl FunctionRun {
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
-        let told = apart(LetGo(hold.clone()), move || try_often(&version, &data, rule, &stop))
+        let told = apart(LetGo(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
             .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
-        let within = rule.timeout.saturating_mul(rule.tries) + STUCK_AFTER;
+        let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
         Ok(Self { told, slot_guard: hold, is_given_up, within, function, event })
     }
 
     /// Waits for the result. It may be called again after its future was dropped.
-    pub(super) async fn end(&mut self) -> Ended {
+    pub(super) async fn finish(&mut self) -> RunResult {
         let told = (&mut self.told).await;
-        told.unwrap_or_else(|_| Ended::Failed("could not be made: its thread came to grief".into()))
+        told.unwrap_or_else(|_| RunResult::Failed("could not be made: its thread came to grief".into()))
     }
 
     /// Moves the run to another slot and releases the one it had.
     pub(super) fn move_to_slot(&self, hold: SlotGuard) {
-        let before = lock(&self.slot_guard).replace(hold);
+        let before = lock_slot(&self.slot_guard).replace(hold);
         drop(before);
     }
 
     /// Waits for a run that may take as long as its contract says; its slot is lost if it takes longer.
-    pub(super) async fn finish_slow(mut self, turn: &AppTurns) -> Ended {
-        if let Ok(ended) = timeout(self.within, self.end()).await {
+    pub(super) async fn finish_slow(mut self, turn: &AppTurns) -> RunResult {
+        if let Ok(ended) = timeout(self.within, self.finish()).await {
             return ended;
         }
         self.lose_slot(turn);
-        Ended::OutOfTime("did not stop when its time was over".into())
+        RunResult::OutOfTime("did not stop when its time was over".into())
     }
 
     /// Asks the run to stop and returns at once. If it does not stop, its slot is lost.
     pub(super) fn give_up(mut self, turn: Arc<AppTurns>) {
         self.is_given_up.store(true, Relaxed);
         tokio::spawn(async move {
-            if timeout(STUCK_AFTER, self.end()).await.is_err() {
+            if timeout(STUCK_RUN_AFTER, self.finish()).await.is_err() {
                 self.lose_slot(&turn);
             }
         });
@@ -121,8 +121,8 @@ impl FunctionRun {
             %event_type, %version, event = %self.event,
             "a payload function does not stop; its thread and its slot are lost until it does"
         );
-        turn.note(self.function.clone(), self.event, Instant::now() + IN_DOUBT_WHEN_STUCK);
-        if let Some(hold) = &mut *lock(&self.slot_guard) {
+        turn.note(self.function.clone(), self.event, Instant::now() + STUCK_DOUBT);
+        if let Some(hold) = &mut *lock_slot(&self.slot_guard) {
             hold.slot.lose();
         }
     }
@@ -139,33 +139,33 @@ struct LetGo(SharedSlotGuard);
 
 impl Drop for LetGo {
     fn drop(&mut self) {
-        let held = lock(&self.0).take();
+        let held = lock_slot(&self.0).take();
         drop(held);
     }
 }
 
-fn lock(hold: &SharedSlotGuard) -> MutexGuard<'_, Option<SlotGuard>> {
+fn lock_slot(hold: &SharedSlotGuard) -> MutexGuard<'_, Option<SlotGuard>> {
     hold.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs the function as often as the rule allows. Only time can make another try end otherwise: a function sees neither a
 /// clock nor randomness.
-fn try_often(
+fn convert_with_retries(
     version: &PayloadVersion,
     data: &[u8],
     rule: RenderingRule,
     is_given_up: &Arc<AtomicBool>,
-) -> Ended {
+) -> RunResult {
     for _ in 0..rule.tries {
         let (until, stop) = (Instant::now() + rule.timeout, is_given_up.clone());
         match version.convert(data, move || Instant::now() < until && !stop.load(Relaxed)) {
-            Ok(made) => return Ended::Made(made.into()),
-            Err(failed) if !failed.is_out_of_time() => return Ended::Failed(failed.to_string().into()),
+            Ok(made) => return RunResult::Converted(made.into()),
+            Err(failed) if !failed.is_out_of_time() => return RunResult::Failed(failed.to_string().into()),
             Err(_) if is_given_up.load(Relaxed) => break,
             Err(_) => {}
         }
     }
     let times = if rule.tries == 1 { "once" } else { &format!("{} times", rule.tries) };
     let message = format!("did not finish within {}, tried {times}", format_duration(rule.timeout));
-    Ended::OutOfTime(message.into())
+    RunResult::OutOfTime(message.into())
 }

@@ -24,13 +24,13 @@ const REST_PER_ROW: Duration = Duration::from_micros(400);
 /// Longest such pause: people read the statistics, and outage-adjusted time is read with them.
 const REST_MAX: Duration = Duration::from_secs(30);
 /// Pause before the same endpoint is evaluated again: windows are long, and reading them costs a hundred rows.
-const BETWEEN: Duration = Duration::from_secs(5);
+const SAME_ENDPOINT_AFTER: Duration = Duration::from_secs(5);
 /// How often degraded endpoints are evaluated that had nothing new: time alone may make them healthy.
 const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
 /// Without a reading of the clock for so many rounds, no process was running.
 const ROUNDS_MISSED_MAX: u32 = 60;
 
-pub(super) struct HealthRound {
+pub(super) struct HealthWorker {
     directory: Arc<Directory>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
@@ -40,11 +40,11 @@ pub(super) struct HealthRound {
     /// Endpoints that were evaluated lately, and when they may be again.
     judged: BTreeMap<EndpointId, Timestamp>,
     /// When all degraded endpoints are evaluated next.
-    all_at: Timestamp,
+    degraded_at: Timestamp,
     leader: LeaderRole,
 }
 
-impl HealthRound {
+impl HealthWorker {
     /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
         courier: &DeliveryWorker,
@@ -73,7 +73,7 @@ impl HealthRound {
             every,
             suspects: BTreeSet::new(),
             judged: BTreeMap::new(),
-            all_at: now,
+            degraded_at: now,
             leader: LeaderRole { tenure: lanes.tenure().clone(), clock: clock.clone() },
         })
     }
@@ -143,11 +143,11 @@ impl HealthRound {
     async fn judge(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         // A clock that was set back must not delay an evaluation.
-        if self.all_at <= now || self.all_at.since(now) > UNCHANGED_EVERY {
+        if self.degraded_at <= now || self.degraded_at.since(now) > UNCHANGED_EVERY {
             self.suspects.extend(self.cluster_store.degraded().await?);
-            self.all_at = now.plus(UNCHANGED_EVERY);
+            self.degraded_at = now.plus(UNCHANGED_EVERY);
         }
-        self.judged.retain(|_, again| now < *again && again.since(now) <= BETWEEN);
+        self.judged.retain(|_, again| now < *again && again.since(now) <= SAME_ENDPOINT_AFTER);
         let due: Vec<EndpointId> =
             self.suspects.iter().filter(|id| !self.judged.contains_key(id)).copied().collect();
         for some in due.chunks(SUSPECTS_PER_STEP) {
@@ -158,7 +158,7 @@ impl HealthRound {
         }
         for endpoint in due {
             self.suspects.remove(&endpoint);
-            self.judged.insert(endpoint, now.plus(BETWEEN));
+            self.judged.insert(endpoint, now.plus(SAME_ENDPOINT_AFTER));
         }
         Ok(())
     }

@@ -17,12 +17,12 @@ use tokio::sync::mpsc;
 
 const SETTLE_STEP: usize = 500;
 /// Pause after a store error.
-const PAUSE: Duration = Duration::from_secs(1);
+const APPLY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Pause between two steps of a purge: a step is a few thousand rows, so that it keeps up with what comes in.
 const PURGE_PAUSE: Duration = Duration::from_millis(100);
-/// The store is measured again after so many times as long as that took, at the latest after `MEASURED_AFTER_MAX`.
-const MEASURED_AFTER: u32 = 500;
-const MEASURED_AFTER_MAX: Duration = Duration::from_secs(30);
+/// The store is measured again after so many times as long as that took, at the latest after `MEASURE_PAUSE_MAX`.
+const MEASURE_PAUSE_FACTOR: u32 = 500;
+const MEASURE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Housekeeping {
     pub(super) queues: Arc<EndpointQueues>,
@@ -92,7 +92,7 @@ impl Housekeeping {
         self.tally.set_spared(paused as u64, open as u64);
         let oldest = self.queues.oldest_due();
         self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
-        if self.measure_at.has_come(MEASURED_AFTER_MAX, now) {
+        if self.measure_at.has_come(MEASURE_PAUSE_MAX, now) {
             self.measure(now).await;
         }
         if self.count_at.has_come(self.rounds.count, now) {
@@ -132,7 +132,7 @@ impl Housekeeping {
             Err(error) => tracing::warn!(%error, "could not measure the store"),
         }
         let took = self.clock.now().since(now);
-        self.measure_at = now.plus(took.saturating_mul(MEASURED_AFTER).min(MEASURED_AFTER_MAX));
+        self.measure_at = now.plus(took.saturating_mul(MEASURE_PAUSE_FACTOR).min(MEASURE_PAUSE_MAX));
     }
 
     /// Removes one step of what deleted apps left behind.
@@ -205,7 +205,7 @@ impl Housekeeping {
                 Ok(settled) if settled < SETTLE_STEP => return,
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {
-                    let again = self.clock.now().plus(PAUSE);
+                    let again = self.clock.now().plus(APPLY_ERROR_PAUSE);
                     self.clock.rest_until(again).await;
                 }
                 Err(error) => {

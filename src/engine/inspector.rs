@@ -25,10 +25,10 @@ use tokio::{
 };
 
 /// Inspections at once: each has a single request on its way, for at most a minute.
-const AT_ONCE_MAX: usize = 8;
+const INSPECTIONS_MAX: usize = 8;
 /// Inspections of one app at once, so that an app whose receivers hang leaves room for the others.
-const PER_APP_MAX: u32 = 2;
-const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+const INSPECTIONS_PER_APP_MAX: u32 = 2;
+const INSPECTION_ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// How often it checks for inspections that another node could not take, where there are several.
 const LOOKS_EVERY: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub(super) struct Inspector {
 impl Inspector {
     /// Runs until stopped; then it ends at once. Inspections that were running are interrupted by the next start.
     pub(super) async fn run(self, stop: Shutdown) {
-        let mut running = Running::default();
+        let mut running = RunningInspections::default();
         tokio::select! {
             biased;
             () = stop.soft() => {}
@@ -51,7 +51,7 @@ impl Inspector {
         running.tasks.shutdown().await;
     }
 
-    async fn work(&self, running: &mut Running) {
+    async fn work(&self, running: &mut RunningInspections) {
         loop {
             // Registered before the check, so that no notification is missed.
             let rung = self.bell.notified();
@@ -68,20 +68,20 @@ impl Inspector {
                     let inspection = running.inspections.remove(&task);
                     if let (Err(error), Some(inspection)) = (ended, inspection) {
                         tracing::error!(%error, %inspection, "an inspection ended with a panic");
-                        self.end(inspection, None).await;
+                        self.store_report(inspection, None).await;
                     }
                 }
             }
         }
     }
 
-    async fn start_waiting(&self, running: &mut Running) -> Result<(), StoreError> {
-        while running.tasks.len() < AT_ONCE_MAX {
-            let Some(inspection) = self.delivery_worker.ledger.take_inspection(PER_APP_MAX).await? else { break };
+    async fn start_waiting(&self, running: &mut RunningInspections) -> Result<(), StoreError> {
+        while running.tasks.len() < INSPECTIONS_MAX {
+            let Some(inspection) = self.delivery_worker.ledger.take_inspection(INSPECTIONS_PER_APP_MAX).await? else { break };
             let (id, inspector) = (inspection.id, self.clone());
             let task = running.tasks.spawn(async move {
                 let report = inspector.inspect(&inspection).await;
-                inspector.end(id, report).await;
+                inspector.store_report(id, report).await;
             });
             running.inspections.insert(task.id(), id);
         }
@@ -90,7 +90,7 @@ impl Inspector {
 
     /// Stores the report, and tries again until the store takes it: an inspection that never ends would bar its endpoint
     /// from others.
-    async fn end(&self, inspection: InspectionId, report: Option<Report>) {
+    async fn store_report(&self, inspection: InspectionId, report: Option<Report>) {
         let courier = &self.delivery_worker;
         while let Err(error) =
             courier.ledger.end_inspection(inspection, report.clone(), courier.clock.now()).await
@@ -104,7 +104,7 @@ impl Inspector {
     }
 
     async fn pause(&self) {
-        let again = self.delivery_worker.clock.now().plus(PAUSE_AFTER_ERROR);
+        let again = self.delivery_worker.clock.now().plus(INSPECTION_ERROR_PAUSE);
         self.delivery_worker.clock.rest_until(again).await;
     }
 
@@ -146,16 +146,16 @@ impl Inspector {
         };
         match subject.request(probe, self.delivery_worker.clock.now()) {
             Err(error) => judge.unsendable(probe, &error),
-            Ok(request) => judge.answered(probe, self.post(endpoint, request.headers, request.body).await),
+            Ok(request) => judge.answered(probe, self.send(endpoint, request.headers, request.body).await),
         }
     }
 
     /// Sends a request as a delivery worker does: once more if a kept-alive connection turned out to be gone.
-    async fn post(&self, endpoint: &Endpoint, headers: Vec<Header>, body: Bytes) -> Outcome {
+    async fn send(&self, endpoint: &Endpoint, headers: Vec<Header>, body: Bytes) -> Outcome {
         let request = Request {
             body,
             extra_headers: endpoint.headers.clone(),
-            ..request(endpoint, endpoint.target.clone(), headers)
+            ..empty_request(endpoint, endpoint.target.clone(), headers)
         };
         let outcome = told(self.delivery_worker.carrier.post(request.clone()).await);
         if outcome.class != Class::StaleConnection {
@@ -165,7 +165,7 @@ impl Inspector {
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
-        told(self.delivery_worker.carrier.get(request(endpoint, target.clone(), health_headers(id))).await)
+        told(self.delivery_worker.carrier.get(empty_request(endpoint, target.clone(), health_headers(id))).await)
     }
 }
 
@@ -175,15 +175,15 @@ fn told(posted: Result<Outcome, NotSent>) -> Outcome {
     })
 }
 
-/// Running inspections by task: a task that panics is known by its id alone.
+/// RunningInspections inspections by task: a task that panics is known by its id alone.
 #[derive(Default)]
-struct Running {
+struct RunningInspections {
     tasks: JoinSet<()>,
     inspections: HashMap<Id, InspectionId>,
 }
 
 /// Builds an empty request under the endpoint's own rules.
-fn request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request {
+fn empty_request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request {
     Request {
         endpoint_id: endpoint.id(),
         target,

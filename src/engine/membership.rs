@@ -48,7 +48,7 @@ const PATIENCE: Duration = LEASE.saturating_sub(MARGIN);
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest time for which a machine's sleep goes unnoticed.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
-const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+const JOIN_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
     pub(super) queues: Arc<EndpointQueues>,
@@ -58,7 +58,7 @@ pub(super) struct Membership {
 }
 
 /// State shared by the parts of the membership.
-struct Shared {
+struct MembershipState {
     queues: Arc<EndpointQueues>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
@@ -66,7 +66,7 @@ struct Shared {
     lease: Lease,
     stop: Shutdown,
     /// Counts claims and releases of shards: an answer from before one says nothing about shards.
-    moves: AtomicU64,
+    shard_moves: AtomicU64,
     /// Queues that may become exclusive here, and which version of the configuration all other nodes have to know first.
     doubts: Mutex<BTreeMap<EndpointId, i64>>,
     /// Last answer to a heartbeat.
@@ -84,7 +84,7 @@ struct Lease {
 /// Answer to a heartbeat, and the count of shard moves when that was sent.
 pub(super) struct Heard {
     view: View,
-    moves: u64,
+    shard_moves: u64,
 }
 
 impl Membership {
@@ -92,18 +92,18 @@ impl Membership {
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
         let Self { queues: lanes, cluster_store: cluster, clock, ids } = self;
         let lease = Lease::default();
-        let shared = Shared {
+        let shared = MembershipState {
             queues: lanes,
             cluster_store: cluster,
             clock,
             ids,
             lease,
             stop,
-            moves: AtomicU64::new(0),
+            shard_moves: AtomicU64::new(0),
             doubts: Mutex::default(),
             heard: watch::Sender::new(None),
         };
-        shared.begin();
+        shared.begin_lease();
         let house = Rebalancer::new(&shared);
         tokio::select! {
             biased;
@@ -114,13 +114,13 @@ impl Membership {
     }
 }
 
-impl Shared {
+impl MembershipState {
     fn tenure(&self) -> &Arc<Tenure> {
         self.queues.tenure()
     }
 
     /// Closes the gate: nothing is sent before a heartbeat was answered.
-    fn begin(&self) {
+    fn begin_lease(&self) {
         self.queues.close_send_gate();
         let now = self.clock.steady();
         self.lease.heard_at.store(now.as_millis(), SeqCst);
@@ -191,15 +191,15 @@ impl Shared {
                 Err(StoreError::Closed) => return Err(StoreError::Closed),
                 Err(error) => tracing::warn!(%error, "could not join again"),
             }
-            self.clock.sleep_for(PAUSE_AFTER_ERROR).await;
+            self.clock.sleep_for(JOIN_ERROR_PAUSE).await;
         };
         let Joined { slot, epoch, newest_id, .. } = joined;
         self.ids.move_to(slot, newest_id);
-        self.moves.fetch_add(1, SeqCst);
+        self.shard_moves.fetch_add(1, SeqCst);
         self.tenure().enter_again(epoch);
         self.queues.drop_all_leases();
         self.doubts().clear();
-        self.begin();
+        self.begin_lease();
         Ok(())
     }
 

@@ -70,7 +70,7 @@ pub struct Engine {
     /// App whose endpoints may receive notices about all apps.
     pub operator_app: Option<String>,
     /// How long requests in flight may take to end when the engine stops.
-    pub grace: Duration,
+    pub grace_period: Duration,
     pub rounds: Rounds,
 }
 
@@ -115,11 +115,11 @@ impl Default for Rounds {
 }
 
 /// Pause after a store error while the engine starts.
-const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(500);
+const START_ERROR_PAUSE: Duration = Duration::from_millis(500);
 /// A store that cannot write must not keep a node from stopping.
 const LAST_WRITE_WITHIN: Duration = Duration::from_secs(2);
 /// Flushes at the end before a permit that does not come back is given up; each takes about as long as a commit.
-const LAST_ROUNDS: usize = 1000;
+const DRAIN_FLUSHES_MAX: usize = 1000;
 
 impl Engine {
     /// Runs until stopped, then releases everything in flight and returns. The caller has joined the cluster before, so that
@@ -144,13 +144,13 @@ impl Engine {
 
     /// Reads what waits and how endpoints stand, from a store that may have gone away since it was joined. `None` if it is
     /// still away when this node is stopped.
-    async fn begin(&self, stop: &Shutdown) -> Result<Option<health::HealthRound>, StoreError> {
+    async fn load_state(&self, stop: &Shutdown) -> Result<Option<health::HealthWorker>, StoreError> {
         let mut was_told = false;
         loop {
             let found = async {
                 let lanes = self.cluster_store.find_lanes().await?;
                 let (cluster, every) = (self.cluster_store.clone(), self.rounds.health);
-                Ok((lanes, health::HealthRound::begin(&self.delivery_worker, &self.queues, cluster, every).await?))
+                Ok((lanes, health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?))
             };
             match found.await {
                 Ok((lanes, health)) => {
@@ -166,7 +166,7 @@ impl Engine {
                     tokio::select! {
                         biased;
                         () = stop.soft() => return Ok(None),
-                        () = self.delivery_worker.clock.sleep_for(PAUSE_AFTER_ERROR) => {}
+                        () = self.delivery_worker.clock.sleep_for(START_ERROR_PAUSE) => {}
                     }
                 }
                 Err(error) => return Err(error),
@@ -176,7 +176,7 @@ impl Engine {
 
     async fn work(self, stop: Shutdown) -> Result<(), StoreError> {
         self.queues.start(self.delivery_worker.clock.now());
-        let Some(health) = self.begin(&stop).await? else { return Ok(()) };
+        let Some(health) = self.load_state(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
         let steward =
             leader::LeaderRole { tenure: self.queues.tenure().clone(), clock: self.delivery_worker.clock.clone() };
@@ -233,7 +233,7 @@ impl Engine {
             lanes,
             ready: self.queue_events.ready,
             delivery_worker: courier.clone(),
-            grace: self.grace,
+            grace: self.grace_period,
         };
         tokio::join!(
             scheduler.run(stop.clone()),
@@ -247,7 +247,7 @@ impl Engine {
             recovery.run(stop.clone()),
             dispatch.run(stop)
         );
-        let_go(&courier, &dispatch).await
+        drain(&courier, &dispatch).await
     }
 
     fn scheduler(&self) -> scheduler::Scheduler {
@@ -273,7 +273,7 @@ impl Engine {
             ids: self.ids.clone(),
             asked: self.queues.replays.clone(),
             storage: self.storage.clone(),
-            under_way: Vec::new(),
+            running: Vec::new(),
             leader: steward,
         }
     }
@@ -297,8 +297,8 @@ impl Engine {
 
 /// Waits until every permit has come back. An event that was on its way into the store during the stop may hold one without
 /// a worker: left alone, the next start would have to assume that it was sent.
-async fn let_go(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
-    for _ in 0..LAST_ROUNDS {
+async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
+    for _ in 0..DRAIN_FLUSHES_MAX {
         courier.ledger.flush().await?;
         dispatch.hand_back_queued().await;
         if dispatch.lanes.permits_out() == 0 {

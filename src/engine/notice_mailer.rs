@@ -26,12 +26,12 @@ use tokio::sync::Notify;
 /// Cooldown of an app after a mail about endpoints; notices that come meanwhile gather.
 const REST: Duration = Duration::from_mins(1);
 /// Pause after the first failure; twice as long each time.
-const PAUSE: Duration = Duration::from_secs(5);
-const PAUSE_MAX: Duration = Duration::from_mins(10);
+const MAIL_ERROR_PAUSE: Duration = Duration::from_secs(5);
+const MAIL_ERROR_PAUSE_MAX: Duration = Duration::from_mins(10);
 /// How long a mail that is on its way is waited for when the engine stops.
-const STOP_WITHIN: Duration = Duration::from_secs(3);
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a store error.
-const STORE_PAUSE: Duration = Duration::from_secs(1);
+const STORE_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 /// Settings for sending mails.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ pub(super) struct NoticeMailer {
 /// Progress of the mailer.
 struct Round {
     /// App that was served last.
-    after: AppId,
+    last_app: AppId,
     /// Apps whose notices gather, and until when.
     resting: HashMap<AppId, Timestamp>,
     /// Failures since the last mail that the server took or refused.
@@ -74,7 +74,7 @@ struct Round {
 impl Default for Round {
     fn default() -> Self {
         let start = Timestamp::from_millis(0);
-        Self { after: AppId::from_i64(0), resting: HashMap::new(), failures: 0, next_at: start }
+        Self { last_app: AppId::from_i64(0), resting: HashMap::new(), failures: 0, next_at: start }
     }
 }
 
@@ -102,7 +102,7 @@ impl NoticeMailer {
     pub(super) async fn run(mut self, stop: Shutdown) {
         let out_of_patience = async {
             stop.soft().await;
-            tokio::time::sleep(STOP_WITHIN).await;
+            tokio::time::sleep(STOP_TIMEOUT).await;
         };
         // A mail that is on its way may arrive; one that does not is sent again by the next process, under the same id.
         tokio::select! {
@@ -143,12 +143,12 @@ impl NoticeMailer {
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         // A wait beyond the longest pause is only due to a clock that was set back.
-        if now < self.round.next_at && self.round.next_at.since(now) <= PAUSE_MAX {
+        if now < self.round.next_at && self.round.next_at.since(now) <= MAIL_ERROR_PAUSE_MAX {
             return self.round.next_at;
         }
         self.round.resting.retain(|_, until| now < *until && until.since(now) <= REST);
         let resting = self.round.resting.keys().copied().collect();
-        let turn = MailTurn { after: self.round.after, resting };
+        let turn = MailTurn { after: self.round.last_app, resting };
         match self.ledger.take_mail(turn, now).await {
             Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(Outgoing { closes_at, .. }) => {
@@ -160,22 +160,22 @@ impl NoticeMailer {
             }
             Err(error) => {
                 tracing::warn!(%error, "could not take notices to mail");
-                now.plus(STORE_PAUSE)
+                now.plus(STORE_ERROR_PAUSE)
             }
         }
     }
 
     async fn deliver(&mut self, notices: &[Notice], now: Timestamp) -> Timestamp {
         let Some(first) = notices.first() else { return now };
-        self.round.after = first.app;
-        let (post, letter) = match self.address(notices, now) {
+        self.round.last_app = first.app;
+        let (post, letter) = match self.compose(notices, now) {
             Ok(found) => found,
-            Err(why) => return self.end(first, MailEnd::Nobody(why), now).await,
+            Err(why) => return self.record_result(first, MailEnd::Nobody(why), now).await,
         };
         let mailed = post.mailer.send(letter).await;
         let now = self.clock.now();
         if let Mailed::Down(error) = mailed {
-            let pause = PAUSE.saturating_mul(1 << self.round.failures.min(10)).min(PAUSE_MAX);
+            let pause = MAIL_ERROR_PAUSE.saturating_mul(1 << self.round.failures.min(10)).min(MAIL_ERROR_PAUSE_MAX);
             self.round.failures += 1;
             self.round.next_at = now.plus(pause);
             self.tally.mail(Mails::Failed);
@@ -201,11 +201,11 @@ impl NoticeMailer {
         if first.kind.gathers() {
             self.round.resting.insert(first.app, now.plus(REST));
         }
-        self.end(first, end, self.round.next_at).await
+        self.record_result(first, end, self.round.next_at).await
     }
 
     /// Returns the mail and the settings to send it with, or why it is not sent.
-    fn address(&self, notices: &[Notice], now: Timestamp) -> Result<(MailSettings, Letter), String> {
+    fn compose(&self, notices: &[Notice], now: Timestamp) -> Result<(MailSettings, Letter), String> {
         let post = self.settings.clone().ok_or("no mail server is set (smtp_server)")?;
         let app = notices.first().and_then(|first| self.directory.app_by_id(first.app));
         let app = app.ok_or("the app was deleted")?.app();
@@ -218,7 +218,7 @@ impl NoticeMailer {
 
     /// Records the result, and tries again until the store takes it: a mail that was sent must not be sent again for want of
     /// a record.
-    async fn end(&self, first: &Notice, end: MailEnd, come_back: Timestamp) -> Timestamp {
+    async fn record_result(&self, first: &Notice, end: MailEnd, come_back: Timestamp) -> Timestamp {
         loop {
             let now = self.clock.now();
             match self.ledger.end_mail(first.app, first.id, end.clone(), now).await {
@@ -229,7 +229,7 @@ impl NoticeMailer {
                 }
                 Err(error) => {
                     tracing::warn!(%error, notice = %first.id, "could not record the result of a mail");
-                    self.clock.rest_until(now.plus(STORE_PAUSE)).await;
+                    self.clock.rest_until(now.plus(STORE_ERROR_PAUSE)).await;
                 }
             }
         }

@@ -26,9 +26,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Notices that are published in one step.
-const AT_ONCE_MAX: usize = 64;
+const NOTICES_PER_STEP: usize = 64;
 /// Pause after a store error, and while the storage is full.
-const PAUSE: Duration = Duration::from_secs(5);
+const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
@@ -76,19 +76,19 @@ impl OperationalWebhooks {
     pub(super) async fn step(&self) -> Timestamp {
         let now = self.clock.now();
         if self.storage.refusal().is_some() {
-            return now.plus(PAUSE);
+            return now.plus(PUBLISH_ERROR_PAUSE);
         }
         match self.publish(now).await {
             Ok(come_back) => come_back,
             Err(error) => {
                 tracing::warn!(%error, "could not publish notices");
-                now.plus(PAUSE)
+                now.plus(PUBLISH_ERROR_PAUSE)
             }
         }
     }
 
     async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
-        let waiting = self.query_store.unpublished_notices(AT_ONCE_MAX).await?;
+        let waiting = self.query_store.unpublished_notices(NOTICES_PER_STEP).await?;
         if waiting.closes_at.is_some_and(|at| at <= now) {
             self.ledger.close_digests(now).await?;
             return Ok(now);

@@ -144,7 +144,7 @@ impl EndpointQueue {
         let is_here = self.owner(&state) != Home::Elsewhere;
         if !is_here && is_closed {
             // An expired pause ends only when it is asked about with the time.
-            let _ = state.may(now);
+            let _ = state.circuit_decision(now);
             state.circuit.lapse(now);
         }
         if (state.settings.is_exclusive || is_closed) && state.permits_out > 0 {

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 const APP_PERMITS_PER_FREE: usize = 7;
 
 /// Why no permits are given out: the engine stops; the send gate is closed.
-const STOPPING: u8 = 1;
-const GATED: u8 = 2;
+const CLOSED_BY_STOP: u8 = 1;
+const CLOSED_BY_SEND_GATE: u8 = 2;
 
 /// Permits that one app holds.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct PermitPool {
     /// Whether a queue wanted permits for a refill and got none.
     is_wanted: AtomicBool,
     /// Reasons that keep all permits from being given out, as bits; 0 if there are none.
-    shut: AtomicU8,
+    closed_by: AtomicU8,
 }
 
 impl PermitPool {
@@ -39,13 +39,13 @@ impl PermitPool {
             bytes: AtomicUsize::new(0),
             busy_queues: AtomicUsize::new(0),
             is_wanted: AtomicBool::new(false),
-            shut: AtomicU8::new(0),
+            closed_by: AtomicU8::new(0),
         }
     }
 
     /// Takes a permit for this many bytes if a queue that holds `held` may have another. Returns whether it did.
     pub(super) fn take(&self, app: &AppPermits, held: usize, bytes: usize) -> bool {
-        if self.shut.load(Relaxed) != 0 || !self.is_fair(app, held) {
+        if self.closed_by.load(Relaxed) != 0 || !self.is_fair(app, held) {
             return false;
         }
         let fits =
@@ -71,26 +71,26 @@ impl PermitPool {
 
     /// Gives out no more permits, so that those that are out can be waited for.
     pub(super) fn close(&self) {
-        self.shut.fetch_or(STOPPING, Relaxed);
+        self.closed_by.fetch_or(CLOSED_BY_STOP, Relaxed);
     }
 
     /// Gives out no permits until the gate is open again. Returns whether it was open.
     pub(super) fn close_send_gate(&self) -> bool {
-        self.shut.fetch_or(GATED, Relaxed) & GATED == 0
+        self.closed_by.fetch_or(CLOSED_BY_SEND_GATE, Relaxed) & CLOSED_BY_SEND_GATE == 0
     }
 
     /// Opens the gate. Returns whether it was closed.
     pub(super) fn open_send_gate(&self) -> bool {
-        self.shut.fetch_and(!GATED, Relaxed) & GATED != 0
+        self.closed_by.fetch_and(!CLOSED_BY_SEND_GATE, Relaxed) & CLOSED_BY_SEND_GATE != 0
     }
 
     /// Whether the gate is closed, so that nothing may be sent.
     pub(super) fn is_send_gate_closed(&self) -> bool {
-        self.shut.load(Relaxed) & GATED != 0
+        self.closed_by.load(Relaxed) & CLOSED_BY_SEND_GATE != 0
     }
 
     pub(super) fn free(&self) -> usize {
-        if self.shut.load(Relaxed) == 0 { self.total.saturating_sub(self.taken()) } else { 0 }
+        if self.closed_by.load(Relaxed) == 0 { self.total.saturating_sub(self.taken()) } else { 0 }
     }
 
     /// Whether more than half are free: enough to help other nodes.
@@ -101,7 +101,7 @@ impl PermitPool {
     /// Whether `take` would give another permit to a queue that holds `held`.
     pub(super) fn has_permit_for(&self, app: &AppPermits, held: usize) -> bool {
         let (taken, bytes) = (self.taken.load(Relaxed), self.bytes.load(Relaxed));
-        self.shut.load(Relaxed) == 0
+        self.closed_by.load(Relaxed) == 0
             && self.is_fair(app, held)
             && taken < self.total
             && (bytes <= self.bytes_max || taken == 0)

@@ -87,9 +87,9 @@ impl PreparedRequest {
             now,
             body: &self.body,
         };
-        let mut headers = signed(endpoint, &request);
+        let mut headers = signed_headers(endpoint, &request);
         for _ in 1..endpoint.contract.rendering.tries {
-            headers = headers.or_else(|_| signed(endpoint, &request));
+            headers = headers.or_else(|_| signed_headers(endpoint, &request));
         }
         Ok(Request {
             endpoint_id: endpoint.id(),
@@ -105,7 +105,7 @@ impl PreparedRequest {
     }
 }
 
-fn signed(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningFailed> {
+fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningFailed> {
     if let Some(signer) = &endpoint.signer {
         return request::headers(&endpoint.contract, signer, request);
     }
@@ -114,7 +114,7 @@ fn signed(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>
 }
 
 /// Builds the history row of an attempt at this endpoint as it is now.
-pub(super) fn attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outcome) -> Attempt {
+pub(super) fn new_attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outcome) -> Attempt {
     Attempt {
         started_at,
         url: (outcome.class != Class::Ok).then(|| endpoint.record.settings.url.clone()),

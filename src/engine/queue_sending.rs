@@ -5,7 +5,7 @@ use super::{
     concurrency_limiter::WokenQueues,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    admission::{Leave, Next, Report},
+    admission::{Leave, Admitted, Report},
 };
 use crate::domain::{
     circuit::{Change, PausedUntil},
@@ -16,15 +16,15 @@ use std::sync::Arc;
 
 impl EndpointQueues {
     /// Returns the queue's next delivery, if one may be sent; wakes other queues that may send.
-    pub(super) fn next(&self, lane: &EndpointQueue, now: Timestamp) -> Option<Next> {
-        let (next, served) = lane.next(now);
+    pub(super) fn next(&self, lane: &EndpointQueue, now: Timestamp) -> Option<Admitted> {
+        let (next, served) = lane.try_admit_next(now);
         self.ring(served, now);
         next
     }
 
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
     pub(super) fn came_back(&self, lane: &Arc<EndpointQueue>, leave: &Leave, report: Option<Report>, now: Timestamp) {
-        let (change, look_at) = lane.ended(leave, report, now);
+        let (change, look_at) = lane.finish_request(leave, report, now);
         self.ring(lane.release_slot(leave, now), now);
         if change == Change::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));

@@ -104,7 +104,7 @@ impl EndpointQueueState {
         }
     }
 
-    pub(super) fn may(&mut self, now: Timestamp) -> May {
+    pub(super) fn circuit_decision(&mut self, now: Timestamp) -> May {
         if self.settings.is_adaptive { self.circuit.may(now) } else { May::Send(None) }
     }
 

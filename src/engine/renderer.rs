@@ -10,7 +10,7 @@ mod tests;
 use super::{
     render_error::RenderError,
     function_slots::FunctionSlots,
-    function_run::{Ended, SlotGuard, FunctionRun},
+    function_run::{RunResult, SlotGuard, FunctionRun},
     function_fairness::{ExpectedDuration, FunctionName, TurnQueue, AppTurns, AppFairness},
 };
 use crate::domain::{
@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 /// How long a delivery waits for its turn and a slot before it goes back to the store and makes room for others.
 const SLOT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// A function takes a fraction of a millisecond; a run that takes this long moves to the slow slots.
-const QUICK: Duration = Duration::from_millis(100);
+const QUICK_RUN_MAX: Duration = Duration::from_millis(100);
 const QUICK_SLOTS: usize = 3;
 const DOUBTFUL_SLOTS: usize = 1;
 const SLOW_SLOTS: usize = 2;
@@ -78,8 +78,8 @@ impl Renderer {
             None => self.convert(event, &version, endpoint.contract.rendering).await?,
         };
         match ended {
-            Ended::Made(data) => Ok(Payload { converted: Some(data), version: Some(version.name.clone()) }),
-            Ended::Failed(why) | Ended::OutOfTime(why) => {
+            RunResult::Converted(data) => Ok(Payload { converted: Some(data), version: Some(version.name.clone()) }),
+            RunResult::Failed(why) | RunResult::OutOfTime(why) => {
                 let about = format!("payload version {pinned} of {}: {why}", event.event_type);
                 Err(RenderError::no_payload(about))
             }
@@ -91,7 +91,7 @@ impl Renderer {
         event: &Event,
         version: &Arc<PayloadVersion>,
         rule: RenderingRule,
-    ) -> Result<Ended, RenderError> {
+    ) -> Result<RunResult, RenderError> {
         let function: FunctionName = (event.event_type.clone(), version.name.clone());
         let until = Instant::now() + SLOT_WAIT_MAX;
         let known = self.fairness.of(event.app).map(|turn| (turn.expected(&function, event.id), turn));
@@ -107,7 +107,7 @@ impl Renderer {
                 (&self.slow_slots, take_slot_in_turn(turn, &turn.slow, &self.slow_slots, until).await)
             }
         };
-        let hold = hold.ok_or_else(|| busy(&function, places))?;
+        let hold = hold.ok_or_else(|| busy_error(&function, places))?;
         // Another delivery may have made it for the same event meanwhile.
         if let Some(ended) = kept(event, version) {
             return Ok(ended);
@@ -116,20 +116,20 @@ impl Renderer {
         let trial = FunctionRun::begin(function.clone(), event.id, work, hold)?;
         let ended = match known {
             Some((ExpectedDuration::Slow, turn)) => trial.finish_slow(&turn).await,
-            _ => self.end(trial, event, function).await?,
+            _ => self.finish(trial, event, function).await?,
         };
         match &ended {
-            Ended::Made(data) => event.bodies.keep_converted(version.clone(), Ok(data.clone())),
-            Ended::Failed(why) => event.bodies.keep_converted(version.clone(), Err(why.clone())),
+            RunResult::Converted(data) => event.bodies.keep_converted(version.clone(), Ok(data.clone())),
+            RunResult::Failed(why) => event.bodies.keep_converted(version.clone(), Err(why.clone())),
             // The next endpoint's contract may allow more time.
-            Ended::OutOfTime(_) => {}
+            RunResult::OutOfTime(_) => {}
         }
         Ok(ended)
     }
 
     /// Waits for a run that should be quick; if it is not, it moves to the slow slots.
-    async fn end(&self, mut trial: FunctionRun, event: &Event, function: FunctionName) -> Result<Ended, RenderError> {
-        if let Ok(ended) = timeout(QUICK, trial.end()).await {
+    async fn finish(&self, mut trial: FunctionRun, event: &Event, function: FunctionName) -> Result<RunResult, RenderError> {
+        if let Ok(ended) = timeout(QUICK_RUN_MAX, trial.finish()).await {
             return Ok(ended);
         }
         let turn = self.fairness.note_slow(event.app, function.clone(), event.id);
@@ -137,7 +137,7 @@ impl Renderer {
         let Some((permit, place)) = free else {
             // The run is stopped here; when its delivery comes back, it waits in line with the others.
             trial.give_up(turn);
-            return Err(busy(&function, &self.slow_slots));
+            return Err(busy_error(&function, &self.slow_slots));
         };
         trial.move_to_slot(SlotGuard::take_slot_in_turn(place, turn.clone(), permit));
         Ok(trial.finish_slow(&turn).await)
@@ -152,11 +152,11 @@ async fn take_slot_in_turn(turn: &Arc<AppTurns>, queue: &TurnQueue, places: &Fun
     Some(SlotGuard::take_slot_in_turn(place, turn.clone(), permit))
 }
 
-fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<Ended> {
-    event.bodies.converted(version).map(|converted| converted.map_or_else(Ended::Failed, Ended::Made))
+fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
+    event.bodies.converted(version).map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }
 
-fn busy((event_type, version): &FunctionName, places: &FunctionSlots) -> RenderError {
+fn busy_error((event_type, version): &FunctionName, places: &FunctionSlots) -> RenderError {
     if places.are_all_lost() {
         tracing::error!(%event_type, %version, "no slot for a payload function: the functions in all of them do not stop");
         return RenderError::temporary(format!(

@@ -20,15 +20,15 @@ use crate::{
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
-const PAGE_MAX: usize = 64;
+const REPLAY_PAGE_MAX: usize = 64;
 /// Pause before queues without capacity are asked again; twice as long each time. After the longest one source goes all the
 /// same: a queue that is always behind slows a replay down and never stops it.
 const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 const NO_ROOM_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Longest time that a page, or a pause for want of capacity, takes.
-const WAIT_MAX: Duration = Duration::from_secs(2);
+const PAGE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Pause after a store error, and while the storage is full.
-const PAUSE: Duration = Duration::from_secs(1);
+const REPLAY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
@@ -41,12 +41,12 @@ pub(super) struct Replayer {
     /// Notified when a replay was begun, resumed, paused or cancelled.
     pub(super) asked: Arc<Notify>,
     pub(super) storage: Arc<Storage>,
-    pub(super) under_way: Vec<UnderWay>,
+    pub(super) running: Vec<RunningReplay>,
     pub(super) leader: LeaderRole,
 }
 
 /// Replay that proceeds, and when its next page may go.
-pub(super) struct UnderWay {
+pub(super) struct RunningReplay {
     replay: Replay,
     next_at: Timestamp,
     /// How long it waited for capacity the last time; zero if there was some.
@@ -75,7 +75,7 @@ impl Replayer {
             if is_stale && let Err(error) = self.look_again().await {
                 tracing::warn!(%error, "could not read the running replays");
                 drop(turn);
-                self.clock.rest_until(self.clock.now().plus(PAUSE)).await;
+                self.clock.rest_until(self.clock.now().plus(REPLAY_ERROR_PAUSE)).await;
                 continue;
             }
             let come_back = self.step().await;
@@ -100,23 +100,23 @@ impl Replayer {
     /// Reloads the running replays from the store; those that were known keep their pace.
     async fn look_again(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let known = std::mem::take(&mut self.under_way);
+        let known = std::mem::take(&mut self.running);
         let as_known = |replay: Replay| {
             let known = known.iter().find(|one| one.replay.id == replay.id);
             let (next_at, waited) = known.map_or((now, Duration::ZERO), |one| (one.next_at, one.waited));
-            UnderWay { replay, next_at, waited }
+            RunningReplay { replay, next_at, waited }
         };
-        self.under_way = self.cluster_store.running_replays().await?.into_iter().map(as_known).collect();
+        self.running = self.cluster_store.running_replays().await?.into_iter().map(as_known).collect();
         Ok(())
     }
 
     /// Does one page for each replay that is due. Returns when the next is due.
     pub(super) async fn step(&mut self) -> Option<Timestamp> {
-        let mut going_on = Vec::with_capacity(self.under_way.len());
-        for mut one in std::mem::take(&mut self.under_way) {
+        let mut going_on = Vec::with_capacity(self.running.len());
+        for mut one in std::mem::take(&mut self.running) {
             let now = self.clock.now();
             // A longer wait is only due to a clock that was set back.
-            let is_early = now < one.next_at && one.next_at.since(now) <= WAIT_MAX;
+            let is_early = now < one.next_at && one.next_at.since(now) <= PAGE_WAIT_MAX;
             if is_early {
                 going_on.push(one);
                 continue;
@@ -126,32 +126,32 @@ impl Replayer {
                 Ok(Some(next)) => going_on.push(next),
                 Err(error) => {
                     tracing::warn!(%error, replay = %one.replay.id, "a replay could not proceed");
-                    one.next_at = now.plus(PAUSE);
+                    one.next_at = now.plus(REPLAY_ERROR_PAUSE);
                     going_on.push(one);
                 }
             }
         }
-        self.under_way = going_on;
-        self.under_way.iter().map(|one| one.next_at).min()
+        self.running = going_on;
+        self.running.iter().map(|one| one.next_at).min()
     }
 
     /// Brings a replay forward by one page, or one pause for want of capacity. Returns the replay after that; `None` when it
     /// is not to go on.
-    async fn proceed(&self, one: &UnderWay, now: Timestamp) -> Result<Option<UnderWay>, StoreError> {
-        let UnderWay { replay, waited, .. } = one;
+    async fn proceed(&self, one: &RunningReplay, now: Timestamp) -> Result<Option<RunningReplay>, StoreError> {
+        let RunningReplay { replay, waited, .. } = one;
         // A running replay goes on by itself once the storage has space again.
         if self.storage.refusal().is_some() {
             let (replay, waited) = (replay.clone(), *waited);
-            return Ok(Some(UnderWay { replay, next_at: now.plus(PAUSE), waited }));
+            return Ok(Some(RunningReplay { replay, next_at: now.plus(REPLAY_ERROR_PAUSE), waited }));
         }
-        let most = PAGE_MAX.min(replay.per_second as usize);
+        let most = REPLAY_PAGE_MAX.min(replay.per_second as usize);
         let search = SourceSearch::of(replay, &self.directory);
         let mut sources = self.query_store.replay_sources(search, most).await?;
         let room = self.room_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();
         if is_short && *waited < NO_ROOM_PAUSE_MAX {
             let waited = (*waited * 2).clamp(NO_ROOM_PAUSE, NO_ROOM_PAUSE_MAX);
-            return Ok(Some(UnderWay { replay: replay.clone(), next_at: now.plus(waited), waited }));
+            return Ok(Some(RunningReplay { replay: replay.clone(), next_at: now.plus(waited), waited }));
         }
         sources.cut(room.max(1));
         let count = sources.found.len() as u32;
@@ -163,7 +163,7 @@ impl Replayer {
         let next_at = now.plus(Duration::from_millis(took.max(1)));
         // Short of capacity, the next page waits as long as this one did.
         let waited = if is_short { NO_ROOM_PAUSE_MAX / 2 } else { Duration::ZERO };
-        Ok((!replay.state.is_over()).then_some(UnderWay { replay, next_at, waited }))
+        Ok((!replay.state.is_over()).then_some(RunningReplay { replay, next_at, waited }))
     }
 
     /// Returns how many of these sources, from the first on, their queues can take now. Only queues of the replay's own
@@ -171,7 +171,7 @@ impl Replayer {
     async fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> Result<usize, StoreError> {
         let mut left = self.room_elsewhere(sources, now).await?;
         let takes = |(_, endpoint): &(i64, EndpointId)| {
-            let room = || self.queues.room_for_replay(*endpoint, now).unwrap_or(PAGE_MAX);
+            let room = || self.queues.room_for_replay(*endpoint, now).unwrap_or(REPLAY_PAGE_MAX);
             let left = left.entry(*endpoint).or_insert_with(room);
             *left = left.checked_sub(1)?;
             Some(())

@@ -13,10 +13,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// Deliveries examined in one commit.
-const PAGE: usize = 256;
+const PAGE_DELIVERIES: usize = 256;
 /// Pauses: between two pages, and after a store that could not write.
-const PAUSE: Duration = Duration::from_millis(20);
-const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+const PAGE_PAUSE: Duration = Duration::from_millis(20);
+const ADVANCE_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct RetryAccelerator {
     pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
@@ -52,12 +52,12 @@ impl RetryAccelerator {
     fn start_endpoint(&mut self, (endpoint, recovered_at): (EndpointId, Timestamp)) {
         self.under_way.retain(|page| page.endpoint != endpoint);
         let after = (recovered_at, DeliveryId::from_i64(0));
-        self.under_way.push(Page { endpoint, recovered_at, after, most: PAGE });
+        self.under_way.push(Page { endpoint, recovered_at, after, most: PAGE_DELIVERIES });
     }
 
     /// Does one page for each endpoint. Returns how long to leave the store to others.
     async fn step(&mut self) -> Duration {
-        let mut pause = PAUSE;
+        let mut pause = PAGE_PAUSE;
         for page in std::mem::take(&mut self.under_way) {
             match self.ledger.bring_forward(page, self.clock.now()).await {
                 Ok(brought) => {
@@ -66,7 +66,7 @@ impl RetryAccelerator {
                 }
                 Err(StoreError::Unavailable(_) | StoreError::Overloaded) => {
                     self.under_way.push(page);
-                    pause = PAUSE_AFTER_ERROR;
+                    pause = ADVANCE_ERROR_PAUSE;
                 }
                 Err(error) => {
                     tracing::warn!(%error, endpoint = %page.endpoint, "could not bring retries forward");

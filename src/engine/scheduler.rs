@@ -21,12 +21,12 @@ use std::{
 /// Queues in one refill, and permits taken for each: large enough for a batch, small enough to be fair.
 const QUEUES_PER_STEP: usize = 64;
 const PERMITS_PER_QUEUE: usize = 64;
-const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+const REFILL_ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
-const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
+const REFILL_CONTENTION_PAUSE: Duration = Duration::from_millis(50);
 /// Among several nodes notifications may be lost: the store is searched this often, after a pause of so many times as long
 /// as that took.
-const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
+const RECHECK_EVERY_IN_CLUSTER: Duration = Duration::from_secs(2);
 const REST_PER_RECHECK: u32 = 20;
 /// Longest such pause. A slow search may have waited for the store instead of working: what is due must be found soon all
 /// the same.
@@ -87,7 +87,7 @@ impl Scheduler {
             }
             Err(error) => {
                 tracing::warn!(%error, "could not fetch what is due");
-                let again = now.plus(PAUSE_AFTER_ERROR);
+                let again = now.plus(REFILL_ERROR_PAUSE);
                 // The result is unknown: everything that was requested may still be there.
                 let brought = RefillOutcome {
                     has_none: true,
@@ -112,7 +112,7 @@ impl Scheduler {
             }
             match lane.begin_refill(PERMITS_PER_QUEUE, now) {
                 RefillDecision::Blocked => self.queues.block(lane),
-                RefillDecision::Closed(until) => {
+                RefillDecision::NotBefore(until) => {
                     if let Some(until) = until {
                         self.queues.put_due(&lane, until);
                     }
@@ -138,9 +138,9 @@ impl Scheduler {
 
     fn settle(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
         let lane = self.queues.queue(endpoint);
-        let is_met = !self.queues.tenure().is_alone() && meets_others(brought, now);
+        let is_met = !self.queues.tenure().is_alone() && is_leased_elsewhere(brought, now);
         if let Some(due) = lane.settle_due(brought, now) {
-            self.queues.put_due(&lane, if is_met { due.max(now.plus(PAUSE_AFTER_OTHERS)) } else { due });
+            self.queues.put_due(&lane, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
     }
 
@@ -159,14 +159,14 @@ impl Scheduler {
             self.recheck_every
         } else {
             let took = self.clock.steady().since(begun);
-            self.recheck_every.min(RECHECK_AMONG_OTHERS).max((took * REST_PER_RECHECK).min(REST_MAX))
+            self.recheck_every.min(RECHECK_EVERY_IN_CLUSTER).max((took * REST_PER_RECHECK).min(REST_MAX))
         };
         self.recheck_at = now.plus(every);
     }
 }
 
 /// Whether a delivery is due, and none came.
-fn meets_others(brought: RefillOutcome, now: Timestamp) -> bool {
+fn is_leased_elsewhere(brought: RefillOutcome, now: Timestamp) -> bool {
     let RefillOutcome { has_none, has_more_fresh, has_more_by_hand, next_due } = brought;
     has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
 }
@@ -180,7 +180,7 @@ mod tests {
         let now = Timestamp::from_millis(1000);
         let none =
             RefillOutcome { has_none: true, has_more_fresh: false, has_more_by_hand: false, next_due: Some(now) };
-        assert!(meets_others(none, now));
+        assert!(is_leased_elsewhere(none, now));
         let later = now.plus(Duration::from_millis(1));
         for other in [
             RefillOutcome { has_none: false, ..none },
@@ -189,7 +189,7 @@ mod tests {
             RefillOutcome { next_due: Some(later), ..none },
             RefillOutcome { next_due: None, ..none },
         ] {
-            assert!(!meets_others(other, now));
+            assert!(!is_leased_elsewhere(other, now));
         }
     }
 }

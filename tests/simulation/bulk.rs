@@ -3,8 +3,8 @@
 //! The file itself takes notes, by triggers: a note exists if and only if its commit does, whatever was killed when.
 
 use crate::{
-    journal::{AskFact, Journal, Said},
-    people::{ADMIN, APP, PATIENCE, open_office},
+    journal::{AskFact, Journal, ActionAnswer},
+    people::{ADMIN, APP, CALL_TIMEOUT, open_office},
     plan::{DAY, HOUR, MINUTE, Moments, SECOND, WishKind, pick},
     simulation_env::SimulationEnv,
 };
@@ -98,7 +98,7 @@ async fn change(world: &SimulationEnv, id: &str, to: ReplayState) {
         {
             return;
         }
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(CALL_TIMEOUT).await;
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn watch(disk: &Connection) {
 
 /// A note of the file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Note {
+pub(crate) struct ReplayNote {
     pub(crate) delivery: DeliveryId,
     /// A new delivery; otherwise a terminal one that was reset.
     pub(crate) is_made: bool,
@@ -126,33 +126,33 @@ pub(crate) struct Note {
     history_len: u32,
 }
 
-pub(crate) fn notes(disk: &Connection) -> Vec<Note> {
+pub(crate) fn notes(disk: &Connection) -> Vec<ReplayNote> {
     let sql = "SELECT delivery, is_made, asked_at, due, history_len FROM sent_again ORDER BY rowid";
     let mut rows = disk.prepare(sql).unwrap();
-    let read = |row: &rusqlite::Row<'_>| {
+    let read = |row: &rusqlite::ReplayRow<'_>| {
         let (delivery, is_made) = (row.get(0).map(DeliveryId::from_i64)?, row.get(1)?);
         // The id of a new one tells when it was made.
         let asked_at =
             if is_made { made_at(delivery.as_i64()) } else { row.get(2).map(Timestamp::from_millis)? };
         let due = row.get(3).map(Timestamp::from_millis)?;
-        Ok(Note { delivery, is_made, asked_at, due, history_len: row.get(4)? })
+        Ok(ReplayNote { delivery, is_made, asked_at, due, history_len: row.get(4)? })
     };
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
-impl Note {
+impl ReplayNote {
     /// Whether this is the answer to a request for just this delivery.
     pub(crate) fn is_told_by(&self, ask: &AskFact) -> bool {
         match &ask.said {
-            Said::Made(made) => self.is_made && made.id == self.delivery,
-            Said::Done(after) => {
+            ActionAnswer::Made(made) => self.is_made && made.id == self.delivery,
+            ActionAnswer::Done(after) => {
                 ask.kind == WishKind::Replay
                     && !self.is_made
                     && ask.delivery == self.delivery
                     && after.history_len == self.history_len
                     && (ask.called_at..=ask.answered_at).contains(&self.asked_at)
             }
-            Said::Refused | Said::Unknown => false,
+            ActionAnswer::Refused | ActionAnswer::Unknown => false,
         }
     }
 
@@ -161,7 +161,7 @@ impl Note {
         let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
         let born = Delivery::born(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
         let after = Delivery { history_len: self.history_len, ..born };
-        let said = if self.is_made { Said::Made(after) } else { Said::Done(after) };
+        let said = if self.is_made { ActionAnswer::Made(after) } else { ActionAnswer::Done(after) };
         let (delivery, kind) = (self.delivery, WishKind::Replay);
         let (called_at, answered_at) = (self.asked_at, self.asked_at.max(self.due));
         AskFact { delivery, is_wish: false, kind, called_at, answered_at, said }
@@ -169,9 +169,9 @@ impl Note {
 }
 
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
-pub(crate) fn testify(journal: &mut Journal, disk: &Connection) {
-    let untold = |note: &Note| !journal.asks.iter().any(|ask| note.is_told_by(ask));
-    let added: Vec<AskFact> = notes(disk).iter().filter(|note| untold(note)).map(Note::as_ask).collect();
+pub(crate) fn add_to_log(journal: &mut Journal, disk: &Connection) {
+    let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_told_by(ask));
+    let added: Vec<AskFact> = notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
     journal.asks.extend(added);
     journal.asks.sort_by_key(|ask| ask.answered_at);
 }

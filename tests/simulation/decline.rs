@@ -2,7 +2,7 @@
 //! disables or enables it. Drawn apart, so that stories without one stay as they are.
 
 use crate::{
-    network::{Mode, Script},
+    network::{ReceiverMode, Script},
     plan::{EndpointPlan, pick},
 };
 use fastrand::Rng;
@@ -19,7 +19,7 @@ pub(crate) fn plan(seed: u64, others: usize, heal_at: i64) -> Option<EndpointPla
         return None;
     }
     let contract = pick(&mut rng, &["strict", "strict", "quick", "gives-up"]);
-    let ails = pick(&mut rng, &[Mode::Status(500), Mode::Status(404), Mode::Hang, Mode::Refused]);
+    let ails = pick(&mut rng, &[ReceiverMode::Status(500), ReceiverMode::Status(404), ReceiverMode::Hang, ReceiverMode::Refused]);
     let well_until = if rng.bool() { rng.i64(0..heal_at) } else { 0 };
     Some(EndpointPlan {
         uid: format!("receiver-{others}"),
@@ -28,6 +28,6 @@ pub(crate) fn plan(seed: u64, others: usize, heal_at: i64) -> Option<EndpointPla
         max_in_flight: None,
         ordered: Order::None,
         on_dead: None,
-        script: Script { changes: vec![(0, Mode::Ok), (well_until, ails)] },
+        script: Script { changes: vec![(0, ReceiverMode::Ok), (well_until, ails)] },
     })
 }

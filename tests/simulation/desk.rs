@@ -81,7 +81,7 @@ impl<S: Store + 'static> Desk<S> {
             cluster_store: self.store.clone(),
             query_store: self.store.clone(),
             ids: self.ids.clone(),
-            grace: tools.grace,
+            grace_period: tools.grace,
             storage: Arc::default(),
             audit_retention: Keep::Forever,
             mail_settings: None,

@@ -3,9 +3,9 @@
 
 use crate::{
     bulk, checker,
-    journal::{Ending, Journal, Promise, Violation},
+    journal::{ProcessEnd, Journal, Promise, Violation},
     order, people,
-    plan::{DAY, Fault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
+    plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
     process::Process,
     sabotage::Sabotage,
     simulation_env::SimulationEnv,
@@ -23,14 +23,14 @@ use tokio::task::JoinSet;
 const QUIET_WITHIN: i64 = 40 * DAY;
 
 /// Result of a seed.
-pub(crate) struct Outcome {
+pub(crate) struct SeedResult {
     pub(crate) violations: Vec<Violation>,
     pub(crate) figures: checker::Figures,
     pub(crate) trace: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Deed {
+enum AgendaItem {
     Publish(usize),
     Wish(WishPlan),
     Switch(SwitchPlan),
@@ -38,13 +38,13 @@ enum Deed {
     SendAgain(usize),
     Kill(i64),
     Stop(i64),
-    DiskFails(Fault),
+    DiskFails(PlannedFault),
     DiskHeals,
     Start,
     Heal,
 }
 
-pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
+pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
@@ -57,11 +57,11 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
         if order::leaderless(&disk) > 0 {
             journal.complain(Promise::Order, "lines without a first at the end");
         }
-        bulk::testify(&mut journal, &disk);
+        bulk::add_to_log(&mut journal, &disk);
         let (mut violations, figures) = checker::check(&world.plan, &journal, &disk);
         let trace = trace(&journal, &disk);
         violations.append(&mut journal.violations);
-        Outcome { violations, figures, trace }
+        SeedResult { violations, figures, trace }
     })
 }
 
@@ -82,7 +82,7 @@ fn trace(journal: &Journal, disk: &Connection) -> u64 {
 
 struct Director {
     world: Arc<SimulationEnv>,
-    agenda: BTreeMap<(i64, usize), Deed>,
+    agenda: BTreeMap<(i64, usize), AgendaItem>,
     planned: usize,
     people: JoinSet<()>,
 }
@@ -92,7 +92,7 @@ impl Director {
         Self { world, agenda: BTreeMap::new(), planned: 0, people: JoinSet::new() }
     }
 
-    fn plan(&mut self, at: i64, deed: Deed) {
+    fn plan(&mut self, at: i64, deed: AgendaItem) {
         self.planned += 1;
         self.agenda.insert((at, self.planned), deed);
     }
@@ -100,7 +100,7 @@ impl Director {
     /// Runs the plan to its end. Returns the disk, and how many permits never came back.
     async fn direct(mut self) -> (Connection, usize) {
         Process::start(&self.world);
-        people::furnish(&self.world).await;
+        people::create_app_and_endpoints(&self.world).await;
         self.fill_agenda();
         self.world.state().is_dangerous = true;
         while let Some((&(at, _), _)) = self.agenda.first_key_value() {
@@ -122,67 +122,67 @@ impl Director {
         let world = self.world.clone();
         let plan = &world.plan;
         for (number, event) in plan.events.iter().enumerate() {
-            self.plan(event.at, Deed::Publish(number));
+            self.plan(event.at, AgendaItem::Publish(number));
         }
-        plan.wishes.iter().for_each(|wish| self.plan(wish.at, Deed::Wish(*wish)));
-        plan.switches.iter().for_each(|switch| self.plan(switch.at, Deed::Switch(*switch)));
+        plan.wishes.iter().for_each(|wish| self.plan(wish.at, AgendaItem::Wish(*wish)));
+        plan.switches.iter().for_each(|switch| self.plan(switch.at, AgendaItem::Switch(*switch)));
         for (number, bulk) in plan.bulks.iter().enumerate() {
-            self.plan(bulk.at, Deed::SendAgain(number));
+            self.plan(bulk.at, AgendaItem::SendAgain(number));
         }
         for fault in &plan.faults {
             match *fault {
-                Fault::Kill { trigger: Trigger::At(at), down } => self.plan(at, Deed::Kill(down)),
-                Fault::Kill { .. } => {}
-                Fault::Stop { at, down } => self.plan(at, Deed::Stop(down)),
-                Fault::Disk { at, until, .. } => {
-                    self.plan(at, Deed::DiskFails(*fault));
-                    self.plan(until, Deed::DiskHeals);
+                PlannedFault::Kill { trigger: Trigger::At(at), down } => self.plan(at, AgendaItem::Kill(down)),
+                PlannedFault::Kill { .. } => {}
+                PlannedFault::Stop { at, down } => self.plan(at, AgendaItem::Stop(down)),
+                PlannedFault::Disk { at, until, .. } => {
+                    self.plan(at, AgendaItem::DiskFails(*fault));
+                    self.plan(until, AgendaItem::DiskHeals);
                 }
             }
         }
-        self.plan(plan.heal_at, Deed::Heal);
+        self.plan(plan.heal_at, AgendaItem::Heal);
     }
 
     fn plan_start(&mut self) {
         let down = self.world.state().down;
-        self.plan(self.world.elapsed() + down, Deed::Start);
+        self.plan(self.world.elapsed() + down, AgendaItem::Start);
     }
 
-    fn act(&mut self, deed: Deed) {
+    fn act(&mut self, deed: AgendaItem) {
         let world = self.world.clone();
         let process = world.state().process.clone();
         match deed {
-            Deed::Publish(number) => drop(self.people.spawn(people::publish(world, number))),
-            Deed::Wish(plan) => drop(self.people.spawn(people::wish(world, plan))),
-            Deed::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
-            Deed::SendAgain(number) => {
+            AgendaItem::Publish(number) => drop(self.people.spawn(people::publish(world, number))),
+            AgendaItem::Wish(plan) => drop(self.people.spawn(people::wish(world, plan))),
+            AgendaItem::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
+            AgendaItem::SendAgain(number) => {
                 let plan = world.plan.bulks[number].clone();
                 drop(self.people.spawn(bulk::send_again(world, plan)));
             }
-            Deed::Kill(down) => {
+            AgendaItem::Kill(down) => {
                 if let Some(process) = process {
-                    world.end(process.number, Ending::Killed, down);
+                    world.end(process.number, ProcessEnd::Killed, down);
                 }
             }
-            Deed::Stop(down) => {
+            AgendaItem::Stop(down) => {
                 // A process that is still starting is killed by a signal.
                 match (process, world.office()) {
                     (Some(process), Some(_)) => drop(tokio::spawn(process.stop(world, down))),
-                    (Some(process), None) => world.end(process.number, Ending::Killed, down),
+                    (Some(process), None) => world.end(process.number, ProcessEnd::Killed, down),
                     _ => {}
                 }
             }
-            Deed::DiskFails(Fault::Disk { until, trouble, .. }) => {
+            AgendaItem::DiskFails(PlannedFault::Disk { until, trouble, .. }) => {
                 world.disk_fails(trouble, SimulationEnv::instant(until));
             }
-            Deed::DiskFails(_) => {}
-            Deed::DiskHeals => world.disk_heals(),
-            Deed::Start => {
+            AgendaItem::DiskFails(_) => {}
+            AgendaItem::DiskHeals => world.disk_heals(),
+            AgendaItem::Start => {
                 if process.is_none() {
                     Process::start(&world);
                 }
             }
-            Deed::Heal => {
+            AgendaItem::Heal => {
                 world.disk_heals();
                 world.state().is_dangerous = false;
             }

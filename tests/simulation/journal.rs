@@ -1,7 +1,7 @@
 //! Journal of everything seen from outside, whatever process was alive: the evidence that the checker has besides the store.
 
 use crate::{
-    network::Post,
+    network::SeenRequest,
     plan::{DiskTrouble, SwitchKind, WishKind},
 };
 use posthaste::domain::{
@@ -14,8 +14,8 @@ use posthaste::domain::{
 pub(crate) struct Journal {
     /// In the plan's order.
     pub(crate) endpoints: Vec<EndpointId>,
-    pub(crate) posts: Vec<Post>,
-    pub(crate) lives: Vec<LifeFact>,
+    pub(crate) posts: Vec<SeenRequest>,
+    pub(crate) lives: Vec<ProcessFact>,
     pub(crate) answers: Vec<AnswerFact>,
     pub(crate) asks: Vec<AskFact>,
     pub(crate) switches: Vec<SwitchFact>,
@@ -79,7 +79,7 @@ pub(crate) struct Violation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ProcessEnd {
     Killed,
     /// Could not start, or its engine gave up: what a supervisor would start again.
     Exited,
@@ -88,12 +88,12 @@ pub(crate) enum Ending {
 
 /// A process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LifeFact {
+pub(crate) struct ProcessFact {
     pub(crate) ready_at: Option<Timestamp>,
     /// When it was asked to stop, killed or gave up.
     pub(crate) leaving_at: Option<Timestamp>,
     pub(crate) ended_at: Option<Timestamp>,
-    pub(crate) ending: Option<Ending>,
+    pub(crate) ending: Option<ProcessEnd>,
 }
 
 /// An answer to a publish: the event is durable.
@@ -107,7 +107,7 @@ pub(crate) struct AnswerFact {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Said {
+pub(crate) enum ActionAnswer {
     /// As it was right after.
     Done(Delivery),
     Made(Delivery),
@@ -124,7 +124,7 @@ pub(crate) struct AskFact {
     pub(crate) kind: WishKind,
     pub(crate) called_at: Timestamp,
     pub(crate) answered_at: Timestamp,
-    pub(crate) said: Said,
+    pub(crate) said: ActionAnswer,
 }
 
 /// An endpoint that was enabled or disabled at some time between the two.

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 
 /// How a receiver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ReceiverMode {
     Ok,
     /// Does the work, but answers after this long: perhaps too late.
     Slow(i64),
@@ -38,19 +38,19 @@ pub(crate) enum Mode {
 
 #[derive(Debug)]
 pub(crate) struct Script {
-    pub(crate) changes: Vec<(i64, Mode)>,
+    pub(crate) changes: Vec<(i64, ReceiverMode)>,
 }
 
 impl Script {
-    pub(crate) fn at(&self, at: i64) -> Mode {
+    pub(crate) fn at(&self, at: i64) -> ReceiverMode {
         let begun = self.changes.iter().rev().find(|(from, _)| *from <= at);
-        begun.map_or(Mode::Ok, |(_, mode)| *mode)
+        begun.map_or(ReceiverMode::Ok, |(_, mode)| *mode)
     }
 }
 
 /// A request, as the network saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Post {
+pub(crate) struct SeenRequest {
     pub(crate) life: u32,
     pub(crate) lane: EndpointId,
     pub(crate) attempt: AttemptId,
@@ -108,7 +108,7 @@ impl Line {
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate);
         self.world.post_begun(self.life, number as u32 + 1);
-        let mut hold = OnTheWay {
+        let mut hold = RequestGuard {
             line: self,
             post: number,
             arrives_anyway: fate.arrives_anyway && fate.works_after.is_some(),
@@ -128,7 +128,7 @@ impl Line {
     fn begin(&self, request: &Request, fate: &Fate) -> usize {
         let attempt = attempt_of(request);
         let mut journal = self.world.journal();
-        journal.posts.push(Post {
+        journal.posts.push(SeenRequest {
             life: self.life,
             lane: request.endpoint_id,
             attempt,
@@ -159,12 +159,12 @@ pub(crate) fn attempt_of(request: &Request) -> AttemptId {
 }
 
 impl Fate {
-    pub(crate) fn of(mut mode: Mode, request: &Request, rng: &mut Rng) -> Self {
-        if mode == Mode::Flapping {
-            mode = [Mode::Ok, Mode::Ok, Mode::Status(500), Mode::Refused, Mode::Lie][rng.usize(0..5)];
+    pub(crate) fn of(mut mode: ReceiverMode, request: &Request, rng: &mut Rng) -> Self {
+        if mode == ReceiverMode::Flapping {
+            mode = [ReceiverMode::Ok, ReceiverMode::Ok, ReceiverMode::Status(500), ReceiverMode::Refused, ReceiverMode::Lie][rng.usize(0..5)];
         }
-        if mode == Mode::Stale && request.fresh {
-            mode = Mode::Ok;
+        if mode == ReceiverMode::Stale && request.fresh {
+            mode = ReceiverMode::Ok;
         }
         let (way, arrives_anyway) = (rng.i64(0..40), rng.bool());
         let timeout_ms = request.timeout.as_millis() as i64;
@@ -179,16 +179,16 @@ impl Fate {
         let failed =
             |class, ends_after| Self { works_after: None, class, status: None, ..answer(500, ends_after) };
         let mut fate = match mode {
-            Mode::Ok | Mode::Flapping => answer(200, way * 2),
-            Mode::Slow(ms) => answer(204, ms),
-            Mode::Status(status) => answer(status, way * 2),
-            Mode::TooMany(seconds) => Self { retry_after: Some(seconds), ..answer(429, way * 2) },
-            Mode::Hang => failed(Class::Timeout, timeout_ms),
-            Mode::Refused => failed(Class::Connect, way),
-            Mode::Stale => failed(Class::StaleConnection, way),
-            Mode::Local => failed(Class::Local, 0),
-            Mode::Dns => failed(Class::Dns, way),
-            Mode::Lie => Self { works_after: Some(way), ..failed(Class::Connect, way * 2) },
+            ReceiverMode::Ok | ReceiverMode::Flapping => answer(200, way * 2),
+            ReceiverMode::Slow(ms) => answer(204, ms),
+            ReceiverMode::Status(status) => answer(status, way * 2),
+            ReceiverMode::TooMany(seconds) => Self { retry_after: Some(seconds), ..answer(429, way * 2) },
+            ReceiverMode::Hang => failed(Class::Timeout, timeout_ms),
+            ReceiverMode::Refused => failed(Class::Connect, way),
+            ReceiverMode::Stale => failed(Class::StaleConnection, way),
+            ReceiverMode::Local => failed(Class::Local, 0),
+            ReceiverMode::Dns => failed(Class::Dns, way),
+            ReceiverMode::Lie => Self { works_after: Some(way), ..failed(Class::Connect, way * 2) },
         };
         if fate.ends_after > timeout_ms {
             fate = Self { class: Class::Timeout, status: None, ends_after: timeout_ms, ..fate };
@@ -217,13 +217,13 @@ pub(crate) async fn sleep(ms: i64) {
 }
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
-struct OnTheWay<'a> {
+struct RequestGuard<'a> {
     line: &'a Line,
     post: usize,
     arrives_anyway: bool,
 }
 
-impl OnTheWay<'_> {
+impl RequestGuard<'_> {
     fn arrive(&mut self) {
         let now = self.line.world.clock.now();
         self.line.world.journal().posts[self.post].done_at.get_or_insert(now);
@@ -235,7 +235,7 @@ impl OnTheWay<'_> {
     }
 }
 
-impl Drop for OnTheWay<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         let now = self.line.world.clock.now();
         let mut journal = self.line.world.journal();

@@ -2,7 +2,7 @@
 //! disables endpoints.
 
 use crate::{
-    journal::{AnswerFact, AskFact, Promise, Said, SwitchFact},
+    journal::{AnswerFact, AskFact, Promise, ActionAnswer, SwitchFact},
     plan::{DiskTrouble, SwitchKind, SwitchPlan, WishKind, WishPlan},
     process::Office,
     simulation_env::SimulationEnv,
@@ -25,7 +25,7 @@ pub(crate) const ADMIN: Caller = Caller::OPERATOR;
 pub(crate) const APP: &str = "shop";
 
 /// How long a client waits after a call without an answer.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(370);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(370);
 
 pub(crate) async fn open_office(world: &SimulationEnv) -> Arc<Office> {
     loop {
@@ -40,7 +40,7 @@ pub(crate) async fn open_office(world: &SimulationEnv) -> Arc<Office> {
 }
 
 /// Makes the app and its endpoints, before anything goes wrong.
-pub(crate) async fn furnish(world: &SimulationEnv) {
+pub(crate) async fn create_app_and_endpoints(world: &SimulationEnv) {
     let office = open_office(world).await;
     let overrides = world.plan.keeps.map(|keeps| json!({ "retention": keeps.overrides() }));
     let has_limits = !world.sabotage.lifts_limits();
@@ -111,7 +111,7 @@ pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
                 return;
             }
         }
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(CALL_TIMEOUT).await;
     }
 }
 
@@ -162,16 +162,16 @@ pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: WishPlan) {
     };
     let answer = office.service.ask(ADMIN, &entry, &delivery.to_string(), asked).await;
     let said = match answer {
-        Ok(shown) if shown.delivery.id == delivery => Said::Done(shown.delivery),
-        Ok(shown) => Said::Made(shown.delivery),
+        Ok(shown) if shown.delivery.id == delivery => ActionAnswer::Done(shown.delivery),
+        Ok(shown) => ActionAnswer::Made(shown.delivery),
         // A disk in trouble may have stored the request and failed the read of its result.
-        Err(Error::Unavailable(_)) => Said::Unknown,
-        Err(_) if world.is_dead(office.life) => Said::Unknown,
-        Err(_) => Said::Refused,
+        Err(Error::Unavailable(_)) => ActionAnswer::Unknown,
+        Err(_) if world.is_dead(office.life) => ActionAnswer::Unknown,
+        Err(_) => ActionAnswer::Refused,
     };
     let answered_at = world.now();
     let mut journal = world.journal();
-    if let Said::Made(made) = &said {
+    if let ActionAnswer::Made(made) = &said {
         journal.known.push(made.id);
     }
     journal.asks.push(AskFact { delivery, is_wish: true, kind: plan.kind, called_at, answered_at, said });
@@ -209,6 +209,6 @@ pub(crate) async fn switch(world: Arc<SimulationEnv>, plan: SwitchPlan) {
             world.journal().switches.push(fact);
             return;
         }
-        tokio::time::sleep(PATIENCE).await;
+        tokio::time::sleep(CALL_TIMEOUT).await;
     }
 }

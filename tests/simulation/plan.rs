@@ -4,7 +4,7 @@ use crate::{
     bulk::{self, BulkPlan},
     contracts, decline,
     limits::LimitsPlan,
-    network::{Mode, Script},
+    network::{ReceiverMode, Script},
     order,
 };
 use fastrand::Rng;
@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub(crate) wishes: Vec<WishPlan>,
     pub(crate) switches: Vec<SwitchPlan>,
     pub(crate) bulks: Vec<BulkPlan>,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<PlannedFault>,
     /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
     pub(crate) heal_at: i64,
     /// Permits of the engine, and its intervals.
@@ -153,7 +153,7 @@ pub(crate) enum DiskTrouble {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum PlannedFault {
     Kill { trigger: Trigger, down: i64 },
     Stop { at: i64, down: i64 },
     Disk { at: i64, until: i64, trouble: DiskTrouble },
@@ -167,7 +167,7 @@ impl EndpointPlan {
 
 /// Main subject of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
+enum StoryFocus {
     Ordinary,
     /// Endpoints are enabled, disabled and changed all the time, and receivers answer that they are gone.
     Restless,
@@ -177,7 +177,7 @@ enum Mood {
 
 impl Plan {
     pub(crate) fn of(seed: u64) -> Self {
-        use Mood::{Failing, Ordinary, Restless};
+        use StoryFocus::{Failing, Ordinary, Restless};
         let mut rng = Rng::with_seed(seed);
         let mood = pick(&mut rng, &[Ordinary, Ordinary, Ordinary, Ordinary, Restless, Failing]);
         let span = pick(&mut rng, &[10 * MINUTE, 2 * HOUR, DAY, 4 * DAY, 14 * DAY]);
@@ -244,7 +244,7 @@ fn events_count(rng: &mut Rng) -> usize {
     if rng.u8(0..5) == 0 { rng.usize(15..=40) } else { rng.usize(5..=14) }
 }
 
-fn endpoint(rng: &mut Rng, number: usize, heal_at: i64, mood: Mood) -> EndpointPlan {
+fn endpoint(rng: &mut Rng, number: usize, heal_at: i64, mood: StoryFocus) -> EndpointPlan {
     let contract =
         pick(rng, &["standard", "standard", "strict", "patient-end", "gives-up", "spread", "quick"]);
     // The network learns from this header which attempt it sees.
@@ -287,9 +287,9 @@ fn wish(rng: &mut Rng, near: &Moments) -> WishPlan {
     WishPlan { at: near.one(rng), kind, pick: rng.u64(..) }
 }
 
-fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: Mood) -> Vec<SwitchPlan> {
+fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: StoryFocus) -> Vec<SwitchPlan> {
     let mut switches = Vec::new();
-    let is_restless = mood == Mood::Restless;
+    let is_restless = mood == StoryFocus::Restless;
     if !is_restless && rng.bool() {
         return switches;
     }
@@ -312,7 +312,7 @@ fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: Mood) -> Vec<
     switches
 }
 
-fn faults(rng: &mut Rng, near: &Moments, mood: Mood) -> Vec<Fault> {
+fn faults(rng: &mut Rng, near: &Moments, mood: StoryFocus) -> Vec<PlannedFault> {
     let mut faults = Vec::new();
     let downs = [0, 10, 300, SECOND, 20 * SECOND, 10 * MINUTE, 5 * HOUR];
     for _ in 0..rng.usize(0..6) {
@@ -322,22 +322,22 @@ fn faults(rng: &mut Rng, near: &Moments, mood: Mood) -> Vec<Fault> {
             4 | 5 => Trigger::AfterCommit(some_count(rng)),
             _ => Trigger::InPost(some_count(rng), pick(rng, &[0, 1, 20, 100, SECOND, 5 * SECOND])),
         };
-        faults.push(Fault::Kill { trigger, down: pick(rng, &downs) });
+        faults.push(PlannedFault::Kill { trigger, down: pick(rng, &downs) });
     }
     for _ in 0..pick(rng, &[0, 0, 1, 2]) {
-        faults.push(Fault::Stop { at: near.one(rng), down: pick(rng, &downs) });
+        faults.push(PlannedFault::Stop { at: near.one(rng), down: pick(rng, &downs) });
     }
-    let troubles = if mood == Mood::Failing { rng.usize(1..4) } else { usize::from(rng.u8(0..10) == 0) };
+    let troubles = if mood == StoryFocus::Failing { rng.usize(1..4) } else { usize::from(rng.u8(0..10) == 0) };
     for _ in 0..troubles {
         let at = near.one(rng);
         let until = at + pick(rng, &[100, SECOND, 30 * SECOND, 2 * MINUTE, 4 * MINUTE]);
         let trouble = pick(rng, &[DiskTrouble::ReadOnly, DiskTrouble::Full]);
-        faults.push(Fault::Disk { at, until, trouble });
+        faults.push(PlannedFault::Disk { at, until, trouble });
         match rng.u8(0..4) {
-            0 | 1 => faults.push(Fault::Stop { at: rng.i64(at..until), down: pick(rng, &downs) }),
+            0 | 1 => faults.push(PlannedFault::Stop { at: rng.i64(at..until), down: pick(rng, &downs) }),
             2 => {
                 let trigger = Trigger::At(rng.i64(at..until));
-                faults.push(Fault::Kill { trigger, down: pick(rng, &downs) });
+                faults.push(PlannedFault::Kill { trigger, down: pick(rng, &downs) });
             }
             _ => {}
         }
@@ -352,44 +352,44 @@ fn some_count(rng: &mut Rng) -> u32 {
 
 impl Script {
     /// Draws how a receiver behaves from when on; the last entry is for good.
-    fn of(rng: &mut Rng, heal_at: i64, mood: Mood) -> Self {
+    fn of(rng: &mut Rng, heal_at: i64, mood: StoryFocus) -> Self {
         let mut changes = vec![(0, mode(rng, mood))];
         let mut at = 0;
         for _ in 0..rng.usize(0..5) {
             // Local errors pass soon; while they last there is an attempt every five seconds.
-            let was_local = changes.last().is_some_and(|(_, mode)| *mode == Mode::Local);
+            let was_local = changes.last().is_some_and(|(_, mode)| *mode == ReceiverMode::Local);
             let lasts = [SECOND, 30 * SECOND, 10 * MINUTE, 2 * HOUR, DAY, 3 * DAY];
             at += if was_local { 20 * SECOND } else { pick(rng, &lasts) } + rng.i64(0..SECOND);
             if at < heal_at {
                 changes.push((at, mode(rng, mood)));
             }
         }
-        if let Some((at, Mode::Local)) = changes.last().copied() {
-            changes.push((at + 20 * SECOND, Mode::Ok));
+        if let Some((at, ReceiverMode::Local)) = changes.last().copied() {
+            changes.push((at + 20 * SECOND, ReceiverMode::Ok));
         }
-        let dead_for_good = [Mode::Status(500), Mode::Hang, Mode::Refused, Mode::Status(404)];
-        let at_last = if rng.u8(0..5) == 0 { pick(rng, &dead_for_good) } else { Mode::Ok };
+        let dead_for_good = [ReceiverMode::Status(500), ReceiverMode::Hang, ReceiverMode::Refused, ReceiverMode::Status(404)];
+        let at_last = if rng.u8(0..5) == 0 { pick(rng, &dead_for_good) } else { ReceiverMode::Ok };
         changes.push((heal_at, at_last));
         Self { changes }
     }
 }
 
-fn mode(rng: &mut Rng, mood: Mood) -> Mode {
-    if mood == Mood::Restless && rng.bool() {
-        return Mode::Status(410);
+fn mode(rng: &mut Rng, mood: StoryFocus) -> ReceiverMode {
+    if mood == StoryFocus::Restless && rng.bool() {
+        return ReceiverMode::Status(410);
     }
     match rng.u8(0..30) {
-        0..8 => Mode::Ok,
-        8..11 => Mode::Status(pick(rng, &[500, 503, 404, 302])),
-        11 | 12 => Mode::Status(410),
-        13..15 => Mode::TooMany(pick(rng, &[0, 7, 90, 4000, 1_000_000])),
-        15..17 => Mode::Hang,
-        17..19 => Mode::Slow(pick(rng, &[500, 3 * SECOND, 9 * SECOND, 20 * SECOND])),
-        19 | 20 => Mode::Refused,
-        21 | 22 => Mode::Stale,
-        23 => Mode::Local,
-        24 | 25 => Mode::Lie,
-        26 => Mode::Dns,
-        _ => Mode::Flapping,
+        0..8 => ReceiverMode::Ok,
+        8..11 => ReceiverMode::Status(pick(rng, &[500, 503, 404, 302])),
+        11 | 12 => ReceiverMode::Status(410),
+        13..15 => ReceiverMode::TooMany(pick(rng, &[0, 7, 90, 4000, 1_000_000])),
+        15..17 => ReceiverMode::Hang,
+        17..19 => ReceiverMode::Slow(pick(rng, &[500, 3 * SECOND, 9 * SECOND, 20 * SECOND])),
+        19 | 20 => ReceiverMode::Refused,
+        21 | 22 => ReceiverMode::Stale,
+        23 => ReceiverMode::Local,
+        24 | 25 => ReceiverMode::Lie,
+        26 => ReceiverMode::Dns,
+        _ => ReceiverMode::Flapping,
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     archive, bulk,
     desk::{Desk, NoWatch, Tools},
-    journal::{Ending, Promise},
+    journal::{ProcessEnd, Promise},
     network::Line,
     order,
     plan::SECOND,
@@ -118,7 +118,7 @@ impl Process {
         });
         world.state().process = Some(process.clone());
         process.spawn(commit_loop(world.clone(), process.clone(), rung));
-        let parts = Boot {
+        let parts = ProcessStart {
             world: world.clone(),
             process: process.clone(),
             store: Arc::new(store),
@@ -187,7 +187,7 @@ impl Process {
                 format!("process {} stopped and left {in_flight:?} in flight", self.number),
             );
         }
-        world.end(self.number, Ending::Stopped, down);
+        world.end(self.number, ProcessEnd::Stopped, down);
     }
 }
 
@@ -222,7 +222,7 @@ async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc
     }
 }
 
-struct Boot {
+struct ProcessStart {
     world: Arc<SimulationEnv>,
     process: Arc<Process>,
     store: Arc<SqliteStore>,
@@ -231,7 +231,7 @@ struct Boot {
     stop: Shutdown,
 }
 
-impl Boot {
+impl ProcessStart {
     async fn run(self, events: QueueEvents) {
         let (world, life) = (self.world.clone(), self.process.number);
         let made = match self.desk().await {
@@ -245,7 +245,7 @@ impl Boot {
         match made {
             Ok((service, engine)) => self.open(service, engine),
             // A supervisor would start it again.
-            Err(_) => world.end(life, Ending::Exited, SECOND),
+            Err(_) => world.end(life, ProcessEnd::Exited, SECOND),
         }
     }
 
@@ -301,7 +301,7 @@ impl Boot {
         process.spawn(async move {
             let ended = engine.run(stop.clone()).await;
             if ended.is_err() || !stop.is_soft() {
-                world.end(life, Ending::Exited, SECOND);
+                world.end(life, ProcessEnd::Exited, SECOND);
             }
             owner.engine_ended.notify_one();
         });

@@ -1,6 +1,6 @@
 //! Ways to break the product on purpose, so that the checker can prove that it notices. `None` in all honest runs.
 
-use crate::{journal::Ending, network::Line, process::Process};
+use crate::{journal::ProcessEnd, network::Line, process::Process};
 use posthaste::{
     domain::{
         audit::Entry,
@@ -154,9 +154,9 @@ impl Sabotage {
     }
 
     /// Returns the disk as the end of a process leaves it.
-    pub(crate) fn at_end(&self, disk: Option<Connection>, ending: Ending) -> Option<Connection> {
+    pub(crate) fn at_end(&self, disk: Option<Connection>, ending: ProcessEnd) -> Option<Connection> {
         match self {
-            Self::LoseCommits(snapshots) if ending == Ending::Killed => snapshots.oldest().or(disk),
+            Self::LoseCommits(snapshots) if ending == ProcessEnd::Killed => snapshots.oldest().or(disk),
             _ => disk,
         }
     }
@@ -187,22 +187,22 @@ impl Sabotage {
 
     pub(crate) fn carrier(&self, line: Arc<Line>) -> Arc<dyn Carrier> {
         match self {
-            Self::PostTwice => Arc::new(Echo(line)),
+            Self::PostTwice => Arc::new(DoublingSender(line)),
             _ => line,
         }
     }
 
     pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn Handover> {
         match self {
-            Self::LoseHints => Arc::new(Mute(lanes)),
+            Self::LoseHints => Arc::new(SilentListener(lanes)),
             _ => lanes,
         }
     }
 }
 
-struct Echo(Arc<Line>);
+struct DoublingSender(Arc<Line>);
 
-impl Carrier for Echo {
+impl Carrier for DoublingSender {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             let _ = self.0.post(request.clone()).await;
@@ -215,9 +215,9 @@ impl Carrier for Echo {
     }
 }
 
-struct Mute(Arc<EndpointQueues>);
+struct SilentListener(Arc<EndpointQueues>);
 
-impl Handover for Mute {
+impl Handover for SilentListener {
     fn carry(&self, carried: Vec<Carried>) {
         self.0.carry(carried);
     }
@@ -273,7 +273,7 @@ impl BentLedger {
         self.store.proceed(ReplayPage { after_id: replay.reached, sources, ..page }, now).await
     }
 
-    fn bend(&self, record: &mut Record) {
+    fn sabotage_verdict(&self, record: &mut Record) {
         if let (true, Verdict::Retry { .. }, Some(_), Some(contract)) =
             (self.is_hasty, record.verdict, &record.sighting, &record.contract)
         {
@@ -307,7 +307,7 @@ impl Ledger for BentLedger {
     }
 
     fn record(&self, mut record: Record) {
-        self.bend(&mut record);
+        self.sabotage_verdict(&mut record);
         self.store.record(record);
     }
 

@@ -23,14 +23,14 @@ pub(crate) fn asked_for() -> Option<u64> {
 }
 
 /// Many seeds, run by two threads; fails with what went wrong and how to see it again.
-pub(crate) struct Stories {
+pub(crate) struct SeedRuns {
     pub(crate) first: u64,
     pub(crate) count: u64,
     /// Prefix of the test by which one of them is replayed.
     pub(crate) name: &'static str,
 }
 
-impl Stories {
+impl SeedRuns {
     pub(crate) fn tell<F: Send>(
         &self,
         run: impl Fn(u64) -> (F, Vec<Violation>) + Sync + RefUnwindSafe,
@@ -86,7 +86,7 @@ impl Stories {
 fn tell_all(count: u64) {
     let (first, count) = asked_for().map_or((0, count), |seed| (seed, 1));
     let mut total = Figures::default();
-    let stories = Stories { first, count, name: "no_seed_breaks" };
+    let stories = SeedRuns { first, count, name: "no_seed_breaks" };
     stories.tell(
         |seed| {
             let outcome = director::run(seed, Sabotage::None);

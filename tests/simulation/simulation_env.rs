@@ -1,8 +1,8 @@
 //! Everything that outlives a process: the clock, the disk, the network, the plan and the journal. And how a process ends.
 
 use crate::{
-    journal::{Ending, Journal, LifeFact, Promise, TroubleFact},
-    plan::{DiskTrouble, Fault, Plan, Trigger},
+    journal::{ProcessEnd, Journal, ProcessFact, Promise, TroubleFact},
+    plan::{DiskTrouble, PlannedFault, Plan, Trigger},
     process::{Office, Process},
     sabotage::Sabotage,
 };
@@ -54,7 +54,7 @@ impl SimulationEnv {
     /// Must be called inside a paused runtime.
     pub(crate) fn new(plan: Plan, sabotage: Sabotage) -> Arc<Self> {
         let kills = plan.faults.iter().filter_map(|fault| match fault {
-            Fault::Kill { trigger, down } => Some((*trigger, *down)),
+            PlannedFault::Kill { trigger, down } => Some((*trigger, *down)),
             _ => None,
         });
         let state = State {
@@ -122,12 +122,12 @@ impl SimulationEnv {
     /// Notes a new process. Returns its number.
     pub(crate) fn born(&self) -> u32 {
         let mut journal = self.journal();
-        journal.lives.push(LifeFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
+        journal.lives.push(ProcessFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
         journal.lives.len() as u32 - 1
     }
 
     /// Ends the process at once; the file stays as its last commit left it, and nothing in memory gets anywhere.
-    pub(crate) fn end(&self, life: u32, ending: Ending, down: i64) {
+    pub(crate) fn end(&self, life: u32, ending: ProcessEnd, down: i64) {
         let mut state = self.state();
         if state.process.as_ref().is_none_or(|process| process.number != life) {
             return;
@@ -157,7 +157,7 @@ impl SimulationEnv {
         let wanted = if is_before { Trigger::BeforeCommit(commits) } else { Trigger::AfterCommit(commits) };
         let down = state.take_kill(wanted);
         drop(state);
-        down.inspect(|down| self.end(life, Ending::Killed, *down)).is_some()
+        down.inspect(|down| self.end(life, ProcessEnd::Killed, *down)).is_some()
     }
 
     /// Notes the start of a request; some kill their process soon after.
@@ -171,13 +171,13 @@ impl SimulationEnv {
         let Some(down) = state.take_kill(trigger) else { return };
         drop(state);
         if after == 0 {
-            return self.end(life, Ending::Killed, down);
+            return self.end(life, ProcessEnd::Killed, down);
         }
         let world = self.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after as u64)).await;
             if world.state().is_dangerous {
-                world.end(life, Ending::Killed, down);
+                world.end(life, ProcessEnd::Killed, down);
             }
         });
     }

@@ -1,6 +1,6 @@
 //! Meaning of each response: sendnomi's list, and "everything else is tried again" of the other four.
 
-use crate::stage::{Does, Stage};
+use crate::stage::{Behaviour, Stage};
 use posthaste::domain::{
     delivery::{Reason, State},
     outcome::Class,
@@ -10,7 +10,7 @@ use std::time::Duration;
 const FAILURES: [Class; 4] = [Class::Timeout, Class::Connect, Class::Dns, Class::Tls];
 
 /// State soon after the first attempt.
-async fn after_one(contract: &str, does: Does) -> (State, Option<Reason>, bool) {
+async fn after_one(contract: &str, does: Behaviour) -> (State, Option<Reason>, bool) {
     let stage = Stage::new(contract, does).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(5)).await;
@@ -22,30 +22,30 @@ async fn after_one(contract: &str, does: Does) -> (State, Option<Reason>, bool) 
 #[tokio::test(start_paused = true)]
 async fn sendnomi_delivers_on_2xx_tries_again_on_3xx_and_5xx_and_never_on_4xx() {
     for status in [200, 201, 202, 204, 299] {
-        let after = after_one("sendnomi", Does::Answer(status)).await;
+        let after = after_one("sendnomi", Behaviour::Answer(status)).await;
         assert_eq!(after, (State::Delivered, None, false), "{status}");
     }
     for status in [300, 301, 302, 304, 307, 308, 399, 500, 501, 502, 503, 504, 599] {
-        let after = after_one("sendnomi", Does::Answer(status)).await;
+        let after = after_one("sendnomi", Behaviour::Answer(status)).await;
         assert_eq!(after, (State::Retrying, None, false), "{status}");
     }
     for class in FAILURES {
-        let after = after_one("sendnomi", Does::Fail(class)).await;
+        let after = after_one("sendnomi", Behaviour::Fail(class)).await;
         assert_eq!(after, (State::Retrying, None, false), "{class:?}");
     }
     let refused = Some(Reason::RefusedByReceiver);
     for status in (400..500).filter(|status| *status != 410) {
-        let after = after_one("sendnomi", Does::Answer(status)).await;
+        let after = after_one("sendnomi", Behaviour::Answer(status)).await;
         assert_eq!(after, (State::Dead, refused, false), "{status}");
     }
-    assert_eq!(after_one("sendnomi", Does::Answer(410)).await, (State::Dead, refused, true), "410");
+    assert_eq!(after_one("sendnomi", Behaviour::Answer(410)).await, (State::Dead, refused, true), "410");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_endpoint() {
     for contract in ["zerofee", "bastionary", "orientedos", "simpaisa"] {
         for status in [301, 304, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503] {
-            let stage = Stage::new(contract, Does::Answer(status)).await;
+            let stage = Stage::new(contract, Behaviour::Answer(status)).await;
             stage.publish().await;
             stage.pass(Duration::from_hours(24 * 30)).await;
             let delivery = stage.delivery().await;
@@ -54,7 +54,7 @@ async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_en
             assert!(stage.entry.endpoint("ep").unwrap().record.off.is_none(), "{contract} {status}");
         }
         for status in [200, 204, 299] {
-            let after = after_one(contract, Does::Answer(status)).await;
+            let after = after_one(contract, Behaviour::Answer(status)).await;
             assert_eq!(after, (State::Delivered, None, false), "{contract} {status}");
         }
     }
@@ -63,17 +63,17 @@ async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_en
 #[tokio::test(start_paused = true)]
 async fn standard_tries_every_refusal_again_but_410_which_disables_the_endpoint() {
     for status in [301, 400, 401, 404, 408, 425, 429, 500, 503] {
-        let after = after_one("standard", Does::Answer(status)).await;
+        let after = after_one("standard", Behaviour::Answer(status)).await;
         assert_eq!(after, (State::Retrying, None, false), "{status}");
     }
     let refused = Some(Reason::RefusedByReceiver);
-    assert_eq!(after_one("standard", Does::Answer(410)).await, (State::Dead, refused, true));
+    assert_eq!(after_one("standard", Behaviour::Answer(410)).await, (State::Dead, refused, true));
 }
 
 #[tokio::test(start_paused = true)]
 async fn standard_honours_retry_after_up_to_its_longest_wait() {
     for (asked, waited) in [(600, 600), (2 * 24 * 3600, 24 * 3600_u64)] {
-        let stage = Stage::new("standard", Does::AnswerLater(503, asked)).await;
+        let stage = Stage::new("standard", Behaviour::AnswerLater(503, asked)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(waited - 1)).await;
         assert_eq!(stage.seen().len(), 1, "asked for {asked} s");

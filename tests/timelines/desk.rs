@@ -91,7 +91,7 @@ impl Desk {
             cluster_store: self.cluster,
             query_store: self.store,
             ids: self.ids,
-            grace: Duration::from_secs(25),
+            grace_period: Duration::from_secs(25),
             storage: Arc::default(),
             audit_retention: Keep::Forever,
             mail_settings: None,

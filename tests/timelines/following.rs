@@ -3,7 +3,7 @@
 
 use crate::{
     desk::Desk,
-    stage::{ADMIN, Does, Stage},
+    stage::{ADMIN, Behaviour, Stage},
 };
 use posthaste::{
     domain::{
@@ -106,7 +106,7 @@ impl Hands for Listening {
     fn replays_changed(&self) {}
 }
 
-struct Second {
+struct SecondNode {
     service: Arc<Service>,
     told: Arc<Told>,
     tenure: Arc<Tenure>,
@@ -115,13 +115,13 @@ struct Second {
     following: AbortHandle,
 }
 
-impl Drop for Second {
+impl Drop for SecondNode {
     fn drop(&mut self) {
         self.following.abort();
     }
 }
 
-impl Second {
+impl SecondNode {
     async fn start(stage: &Stage) -> Self {
         let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
         let told = Arc::new(Told { store: stage.store.clone(), changes: Mutex::default() });
@@ -157,8 +157,8 @@ impl Second {
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queues_are_notified() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
-    let second = Second::start(&stage).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&stage).await;
     assert!(second.url("ep").is_some());
     let new =
         NewEndpoint { uid: Some("new".into()), url: "https://new.example/".into(), ..NewEndpoint::default() };
@@ -184,8 +184,8 @@ async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queu
 /// Other nodes rely on this one not to send more than it may, even if it cannot use the endpoint otherwise.
 #[tokio::test(start_paused = true)]
 async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
-    let second = Second::start(&stage).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&stage).await;
     let id = stage.entry.endpoint("ep").unwrap().id();
     let mut record = stage.store.endpoint(id).await.unwrap().unwrap();
     record.settings.max_in_flight = Some(1);
@@ -207,8 +207,8 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
 /// As after a restore, or with a standby that had not got everything.
 #[tokio::test(start_paused = true)]
 async fn changes_that_the_store_lost_are_undone() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
-    let second = Second::start(&stage).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&stage).await;
     let (id, stored) = (stage.entry.endpoint("ep").unwrap().id(), second.url("ep"));
     let lose_two = || {
         let known = second.directory.endpoint(id).unwrap();
@@ -234,8 +234,8 @@ async fn changes_that_the_store_lost_are_undone() {
 
 #[tokio::test(start_paused = true)]
 async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
-    let second = Second::start(&stage).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&stage).await;
     let overrides = json!({ "timeout": "7s" });
     let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
     stage.service.change_app(ADMIN, "a", patch).await.unwrap();
@@ -246,8 +246,8 @@ async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_and_event_types_come_and_go() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
-    let second = Second::start(&stage).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&stage).await;
     let new = NewKey { scope: "app".into(), app: Some("a".into()), name: None, expires_at: None };
     let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
     let kind =
@@ -271,8 +271,8 @@ async fn keys_and_event_types_come_and_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_too_far_behind_reads_everything_anew() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
-    let second = Second::start(&stage).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let second = SecondNode::start(&stage).await;
     stage.add_endpoint("new", None).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     second.hears(&stage, Changes { is_all: true, ..Changes::default() }).await;

@@ -1,6 +1,6 @@
 //! Every rule that marks an endpoint degraded, warns of its end or disables it, at its instant; and what never does.
 
-use crate::stage::{ADMIN, Does, Stage, TAKES};
+use crate::stage::{ADMIN, Behaviour, Stage, TAKES};
 use posthaste::{
     domain::{
         delivery::State,
@@ -16,8 +16,8 @@ use std::time::Duration;
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
 
-const WORKS: Does = Does::Answer(200);
-const FAILS: Does = Does::Answer(503);
+const WORKS: Behaviour = Behaviour::Answer(200);
+const FAILS: Behaviour = Behaviour::Answer(503);
 
 /// Returns the notices, in order.
 pub(crate) fn told(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
@@ -61,10 +61,10 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
         stage.publish().await;
     }
     stage.pass(HOUR * 12).await;
-    stage.now_does(WORKS);
+    stage.set_behaviour(WORKS);
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
-    stage.now_does(FAILS);
+    stage.set_behaviour(FAILS);
     for _ in 0..9 {
         stage.publish().await;
     }
@@ -132,9 +132,9 @@ async fn an_endpoint_that_works_now_and_then_is_never_disabled() {
         let stage = Stage::new(contract, FAILS).await;
         for _ in 0..20 {
             hourly(&stage, 47).await;
-            stage.now_does(WORKS);
+            stage.set_behaviour(WORKS);
             hourly(&stage, 1).await;
-            stage.now_does(FAILS);
+            stage.set_behaviour(FAILS);
         }
         assert_eq!(off(&stage), None, "{contract}");
         assert!(!kinds(&stage).contains(&NoticeKind::EndpointWarning), "{contract}");
@@ -145,7 +145,7 @@ async fn an_endpoint_that_works_now_and_then_is_never_disabled() {
 async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
     let stage = Stage::new("bastionary", FAILS).await;
     hourly(&stage, 60).await;
-    stage.now_does(WORKS);
+    stage.set_behaviour(WORKS);
     hourly(&stage, 3).await;
     assert_eq!(
         told(&stage).iter().filter(|(kind, ..)| *kind == NoticeKind::EndpointRecovered).count(),
@@ -154,7 +154,7 @@ async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
     );
     hourly(&stage, 24).await;
     assert_eq!(kinds(&stage).last(), Some(&NoticeKind::EndpointRecovered));
-    stage.now_does(FAILS);
+    stage.set_behaviour(FAILS);
     hourly(&stage, 47).await;
     assert_eq!(off(&stage), None);
     assert_eq!(kinds(&stage).iter().filter(|kind| **kind == NoticeKind::EndpointWarning).count(), 1);
@@ -164,7 +164,7 @@ async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
 async fn bastionary_is_degraded_above_80_percent_of_a_day_s_deliveries_and_not_at_80() {
     let stage = Stage::new("bastionary", WORKS).await;
     let some = async |does, count| {
-        stage.now_does(does);
+        stage.set_behaviour(does);
         for _ in 0..count {
             stage.publish().await;
         }
@@ -225,7 +225,7 @@ async fn an_outage_of_everything_counts_against_no_endpoint() {
         stage.add_endpoint(&format!("ep{number}"), None).await;
     }
     hourly(&stage, 2).await;
-    stage.now_does(Does::Fail(Class::Connect));
+    stage.set_behaviour(Behaviour::Fail(Class::Connect));
     for _ in 0..2 {
         hourly(&stage, 48).await;
         // Not even if the process starts again in the midst of it.
@@ -248,7 +248,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
         stage.add_endpoint(&format!("ep{number}"), None).await;
     }
     hourly(&stage, 1).await;
-    stage.now_does(Does::Fail(Class::Connect));
+    stage.set_behaviour(Behaviour::Fail(Class::Connect));
     stage.publish().await;
     stage.pass(DAY * 5).await;
     for delivery in &stage.deliveries().await[..6] {
@@ -259,7 +259,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
         let words = "most receivers fell silent at once: waited out, outside the schedule";
         assert_eq!(notes.last().unwrap().as_deref(), Some(words));
     }
-    stage.now_does(WORKS);
+    stage.set_behaviour(WORKS);
     stage.pass(Duration::from_mins(11)).await;
     assert!(stage.deliveries().await.iter().all(|delivery| delivery.state == State::Delivered));
     assert_eq!(kinds(&stage), []);
@@ -269,9 +269,9 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
 async fn local_errors_count_against_no_endpoint() {
     let stage = Stage::new("bastionary", FAILS).await;
     hourly(&stage, 30).await;
-    stage.now_does(Does::Fail(Class::Local));
+    stage.set_behaviour(Behaviour::Fail(Class::Local));
     hourly(&stage, 60).await;
-    stage.now_does(FAILS);
+    stage.set_behaviour(FAILS);
     hourly(&stage, 10).await;
     assert!(!kinds(&stage).contains(&NoticeKind::EndpointWarning), "forty hours that count");
     assert_eq!(off(&stage), None);
@@ -280,7 +280,7 @@ async fn local_errors_count_against_no_endpoint() {
 #[tokio::test(start_paused = true)]
 async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
     for contract in ["standard", "sendnomi"] {
-        let stage = Stage::new(contract, Does::Answer(410)).await;
+        let stage = Stage::new(contract, Behaviour::Answer(410)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         let record = stage.entry.endpoint("ep").unwrap().record.clone();

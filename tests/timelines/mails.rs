@@ -2,7 +2,7 @@
 
 use crate::{
     post::Service,
-    stage::{ADMIN, Does, Stage},
+    stage::{ADMIN, Behaviour, Stage},
 };
 use posthaste::{
     domain::{
@@ -86,7 +86,7 @@ fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
 #[tokio::test(start_paused = true)]
 async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     quick_endpoint(&stage, "one").await;
     for _ in 0..100 {
@@ -112,7 +112,7 @@ async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
     let service = Service::new(Mailed::Down("connection refused".into()));
-    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     for _ in 0..50 {
         stage.publish().await;
     }
@@ -144,7 +144,7 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("standard", Does::Answer(200), Some(service.post())).await;
+    let stage = Stage::with_post("standard", Behaviour::Answer(200), Some(service.post())).await;
     let app = stage.entry.app().id;
     for number in 1..=500 {
         tell(&stage, app, number).await;
@@ -167,7 +167,7 @@ async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute()
 #[tokio::test(start_paused = true)]
 async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundred() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("standard", Does::Answer(503), Some(service.post())).await;
+    let stage = Stage::with_post("standard", Behaviour::Answer(503), Some(service.post())).await;
     let overrides = json!({
         "pacing": "strict", "retry": { "waits": [] }, "notices": { "dead_letter": "none", "degraded": "email" },
     });
@@ -176,8 +176,8 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
     }
     let (mut mails, mut told) = (0, 0);
     // Failing, healthy again, gone.
-    for (does, events) in [(Does::Answer(503), 10), (Does::Answer(200), 3), (Does::Answer(410), 1)] {
-        stage.now_does(does);
+    for (does, events) in [(Behaviour::Answer(503), 10), (Behaviour::Answer(200), 3), (Behaviour::Answer(410), 1)] {
+        stage.set_behaviour(does);
         for _ in 0..events {
             stage.publish().await;
             stage.pass(SECOND).await;
@@ -202,7 +202,7 @@ fn all_told(stage: &Stage) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn dead_letters_of_a_window_are_one_digest_under_standard() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("standard", Does::Answer(500), Some(service.post())).await;
+    let stage = Stage::with_post("standard", Behaviour::Answer(500), Some(service.post())).await;
     for uid in ["one", "two"] {
         quick_endpoint(&stage, uid).await;
     }
@@ -226,7 +226,7 @@ async fn dead_letters_of_a_window_are_one_digest_under_standard() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
     let service = Service::new(Mailed::Refused("550 no such user".into()));
-    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     service.now_does(Mailed::Sent);
@@ -236,7 +236,7 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
     assert_eq!(states, [(MailState::Sent, None), (MailState::Refused, Some("550 no such user".into()))]);
     assert_eq!(service.tries().len(), 2);
 
-    let nobody = Stage::new("bastionary", Does::Answer(500)).await;
+    let nobody = Stage::new("bastionary", Behaviour::Answer(500)).await;
     nobody.publish().await;
     nobody.pass(HOUR).await;
     let why = "no mail server is set (smtp_server)".to_owned();
@@ -246,7 +246,7 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_keeps_no_mail_waiting() {
     let service = Service::new(Mailed::Sent);
-    let stage = Stage::with_post("bastionary", Does::Answer(500), Some(service.post())).await;
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     stage.clock.step(-24 * 3_600_000);

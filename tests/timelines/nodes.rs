@@ -39,7 +39,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TAKES: Duration = Duration::from_millis(100);
 
 /// Receivers, and which node sent each request.
-struct Net {
+struct FakeNetwork {
     clock: Arc<VirtualClock>,
     seen: Mutex<Vec<(i64, Timestamp)>>,
     hangs: AtomicBool,
@@ -48,7 +48,7 @@ struct Net {
 
 /// HTTP sender of one node.
 struct Line {
-    net: Arc<Net>,
+    net: Arc<FakeNetwork>,
     tenure: Arc<Tenure>,
     gate: NodeSendGate,
 }
@@ -77,7 +77,7 @@ impl Carrier for Line {
 struct Town {
     clock: Arc<VirtualClock>,
     file: Arc<SharedFile>,
-    net: Arc<Net>,
+    net: Arc<FakeNetwork>,
 }
 
 struct Node {
@@ -100,7 +100,7 @@ impl Town {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let server = clock.clone();
         let file = SharedFile::new(Arc::new(move || server.now())).unwrap();
-        let net = Net {
+        let net = FakeNetwork {
             clock: clock.clone(),
             seen: Mutex::default(),
             hangs: AtomicBool::new(false),

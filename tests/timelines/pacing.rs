@@ -1,7 +1,7 @@
 //! How an endpoint under an adaptive contract is throttled and led back, instant by instant, and that strict contracts do
 //! nothing of it.
 
-use crate::stage::{ADMIN, Does, Stage, TAKES};
+use crate::stage::{ADMIN, Behaviour, Stage, TAKES};
 use posthaste::{
     domain::{
         delivery::{Delivery, State},
@@ -46,7 +46,7 @@ pub(crate) async fn limit(stage: &Stage, per_second: u32, burst: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_succeeds() {
-    let stage = Stage::new("standard", Does::Answer(500)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
     publish(&stage, 12).await;
     let opened_at = stage.clock.now().plus(TAKES);
     stage.pass(Duration::from_mins(7)).await;
@@ -58,7 +58,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
     let why = stage.service.waits_because(due).unwrap();
     assert!(why.starts_with("the endpoint failed 18 times in a row; one is tried at 20"), "{why}");
 
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     let seen_before = stage.seen().len();
     stage.pass(Duration::from_mins(5)).await;
     let recovery = opened_at.plus(Duration::from_millis(316_250 + 2 * takes_ms() + 300_000));
@@ -74,12 +74,12 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
 
 #[tokio::test(start_paused = true)]
 async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
-    let stage = Stage::new("standard", Does::Answer(500)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
     publish(&stage, 11).await;
     stage.pass(Duration::from_secs(40)).await;
     let probed = stage.seen().len() - 11;
     assert_eq!(probed, 3);
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_mins(1)).await;
     let mut told = Vec::new();
     for delivery in deliveries(&stage).await {
@@ -99,15 +99,15 @@ async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_fails_again_after_a_recovery_waits_for_its_own_time() {
-    let stage = Stage::new("standard", Does::Answer(500)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
     publish(&stage, 10).await;
     // Three probes; their deliveries wait for minutes now.
     stage.pass(Duration::from_secs(40)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     let probe_at = stage.seen()[12].plus(TAKES).plus(Duration::from_secs(40));
     let rest = probe_at.plus(TAKES).since(stage.clock.now());
     stage.pass(rest + Duration::from_millis(1)).await;
-    stage.now_does(Does::Answer(404));
+    stage.set_behaviour(Behaviour::Answer(404));
     stage.pass(TAKES + Duration::from_millis(20)).await;
     // The first after the probe failed: open again. All others were brought forward; this one was tried since.
     let all = deliveries(&stage).await;
@@ -120,11 +120,11 @@ async fn a_retry_that_fails_again_after_a_recovery_waits_for_its_own_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deliveries() {
-    let stage = Stage::new("standard", Does::AnswerLater(429, 12)).await;
+    let stage = Stage::new("standard", Behaviour::AnswerLater(429, 12)).await;
     stage.publish().await;
     let begun = stage.clock.now();
     stage.pass(Duration::from_secs(1)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     publish(&stage, 3).await;
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(stage.seen().len(), 1, "nothing automatic");
@@ -149,7 +149,7 @@ async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deli
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_ask_for_a_pause_are_failures_too_and_open_the_circuit() {
-    let stage = Stage::new("standard", Does::Answer(503)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(503)).await;
     publish(&stage, 9).await;
     stage.pass(Duration::from_secs(16)).await;
     let seen = stage.seen();
@@ -162,7 +162,7 @@ async fn answers_that_ask_for_a_pause_are_failures_too_and_open_the_circuit() {
 
 #[tokio::test(start_paused = true)]
 async fn strict_contracts_see_no_pause_and_no_circuit_and_no_ramp() {
-    for does in [Does::Answer(500), Does::AnswerLater(429, 600), Does::AnswerLater(503, 1)] {
+    for does in [Behaviour::Answer(500), Behaviour::AnswerLater(429, 600), Behaviour::AnswerLater(503, 1)] {
         let stage = Stage::new("zerofee", does).await;
         publish(&stage, 20).await;
         let begun = stage.seen()[0];
@@ -180,7 +180,7 @@ async fn strict_contracts_see_no_pause_and_no_circuit_and_no_ramp() {
 
 #[tokio::test(start_paused = true)]
 async fn a_distrusted_endpoint_is_probed_at_once_and_before_anything_else() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
     let endpoint = stage.entry.endpoint("ep").unwrap().id();
     stage.queues.distrust(endpoint, stage.clock.now());
     publish(&stage, 4).await;
@@ -195,7 +195,7 @@ async fn a_distrusted_endpoint_is_probed_at_once_and_before_anything_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backlog() {
-    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
     stage.pass(Duration::from_secs(10)).await;
     limit(&stage, 2, 1).await;
     publish(&stage, 20).await;
@@ -219,12 +219,12 @@ async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backl
 
 #[tokio::test(start_paused = true)]
 async fn an_event_published_long_after_a_flood_does_not_wait_behind_it() {
-    let stage = Stage::new("standard", Does::Answer(500)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
     limit(&stage, 20, 5).await;
     publish(&stage, 900).await;
     // Most of them were published after the first found no token, and all long before the endpoint is up.
     stage.pass(Duration::from_mins(1)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     let mut longest = Duration::ZERO;
     stage.pass(Duration::from_secs(30)).await;
     for _ in 0..10 {
@@ -253,31 +253,31 @@ async fn is_prompt(stage: &Stage) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn another_address_begins_without_the_pause_and_the_circuit_of_the_old_one() {
-    for does in [Does::AnswerLater(429, 600), Does::Answer(500)] {
+    for does in [Behaviour::AnswerLater(429, 600), Behaviour::Answer(500)] {
         let stage = Stage::new("standard", does).await;
         publish(&stage, 12).await;
         stage.pass(Duration::from_secs(1)).await;
-        stage.now_does(Does::Answer(200));
+        stage.set_behaviour(Behaviour::Answer(200));
         assert!(!is_prompt(&stage).await, "{does:?}");
         move_to(&stage, "https://new.receiver.example/hook").await;
         assert!(is_prompt(&stage).await, "{does:?}");
     }
-    let stage = Stage::new("standard", Does::AnswerLater(503, 600)).await;
+    let stage = Stage::new("standard", Behaviour::AnswerLater(503, 600)).await;
     stage.publish().await;
     stage.pass(Duration::from_millis(100)).await;
     move_to(&stage, "https://new.receiver.example/hook").await;
     stage.pass(TAKES).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     assert!(is_prompt(&stage).await, "what the old one answers is not held against the new one");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_goes_on_after_a_restart_unless_the_endpoint_moved() {
-    let mut stage = Stage::new("standard", Does::AnswerLater(429, 600)).await;
+    let mut stage = Stage::new("standard", Behaviour::AnswerLater(429, 600)).await;
     stage.publish().await;
     let begun = stage.clock.now();
     stage.pass(Duration::from_secs(1)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     stage.publish().await;
     stage.restart(Duration::from_secs(1)).await;
     stage.publish().await;
@@ -289,12 +289,12 @@ async fn a_pause_goes_on_after_a_restart_unless_the_endpoint_moved() {
     assert_eq!(since(&stage, begun, 1)[0], 600_000 + takes_ms());
     assert_eq!(stage.seen().len(), 4);
 
-    stage.now_does(Does::AnswerLater(429, 600));
+    stage.set_behaviour(Behaviour::AnswerLater(429, 600));
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
     move_to(&stage, "https://new.receiver.example/hook").await;
     stage.restart(Duration::from_secs(1)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_secs(1)).await;
     assert!(is_prompt(&stage).await);
 }

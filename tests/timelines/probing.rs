@@ -1,7 +1,7 @@
 //! Endpoints with little to send are probed as soon as busy ones: retries that wait for hours are tried early, also where
 //! one delivery blocks all others, and after a restart.
 
-use crate::stage::{ADMIN, Does, Stage};
+use crate::stage::{ADMIN, Behaviour, Stage};
 use posthaste::{
     domain::{
         delivery::{Delivery, Reason, State},
@@ -17,7 +17,7 @@ const AHEAD: &str = "a probe ahead of its time: the endpoint ";
 
 /// Starts with four deliveries that failed until all of them wait for an hour or longer.
 async fn quiet() -> Stage {
-    let stage = Stage::new("standard", Does::Answer(500)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
     for _ in 0..4 {
         stage.publish().await;
     }
@@ -54,7 +54,7 @@ async fn a_quiet_endpoint_is_probed_with_what_waits_for_hours() {
     let first = after.iter().find(|one| one.due == Some(planned)).unwrap();
     assert!(count_told(&stage, first, AHEAD).await >= 2);
 
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_mins(15) + Duration::from_secs(5)).await;
     assert!(planned > stage.clock.now() && is_all_delivered(&stage).await, "no delivery waits for hours");
 }
@@ -63,7 +63,7 @@ async fn a_quiet_endpoint_is_probed_with_what_waits_for_hours() {
 async fn a_quiet_endpoint_is_probed_after_a_restart_too() {
     let mut stage = quiet().await;
     stage.restart(Duration::from_secs(1)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_secs(5)).await;
     assert!(is_all_delivered(&stage).await);
     let mut told = 0;
@@ -111,7 +111,7 @@ async fn a_probe_that_can_never_be_sent_ends_and_the_next_is_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_of_an_ordered_endpoint_is_probed_although_no_other_can_fail() {
-    let stage = Stage::new("standard", Does::Answer(500)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
     let patch = EndpointPatch { ordered: Patch::Value(Order::Endpoint), ..EndpointPatch::default() };
     stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
     for _ in 0..5 {
@@ -121,7 +121,7 @@ async fn the_first_of_an_ordered_endpoint_is_probed_although_no_other_can_fail()
     let first = stage.deliveries().await.pop().unwrap();
     assert!(first.due.unwrap() > stage.clock.now().plus(Duration::from_mins(6)), "{first:?}");
     assert!(count_told(&stage, &first, AHEAD).await >= 3);
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_mins(5) + Duration::from_secs(5)).await;
     assert!(is_all_delivered(&stage).await);
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     pacing::limit,
-    stage::{ADMIN, Does, Stage},
+    stage::{ADMIN, Behaviour, Stage},
 };
 use posthaste::{
     service::{deliveries::Wish, replays::NewReplay},
@@ -28,12 +28,12 @@ async fn replay_all(stage: &Stage, per_second: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn a_bulk_replay_waits_for_a_pause_and_a_manual_one_does_not() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
     delivered(&stage, 5).await;
-    stage.now_does(Does::AnswerLater(429, 30));
+    stage.set_behaviour(Behaviour::AnswerLater(429, 30));
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     replay_all(&stage, 1000).await;
     stage.pass(Duration::from_secs(20)).await;
     assert_eq!(stage.seen().len(), 6, "the endpoint asked for a pause");
@@ -47,7 +47,7 @@ async fn a_bulk_replay_waits_for_a_pause_and_a_manual_one_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_second_at_most() {
-    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
     delivered(&stage, 40).await;
     limit(&stage, 2, 1).await;
     replay_all(&stage, 1000).await;
@@ -66,7 +66,7 @@ async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_se
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_delays_no_limited_endpoint() {
-    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
     stage.pass(Duration::from_hours(2)).await;
     limit(&stage, 1, 1).await;
     stage.publish().await;

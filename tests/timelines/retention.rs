@@ -1,7 +1,7 @@
 //! Events, deliveries and attempts that remain after an hour, a month and a year under each contract, and the fate of
 //! undelivered ones.
 
-use crate::stage::{ADMIN, Does, Stage};
+use crate::stage::{ADMIN, Behaviour, Stage};
 use posthaste::{
     domain::delivery::{Reason, State},
     service::{deliveries::Wish, events::EventQuery},
@@ -22,29 +22,29 @@ const CONTRACTS: [(&str, bool); 6] = [
 
 /// Returns what is left of the one event: its payload, the state of its delivery, and how many of its attempts are there.
 #[derive(Debug, PartialEq, Eq)]
-struct Left {
+struct Remaining {
     data: bool,
     state: State,
     reason: Option<Reason>,
     attempts: usize,
 }
 
-async fn left(stage: &Stage) -> Option<Left> {
+async fn left(stage: &Stage) -> Option<Remaining> {
     let events = stage.service.events(&stage.entry, EventQuery::default(), None, 10).await.unwrap().rows;
     let deliveries = stage.deliveries().await;
     assert_eq!(events.len(), deliveries.len(), "an event and its delivery are there together");
     let (event, delivery) = (events.into_iter().next()?, deliveries.into_iter().next()?);
     let (_, attempts) = stage.service.delivery(&stage.entry, &delivery.id.to_string()).await.unwrap();
     let (state, reason) = (delivery.state, delivery.reason);
-    Some(Left { data: !event.data.is_empty(), state, reason, attempts: attempts.len() })
+    Some(Remaining { data: !event.data.is_empty(), state, reason, attempts: attempts.len() })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
     for (contract, _) in CONTRACTS {
-        let stage = Stage::new(contract, Does::Answer(200)).await;
+        let stage = Stage::new(contract, Behaviour::Answer(200)).await;
         stage.publish().await;
-        let whole = Left { data: true, state: State::Delivered, reason: None, attempts: 1 };
+        let whole = Remaining { data: true, state: State::Delivered, reason: None, attempts: 1 };
         for time in [Duration::from_hours(1), DAY * 28] {
             stage.pass(time).await;
             assert_eq!(left(&stage).await.as_ref(), Some(&whole), "{contract}");
@@ -57,7 +57,7 @@ async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_until_then() {
     for (contract, for_ever) in CONTRACTS {
-        let stage = Stage::new(contract, Does::Answer(500)).await;
+        let stage = Stage::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(DAY * 29).await;
         let month = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
@@ -69,7 +69,7 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
             continue;
         }
         assert_eq!(year, Some(month), "{contract}");
-        stage.now_does(Does::Answer(200));
+        stage.set_behaviour(Behaviour::Answer(200));
         let id = stage.delivery().await.id.to_string();
         stage.service.ask(ADMIN, &stage.entry, &id, Wish::Replay).await.unwrap();
         stage.pass(DAY).await;
@@ -83,7 +83,7 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
 #[tokio::test(start_paused = true)]
 async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
     for (contract, _) in CONTRACTS {
-        let stage = Stage::new(contract, Does::Answer(500)).await;
+        let stage = Stage::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
@@ -97,7 +97,7 @@ async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
         }
         assert_eq!(before.state, State::Held, "{contract}");
         let (state, reason) = (State::Expired, Some(Reason::Retention));
-        assert_eq!(after, Some(Left { data: false, state, reason, attempts: 1 }), "{contract}");
+        assert_eq!(after, Some(Remaining { data: false, state, reason, attempts: 1 }), "{contract}");
         stage.pass(DAY * 28).await;
         assert!(left(&stage).await.is_some(), "{contract}: its record is kept as attempts are");
         stage.pass(DAY * 3).await;

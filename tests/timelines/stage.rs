@@ -37,7 +37,7 @@ pub(crate) const TAKES: Duration = Duration::from_millis(250);
 
 /// Behaviour of the receiver.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Does {
+pub(crate) enum Behaviour {
     Answer(u16),
     /// An answer with `Retry-After`, in seconds.
     AnswerLater(u16, u32),
@@ -55,15 +55,15 @@ pub(crate) struct Stage {
     receiver: Arc<Receiver>,
     engine: AbortHandle,
     stop: ShutdownHandle,
-    writer: Shared,
+    writer: SharedWriter,
 }
 
 /// The store's writer, shared by the commit loop and by `restart`, which takes the file away.
-type Shared = Arc<Mutex<Option<Writer>>>;
+type SharedWriter = Arc<Mutex<Option<Writer>>>;
 
 /// A request, as the receiver saw it.
 #[derive(Clone)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequest {
     pub(crate) at: Timestamp,
     pub(crate) body: Bytes,
 }
@@ -76,16 +76,16 @@ impl Drop for Stage {
 }
 
 struct Receiver {
-    does: Mutex<Does>,
-    seen: Mutex<Vec<Seen>>,
+    does: Mutex<Behaviour>,
+    seen: Mutex<Vec<SeenRequest>>,
     clock: Arc<VirtualClock>,
 }
 
 impl Carrier for Receiver {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
-            self.seen.lock().unwrap().push(Seen { at: self.clock.now(), body: request.body });
-            if matches!(*self.does.lock().unwrap(), Does::NotSent) {
+            self.seen.lock().unwrap().push(SeenRequest { at: self.clock.now(), body: request.body });
+            if matches!(*self.does.lock().unwrap(), Behaviour::NotSent) {
                 return Err(NotSent);
             }
             tokio::time::sleep(TAKES).await;
@@ -98,12 +98,12 @@ impl Carrier for Receiver {
     }
 }
 
-fn outcome(does: Does) -> Outcome {
+fn outcome(does: Behaviour) -> Outcome {
     let (class, status, retry_after) = match does {
-        Does::Answer(status) => (Class::Http, Some(status), None),
-        Does::AnswerLater(status, seconds) => (Class::Http, Some(status), Some(seconds.to_string())),
-        Does::Fail(class) => (class, None, None),
-        Does::NotSent => unreachable!("nothing came of what was not sent"),
+        Behaviour::Answer(status) => (Class::Http, Some(status), None),
+        Behaviour::AnswerLater(status, seconds) => (Class::Http, Some(status), Some(seconds.to_string())),
+        Behaviour::Fail(class) => (class, None, None),
+        Behaviour::NotSent => unreachable!("nothing came of what was not sent"),
     };
     Outcome {
         class,
@@ -119,12 +119,12 @@ fn outcome(does: Does) -> Outcome {
 
 impl Stage {
     /// Starts with one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
-    pub(crate) async fn new(contract: &str, does: Does) -> Self {
+    pub(crate) async fn new(contract: &str, does: Behaviour) -> Self {
         Self::with_post(contract, does, None).await
     }
 
     /// Starts like `new`, with these mail settings.
-    pub(crate) async fn with_post(contract: &str, does: Does, post: Option<MailSettings>) -> Self {
+    pub(crate) async fn with_post(contract: &str, does: Behaviour, post: Option<MailSettings>) -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let receiver =
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
@@ -158,7 +158,7 @@ impl Stage {
         self.service.publish(&self.entry, payment()).await.unwrap();
     }
 
-    pub(crate) fn now_does(&self, does: Does) {
+    pub(crate) fn set_behaviour(&self, does: Behaviour) {
         *self.receiver.does.lock().unwrap() = does;
     }
 
@@ -167,7 +167,7 @@ impl Stage {
         self.requests().into_iter().map(|seen| seen.at).collect()
     }
 
-    pub(crate) fn requests(&self) -> Vec<Seen> {
+    pub(crate) fn requests(&self) -> Vec<SeenRequest> {
         self.receiver.seen.lock().unwrap().clone()
     }
 
@@ -222,7 +222,7 @@ struct Started {
     queues: Arc<EndpointQueues>,
     engine: AbortHandle,
     stop: ShutdownHandle,
-    writer: Shared,
+    writer: SharedWriter,
 }
 
 async fn start(
@@ -248,7 +248,7 @@ async fn start(
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, Shared) {
+fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
     let rung = Arc::new(Notify::new());
     let wake = {
         let rung = rung.clone();
@@ -260,7 +260,7 @@ fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteSto
     (Arc::new(store), writer)
 }
 
-async fn commit_all(writer: Shared, rung: Arc<Notify>) {
+async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(Writer::commit_next);
     loop {
         rung.notified().await;

@@ -2,7 +2,7 @@
 
 use crate::{
     health::HOUR,
-    stage::{ADMIN, Does, Stage},
+    stage::{ADMIN, Behaviour, Stage},
 };
 use posthaste::{domain::delivery::State, service::deliveries::Wish};
 use std::time::Duration;
@@ -21,14 +21,14 @@ async fn publish(stage: &Stage, count: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_held() {
-    let stage = Stage::new("zerofee", Does::Answer(200)).await;
+    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
     publish(&stage, 3).await;
-    stage.now_does(Does::Answer(500));
+    stage.set_behaviour(Behaviour::Answer(500));
     publish(&stage, 30).await;
     assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
     let by_hand = stage.deliveries().await[0].id.to_string();
     stage.service.ask(ADMIN, &stage.entry, &by_hand, Wish::Cancel).await.unwrap();
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     let before = stage.seen().len();
     let (endpoint, replays) =
         stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", Some(5)).await.unwrap();
@@ -44,11 +44,11 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
 
 #[tokio::test(start_paused = true)]
 async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
-    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
     publish(&stage, 73).await;
     assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
     publish(&stage, 5).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
     let kinds: Vec<_> = replays.iter().map(|shown| shown.replay.selection.kind()).collect();
     assert_eq!(kinds, ["replay", "backfill"]);
@@ -64,12 +64,12 @@ async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
 
 #[tokio::test(start_paused = true)]
 async fn simpaisa_gets_what_was_cancelled_when_it_was_disabled() {
-    let stage = Stage::new("simpaisa", Does::Answer(500)).await;
+    let stage = Stage::new("simpaisa", Behaviour::Answer(500)).await;
     publish(&stage, 3).await;
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     assert_eq!(states(&stage).await, [State::Cancelled; 3]);
     publish(&stage, 2).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
     assert_eq!(replays.iter().map(|shown| shown.replay.total).collect::<Vec<_>>(), [3, 2]);
     stage.pass(HOUR).await;
@@ -78,7 +78,7 @@ async fn simpaisa_gets_what_was_cancelled_when_it_was_disabled() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_without_trouble_missed_nothing_and_an_invalid_pace_changes_nothing() {
-    let stage = Stage::new("standard", Does::Answer(200)).await;
+    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
     publish(&stage, 2).await;
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
     assert!(replays.is_empty());

@@ -1,7 +1,7 @@
 //! Operational webhooks: an endpoint that subscribes to them by name gets them once, signed like everything else, and they
 //! make no notices of their own.
 
-use crate::stage::{ADMIN, Does, Stage};
+use crate::stage::{ADMIN, Behaviour, Stage};
 use posthaste::service::{endpoints::NewEndpoint, notices::NoticeQuery, replays::NewReplay};
 use serde_json::Value;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn operational(stage: &Stage) -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_sent_once_to_endpoints_that_subscribe_to_it_by_name() {
-    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
     subscribe(&stage, "ops", &["posthaste.delivery.*"]).await;
     subscribe(&stage, "others", &["posthaste.endpoint.*", "*"]).await;
     stage.publish().await;
@@ -46,11 +46,11 @@ async fn a_dead_letter_is_sent_once_to_endpoints_that_subscribe_to_it_by_name() 
 
 #[tokio::test(start_paused = true)]
 async fn a_backfill_brings_published_events_and_no_operational_webhooks() {
-    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
     subscribe(&stage, "ops", &["posthaste.*"]).await;
     stage.publish().await;
     stage.pass(HOUR).await;
-    stage.now_does(Does::Answer(200));
+    stage.set_behaviour(Behaviour::Answer(200));
     subscribe(&stage, "late", &["*", "posthaste.*"]).await;
     let told = operational(&stage).len();
     assert!(told > 0);
@@ -65,7 +65,7 @@ async fn a_backfill_brings_published_events_and_no_operational_webhooks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notice_about_an_endpoint_is_not_sent_to_that_endpoint() {
-    let stage = Stage::new("bastionary", Does::Answer(500)).await;
+    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     subscribe(&stage, "all", &["*", "posthaste.*"]).await;
     stage.publish().await;

@@ -1,7 +1,7 @@
 //! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
 //! and steadily is as good as one that answers at once.
 
-use super::{BEAT_SOON, Heard, LEASE, MARGIN, PATIENCE, Shared};
+use super::{BEAT_SOON, Heard, LEASE, MARGIN, PATIENCE, MembershipState};
 use crate::{
     domain::{id::EndpointId, time::Steady},
     store::{StoreError, cluster::View},
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 type Answer = Result<Option<View>, StoreError>;
 
 pub(super) struct Beats<'a> {
-    shared: &'a Shared,
+    shared: &'a MembershipState,
     /// Heartbeats without an answer, in the order in which they were sent.
-    under_way: BTreeMap<u64, Sent>,
+    unanswered: BTreeMap<u64, Sent>,
     answers: JoinSet<(u64, Answer)>,
     sent_so_far: u64,
     /// Number of the newest that was answered.
@@ -34,9 +34,9 @@ struct Sent {
 }
 
 impl<'a> Beats<'a> {
-    pub(super) fn new(shared: &'a Shared) -> Self {
+    pub(super) fn new(shared: &'a MembershipState) -> Self {
         let (under_way, answers) = (BTreeMap::new(), JoinSet::new());
-        Self { shared, under_way, answers, sent_so_far: 0, heard: 0, is_heard: true }
+        Self { shared, unanswered: under_way, answers, sent_so_far: 0, heard: 0, is_heard: true }
     }
 
     pub(super) async fn run(mut self) -> Result<(), StoreError> {
@@ -65,13 +65,13 @@ impl<'a> Beats<'a> {
 
     fn send(&mut self) {
         let shared = self.shared;
-        let (at, moves) = (shared.clock.steady(), shared.moves.load(SeqCst));
+        let (at, moves) = (shared.clock.steady(), shared.shard_moves.load(SeqCst));
         // Their causes were committed before, so the version that is answered is not older.
         let doubts = shared.queues.take_doubts();
         shared.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
         self.sent_so_far += 1;
         let number = self.sent_so_far;
-        self.under_way.insert(number, Sent { at, moves, doubts });
+        self.unanswered.insert(number, Sent { at, moves, doubts });
         let (cluster, clock, words) = (shared.cluster_store.clone(), shared.clock.clone(), shared.words());
         self.answers.spawn(async move {
             let answer = tokio::select! {
@@ -85,7 +85,7 @@ impl<'a> Beats<'a> {
 
     async fn hear(&mut self, number: u64, answer: Answer) -> Result<(), StoreError> {
         let shared = self.shared;
-        let Some(Sent { at, moves, doubts }) = self.under_way.remove(&number) else { return Ok(()) };
+        let Some(Sent { at, moves, doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
         match answer {
             Ok(Some(view)) => {
                 self.settle(number, &doubts, view.version);
@@ -94,7 +94,7 @@ impl<'a> Beats<'a> {
                 if number > self.heard {
                     self.heard = number;
                     shared.extend_lease(at.plus(LEASE.saturating_sub(MARGIN)));
-                    shared.heard.send_replace(Some(Arc::new(Heard { view, moves })));
+                    shared.heard.send_replace(Some(Arc::new(Heard { view, shard_moves: moves })));
                 }
                 return Ok(());
             }
@@ -111,14 +111,14 @@ impl<'a> Beats<'a> {
         // Heartbeats under way are void: they are of the same epoch.
         self.answers.abort_all();
         self.answers = JoinSet::new();
-        self.under_way.clear();
+        self.unanswered.clear();
         shared.join_again().await
     }
 
     /// Notes the version from which on all nodes know the causes of these doubts, unless a later heartbeat has the same
     /// ones.
     fn settle(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
-        let later = || self.under_way.range(number + 1..).map(|(_, sent)| sent);
+        let later = || self.unanswered.range(number + 1..).map(|(_, sent)| sent);
         let is_asked_again = |endpoint| later().any(|sent| sent.doubts.contains(endpoint));
         let mut all = self.shared.doubts();
         for endpoint in doubts.iter().filter(|endpoint| !is_asked_again(endpoint)) {

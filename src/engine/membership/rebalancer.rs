@@ -1,7 +1,7 @@
 //! Acts on what heartbeats report of other nodes: takes over from dead ones, shares shards with living ones, confirms which
 //! queues only this node sends for, and helps where others have too much to send.
 
-use super::{Heard, Shared};
+use super::{Heard, MembershipState};
 use crate::{
     domain::{
         id::EndpointId,
@@ -22,14 +22,14 @@ use tokio::sync::watch;
 const ASKED_MAX: usize = 1000;
 
 pub(super) struct Rebalancer<'a> {
-    shared: &'a Shared,
+    shared: &'a MembershipState,
     heard: watch::Receiver<Option<Arc<Heard>>>,
     /// Queues of other nodes that this one fetches for.
     helped: BTreeSet<EndpointId>,
 }
 
 impl<'a> Rebalancer<'a> {
-    pub(super) fn new(shared: &'a Shared) -> Self {
+    pub(super) fn new(shared: &'a MembershipState) -> Self {
         Self { shared, heard: shared.heard.subscribe(), helped: BTreeSet::new() }
     }
 
@@ -99,7 +99,7 @@ impl<'a> Rebalancer<'a> {
     /// Moves towards the fair share of shards. A node that stops wants none.
     async fn balance_shards(&mut self, heard: &Heard) -> Result<(), StoreError> {
         let shared = self.shared;
-        if heard.moves != shared.moves.load(SeqCst) {
+        if heard.shard_moves != shared.shard_moves.load(SeqCst) {
             return Ok(());
         }
         self.reconcile(&heard.view).await?;
@@ -146,9 +146,9 @@ impl<'a> Rebalancer<'a> {
             return Ok(());
         }
         let epoch = shared.tenure().epoch();
-        shared.moves.fetch_add(1, SeqCst);
+        shared.shard_moves.fetch_add(1, SeqCst);
         let claimed = shared.cluster_store.claim_shards(most).await?;
-        shared.moves.fetch_add(1, SeqCst);
+        shared.shard_moves.fetch_add(1, SeqCst);
         if shared.tenure().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
     }
 
@@ -193,11 +193,11 @@ impl<'a> Rebalancer<'a> {
         if idle.is_empty() {
             return Ok(());
         }
-        shared.moves.fetch_add(1, SeqCst);
+        shared.shard_moves.fetch_add(1, SeqCst);
         shared.set_owners(&idle, Home::Elsewhere);
         shared.queues.give_up_shards(&idle);
         let released = shared.cluster_store.release_shards(idle).await;
-        shared.moves.fetch_add(1, SeqCst);
+        shared.shard_moves.fetch_add(1, SeqCst);
         released
     }
 

@@ -81,7 +81,7 @@ impl Member {
         self.queues.take(endpoint.id(), 1).is_some()
     }
 
-    fn here(&self) -> usize {
+    fn owned_shards(&self) -> usize {
         self.tenure().shards(Home::Here).count()
     }
 }
@@ -97,13 +97,13 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     for _ in 0..5 {
         lives(Tenure::NOTHING).await.unwrap().unwrap();
         sleep(SECOND).await;
-        assert_eq!(node.here(), SHARDS);
+        assert_eq!(node.owned_shards(), SHARDS);
     }
     for _ in 0..3 {
         lives(0).await.unwrap().unwrap();
         sleep(SECOND).await;
     }
-    assert_eq!((node.here(), town.shards_of(epoch), town.shards_of(0)), (SHARDS / 2, 0, SHARDS / 2));
+    assert_eq!((node.owned_shards(), town.shards_of(epoch), town.shards_of(0)), (SHARDS / 2, 0, SHARDS / 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,24 +162,24 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     let town = Town::new();
     let first = Member::join(&town).await;
     sleep(3 * SECOND).await;
-    assert_eq!(first.here(), SHARDS);
+    assert_eq!(first.owned_shards(), SHARDS);
     let (second, third) = (Member::join(&town).await, Member::join(&town).await);
     sleep(6 * SECOND).await;
-    let shares = [&first, &second, &third].map(Member::here);
+    let shares = [&first, &second, &third].map(Member::owned_shards);
     assert_eq!(shares.iter().sum::<usize>(), SHARDS, "{shares:?}");
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
         let epoch = node.tenure().epoch();
-        assert_eq!(town.shards_of(epoch), node.here(), "the store and the node see the same");
+        assert_eq!(town.shards_of(epoch), node.owned_shards(), "the store and the node see the same");
     }
     assert_eq!(first.tenure().home(0), Home::Here, "the owner of the first shard keeps it");
     // One node stops and gives everything away; one dies and is taken over.
     third.stop.stop_softly();
     sleep(6 * SECOND).await;
-    assert_eq!((first.here(), second.here(), third.here()), (SHARDS / 2, SHARDS / 2, 0));
+    assert_eq!((first.owned_shards(), second.owned_shards(), third.owned_shards()), (SHARDS / 2, SHARDS / 2, 0));
     drop(second);
     sleep(15 * SECOND).await;
-    assert_eq!((first.here(), third.here()), (SHARDS, 0), "the one that stops still lives");
+    assert_eq!((first.owned_shards(), third.owned_shards()), (SHARDS, 0), "the one that stops still lives");
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,7 +193,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     second.put(&last);
     sleep(5 * SECOND).await;
     assert_eq!(first.tenure().home(255), Home::Leaving);
-    assert_eq!((first.here(), second.here()), (SHARDS / 2, SHARDS / 2 - 1), "the others have gone");
+    assert_eq!((first.owned_shards(), second.owned_shards()), (SHARDS / 2, SHARDS / 2 - 1), "the others have gone");
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
     drop(hand);
     sleep(4 * SECOND).await;
@@ -303,11 +303,11 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
-    assert_eq!((silent.here(), other.here()), (0, SHARDS), "what it could not serve stays with the other");
+    assert_eq!((silent.owned_shards(), other.owned_shards()), (0, SHARDS), "what it could not serve stays with the other");
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
     silent.tenure().has_seen(0, after);
     sleep(5 * SECOND).await;
-    assert_eq!((silent.here(), other.here()), (SHARDS / 2, SHARDS / 2));
+    assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARDS / 2, SHARDS / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.

@@ -123,13 +123,13 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     let lane = lanes.queue(shared.id());
     assert!(lane.take_misplaced(at(1)).is_empty());
     put(&lanes, &limited(&shared));
-    assert!(lane.next(at(1)).0.is_none());
+    assert!(lane.try_admit_next(at(1)).0.is_none());
     assert_eq!(lane.take_misplaced(at(1)).len(), 1);
     // On its owner it goes back too, until that is confirmed as the only sender.
     lanes.tenure().set_home(5, Home::Here);
     lane.become_exclusive_owner(at(1));
     lanes.carry(vec![carried(&lanes, &shared, 7)]);
-    assert!(lane.take_misplaced(at(2)).is_empty() && lane.next(at(3)).0.is_some());
+    assert!(lane.take_misplaced(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     assert!(lanes.take(shared.id(), 1).is_none());
     lane.help(true);
     lane.note_due(at(0));
-    assert!(matches!(lane.begin_refill(1, at(1)), RefillDecision::Closed(_)), "its owner probes");
+    assert!(matches!(lane.begin_refill(1, at(1)), RefillDecision::NotBefore(_)), "its owner probes");
     lanes.survey(at(1));
     assert!(lanes.take(shared.id(), 1).is_some());
     assert_eq!(lane.lock().width(), 1);

@@ -35,10 +35,10 @@ fn rule(tries: u32, timeout_ms: u64) -> RenderingRule {
     RenderingRule { tries, timeout: Duration::from_millis(timeout_ms) }
 }
 
-fn said(ended: &Ended) -> &str {
+fn message_of(ended: &RunResult) -> &str {
     match ended {
-        Ended::Made(_) => "made",
-        Ended::Failed(why) | Ended::OutOfTime(why) => why,
+        RunResult::Converted(_) => "made",
+        RunResult::Failed(why) | RunResult::OutOfTime(why) => why,
     }
 }
 
@@ -51,12 +51,12 @@ async fn a_timeout_depends_on_the_contract_and_is_not_cached_for_the_next_endpoi
     let (renderer, event) = (Renderer::default(), event(1, 1, r#"{"loop":true}"#));
     let endless = version(ENDLESS);
     let once = renderer.convert(&event, &endless, rule(1, 120)).await.unwrap();
-    assert_eq!(said(&once), "did not finish within 120ms, tried once");
+    assert_eq!(message_of(&once), "did not finish within 120ms, tried once");
     let often = renderer.convert(&event, &endless, rule(3, 120)).await.unwrap();
-    assert_eq!(said(&often), "did not finish within 120ms, tried 3 times");
+    assert_eq!(message_of(&often), "did not finish within 120ms, tried 3 times");
     let thrown = version("d => { throw 'no' }");
-    assert!(matches!(renderer.convert(&event, &thrown, rule(1, 120)).await, Ok(Ended::Failed(_))));
-    assert_eq!(said(&kept(&event, &thrown).unwrap()), "no", "everything else is kept");
+    assert!(matches!(renderer.convert(&event, &thrown, rule(1, 120)).await, Ok(RunResult::Failed(_))));
+    assert_eq!(message_of(&kept(&event, &thrown).unwrap()), "no", "everything else is kept");
 }
 
 #[tokio::test]
@@ -70,8 +70,8 @@ async fn a_run_that_does_not_stop_keeps_its_slot_until_its_thread_ends_and_other
         renderer.convert(&quick, &stuck, rule(1, 5000)).await
     };
     let (ended, other) = tokio::join!(stuck_run, others);
-    assert_eq!(said(&other.unwrap()), "made");
-    assert_eq!(said(&ended.unwrap()), "did not stop when its time was over");
+    assert_eq!(message_of(&other.unwrap()), "made");
+    assert_eq!(message_of(&ended.unwrap()), "did not stop when its time was over");
     let turn = renderer.fairness.of(AppId::from_i64(1)).unwrap();
     assert!(turn.slow.take_free().is_none(), "its thread has the app's turn");
     let one = renderer.slow_slots.take_free().unwrap();
@@ -121,7 +121,7 @@ async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_
     while !bad.iter().all(tokio::task::JoinHandle::is_finished) {
         made += 1;
         let good = renderer.convert(&event(2, 100 + made, "{}"), &endless, rule(1, 3000)).await;
-        assert_eq!(said(&good.unwrap()), "made");
+        assert_eq!(message_of(&good.unwrap()), "made");
         let aside = (renderer.slow_slots.take_free(), renderer.slow_slots.take_free());
         assert!(aside.0.is_some(), "one app has at most one of the slow slots");
     }
@@ -130,7 +130,7 @@ async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_
     for bad in bad {
         ended.push(bad.await.unwrap());
     }
-    let is_out_of_time = |ended: &Result<Ended, RenderError>| matches!(ended, Ok(Ended::OutOfTime(_)));
+    let is_out_of_time = |ended: &Result<RunResult, RenderError>| matches!(ended, Ok(RunResult::OutOfTime(_)));
     assert_eq!(ended.iter().filter(|ended| is_out_of_time(ended)).count(), 1);
     assert!(ended.iter().all(|ended| is_out_of_time(ended)
         || matches!(ended, Err(fault) if fault.dead_reason.is_none() && fault.error.contains("for another event"))));

@@ -2,13 +2,13 @@
 
 use super::{
     ends,
-    evidence::{AttemptRow, Evidence, File, Receiver},
+    evidence::{AttemptRow, Evidence, DeliveryFile, ReceiverFacts},
     keeps,
     order::Lines,
 };
 use crate::{
-    journal::{AskFact, Promise, Said, Violation},
-    network::Post,
+    journal::{AskFact, Promise, ActionAnswer, Violation},
+    network::SeenRequest,
     plan::WishKind,
 };
 use posthaste::domain::{
@@ -26,7 +26,7 @@ const LOCAL_ERROR_WAIT: i64 = 5000;
 const LOCAL_ERROR_WAIT_MAX: i64 = 600_000;
 
 /// History notes of attempts before their time.
-const EARLY: [&str; 3] = ["tried early: the endpoint answers again", "a probe", AHEAD];
+const EARLY_NOTES: [&str; 3] = ["tried early: the endpoint answers again", "a probe", AHEAD];
 
 /// A span of time, in milliseconds, in which something is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) struct Window {
 
 /// How a delivery has ended, as far as this arithmetic can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum CourseEnd {
     Delivered(i64),
     Exhausted(i64),
     Refused(i64),
@@ -52,20 +52,20 @@ pub(crate) enum End {
 pub(crate) struct Standing {
     pub(crate) due: Window,
     pub(crate) at_due: AtDue,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<CourseEnd>,
     pub(crate) give_up_at: Option<i64>,
     /// The end of the last attempt.
     pub(crate) last_end: i64,
     place: usize,
     /// An extra manual attempt is due; afterwards it goes back to this.
-    extra: Option<Back>,
+    extra: Option<ReturnState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Back {
+struct ReturnState {
     due: Window,
     at_due: AtDue,
-    end: Option<End>,
+    end: Option<CourseEnd>,
 }
 
 impl Window {
@@ -77,10 +77,10 @@ impl Window {
 pub(crate) fn check(
     evidence: &Evidence<'_>,
     lines: &Lines<'_>,
-    file: &File<'_>,
+    file: &DeliveryFile<'_>,
     violations: &mut Vec<Violation>,
 ) {
-    let is_murky = file.asks.iter().any(|ask| matches!(ask.said, Said::Unknown));
+    let is_murky = file.asks.iter().any(|ask| matches!(ask.said, ActionAnswer::Unknown));
     let receiver = &evidence.receivers[file.receiver];
     let Some(mut standing) = born(evidence, file, receiver) else { return };
     if let Some(turn) = lines.turn_of(evidence, file) {
@@ -101,7 +101,7 @@ pub(crate) fn check(
     }
     // An extra attempt that was not made by the end of its event leaves it where it stood, as it ended before.
     let ended_before = |ask: &&AskFact| {
-        let is_retry = ask.kind == WishKind::Retry && matches!(ask.said, Said::Done(_));
+        let is_retry = ask.kind == WishKind::Retry && matches!(ask.said, ActionAnswer::Done(_));
         is_retry && file.finished_at.is_some_and(|at| at < ask.answered_at)
     };
     if evidence.plan.keeps.is_some() && file.asks.iter().any(ended_before) {
@@ -120,7 +120,7 @@ pub(crate) fn check(
     violations.extend(ends::check(file, receiver, &standing, is_murky));
 }
 
-fn born(evidence: &Evidence<'_>, file: &File<'_>, receiver: &Receiver) -> Option<Standing> {
+fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<Standing> {
     let due = match (file.replay_of, file.made_by) {
         // By a person or by a bulk replay; a backfill has no source among deliveries.
         (_, Some(ask)) => asked_within(ask),
@@ -148,8 +148,8 @@ fn asked_within(ask: &AskFact) -> Window {
 }
 
 struct Course<'a> {
-    file: &'a File<'a>,
-    receiver: &'a Receiver,
+    file: &'a DeliveryFile<'a>,
+    receiver: &'a ReceiverFacts,
     is_test: bool,
     standing: Standing,
     /// Rows of the history that have no number.
@@ -161,7 +161,7 @@ impl Course<'_> {
     fn walk(&mut self) {
         for position in 0..=self.file.rows.len() {
             for ask in &self.file.asks {
-                if let Said::Done(after) = &ask.said
+                if let ActionAnswer::Done(after) = &ask.said
                     && after.history_len as usize == position
                 {
                     self.ask(ask, after);
@@ -192,13 +192,13 @@ impl Course<'_> {
                 let Some(back) = after.return_to else {
                     return self.complain(Promise::Schedule, "a retry that goes back nowhere", at);
                 };
-                let mut stood = Back { due: standing.due, at_due: standing.at_due, end: standing.end };
+                let mut stood = ReturnState { due: standing.due, at_due: standing.at_due, end: standing.end };
                 if back.state == State::Retrying {
                     self.must_have_waited(back.due.map_or(0, Timestamp::as_millis), at);
                     stood.due = Window::at(back.due.map_or(0, Timestamp::as_millis));
                     stood.at_due = back.at_due;
                 } else {
-                    stood.end = stood.end.or(Some(End::Elsewhere));
+                    stood.end = stood.end.or(Some(CourseEnd::Elsewhere));
                 }
                 self.standing.extra = Some(stood);
                 self.standing.due = asked_within(ask);
@@ -217,8 +217,8 @@ impl Course<'_> {
                     ..standing
                 };
             }
-            WishKind::Cancel => self.standing = Standing { end: Some(End::ByHand), extra: None, ..standing },
-            WishKind::Close => self.standing = Standing { end: Some(End::Closed), extra: None, ..standing },
+            WishKind::Cancel => self.standing = Standing { end: Some(CourseEnd::ByHand), extra: None, ..standing },
+            WishKind::Close => self.standing = Standing { end: Some(CourseEnd::Closed), extra: None, ..standing },
             WishKind::Test => {}
         }
     }
@@ -246,7 +246,7 @@ impl Course<'_> {
         let is_ahead = row.is_told(PROBE_AHEAD) || row.is_told(AHEAD);
         if is_ahead && self.standing.extra.is_none() {
             let Standing { due, at_due, end, .. } = self.standing;
-            self.standing.extra = Some(Back { due, at_due, end });
+            self.standing.extra = Some(ReturnState { due, at_due, end });
         }
         let Some(post) = post else {
             // A takeover: due at once, or back to where it was before the extra attempt.
@@ -260,10 +260,10 @@ impl Course<'_> {
         let end = post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis();
         self.standing.last_end = end;
         match row.class {
-            Class::Ok => self.standing.end = Some(End::Delivered(end)),
+            Class::Ok => self.standing.end = Some(CourseEnd::Delivered(end)),
             Class::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
             // An automatic one: it ends like any other.
-            _ if is_ahead && self.refuses(post) => self.standing.end = Some(End::Refused(end)),
+            _ if is_ahead && self.refuses(post) => self.standing.end = Some(CourseEnd::Refused(end)),
             _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
             Class::Unknown => self.standing.due = Window::at(end),
             Class::Local => {
@@ -275,7 +275,7 @@ impl Course<'_> {
         self.unnumbered += u32::from(!row.class.is_numbered());
     }
 
-    fn must_be_on_time(&mut self, post: &Post, row: &AttemptRow, at: i64) {
+    fn must_be_on_time(&mut self, post: &SeenRequest, row: &AttemptRow, at: i64) {
         let (standing, receiver) = (self.standing, self.receiver);
         if standing.end.is_some() {
             return self.complain(Promise::AfterEnd, "an attempt after the end", at);
@@ -286,7 +286,7 @@ impl Course<'_> {
         // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
         let was_held = receiver.switches.last_on(at).is_some_and(|on| on >= standing.last_end);
         let may_be_early = receiver.contract.pacing == Pacing::Adaptive
-            && (EARLY.iter().any(|note| row.is_told(note)) || was_held);
+            && (EARLY_NOTES.iter().any(|note| row.is_told(note)) || was_held);
         if at < standing.due.from && !may_be_early {
             self.complain(Promise::Schedule, &format!("{} ms early", standing.due.from - at), at);
         }
@@ -305,17 +305,17 @@ impl Course<'_> {
     }
 
     /// Whether the answer says that there is no point in trying again.
-    fn refuses(&self, post: &Post) -> bool {
+    fn refuses(&self, post: &SeenRequest) -> bool {
         let answers = &self.receiver.contract.answers;
         let meaning = post.status.filter(|_| post.class == Class::Http).map(|status| answers.meaning(status));
         matches!(meaning, Some(Answer::Never | Answer::SwitchOff))
     }
 
     /// A numbered attempt failed and used a slot of the schedule.
-    fn failed(&mut self, post: &Post, end: i64) {
+    fn failed(&mut self, post: &SeenRequest, end: i64) {
         let contract = &self.receiver.contract;
         if self.refuses(post) {
-            self.standing.end = Some(End::Refused(end));
+            self.standing.end = Some(CourseEnd::Refused(end));
             return;
         }
         let wait = contract.retry.waits.get(self.standing.place);
@@ -330,12 +330,12 @@ impl Course<'_> {
                 );
             }
             (None, Some(wait)) => self.wait(Window::at(end + wait.as_millis() as i64), AtDue::Exhaust),
-            (None, None) => self.standing.end = Some(End::Exhausted(end)),
+            (None, None) => self.standing.end = Some(CourseEnd::Exhausted(end)),
         }
     }
 
     /// Returns the wait that the receiver asked for, as far as the contract honours it.
-    fn asked_wait(&self, post: &Post) -> i64 {
+    fn asked_wait(&self, post: &SeenRequest) -> i64 {
         let contract = &self.receiver.contract;
         let honours = contract.pacing == Pacing::Adaptive && contract.retry.retry_after == RetryAfter::Honour;
         let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
@@ -359,7 +359,7 @@ impl Course<'_> {
 
 impl Standing {
     /// Returns the latest start, or end, at which a delivery that is due as it stands is on time.
-    pub(crate) fn latest(&self, receiver: &Receiver, at: i64) -> i64 {
+    pub(crate) fn latest(&self, receiver: &ReceiverFacts, at: i64) -> i64 {
         let released = receiver.switches.last_on(at).unwrap_or(0);
         receiver.excuses.latest(self.due.to.max(self.last_end).max(released))
     }

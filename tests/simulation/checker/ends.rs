@@ -2,8 +2,8 @@
 //! disabled.
 
 use super::{
-    course::{End, Standing},
-    evidence::{File, Receiver},
+    course::{CourseEnd, Standing},
+    evidence::{DeliveryFile, ReceiverFacts},
 };
 use crate::journal::{Promise, Violation};
 use posthaste::domain::{
@@ -15,8 +15,8 @@ use posthaste::domain::{
 };
 
 pub(crate) fn check(
-    file: &File<'_>,
-    receiver: &Receiver,
+    file: &DeliveryFile<'_>,
+    receiver: &ReceiverFacts,
     standing: &Standing,
     is_murky: bool,
 ) -> Option<Violation> {
@@ -40,27 +40,27 @@ pub(crate) fn check(
     }
     if file.state == State::Delivered {
         return delivered(file).or_else(|| {
-            let is_right = is_murky || matches!(standing.end, Some(End::Delivered(at)) if at == finished_at);
+            let is_right = is_murky || matches!(standing.end, Some(CourseEnd::Delivered(at)) if at == finished_at);
             if is_right { None } else { complain(Promise::WrongEnd, "delivered at another time") }
         });
     }
-    if is_murky || standing.end == Some(End::Elsewhere) {
+    if is_murky || standing.end == Some(CourseEnd::Elsewhere) {
         return None;
     }
     let is_right = match (file.state, file.reason) {
         (State::Dead, Some(Reason::Exhausted)) => match standing.end {
-            Some(End::Exhausted(at)) => at == finished_at,
+            Some(CourseEnd::Exhausted(at)) => at == finished_at,
             None => {
                 standing.at_due == AtDue::Exhaust
                     && is_punctual(receiver, standing, standing.due.from, finished_at)
             }
             _ => false,
         },
-        (State::Dead, Some(Reason::RefusedByReceiver)) => standing.end == Some(End::Refused(finished_at)),
+        (State::Dead, Some(Reason::RefusedByReceiver)) => standing.end == Some(CourseEnd::Refused(finished_at)),
         (State::Dead, Some(Reason::Closed)) => {
-            standing.end == Some(End::Closed) || file.was_closed_by_retention()
+            standing.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
         }
-        (State::Cancelled, Some(Reason::ByHand)) => standing.end == Some(End::ByHand),
+        (State::Cancelled, Some(Reason::ByHand)) => standing.end == Some(CourseEnd::ByHand),
         (State::Cancelled, Some(Reason::EndpointOff)) => {
             let off = receiver.contract.off;
             let cancels =
@@ -80,14 +80,14 @@ pub(crate) fn check(
 }
 
 /// Whether it ended not before `from`, and as soon as it could.
-fn is_punctual(receiver: &Receiver, standing: &Standing, from: i64, finished_at: i64) -> bool {
+fn is_punctual(receiver: &ReceiverFacts, standing: &Standing, from: i64, finished_at: i64) -> bool {
     let asked_a_little_earlier = from - 100;
     let latest = standing.latest(receiver, finished_at).max(receiver.excuses.latest(from));
     finished_at >= asked_a_little_earlier && finished_at <= latest
 }
 
 /// Delivered means that the last attempt succeeded, and that the receiver really got it.
-fn delivered(file: &File<'_>) -> Option<Violation> {
+fn delivered(file: &DeliveryFile<'_>) -> Option<Violation> {
     let last = file.rows.last().filter(|row| row.class == Class::Ok);
     let receipt = last.and_then(|row| file.post_of(row)).filter(|post| post.done_at.is_some());
     match receipt {

@@ -2,8 +2,8 @@
 
 use super::{excuses::Excuses, health, switches::Switches};
 use crate::{
-    journal::{AskFact, Ending, Journal, Promise, Said, Violation},
-    network::Post,
+    journal::{AskFact, ProcessEnd, Journal, Promise, ActionAnswer, Violation},
+    network::SeenRequest,
     plan::{Plan, WishKind},
 };
 use posthaste::domain::{
@@ -21,8 +21,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) journal: &'a Journal,
     pub(crate) events: BTreeMap<EventId, EventRow>,
-    pub(crate) files: Vec<File<'a>>,
-    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) files: Vec<DeliveryFile<'a>>,
+    pub(crate) receivers: Vec<ReceiverFacts>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct EventRow {
 }
 
 /// Facts about one endpoint.
-pub(crate) struct Receiver {
+pub(crate) struct ReceiverFacts {
     pub(crate) contract: Contract,
     pub(crate) switches: Switches,
     pub(crate) excuses: Excuses,
@@ -49,7 +49,7 @@ pub(crate) struct Receiver {
 
 /// Everything about one delivery.
 #[derive(Debug)]
-pub(crate) struct File<'a> {
+pub(crate) struct DeliveryFile<'a> {
     pub(crate) id: DeliveryId,
     pub(crate) event: EventId,
     pub(crate) receiver: usize,
@@ -61,7 +61,7 @@ pub(crate) struct File<'a> {
     pub(crate) replay_of: Option<DeliveryId>,
     pub(crate) rows: Vec<AttemptRow>,
     /// In the order they were made.
-    pub(crate) posts: Vec<&'a Post>,
+    pub(crate) posts: Vec<&'a SeenRequest>,
     pub(crate) asks: Vec<&'a AskFact>,
     /// The answer that created this delivery, if it is the replay of a delivered one.
     pub(crate) made_by: Option<&'a AskFact>,
@@ -137,7 +137,7 @@ impl<'a> Evidence<'a> {
             if let Some(&place) = places.get(&ask.delivery) {
                 files[place].asks.push(ask);
             }
-            if let Said::Made(made) = &ask.said
+            if let ActionAnswer::Made(made) = &ask.said
                 && let Some(&place) = places.get(&made.id)
             {
                 files[place].made_by = Some(ask);
@@ -149,14 +149,14 @@ impl<'a> Evidence<'a> {
         evidence
     }
 
-    fn receiver(&self, number: usize, disk: &Connection) -> Receiver {
+    fn receiver(&self, number: usize, disk: &Connection) -> ReceiverFacts {
         let contract = self.plan.endpoints[number].resolved();
         let id = self.journal.endpoints[number];
         let is_off = "SELECT off IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
         let is_off = disk.query_row(is_off, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
         let excuses = Excuses::of(self.plan, self.journal, number, &contract);
         // A test says nothing about its endpoint, whatever the answer.
-        let counts = |file: &&File<'_>| {
+        let counts = |file: &&DeliveryFile<'_>| {
             file.receiver == number && !self.events.get(&file.event).is_some_and(|event| event.is_test)
         };
         let gone = self.files.iter().filter(counts).flat_map(|file| {
@@ -168,10 +168,10 @@ impl<'a> Evidence<'a> {
         let ruled_off = health::ruled_off(disk, id);
         let gone = gone.chain(ruled_off.iter().copied());
         let switches = Switches::of(self.journal, number, gone.collect(), &excuses);
-        Receiver { contract, switches, excuses, is_off, ruled_off, warned: health::warned(disk, id) }
+        ReceiverFacts { contract, switches, excuses, is_off, ruled_off, warned: health::warned(disk, id) }
     }
 
-    pub(crate) fn file(&self, delivery: DeliveryId) -> Option<&File<'a>> {
+    pub(crate) fn file(&self, delivery: DeliveryId) -> Option<&DeliveryFile<'a>> {
         self.files.iter().find(|file| file.id == delivery)
     }
 
@@ -184,7 +184,7 @@ impl<'a> Evidence<'a> {
             ..Figures::default()
         };
         let ended = |ending| self.journal.lives.iter().filter(|life| life.ending == Some(ending)).count();
-        (figures.kills, figures.stops) = (ended(Ending::Killed), ended(Ending::Stopped));
+        (figures.kills, figures.stops) = (ended(ProcessEnd::Killed), ended(ProcessEnd::Stopped));
         for file in &self.files {
             figures.delivered += usize::from(file.state == State::Delivered);
             figures.outlived += usize::from(file.reason == Some(Reason::Retention));
@@ -197,20 +197,20 @@ impl<'a> Evidence<'a> {
     }
 }
 
-impl File<'_> {
+impl DeliveryFile<'_> {
     /// Returns the request that a row of the history is about.
-    pub(crate) fn post_of(&self, row: &AttemptRow) -> Option<&Post> {
-        let same = |post: &&&Post| post.attempt.position == row.position && post.started_at == row.started_at;
+    pub(crate) fn post_of(&self, row: &AttemptRow) -> Option<&SeenRequest> {
+        let same = |post: &&&SeenRequest| post.attempt.position == row.position && post.started_at == row.started_at;
         self.posts.iter().find(same).copied()
     }
 
     /// Whether it is a dead letter that was neither replayed in time nor closed by a person.
     pub(crate) fn was_closed_by_retention(&self) -> bool {
-        let by_hand = |ask: &&AskFact| ask.kind == WishKind::Close && !matches!(ask.said, Said::Refused);
+        let by_hand = |ask: &&AskFact| ask.kind == WishKind::Close && !matches!(ask.said, ActionAnswer::Refused);
         self.reason == Some(Reason::Closed) && !self.asks.iter().any(by_hand)
     }
 
-    pub(crate) fn is_recorded_success(&self, post: &Post) -> bool {
+    pub(crate) fn is_recorded_success(&self, post: &SeenRequest) -> bool {
         self.rows.iter().any(|row| {
             row.class == Class::Ok
                 && row.position == post.attempt.position
@@ -242,17 +242,17 @@ fn with_gone(columns: &str, table: &str, order: &str) -> String {
     )
 }
 
-fn instant(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+fn instant(row: &rusqlite::ReplayRow<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
 }
 
-fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<File<'a>> {
+fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<DeliveryFile<'a>> {
     let columns = "id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of";
     let sql = &with_gone(columns, "deliveries", "ORDER BY 1");
     let mut rows = disk.prepare(sql).unwrap();
-    let read = |row: &rusqlite::Row<'_>| {
+    let read = |row: &rusqlite::ReplayRow<'_>| {
         let endpoint = row.get(2).map(EndpointId::from_i64)?;
-        Ok(File {
+        Ok(DeliveryFile {
             id: row.get(0).map(DeliveryId::from_i64)?,
             event: row.get(1).map(EventId::from_i64)?,
             receiver: journal.endpoints.iter().position(|known| *known == endpoint).unwrap(),
@@ -279,7 +279,7 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
         "ORDER BY 1, 2",
     );
     let mut rows = disk.prepare(sql).unwrap();
-    let read = |row: &rusqlite::Row<'_>| {
+    let read = |row: &rusqlite::ReplayRow<'_>| {
         let attempt = AttemptRow {
             position: row.get(1)?,
             number: row.get(2)?,
@@ -298,7 +298,7 @@ fn read_events(disk: &Connection) -> BTreeMap<EventId, EventRow> {
     let columns = "id, accepted_at, deliver_at, type, (SELECT data FROM erased WHERE event = id),
         (SELECT at FROM erased WHERE event = id), data";
     let mut rows = disk.prepare(&with_gone(columns, "events", "")).unwrap();
-    let read = |row: &rusqlite::Row<'_>| {
+    let read = |row: &rusqlite::ReplayRow<'_>| {
         let event = EventRow {
             accepted_at: row.get(1).map(Timestamp::from_millis)?,
             deliver_at: instant(row, 2)?,

@@ -3,7 +3,7 @@
 
 use crate::{
     journal::Journal,
-    network::Post,
+    network::SeenRequest,
     plan::{MINUTE, Plan, SECOND},
 };
 use posthaste::domain::contract::{Contract, Pacing};
@@ -12,9 +12,9 @@ use posthaste::domain::contract::{Contract, Pacing};
 pub(crate) struct Excuses(Vec<(i64, i64)>);
 
 /// Commits, queues and the scheduler's turns together stay far below this.
-const TOLERANCE: i64 = SECOND;
+const LATENESS_TOLERANCE: i64 = SECOND;
 /// The scheduler tries again a second after the store refused.
-const AFTER_TROUBLE: i64 = 1300;
+const RETRY_AFTER_DISK_TROUBLE: i64 = 1300;
 /// Longest time that an open circuit breaker waits for its next probe, and longest pause without a given time.
 const LEFT_ALONE_MAX: i64 = 5 * MINUTE;
 
@@ -29,10 +29,10 @@ impl Excuses {
             let Some(leaving) = life.leaving_at else { continue };
             let ready = journal.lives[number + 1..].iter().find_map(|next| next.ready_at);
             let ready = ready.map_or(i64::MAX, |at| at.as_millis() + token_wait);
-            spans.push((leaving.as_millis() - TOLERANCE, ready));
+            spans.push((leaving.as_millis() - LATENESS_TOLERANCE, ready));
         }
         for trouble in &journal.troubles {
-            spans.push((trouble.from.as_millis() - TOLERANCE, trouble.until.as_millis() + AFTER_TROUBLE));
+            spans.push((trouble.from.as_millis() - LATENESS_TOLERANCE, trouble.until.as_millis() + RETRY_AFTER_DISK_TROUBLE));
         }
         let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
         let is_adaptive = contract.pacing == Pacing::Adaptive;
@@ -45,7 +45,7 @@ impl Excuses {
                 until = until.max(end + left_alone(post, contract));
             }
             if is_shared || is_narrow || is_adaptive {
-                spans.push((post.started_at.as_millis() - TOLERANCE, until + TOLERANCE));
+                spans.push((post.started_at.as_millis() - LATENESS_TOLERANCE, until + LATENESS_TOLERANCE));
             }
         }
         Self(merged(spans))
@@ -55,15 +55,15 @@ impl Excuses {
     pub(crate) fn latest(&self, due: i64) -> i64 {
         let place = self.0.partition_point(|(_, to)| *to < due);
         let excused = self.0.get(place).filter(|(from, _)| *from <= due).map_or(due, |(_, to)| *to);
-        excused.saturating_add(TOLERANCE)
+        excused.saturating_add(LATENESS_TOLERANCE)
     }
 }
 
-fn end_of(post: &Post) -> i64 {
+fn end_of(post: &SeenRequest) -> i64 {
     post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis()
 }
 
-fn has_failed(post: &Post) -> bool {
+fn has_failed(post: &SeenRequest) -> bool {
     post.ended_at.is_some()
         && post.class.is_numbered()
         && post.status.is_none_or(|status| !(200..300).contains(&status))
@@ -71,7 +71,7 @@ fn has_failed(post: &Post) -> bool {
 
 /// Returns how long the endpoint may be throttled: until the next probe, or for as long as the receiver asks, within the
 /// contract.
-fn left_alone(post: &Post, contract: &Contract) -> i64 {
+fn left_alone(post: &SeenRequest, contract: &Contract) -> i64 {
     let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
     let asked = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
     asked.max(LEFT_ALONE_MAX)

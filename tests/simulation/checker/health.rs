@@ -3,9 +3,9 @@
 //! A rule may count from the last success, or from when a person enabled the endpoint. Time without a process does not
 //! count; a kill may take a little more of it.
 
-use super::evidence::{Evidence, File, Receiver};
+use super::evidence::{Evidence, DeliveryFile, ReceiverFacts};
 use crate::{
-    journal::{Ending, Promise, Violation},
+    journal::{ProcessEnd, Promise, Violation},
     plan::{SECOND, SwitchKind},
     process::HEALTH_EVERY,
 };
@@ -33,13 +33,13 @@ pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestam
 
 pub(crate) fn warned(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
     let mut rows = disk.prepare("SELECT at FROM warned WHERE endpoint = ?1 ORDER BY rowid").unwrap();
-    let read = |row: &rusqlite::Row<'_>| row.get(0).map(Timestamp::from_millis);
+    let read = |row: &rusqlite::ReplayRow<'_>| row.get(0).map(Timestamp::from_millis);
     rows.query_map([endpoint.as_i64()], read).unwrap().map(Result::unwrap).collect()
 }
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     for number in 0..evidence.receivers.len() {
-        let story = Story::of(evidence, number);
+        let story = EndpointHistory::of(evidence, number);
         for what in story.wrong_offs().into_iter().chain(story.wrong_warnings()).chain(story.missed_offs()) {
             let what = format!("receiver-{number}: {what}");
             violations.push(Violation { promise: Promise::Switched, what });
@@ -48,9 +48,9 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
 }
 
 /// Facts about one endpoint, in milliseconds.
-struct Story<'a> {
-    receiver: &'a Receiver,
-    files: Vec<&'a File<'a>>,
+struct EndpointHistory<'a> {
+    receiver: &'a ReceiverFacts,
+    files: Vec<&'a DeliveryFile<'a>>,
     /// Ends of attempts that count, in order, and whether they succeeded.
     attempts: Vec<(i64, bool)>,
     /// Ends of attempts that disabled it by themselves.
@@ -68,10 +68,10 @@ struct Story<'a> {
     has_local: bool,
 }
 
-impl<'a> Story<'a> {
+impl<'a> EndpointHistory<'a> {
     fn of(evidence: &'a Evidence<'_>, number: usize) -> Self {
         let journal = evidence.journal;
-        let is_test = |file: &&File<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
+        let is_test = |file: &&DeliveryFile<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
         let files: Vec<_> =
             evidence.files.iter().filter(|file| file.receiver == number && !is_test(file)).collect();
         let (mut attempts, mut gone) = (Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ impl<'a> Story<'a> {
                 down.push((ended.as_millis(), ready));
             }
         }
-        let kills = journal.lives.iter().filter(|life| life.ending != Some(Ending::Stopped)).count() as i64;
+        let kills = journal.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == Class::Local));
         let is_plain =

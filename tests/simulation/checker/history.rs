@@ -1,13 +1,13 @@
 //! Every request is in the history, once; the history is numbered without gaps; duplicates have an excuse.
 
-use super::evidence::{AttemptRow, Evidence, File};
+use super::evidence::{AttemptRow, Evidence, DeliveryFile};
 use crate::{
-    journal::{Ending, Promise, Violation},
-    network::Post,
+    journal::{ProcessEnd, Promise, Violation},
+    network::SeenRequest,
 };
 use posthaste::domain::outcome::Class;
 
-pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut Vec<Violation>) {
+pub(crate) fn check(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, violations: &mut Vec<Violation>) {
     violations.extend(numbering(file));
     for row in &file.rows {
         let matching = file.posts.iter().filter(|post| tells_of(row, post)).count();
@@ -29,7 +29,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &File<'_>, violations: &mut V
     violations.extend(duplicates(file));
 }
 
-fn numbering(file: &File<'_>) -> Option<Violation> {
+fn numbering(file: &DeliveryFile<'_>) -> Option<Violation> {
     let mut number = 0;
     for (row, position) in file.rows.iter().zip(1..) {
         number += u32::from(row.class.is_numbered());
@@ -45,7 +45,7 @@ fn numbering(file: &File<'_>) -> Option<Violation> {
 }
 
 /// Whether the row is about this request and says what its sender saw.
-fn tells_of(row: &AttemptRow, post: &Post) -> bool {
+fn tells_of(row: &AttemptRow, post: &SeenRequest) -> bool {
     let is_same = row.position == post.attempt.position && row.started_at == post.started_at;
     let class = match (post.ended_at, post.class) {
         (None, _) => Class::Unknown,
@@ -57,10 +57,10 @@ fn tells_of(row: &AttemptRow, post: &Post) -> bool {
 
 /// Whether the process died before it could record the request, and the next one recorded that in its place. The second
 /// request of a pair (lost connection, then fresh) shares the place of the first.
-fn is_unknown(evidence: &Evidence<'_>, file: &File<'_>, post: &Post) -> bool {
+fn is_unknown(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, post: &SeenRequest) -> bool {
     let life = &evidence.journal.lives[post.life as usize];
     let died =
-        matches!(life.ending, Some(Ending::Killed | Ending::Exited)) || !evidence.journal.troubles.is_empty();
+        matches!(life.ending, Some(ProcessEnd::Killed | ProcessEnd::Exited)) || !evidence.journal.troubles.is_empty();
     let takeover = |position| {
         let row = file.rows.iter().find(|row| row.position == position && row.class == Class::Unknown);
         row.is_some_and(|row| life.ended_at.is_some_and(|ended| ended <= row.started_at))
@@ -70,8 +70,8 @@ fn is_unknown(evidence: &Evidence<'_>, file: &File<'_>, post: &Post) -> bool {
 }
 
 /// A receiver does its work again only if the sender cannot know that it was done.
-fn duplicates(file: &File<'_>) -> Option<Violation> {
-    let done: Vec<&&Post> = file.posts.iter().filter(|post| post.done_at.is_some()).collect();
+fn duplicates(file: &DeliveryFile<'_>) -> Option<Violation> {
+    let done: Vec<&&SeenRequest> = file.posts.iter().filter(|post| post.done_at.is_some()).collect();
     let known = done.iter().filter(|post| file.is_recorded_success(post)).count();
     let lost = done
         .iter()

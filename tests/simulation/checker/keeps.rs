@@ -1,9 +1,9 @@
 //! Retention, by the checker's own arithmetic: no record is removed before its time or before it has ended, and in the end
 //! every record is removed that is not kept forever.
 
-use super::evidence::{Evidence, File};
+use super::evidence::{Evidence, DeliveryFile};
 use crate::{
-    journal::{AskFact, Promise, Said, Violation},
+    journal::{AskFact, Promise, ActionAnswer, Violation},
     plan::{DAY, KeepsPlan, MINUTE, WishKind},
 };
 use posthaste::domain::{
@@ -48,20 +48,20 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-fn is_dead_letter(file: &File<'_>) -> bool {
+fn is_dead_letter(file: &DeliveryFile<'_>) -> bool {
     file.state == State::Dead && file.reason != Some(Reason::Closed)
 }
 
 /// Returns the earliest time at which retention may have closed an open dead letter.
-fn closed_after(file: &File<'_>, keeps: &KeepsPlan) -> Option<i64> {
+fn closed_after(file: &DeliveryFile<'_>, keeps: &KeepsPlan) -> Option<i64> {
     let died_at = file.finished_at.filter(|_| file.was_closed_by_retention())?;
     Some(keeps.dead_letters.map_or(i64::MAX, |kept| died_at.as_millis() + kept))
 }
 
 /// Returns when a person restarted it, as far as that is known by `at`.
-fn restarts(file: &File<'_>, at: i64) -> impl Iterator<Item = i64> {
+fn restarts(file: &DeliveryFile<'_>, at: i64) -> impl Iterator<Item = i64> {
     let is_restart = |ask: &&&AskFact| {
-        matches!(ask.said, Said::Done(_)) && matches!(ask.kind, WishKind::Retry | WishKind::Replay)
+        matches!(ask.said, ActionAnswer::Done(_)) && matches!(ask.kind, WishKind::Retry | WishKind::Replay)
     };
     let asks = file.asks.iter().filter(is_restart).copied().chain(file.made_by);
     asks.filter(move |ask| ask.answered_at.as_millis() <= at).map(|ask| ask.called_at.as_millis())
@@ -71,7 +71,7 @@ fn restarts(file: &File<'_>, at: i64) -> impl Iterator<Item = i64> {
 fn end_at(evidence: &Evidence<'_>, id: EventId, at: i64) -> i64 {
     let (Some(keeps), Some(event)) = (evidence.plan.keeps, evidence.events.get(&id)) else { return i64::MAX };
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();
-    let is_there = |file: &&File<'_>| file.gone_at.is_none_or(|gone| gone.as_millis() >= at);
+    let is_there = |file: &&DeliveryFile<'_>| file.gone_at.is_none_or(|gone| gone.as_millis() >= at);
     let files = evidence.files.iter().filter(|file| file.event == id).filter(is_there);
     files.flat_map(|file| restarts(file, at)).fold(from, i64::max) + keeps.events
 }
@@ -84,7 +84,7 @@ fn known_until(evidence: &Evidence<'_>, id: EventId) -> i64 {
 }
 
 /// Whether a delivery was requested when its payload was gone.
-pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &File<'_>) -> bool {
+pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> bool {
     let erased_at = evidence.events.get(&file.event).and_then(|event| event.erased_at);
     erased_at.is_some_and(|at| {
         let ends = file.reason == Some(Reason::SerialisationFailed);
@@ -92,7 +92,7 @@ pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &File<'_>) -> bool {
     })
 }
 
-fn went_early(evidence: &Evidence<'_>, file: &File<'_>, keeps: &KeepsPlan, at: i64) -> Option<String> {
+fn went_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, keeps: &KeepsPlan, at: i64) -> Option<String> {
     let Some(finished_at) = file.finished_at.map(Timestamp::as_millis) else {
         return Some("went without having ended".to_owned());
     };
@@ -112,7 +112,7 @@ fn went_early(evidence: &Evidence<'_>, file: &File<'_>, keeps: &KeepsPlan, at: i
 
 /// Finds attempts that were removed before their delivery. Where people restarted it, the time of its earlier end is not
 /// known.
-fn history_went_early(file: &File<'_>, keeps: &KeepsPlan) -> Option<String> {
+fn history_went_early(file: &DeliveryFile<'_>, keeps: &KeepsPlan) -> Option<String> {
     if !file.asks.is_empty() {
         return None;
     }
@@ -123,7 +123,7 @@ fn history_went_early(file: &File<'_>, keeps: &KeepsPlan) -> Option<String> {
     early.then(|| "its history went early".to_owned())
 }
 
-fn ended_early(evidence: &Evidence<'_>, file: &File<'_>) -> Option<String> {
+fn ended_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<String> {
     let at = file.finished_at.filter(|_| file.reason == Some(Reason::Retention))?.as_millis();
     (at < end_at(evidence, file.event, at)).then(|| "retention ended it early".to_owned())
 }
@@ -137,7 +137,7 @@ fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &KeepsPlan, at: i64) 
         .files
         .iter()
         .filter(|file| file.event == id && file.asks.is_empty() && file.made_by.is_none());
-    let needs = |file: &File<'_>| {
+    let needs = |file: &DeliveryFile<'_>| {
         let ended = file.finished_at.is_some_and(|finished| finished.as_millis() <= at);
         let is_gone = file.gone_at.is_some_and(|gone| gone.as_millis() <= at);
         let is_closed = file.reason == Some(Reason::Closed);
@@ -147,6 +147,6 @@ fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &KeepsPlan, at: i64) 
             || (is_dead_letter(file) && !is_gone)
             || !(is_over || is_settled || is_dead_letter(file))
     };
-    let is_replay_unseen = |file: &File<'_>| file.replay_of.is_some();
+    let is_replay_unseen = |file: &DeliveryFile<'_>| file.replay_of.is_some();
     (!is_over && at < from + keeps.payloads) || untouched.any(|file| !is_replay_unseen(file) && needs(file))
 }

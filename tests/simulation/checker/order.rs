@@ -1,10 +1,10 @@
 //! Order, where an endpoint keeps it: of an ordering group one delivery is under way at a time, in the order in which they
 //! were published, and a dead one blocks the rest or not, as chosen. Replays by people are outside the order.
 
-use super::evidence::{Evidence, File};
+use super::evidence::{Evidence, DeliveryFile};
 use crate::{
     journal::{Promise, Violation},
-    network::Post,
+    network::SeenRequest,
     order::{self, EndNote},
     plan::SwitchKind,
 };
@@ -24,16 +24,16 @@ type Line = (usize, Option<&'static str>);
 
 /// Facts about each ordering group.
 pub(crate) struct Lines<'a> {
-    members: BTreeMap<Line, Vec<Member<'a>>>,
+    members: BTreeMap<Line, Vec<OrderedDelivery<'a>>>,
 }
 
-pub(crate) struct Member<'a> {
-    file: &'a File<'a>,
+pub(crate) struct OrderedDelivery<'a> {
+    file: &'a DeliveryFile<'a>,
     /// Published not before this; known to be accepted by that.
     called_at: Timestamp,
     answered_at: Option<Timestamp>,
     /// Requests before a replay.
-    posts: Vec<&'a Post>,
+    posts: Vec<&'a SeenRequest>,
     /// From here on it blocks no other.
     over_at: Option<Timestamp>,
     /// Times at which the next may have become the head because of it.
@@ -46,11 +46,11 @@ impl<'a> Lines<'a> {
         for note in order::notes(disk) {
             notes.entry(note.delivery).or_default().push(note);
         }
-        let mut members: BTreeMap<Line, Vec<Member<'a>>> = BTreeMap::new();
+        let mut members: BTreeMap<Line, Vec<OrderedDelivery<'a>>> = BTreeMap::new();
         for file in &evidence.files {
             if let Some(line) = line_of(evidence, file) {
                 let ends = notes.remove(&file.id).unwrap_or_default();
-                members.entry(line).or_default().push(Member::of(evidence, file, &ends));
+                members.entry(line).or_default().push(OrderedDelivery::of(evidence, file, &ends));
             }
         }
         Self { members }
@@ -66,13 +66,13 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn others(&self, evidence: &Evidence<'_>, file: &File<'_>) -> impl Iterator<Item = &Member<'a>> {
+    fn others(&self, evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> impl Iterator<Item = &OrderedDelivery<'a>> {
         let line = line_of(evidence, file).and_then(|line| self.members.get(&line));
         line.into_iter().flatten().filter(|member| member.file.id != file.id)
     }
 
     /// Returns when the last delivery ended that it may have waited for; none if it is in no ordering group.
-    pub(crate) fn turn_of(&self, evidence: &Evidence<'_>, file: &File<'_>) -> Option<Timestamp> {
+    pub(crate) fn turn_of(&self, evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<Timestamp> {
         // An end without a request is dated when it was decided, and noted when it was committed.
         let ended_at = file.finished_at.map(|at| at.plus(COMMITTED_WITHIN));
         let started_at = file.posts.first().map(|post| post.started_at).or(ended_at)?;
@@ -81,17 +81,17 @@ impl<'a> Lines<'a> {
     }
 
     /// Whether a dead delivery blocks it for good, and no person resolved that.
-    pub(crate) fn is_blocked(&self, evidence: &Evidence<'_>, file: &File<'_>) -> bool {
+    pub(crate) fn is_blocked(&self, evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> bool {
         file.posts.is_empty()
             && self.others(evidence, file).any(|other| {
-                let File { state, reason, .. } = other.file;
+                let DeliveryFile { state, reason, .. } = other.file;
                 other.over_at.is_none() && *state == State::Dead && *reason != Some(Reason::Closed)
             })
     }
 }
 
 /// Returns the ordering group; replays, backfills and tests have none.
-fn line_of(evidence: &Evidence<'_>, file: &File<'_>) -> Option<Line> {
+fn line_of(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<Line> {
     let endpoint = &evidence.plan.endpoints[file.receiver];
     let came_with_its_event = file.id.as_i64() <= file.event.as_i64() + 65_535;
     if endpoint.ordered.is_none() || !came_with_its_event || file.replay_of.is_some() {
@@ -111,8 +111,8 @@ fn number_of(evidence: &Evidence<'_>, event: EventId) -> Option<usize> {
     data["number"].as_u64().map(|number| number as usize)
 }
 
-impl<'a> Member<'a> {
-    fn of(evidence: &Evidence<'a>, file: &'a File<'a>, notes: &[EndNote]) -> Self {
+impl<'a> OrderedDelivery<'a> {
+    fn of(evidence: &Evidence<'a>, file: &'a DeliveryFile<'a>, notes: &[EndNote]) -> Self {
         let plan = &evidence.plan.endpoints[file.receiver];
         let skipped = evidence
             .journal
@@ -126,7 +126,7 @@ impl<'a> Member<'a> {
             None => None,
         };
         let first_end = notes.first().map(|note| note.at);
-        let is_of_first_life = |post: &&&Post| first_end.is_none_or(|end| post.started_at < end);
+        let is_of_first_life = |post: &&&SeenRequest| first_end.is_none_or(|end| post.started_at < end);
         let number = number_of(evidence, file.event).unwrap_or_default();
         let answers = evidence.journal.answers.iter().filter(|answer| answer.event == file.event);
         let mut ends: Vec<_> = notes.iter().map(|note| note.at).collect();
@@ -161,7 +161,7 @@ impl<'a> Member<'a> {
             self.waited_for(other) || other.waited_for(self)
         };
         let told = |member: &Self| {
-            let Member { called_at, answered_at, over_at, posts, file, .. } = member;
+            let OrderedDelivery { called_at, answered_at, over_at, posts, file, .. } = member;
             format!("{} {called_at}..{answered_at:?} over {over_at:?} {posts:?}", file.id)
         };
         (!is_right).then(|| {

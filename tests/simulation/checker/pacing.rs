@@ -4,14 +4,14 @@
 use super::evidence::Evidence;
 use crate::{
     journal::{Promise, Violation},
-    network::Post,
+    network::SeenRequest,
 };
 use posthaste::domain::{contract::Pacing, id::EndpointId, rate::RateLimit};
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let (plan, limits) = (evidence.plan, &evidence.plan.limits);
-    let posts: Vec<&Post> = evidence.journal.posts.iter().collect();
-    let mut find = |who: &str, posts: &[&Post], rate: Option<RateLimit>, places: Option<usize>| {
+    let posts: Vec<&SeenRequest> = evidence.journal.posts.iter().collect();
+    let mut find = |who: &str, posts: &[&SeenRequest], rate: Option<RateLimit>, places: Option<usize>| {
         let too_fast = rate.and_then(|rate| too_fast(posts, rate));
         let too_many = places.and_then(|most| too_many(posts, most));
         for what in too_fast.into_iter().chain(too_many) {
@@ -31,11 +31,11 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-fn of_lane<'a>(posts: &[&'a Post], lane: EndpointId) -> Vec<&'a Post> {
+fn of_lane<'a>(posts: &[&'a SeenRequest], lane: EndpointId) -> Vec<&'a SeenRequest> {
     posts.iter().filter(|post| post.lane == lane).copied().collect()
 }
 
-fn too_fast(posts: &[&Post], limit: RateLimit) -> Option<String> {
+fn too_fast(posts: &[&SeenRequest], limit: RateLimit) -> Option<String> {
     let times: Vec<i64> = posts.iter().map(|post| post.started_at.as_millis()).collect();
     for (first, from) in times.iter().enumerate() {
         for (until, count) in times[first..].iter().zip(1i64..) {
@@ -48,14 +48,14 @@ fn too_fast(posts: &[&Post], limit: RateLimit) -> Option<String> {
     None
 }
 
-fn end_of(post: &Post) -> i64 {
+fn end_of(post: &SeenRequest) -> i64 {
     post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis()
 }
 
-fn too_many(posts: &[&Post], most: usize) -> Option<String> {
+fn too_many(posts: &[&SeenRequest], most: usize) -> Option<String> {
     posts.iter().find_map(|post| {
         let at = post.started_at.as_millis();
-        let is_out = |other: &&&Post| other.started_at.as_millis() <= at && end_of(other) > at;
+        let is_out = |other: &&&SeenRequest| other.started_at.as_millis() <= at && end_of(other) > at;
         let count = posts.iter().filter(is_out).count();
         (count > most).then(|| format!("{count} requests in flight at {}", post.started_at))
     })
@@ -67,7 +67,7 @@ fn probes(evidence: &Evidence<'_>, receiver: usize, violations: &mut Vec<Violati
         let rows = file.rows.iter().filter(|row| row.is_told("a probe"));
         rows.filter_map(|row| file.post_of(row))
     });
-    let mut probes: Vec<&Post> = probes.collect();
+    let mut probes: Vec<&SeenRequest> = probes.collect();
     probes.sort_by_key(|post| (post.started_at, end_of(post)));
     let strict = evidence.receivers[receiver].contract.pacing == Pacing::Strict;
     let mut complain = |what: String| violations.push(Violation { promise: Promise::Pace, what });

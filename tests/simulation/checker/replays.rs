@@ -1,9 +1,9 @@
 //! Bulk replays: each ends, reports truly how many deliveries it sent again, and takes no source twice.
 
-use super::evidence::{Evidence, File};
+use super::evidence::{Evidence, DeliveryFile};
 use crate::{
     bulk,
-    journal::{Promise, Said, Violation},
+    journal::{Promise, ActionAnswer, Violation},
     plan::WishKind,
 };
 use posthaste::domain::{
@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 
 /// A replay as the store has it in the end.
-struct Row {
+struct ReplayRow {
     id: i64,
     state: ReplayState,
     selection: Selection,
@@ -23,9 +23,9 @@ struct Row {
     replayed: usize,
 }
 
-impl Row {
+impl ReplayRow {
     /// Whether the delivery may have been one of its sources.
-    fn means(&self, file: &File<'_>, endpoint: EndpointId, was_delivered: bool) -> bool {
+    fn means(&self, file: &DeliveryFile<'_>, endpoint: EndpointId, was_delivered: bool) -> bool {
         let states = self.selection.states();
         file.id.as_i64() < self.to_id
             && self.selection.endpoint().is_none_or(|meant| meant == endpoint)
@@ -39,13 +39,13 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     for row in rows.iter().filter(|row| row.state == ReplayState::Running) {
         complain(Promise::Stuck, format!("replay {} never ended", row.id));
     }
-    let wishes = |said: fn(&Said) -> bool| {
+    let wishes = |said: fn(&ActionAnswer) -> bool| {
         let asks = evidence.journal.asks.iter();
         asks.filter(move |ask| ask.is_wish && ask.kind == WishKind::Replay && said(&ask.said))
     };
     let (told, unknown) = (
-        wishes(|said| matches!(said, Said::Made(_) | Said::Done(_))).count(),
-        wishes(|said| matches!(said, Said::Unknown)).count(),
+        wishes(|said| matches!(said, ActionAnswer::Made(_) | ActionAnswer::Done(_))).count(),
+        wishes(|said| matches!(said, ActionAnswer::Unknown)).count(),
     );
     let notes = bulk::notes(disk);
     let replayed: usize = rows.iter().map(|row| row.replayed).sum();
@@ -68,7 +68,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     for ((source, was_delivered), times) in taken {
         let Some(file) = evidence.file(source) else { continue };
         let endpoint = evidence.journal.endpoints[file.receiver];
-        let by_wish = wishes(|said| !matches!(said, Said::Refused)).filter(|ask| ask.delivery == source);
+        let by_wish = wishes(|said| !matches!(said, ActionAnswer::Refused)).filter(|ask| ask.delivery == source);
         let by_replay = rows.iter().filter(|row| row.means(file, endpoint, was_delivered));
         if times > by_wish.count() + by_replay.count() {
             let what = format!("{source} was sent again {times} times");
@@ -81,19 +81,19 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
 /// A backfill brings an endpoint events of which it had no delivery.
 fn backfilled(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation> {
     let file = evidence.file(delivery)?;
-    let same = |other: &&File<'_>| {
+    let same = |other: &&DeliveryFile<'_>| {
         other.event == file.event && other.receiver == file.receiver && other.replay_of.is_none()
     };
     let count = evidence.files.iter().filter(same).count();
     (count > 1).then(|| file.complain(Promise::Replay, format!("one of {count} of the same event")))
 }
 
-fn read(disk: &Connection) -> Vec<Row> {
+fn read(disk: &Connection) -> Vec<ReplayRow> {
     let mut rows = disk.prepare("SELECT id, state, to_id, replayed, selection FROM replays").unwrap();
-    let read = |row: &rusqlite::Row<'_>| {
+    let read = |row: &rusqlite::ReplayRow<'_>| {
         let state = ReplayState::ALL[row.get::<_, u8>(1)? as usize];
         let selection = serde_json::from_str(&row.get::<_, String>(4)?).unwrap();
-        Ok(Row {
+        Ok(ReplayRow {
             selection,
             id: row.get(0)?,
             state,

@@ -4,9 +4,9 @@ use super::excuses::Excuses;
 use crate::{journal::Journal, plan::SwitchKind};
 use posthaste::domain::time::Timestamp;
 
-pub(crate) struct Switches(Vec<Fact>);
+pub(crate) struct Switches(Vec<AvailabilitySpan>);
 
-struct Fact {
+struct AvailabilitySpan {
     kind: SwitchKind,
     /// Took effect not before this and not after that.
     from: i64,
@@ -22,12 +22,12 @@ impl Switches {
             .filter(|fact| {
                 fact.endpoint == endpoint && !matches!(fact.kind, SwitchKind::Touch | SwitchKind::Skip)
             })
-            .map(|fact| Fact {
+            .map(|fact| AvailabilitySpan {
                 kind: fact.kind,
                 from: fact.called_at.as_millis(),
                 to: fact.answered_at.as_millis(),
             });
-        let gone = gone.into_iter().map(|at| Fact {
+        let gone = gone.into_iter().map(|at| AvailabilitySpan {
             kind: SwitchKind::Off,
             from: at.as_millis(),
             to: excuses.latest(at.as_millis()),
@@ -35,11 +35,11 @@ impl Switches {
         Self(by_hand.chain(gone).collect())
     }
 
-    fn offs(&self) -> impl Iterator<Item = &Fact> {
+    fn offs(&self) -> impl Iterator<Item = &AvailabilitySpan> {
         self.0.iter().filter(|fact| fact.kind != SwitchKind::On)
     }
 
-    fn ons(&self) -> impl Iterator<Item = &Fact> {
+    fn ons(&self) -> impl Iterator<Item = &AvailabilitySpan> {
         self.0.iter().filter(|fact| fact.kind == SwitchKind::On)
     }
 

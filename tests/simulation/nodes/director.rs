@@ -3,12 +3,12 @@
 
 use super::{
     node::{GRACE, Node},
-    plan::{BEGIN, Fault, FaultKind, HEAL, Plan},
+    plan::{BEGIN, NodeFault, NodeFaultKind, HEAL, NodesPlan},
     producers::{self, Producers},
-    sabotage::Sabotage,
+    sabotage::NodeSabotage,
     standby,
     town::Town,
-    verdict::{self, Figures},
+    verdict::{self, NodesFigures},
     witness,
 };
 use crate::{
@@ -19,16 +19,16 @@ use fastrand::Rng;
 use std::sync::Arc;
 
 /// Longest turn of a node: how far nodes' times are apart at most.
-const TURN_MAX: i64 = 20;
+const TURN_MS_MAX: i64 = 20;
 const FURNISHED_AT: i64 = 4 * SECOND;
 const STARTS_AGAIN_AFTER: i64 = SECOND;
 /// Time limit after the heal: takeovers, the longest wait of a schedule and of a circuit breaker.
 const QUIET_WITHIN: i64 = 150 * SECOND;
 
 /// Result of a seed.
-pub(crate) struct Outcome {
+pub(crate) struct NodesResult {
     pub(crate) violations: Vec<Violation>,
-    pub(crate) figures: Figures,
+    pub(crate) figures: NodesFigures,
     pub(crate) trace: u64,
 }
 
@@ -46,21 +46,21 @@ struct NodeSlot {
     stops: Option<(i64, i64)>,
 }
 
-struct Director {
+struct NodesDirector {
     town: Arc<Town>,
     places: Vec<NodeSlot>,
     producers: Producers,
-    faults: Vec<Fault>,
+    faults: Vec<NodeFault>,
     rng: Rng,
     now: i64,
 }
 
-pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
-    let town = Town::new(Plan::of(seed), sabotage);
+pub(crate) fn run(seed: u64, sabotage: NodeSabotage) -> NodesResult {
+    let town = Town::new(NodesPlan::of(seed), sabotage);
     let place = |number: usize| NodeSlot { starts_at: number as i64 * 700, ..NodeSlot::default() };
     let mut faults = town.plan.faults.clone();
     faults.reverse();
-    let mut director = Director {
+    let mut director = NodesDirector {
         places: (0..town.plan.nodes).map(place).collect(),
         producers: Producers::new(&town),
         faults,
@@ -69,19 +69,19 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> Outcome {
         town,
     };
     director.direct();
-    let Director { town, producers, .. } = director;
+    let NodesDirector { town, producers, .. } = director;
     let (figures, trace) = verdict::pronounce(&town, &producers.published);
     let violations = std::mem::take(&mut town.journal().violations);
-    Outcome { violations, figures, trace }
+    NodesResult { violations, figures, trace }
 }
 
-impl Director {
+impl NodesDirector {
     fn direct(&mut self) {
         self.pass_until(FURNISHED_AT);
         if let Some(node) = &self.places[0].node
             && let Some(service) = node.office()
         {
-            node.spawn(producers::furnish(self.town.clone(), service));
+            node.spawn(producers::create_app_and_endpoints(self.town.clone(), service));
         }
         self.pass_until(BEGIN);
         let (wanted, made) = (self.town.plan.endpoints.len(), self.town.journal().endpoints.len());
@@ -107,7 +107,7 @@ impl Director {
 
     /// Runs every node once.
     fn run_all_once(&mut self) {
-        let until = self.now + self.rng.i64(1..=TURN_MAX);
+        let until = self.now + self.rng.i64(1..=TURN_MS_MAX);
         while let Some(fault) = self.faults.pop_if(|fault| fault.at <= self.now) {
             self.go_wrong(fault);
         }
@@ -120,7 +120,7 @@ impl Director {
         }
         self.now = until;
         self.town.state().now = until;
-        witness::hear(&self.town);
+        witness::report(&self.town);
     }
 
     fn run_node(&mut self, number: usize, until: i64) {
@@ -164,28 +164,28 @@ impl Director {
         }
     }
 
-    fn go_wrong(&mut self, Fault { node: number, kind, .. }: Fault) {
+    fn go_wrong(&mut self, NodeFault { node: number, kind, .. }: NodeFault) {
         let (town, now) = (&self.town, self.now);
         let place = &mut self.places[number];
         match kind {
-            FaultKind::Away(time) => town.state().away[number] = now + time,
-            FaultKind::AllAway(time) => town.state().away.iter_mut().for_each(|away| *away = now + time),
-            FaultKind::Noise(time) => town.state().noisy[number] = now + time,
-            FaultKind::Kill(down) => {
+            NodeFaultKind::Away(time) => town.state().away[number] = now + time,
+            NodeFaultKind::AllAway(time) => town.state().away.iter_mut().for_each(|away| *away = now + time),
+            NodeFaultKind::Noise(time) => town.state().noisy[number] = now + time,
+            NodeFaultKind::Kill(down) => {
                 if let Some(node) = place.node.take() {
                     node.die(town);
                     *place = NodeSlot { starts_at: now + down, ..NodeSlot::default() };
                 }
             }
-            FaultKind::Stop(down) => {
+            NodeFaultKind::Stop(down) => {
                 if let (Some(node), None) = (&place.node, place.stops) {
                     node.stop();
                     // A node that is frozen or cut off needs longer.
                     place.stops = Some((now + 60 * SECOND, down));
                 }
             }
-            FaultKind::Freeze(time) | FaultKind::FreezeAway(time) => {
-                if let FaultKind::FreezeAway(_) = kind {
+            NodeFaultKind::Freeze(time) | NodeFaultKind::FreezeAway(time) => {
+                if let NodeFaultKind::FreezeAway(_) = kind {
                     town.state().away[number] = now + time + 3 * SECOND;
                 }
                 if let (Some(node), None) = (&place.node, place.frozen_until) {
@@ -196,16 +196,16 @@ impl Director {
                     place.late_at = Some(arrives_at).filter(|_| !place.is_racing && self.rng.bool());
                 }
             }
-            FaultKind::Step(by_ms) => {
+            NodeFaultKind::Step(by_ms) => {
                 if let Some(node) = &place.node {
                     node.set_clock(by_ms);
                     town.journal().steps.push(now);
                 }
             }
-            FaultKind::Lag => standby::stop_following(town),
-            FaultKind::FailOver(time) => {
+            NodeFaultKind::Lag => standby::stop_following(town),
+            NodeFaultKind::FailOver(time) => {
                 let nodes = self.places.iter().filter_map(|place| place.node.as_ref());
-                standby::be_promoted(town, &nodes.filter_map(Node::confirmed).collect());
+                standby::promote(town, &nodes.filter_map(Node::confirmed).collect());
                 town.state().away.iter_mut().for_each(|away| *away = (now + time).max(*away));
             }
         }
@@ -249,6 +249,6 @@ impl Director {
         while self.places.iter().any(|place| place.node.is_some()) {
             self.run_all_once();
         }
-        witness::hear(&self.town);
+        witness::report(&self.town);
     }
 }

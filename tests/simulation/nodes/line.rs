@@ -1,7 +1,7 @@
 //! HTTP sender of one process, which is watched: at its first byte every request is compared with the store.
 
 use super::{
-    plan::Kind,
+    plan::EndpointKind,
     sabotage::CheckedSendGate,
     town::{SentRequest, Town, at},
 };
@@ -23,7 +23,7 @@ const LEASE: i64 = 10_000;
 
 /// Store's view of a delivery: its endpoint, and of the node that has leased it how long its lease is and whether it is
 /// dead.
-type Found = (Option<i64>, Option<i64>, Option<bool>);
+type StoredLease = (Option<i64>, Option<i64>, Option<bool>);
 
 pub(crate) struct Line {
     pub(crate) town: Arc<Town>,
@@ -59,7 +59,7 @@ impl Line {
         let is_excused = self.freezes() != freezes;
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate, called_at, is_excused);
-        let mut hold = OnTheWay { line: self, number, arrives_anyway: fate.arrives_anyway };
+        let mut hold = NodeRequestGuard { line: self, number, arrives_anyway: fate.arrives_anyway };
         sleep(fate.ends_after).await;
         hold.end();
         Ok(fate.outcome())
@@ -70,7 +70,7 @@ impl Line {
         let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
         let journal = self.town.journal();
         let last = journal.dials.iter().rfind(|dial| dial.lane == request.endpoint_id);
-        last.filter(|_| matches!(kind, Kind::Rated(_))).map(|dial| dial.life)
+        last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|dial| dial.life)
     }
 
     fn must_be_open(&self) -> Result<(), NotSent> {
@@ -130,7 +130,7 @@ impl Line {
     /// Checks that the sender has leased the delivery, and that no other node may take over from it.
     fn must_be_owned(&self, dial: &SentRequest) {
         let sql = "SELECT d.lane, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.lane WHERE d.id = ?1";
-        let found: Option<Found> = {
+        let found: Option<StoredLease> = {
             let file = self.town.file().connection();
             let mut sql = file.prepare_cached(sql).unwrap();
             let id = dial.delivery.as_i64();
@@ -140,7 +140,7 @@ impl Line {
         // A lease that went back with the store is valid again at the next heartbeat.
         let went_back = self.town.journal().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
-        let is_owned = |(lane, lease_until, dead): Found| {
+        let is_owned = |(lane, lease_until, dead): StoredLease| {
             lane == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
         };
         if !found.is_some_and(is_owned) {
@@ -150,7 +150,7 @@ impl Line {
     }
 
     /// Checks that no other node is sending to an exclusive endpoint, unless it is frozen or dead.
-    fn must_be_only_sender(&self, dial: &SentRequest, kind: Kind) {
+    fn must_be_only_sender(&self, dial: &SentRequest, kind: EndpointKind) {
         let journal = self.town.journal();
         let is_out = |other: &&SentRequest| {
             let life = &journal.lives[other.life];
@@ -160,9 +160,9 @@ impl Line {
         };
         let out: Vec<&SentRequest> = journal.dials.iter().filter(is_out).collect();
         let most = match kind {
-            Kind::Shared => return,
-            Kind::Narrow(most) => most as usize,
-            Kind::Ordered(_) | Kind::Rated(_) => usize::MAX,
+            EndpointKind::Shared => return,
+            EndpointKind::Narrow(most) => most as usize,
+            EndpointKind::Ordered(_) | EndpointKind::Rated(_) => usize::MAX,
         };
         let broken = if out.iter().any(|other| other.life != dial.life) {
             Some((Promise::Sole, format!("{dial:?} beside {out:?}")))
@@ -196,20 +196,20 @@ impl Line {
 }
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
-struct OnTheWay<'a> {
+struct NodeRequestGuard<'a> {
     line: &'a Line,
     number: usize,
     arrives_anyway: bool,
 }
 
-impl OnTheWay<'_> {
+impl NodeRequestGuard<'_> {
     fn end(&mut self) {
         let now = self.line.town.now();
         self.line.town.journal().dials[self.number].ended_at = Some(now);
     }
 }
 
-impl Drop for OnTheWay<'_> {
+impl Drop for NodeRequestGuard<'_> {
     fn drop(&mut self) {
         let now = self.line.town.now();
         let mut journal = self.line.town.journal();

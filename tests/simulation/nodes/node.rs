@@ -3,7 +3,7 @@
 use super::{
     line::Line,
     sabotage::CheckedSendGate,
-    town::{Life, Town, at},
+    town::{ProcessLife, Town, at},
 };
 use crate::{
     desk::{Desk, NoWatch, Tools},
@@ -42,7 +42,7 @@ pub(crate) struct Node {
     runtime: Runtime,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) lanes: Arc<EndpointQueues>,
-    writer: Pen,
+    writer: SharedNodeWriter,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     stop: ShutdownHandle,
     has_ended: Arc<AtomicBool>,
@@ -51,7 +51,7 @@ pub(crate) struct Node {
 }
 
 /// Writer of a process, shared by the commit loop and by the code that ends it.
-type Pen = Arc<Mutex<Option<NodeWriter>>>;
+type SharedNodeWriter = Arc<Mutex<Option<NodeWriter>>>;
 
 impl Node {
     /// Starts a process; `None` if the store could not be reached.
@@ -79,16 +79,16 @@ impl Node {
         let (store, writer) = reached.ok()?;
         let life = {
             let mut journal = town.journal();
-            journal.lives.push(Life::default());
+            journal.lives.push(ProcessLife::default());
             journal.lives.len() - 1
         };
         town.state().tenures[number] = Some(tenure.clone());
-        let writer: Pen = Arc::new(Mutex::new(Some(writer)));
+        let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
         runtime.spawn(commit_loop(town.clone(), number, writer.clone(), rung));
         let (stop, told) = Shutdown::by_hand();
         let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
         let seed = town.plan.seed ^ (life as u64) << 32;
-        let boot = Boot {
+        let boot = NodeStart {
             line: (town.clone(), life),
             clock: clock.clone(),
             desk: Desk {
@@ -230,7 +230,7 @@ impl Node {
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(town: Arc<Town>, node: usize, writer: Pen, rung: Arc<Notify>) {
+async fn commit_loop(town: Arc<Town>, node: usize, writer: SharedNodeWriter, rung: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
     loop {
         rung.notified().await;
@@ -256,7 +256,7 @@ async fn commit_loop(town: Arc<Town>, node: usize, writer: Pen, rung: Arc<Notify
     }
 }
 
-struct Boot {
+struct NodeStart {
     line: (Arc<Town>, usize),
     clock: Arc<VirtualClock>,
     desk: Desk<SqliteNode>,
@@ -264,7 +264,7 @@ struct Boot {
     has_ended: Arc<AtomicBool>,
 }
 
-impl Boot {
+impl NodeStart {
     /// Runs the process. Ends early if the store cannot be reached: the director starts another one.
     async fn run(mut self, events: QueueEvents, stop: Shutdown) {
         let service = self.join().await;

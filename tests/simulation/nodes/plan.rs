@@ -2,7 +2,7 @@
 //! change, and which faults happen.
 
 use crate::{
-    network::{Mode, Script},
+    network::{ReceiverMode, Script},
     plan::{SECOND, pick},
 };
 use fastrand::Rng;
@@ -10,13 +10,13 @@ use posthaste::domain::{order::Order, rate::RateLimit};
 
 /// Times are milliseconds after the start.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct NodesPlan {
     pub(crate) seed: u64,
     pub(crate) nodes: usize,
-    pub(crate) endpoints: Vec<EndpointPlan>,
-    pub(crate) events: Vec<EventPlan>,
+    pub(crate) endpoints: Vec<NodesEndpointPlan>,
+    pub(crate) events: Vec<NodesEventPlan>,
     pub(crate) changes: Vec<ChangePlan>,
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<NodeFault>,
     /// For each node, how far its wall clock is off at every start, and how many of a million its clocks run too fast.
     pub(crate) clocks: Vec<(i64, i64)>,
     /// Probability in percent, for each commit, that a node that takes over from another dies in the middle of it.
@@ -31,7 +31,7 @@ pub(crate) const HEAL: i64 = 55 * SECOND;
 
 /// Which nodes may send for it, and how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EndpointKind {
     Shared,
     Ordered(Order),
     Rated(RateLimit),
@@ -40,14 +40,14 @@ pub(crate) enum Kind {
 }
 
 #[derive(Debug)]
-pub(crate) struct EndpointPlan {
+pub(crate) struct NodesEndpointPlan {
     pub(crate) uid: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EndpointKind,
     pub(crate) script: Script,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct EventPlan {
+pub(crate) struct NodesEventPlan {
     pub(crate) at: i64,
     /// Node that is asked first.
     pub(crate) node: usize,
@@ -69,14 +69,14 @@ pub(crate) struct ChangePlan {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct NodeFault {
     pub(crate) at: i64,
     pub(crate) node: usize,
-    pub(crate) kind: FaultKind,
+    pub(crate) kind: NodeFaultKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FaultKind {
+pub(crate) enum NodeFaultKind {
     /// Killed; another process starts after so long.
     Kill(i64),
     /// Asked to stop; another process starts after so long.
@@ -99,7 +99,7 @@ pub(crate) enum FaultKind {
     FailOver(i64),
 }
 
-impl Plan {
+impl NodesPlan {
     pub(crate) fn of(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x6e6f_6465);
         let nodes = pick(&mut rng, &[2, 3, 3, 3, 4]);
@@ -110,7 +110,7 @@ impl Plan {
         for change in &changes {
             // A node may learn of it late.
             let (node, at) = (rng.usize(0..2 * nodes), (change.at - 500).max(BEGIN));
-            let late = Fault { at, node, kind: FaultKind::Noise(4 * SECOND) };
+            let late = NodeFault { at, node, kind: NodeFaultKind::Noise(4 * SECOND) };
             faults.extend(Some(late).filter(|late| late.node < nodes));
         }
         faults.extend(loss(seed));
@@ -129,16 +129,16 @@ impl Plan {
     }
 }
 
-fn endpoints(rng: &mut Rng) -> Vec<EndpointPlan> {
+fn endpoints(rng: &mut Rng) -> Vec<NodesEndpointPlan> {
     let rate = RateLimit { per_second: pick(rng, &[4, 8, 15]), burst: pick(rng, &[1, 3, 8]) };
     let kinds = [
-        Kind::Shared,
-        Kind::Shared,
-        Kind::Ordered(pick(rng, &[Order::Key, Order::Key, Order::Endpoint])),
-        Kind::Rated(rate),
-        Kind::Narrow(pick(rng, &[1, 2, 5])),
+        EndpointKind::Shared,
+        EndpointKind::Shared,
+        EndpointKind::Ordered(pick(rng, &[Order::Key, Order::Key, Order::Endpoint])),
+        EndpointKind::Rated(rate),
+        EndpointKind::Narrow(pick(rng, &[1, 2, 5])),
     ];
-    let named = |(number, kind)| EndpointPlan {
+    let named = |(number, kind)| NodesEndpointPlan {
         uid: format!("ep{number}"),
         kind,
         script: Script { changes: script(rng) },
@@ -147,23 +147,23 @@ fn endpoints(rng: &mut Rng) -> Vec<EndpointPlan> {
 }
 
 /// Draws when a receiver fails; it works again for a while in between, and from the heal on.
-fn script(rng: &mut Rng) -> Vec<(i64, Mode)> {
-    let mut changes = vec![(0, pick(rng, &[Mode::Ok, Mode::Ok, Mode::Slow(300), Mode::Slow(1500)]))];
+fn script(rng: &mut Rng) -> Vec<(i64, ReceiverMode)> {
+    let mut changes = vec![(0, pick(rng, &[ReceiverMode::Ok, ReceiverMode::Ok, ReceiverMode::Slow(300), ReceiverMode::Slow(1500)]))];
     let mut at = BEGIN;
     while rng.bool() && at < HEAL - 10 * SECOND {
         at += rng.i64(0..15 * SECOND);
         let bad =
-            [Mode::Status(500), Mode::Refused, Mode::Refused, Mode::Hang, Mode::Slow(900), Mode::Slow(6000)];
+            [ReceiverMode::Status(500), ReceiverMode::Refused, ReceiverMode::Refused, ReceiverMode::Hang, ReceiverMode::Slow(900), ReceiverMode::Slow(6000)];
         changes.push((at, pick(rng, &bad)));
         at += rng.i64(SECOND..8 * SECOND);
-        changes.push((at, pick(rng, &[Mode::Ok, Mode::Slow(200)])));
+        changes.push((at, pick(rng, &[ReceiverMode::Ok, ReceiverMode::Slow(200)])));
     }
-    changes.push((HEAL, Mode::Ok));
+    changes.push((HEAL, ReceiverMode::Ok));
     changes
 }
 
 /// Draws events: some on their own, and many at once at the moments at which faults happen.
-fn events(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<EventPlan> {
+fn events(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<NodesEventPlan> {
     let mut at: Vec<i64> = (0..rng.usize(10..40)).map(|_| rng.i64(BEGIN..HEAL)).collect();
     for moment in moments {
         at.extend((0..rng.usize(0..25)).map(|_| moment + rng.i64(-700..700)));
@@ -171,7 +171,7 @@ fn events(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<EventPlan> {
     at.sort_unstable();
     let one = |(number, at): (usize, i64)| {
         let id = (rng.u8(0..5) > 0).then(|| format!("event-{number}"));
-        EventPlan {
+        NodesEventPlan {
             at: at.max(BEGIN),
             node: rng.usize(0..nodes),
             has_twin: id.is_some() && rng.u8(0..6) == 0,
@@ -182,9 +182,9 @@ fn events(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<EventPlan> {
     at.into_iter().enumerate().map(one).collect()
 }
 
-fn changes(rng: &mut Rng, nodes: usize, endpoints: &[EndpointPlan], moments: &[i64]) -> Vec<ChangePlan> {
+fn changes(rng: &mut Rng, nodes: usize, endpoints: &[NodesEndpointPlan], moments: &[i64]) -> Vec<ChangePlan> {
     let mut changes = Vec::new();
-    for (endpoint, _) in endpoints.iter().enumerate().filter(|(_, plan)| plan.kind == Kind::Shared) {
+    for (endpoint, _) in endpoints.iter().enumerate().filter(|(_, plan)| plan.kind == EndpointKind::Shared) {
         let mut at = pick(rng, moments) + rng.i64(-500..500);
         let mut narrow = Some(pick(rng, &[1, 3]));
         while rng.u8(0..3) > 0 && at < HEAL {
@@ -197,18 +197,18 @@ fn changes(rng: &mut Rng, nodes: usize, endpoints: &[EndpointPlan], moments: &[i
     changes
 }
 
-fn faults(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<Fault> {
+fn faults(rng: &mut Rng, nodes: usize, moments: &[i64]) -> Vec<NodeFault> {
     let count = pick(rng, &[0, 1, 1, 2, 2, 3, 4, 6]);
     let one = |_| {
         let near = pick(rng, moments) + rng.i64(-700..700);
         let at = if rng.u8(0..3) > 0 { near } else { rng.i64(BEGIN..HEAL - 2 * SECOND) };
-        Fault { at: at.max(BEGIN), node: rng.usize(0..nodes), kind: fault(rng) }
+        NodeFault { at: at.max(BEGIN), node: rng.usize(0..nodes), kind: fault(rng) }
     };
     (0..count).map(one).collect()
 }
 
 /// Draws a loss: in some stories the store loses what it had confirmed.
-fn loss(seed: u64) -> Vec<Fault> {
+fn loss(seed: u64) -> Vec<NodeFault> {
     let mut rng = Rng::with_seed(seed ^ 0x6c6f_7373);
     if rng.u8(0..5) > 0 {
         return Vec::new();
@@ -217,24 +217,24 @@ fn loss(seed: u64) -> Vec<Fault> {
     let lag = pick(&mut rng, &[300, 2 * SECOND, 5 * SECOND, 12 * SECOND, 20 * SECOND]) + rng.i64(0..500);
     let lost_at = (at + lag).min(HEAL - SECOND);
     let away = pick(&mut rng, &[0, 0, 400, 3 * SECOND, 8 * SECOND]);
-    let fault = |at, kind| Fault { at, node: 0, kind };
-    vec![fault(at, FaultKind::Lag), fault(lost_at, FaultKind::FailOver(away))]
+    let fault = |at, kind| NodeFault { at, node: 0, kind };
+    vec![fault(at, NodeFaultKind::Lag), fault(lost_at, NodeFaultKind::FailOver(away))]
 }
 
-fn fault(rng: &mut Rng) -> FaultKind {
+fn fault(rng: &mut Rng) -> NodeFaultKind {
     let down = pick(rng, &[200, 2 * SECOND, 9 * SECOND, 20 * SECOND]);
     let long = pick(rng, &[500, 3 * SECOND, 7 * SECOND, 13 * SECOND, 20 * SECOND]);
     // QueueContext the end of a lease, where it matters most.
     let close = pick(rng, &[8700, 9000, 9300, 9600, 10 * SECOND, 12 * SECOND]) + rng.i64(-200..200);
     match rng.u8(0..14) {
-        0..3 => FaultKind::Kill(down),
-        3 => FaultKind::Stop(down),
-        4 | 5 => FaultKind::Freeze(close),
-        6 | 7 => FaultKind::FreezeAway(close),
-        8 => FaultKind::Freeze(long),
-        9 | 10 => FaultKind::Away(long),
-        11 => FaultKind::AllAway(long),
-        12 => FaultKind::Noise(long),
-        _ => FaultKind::Step(pick(rng, &[-30 * SECOND, -3 * SECOND, 2 * SECOND, 20 * SECOND])),
+        0..3 => NodeFaultKind::Kill(down),
+        3 => NodeFaultKind::Stop(down),
+        4 | 5 => NodeFaultKind::Freeze(close),
+        6 | 7 => NodeFaultKind::FreezeAway(close),
+        8 => NodeFaultKind::Freeze(long),
+        9 | 10 => NodeFaultKind::Away(long),
+        11 => NodeFaultKind::AllAway(long),
+        12 => NodeFaultKind::Noise(long),
+        _ => NodeFaultKind::Step(pick(rng, &[-30 * SECOND, -3 * SECOND, 2 * SECOND, 20 * SECOND])),
     }
 }

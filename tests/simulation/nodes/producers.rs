@@ -1,7 +1,7 @@
 //! Clients of the nodes: producers that publish to any node that answers until they know, and an operator that changes
 //! endpoints while they are sent to.
 
-use super::{node::Node, plan::Kind, town::Town, witness};
+use super::{node::Node, plan::EndpointKind, town::Town, witness};
 use crate::{
     journal::Promise,
     people::{ADMIN, APP},
@@ -20,11 +20,11 @@ use serde_json::json;
 use std::sync::{Arc, Mutex};
 
 /// How long a client waits for an answer before asking another node.
-const PATIENCE: i64 = 3000;
-const PAUSE: i64 = 250;
+const CALL_TIMEOUT_MS: i64 = 3000;
+const CALL_PAUSE_MS: i64 = 250;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Errand {
+enum ClientCall {
     /// Number of the plan.
     Publish(usize),
     Change(usize),
@@ -32,7 +32,7 @@ enum Errand {
 
 /// A call that is repeated until it is known to be done.
 struct Wish {
-    errand: Errand,
+    errand: ClientCall,
     at: i64,
     node: usize,
     /// Since when an answer is awaited, and of which process.
@@ -42,13 +42,13 @@ struct Wish {
 }
 
 /// Answer of a node; for an event, which it is.
-enum Said {
+enum CallAnswer {
     Done(Option<EventId>),
     NotNow,
     Refused(String),
 }
 
-type Answers = Arc<Mutex<Vec<(usize, usize, Said)>>>;
+type Answers = Arc<Mutex<Vec<(usize, usize, CallAnswer)>>>;
 
 /// Facts that the producer of an event knows: when it was first published, and when that was first answered.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,13 +74,13 @@ impl Producers {
             wishes.push(Wish { errand, at, node, asked: None, can_ask_again, is_done: false });
         };
         for (number, event) in plan.events.iter().enumerate() {
-            wish(Errand::Publish(number), event.at, event.node, event.id.is_some());
+            wish(ClientCall::Publish(number), event.at, event.node, event.id.is_some());
             if event.has_twin {
-                wish(Errand::Publish(number), event.at, event.node + 1, true);
+                wish(ClientCall::Publish(number), event.at, event.node + 1, true);
             }
         }
         for (number, change) in plan.changes.iter().enumerate() {
-            wish(Errand::Change(number), change.at, change.node, true);
+            wish(ClientCall::Change(number), change.at, change.node, true);
         }
         let published = vec![Published::default(); plan.events.len()];
         Self { town: town.clone(), wishes, answers: Arc::default(), published }
@@ -92,7 +92,7 @@ impl Producers {
 
     /// Takes the answers, and makes the calls that are due.
     pub(crate) fn step(&mut self, now: i64, nodes: &[Option<&Node>]) {
-        self.hear(now);
+        self.take_answers(now);
         for number in 0..self.wishes.len() {
             let wish = &mut self.wishes[number];
             if wish.is_done || now < wish.at {
@@ -100,7 +100,7 @@ impl Producers {
             }
             if let Some((since, life)) = wish.asked {
                 let is_dead = !nodes.iter().flatten().any(|node| node.life == life);
-                if !is_dead && now < since + PATIENCE {
+                if !is_dead && now < since + CALL_TIMEOUT_MS {
                     continue;
                 }
                 (wish.asked, wish.is_done) = (None, !wish.can_ask_again);
@@ -111,11 +111,11 @@ impl Producers {
                 continue;
             }
             let Some((node, service)) = node.and_then(|node| Some((node, node.office()?))) else {
-                (wish.node, wish.at) = (wish.node + 1, now + PAUSE);
+                (wish.node, wish.at) = (wish.node + 1, now + CALL_PAUSE_MS);
                 continue;
             };
             wish.asked = Some((now, node.life));
-            if let Errand::Publish(plan) = errand {
+            if let ClientCall::Publish(plan) = errand {
                 self.published[plan].asked_at.get_or_insert(now);
             }
             let (town, answers) = (self.town.clone(), self.answers.clone());
@@ -123,23 +123,23 @@ impl Producers {
         }
     }
 
-    fn hear(&mut self, now: i64) {
+    fn take_answers(&mut self, now: i64) {
         let heard = std::mem::take(&mut *self.answers.lock().unwrap());
         for (number, life, said) in heard {
             let wish = &mut self.wishes[number];
             let is_awaited = wish.asked.is_some_and(|(_, asked)| asked == life);
             match said {
-                Said::Done(event) => {
+                CallAnswer::Done(event) => {
                     wish.is_done = true;
-                    if let (Some(event), Errand::Publish(plan)) = (event, wish.errand) {
+                    if let (Some(event), ClientCall::Publish(plan)) = (event, wish.errand) {
                         self.note(plan, event, now);
                     }
                 }
-                Said::NotNow if is_awaited => {
-                    (wish.asked, wish.node, wish.at) = (None, wish.node + 1, now + PAUSE);
+                CallAnswer::NotNow if is_awaited => {
+                    (wish.asked, wish.node, wish.at) = (None, wish.node + 1, now + CALL_PAUSE_MS);
                 }
-                Said::NotNow => {}
-                Said::Refused(why) => {
+                CallAnswer::NotNow => {}
+                CallAnswer::Refused(why) => {
                     let what = format!("{:?} was refused: {why}", wish.errand);
                     self.town.complain(Promise::Accept, what);
                     wish.is_done = true;
@@ -170,21 +170,21 @@ impl Producers {
 async fn ask(
     town: Arc<Town>,
     service: Arc<Service>,
-    errand: Errand,
+    errand: ClientCall,
     (wish, life): (usize, usize),
     answers: Answers,
 ) {
     let said = match service.app(ADMIN, APP) {
-        Err(_) => Said::NotNow,
+        Err(_) => CallAnswer::NotNow,
         Ok(entry) => {
             let done = match errand {
-                Errand::Publish(number) => publish(&town, &service, &entry, number).await.map(Some),
-                Errand::Change(number) => change(&town, &service, &entry, number).await.map(|()| None),
+                ClientCall::Publish(number) => publish(&town, &service, &entry, number).await.map(Some),
+                ClientCall::Change(number) => change(&town, &service, &entry, number).await.map(|()| None),
             };
             match done {
-                Ok(event) => Said::Done(event),
-                Err(Error::Unavailable(_) | Error::Overloaded | Error::Conflict(_)) => Said::NotNow,
-                Err(error) => Said::Refused(error.to_string()),
+                Ok(event) => CallAnswer::Done(event),
+                Err(Error::Unavailable(_) | Error::Overloaded | Error::Conflict(_)) => CallAnswer::NotNow,
+                Err(error) => CallAnswer::Refused(error.to_string()),
             }
         }
     };
@@ -214,7 +214,7 @@ async fn change(town: &Town, service: &Service, entry: &AppEntry, number: usize)
 }
 
 /// Makes the app and its endpoints, before anything goes wrong.
-pub(crate) async fn furnish(town: Arc<Town>, service: Arc<Service>) {
+pub(crate) async fn create_app_and_endpoints(town: Arc<Town>, service: Arc<Service>) {
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
     service.add_app(ADMIN, app).await.unwrap();
     let entry = service.app(ADMIN, APP).unwrap();
@@ -231,17 +231,17 @@ pub(crate) async fn furnish(town: Arc<Town>, service: Arc<Service>) {
             ..NewEndpoint::default()
         };
         match plan.kind {
-            Kind::Shared => {}
-            Kind::Ordered(order) => new.ordered = Some(order),
-            Kind::Narrow(most) => new.max_in_flight = Some(most * town.sabotage.width_factor()),
-            Kind::Rated(rate) => {
+            EndpointKind::Shared => {}
+            EndpointKind::Ordered(order) => new.ordered = Some(order),
+            EndpointKind::Narrow(most) => new.max_in_flight = Some(most * town.sabotage.width_factor()),
+            EndpointKind::Rated(rate) => {
                 let per_second = rate.per_second * town.sabotage.rate_factor();
                 let limit = json!({ "per_second": per_second, "burst": rate.burst });
                 new.rate_limit = limit.as_object().cloned();
             }
         }
         let endpoint = service.add_endpoint(ADMIN, &entry, new).await.unwrap();
-        witness::note_place(&town.file().connection(), endpoint.id());
+        witness::note_shard(&town.file().connection(), endpoint.id());
         town.journal().endpoints.push(endpoint.id());
     }
 }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sabotage {
+pub(crate) enum NodeSabotage {
     None,
     /// A fenced node writes on.
     FenceOff,
@@ -64,9 +64,9 @@ pub(crate) enum Sabotage {
 
 const MARGIN_MS: i64 = 1000;
 /// As long as the largest burst takes at the smallest rate.
-const FILLS_MS: i64 = 2000;
+const BUCKET_FILL_MS: i64 = 2000;
 
-impl Sabotage {
+impl NodeSabotage {
     /// Acts at the beginning of a transaction of a node.
     pub(crate) fn begin(self, tx: &Connection, epoch: i64) {
         let unfence = "UPDATE ledger SET writer = 0, fenced_at = NULL WHERE epoch = ?1 AND writer = -1";
@@ -166,23 +166,23 @@ pub(crate) struct CheckedSendGate {
     pub(crate) honest: Box<dyn DialGate>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) sabotage: Sabotage,
+    pub(crate) sabotage: NodeSabotage,
 }
 
 impl CheckedSendGate {
     /// A first request goes to an endpoint that another node sent to before. An unannounced leap of the clock fills the
     /// buckets.
     pub(crate) fn is_handed_over(&self) {
-        if self.sabotage == Sabotage::FullBucket {
-            self.clock.step(FILLS_MS);
+        if self.sabotage == NodeSabotage::FullBucket {
+            self.clock.step(BUCKET_FILL_MS);
         }
     }
 
     pub(crate) fn is_open(&self) -> bool {
         let earlier = || Steady::from_millis(self.clock.steady().as_millis() - MARGIN_MS);
         match self.sabotage {
-            Sabotage::NoGate => true,
-            Sabotage::NoMargin => self.tenure.may_dial(earlier),
+            NodeSabotage::NoGate => true,
+            NodeSabotage::NoMargin => self.tenure.may_dial(earlier),
             _ => self.honest.is_open(),
         }
     }

@@ -1,7 +1,7 @@
 //! The honest runs: many seeds, each a story of several nodes in which no promise may be broken.
 
-use super::{director, sabotage::Sabotage, verdict::Figures};
-use crate::seeds::{Stories, asked_for};
+use super::{director, sabotage::NodeSabotage, verdict::NodesFigures};
+use crate::seeds::{SeedRuns, asked_for};
 
 /// About a minute of a processor.
 const SEEDS: u64 = 500;
@@ -9,11 +9,11 @@ const SEEDS_OF_A_SOAK: u64 = 5000;
 
 fn tell_all(count: u64) {
     let (first, count) = asked_for().map_or((0, count), |seed| (seed, 1));
-    let mut total = Figures::default();
-    let stories = Stories { first, count, name: "no_seed_of_several" };
+    let mut total = NodesFigures::default();
+    let stories = SeedRuns { first, count, name: "no_seed_of_several" };
     stories.tell(
         |seed| {
-            let outcome = director::run(seed, Sabotage::None);
+            let outcome = director::run(seed, NodeSabotage::None);
             (outcome.figures, outcome.violations)
         },
         |figures| total.add(&figures),
@@ -35,7 +35,7 @@ fn no_seed_of_a_soak_breaks_a_promise_of_several_nodes() {
 #[test]
 fn a_seed_of_several_nodes_tells_the_same_story_twice() {
     for seed in 0..3 {
-        let [first, second] = [(); 2].map(|()| director::run(seed, Sabotage::None).trace);
+        let [first, second] = [(); 2].map(|()| director::run(seed, NodeSabotage::None).trace);
         assert_eq!(first, second, "seed {seed}");
     }
 }

@@ -2,7 +2,7 @@
 //! that, and everything about the rest.
 
 use super::{
-    sabotage::Sabotage,
+    sabotage::NodeSabotage,
     town::{Loss, Town},
     witness::TAKEN_OVER,
 };
@@ -26,7 +26,7 @@ pub(crate) fn stop_following(town: &Town) {
 
 /// Promotes the standby, if there is one. `confirmed` says up to which batch each running node knows its own to be stored:
 /// unconfirmed ones are not missed.
-pub(crate) fn be_promoted(town: &Town, confirmed: &BTreeMap<i64, i64>) {
+pub(crate) fn promote(town: &Town, confirmed: &BTreeMap<i64, i64>) {
     let file = town.file().connection();
     if !is_there(&file) {
         return;
@@ -35,7 +35,7 @@ pub(crate) fn be_promoted(town: &Town, confirmed: &BTreeMap<i64, i64>) {
     let fenced = ids(&file, TAKEN_OVER);
     // No node writes this: the witness must not note it.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
-    let is_kept = |table: &String| town.sabotage == Sabotage::KeepCount && table == "ledger";
+    let is_kept = |table: &String| town.sabotage == NodeSabotage::KeepCount && table == "ledger";
     let forgotten = forgotten(&file, confirmed);
     for table in tables(&file).into_iter().filter(|table| !is_kept(table)) {
         let back =

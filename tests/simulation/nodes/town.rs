@@ -1,7 +1,7 @@
 //! Everything that outlives a process where there are several: the time, the store and the connections to it, and what was
 //! seen.
 
-use super::{plan::Plan, sabotage::Sabotage, witness};
+use super::{plan::NodesPlan, sabotage::NodeSabotage, witness};
 use crate::{
     journal::{Promise, Violation},
     plan::SECOND,
@@ -25,15 +25,15 @@ use tokio::time::Instant;
 const START: i64 = 1_794_700_800_000;
 
 pub(crate) struct Town {
-    pub(crate) plan: Plan,
-    pub(crate) sabotage: Sabotage,
+    pub(crate) plan: NodesPlan,
+    pub(crate) sabotage: NodeSabotage,
     file: OnceLock<Arc<SharedFile>>,
-    state: Mutex<State>,
+    state: Mutex<NodesState>,
     journal: Mutex<Journal>,
 }
 
 /// Times are milliseconds after the start, on no node's own clock.
-pub(crate) struct State {
+pub(crate) struct NodesState {
     pub(crate) now: i64,
     /// The node that runs now, and when its turn began by its own timers.
     pub(crate) running: Option<(usize, Instant)>,
@@ -57,7 +57,7 @@ pub(crate) struct Journal {
     pub(crate) endpoints: Vec<EndpointId>,
     pub(crate) dials: Vec<SentRequest>,
     /// When each process ended, and how often its node stood still, by its number.
-    pub(crate) lives: Vec<Life>,
+    pub(crate) lives: Vec<ProcessLife>,
     /// When wall clocks were set.
     pub(crate) steps: Vec<i64>,
     pub(crate) losses: Vec<Loss>,
@@ -90,7 +90,7 @@ pub(crate) struct Loss {
 }
 
 #[derive(Default)]
-pub(crate) struct Life {
+pub(crate) struct ProcessLife {
     pub(crate) ended_at: Option<i64>,
     pub(crate) freezes: usize,
 }
@@ -115,8 +115,8 @@ pub(crate) struct SentRequest {
 }
 
 impl Town {
-    pub(crate) fn new(plan: Plan, sabotage: Sabotage) -> Arc<Self> {
-        let state = State {
+    pub(crate) fn new(plan: NodesPlan, sabotage: NodeSabotage) -> Arc<Self> {
+        let state = NodesState {
             now: 0,
             running: None,
             away: vec![0; plan.nodes],
@@ -137,11 +137,11 @@ impl Town {
         // The town owns the file, so the file must not own the town.
         let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
         let wire =
-            move |tx: &Connection, epoch| here.upgrade().map_or(Passage::Cut, |town| town.passage(tx, epoch));
+            move |tx: &Connection, epoch| here.upgrade().map_or(Passage::Cut, |town| town.transaction_fate(tx, epoch));
         let clock =
             move || there.upgrade().map_or(Timestamp::from_millis(START), |town| at(town.state().now));
         let file = SharedFile::over(Arc::new(wire), Arc::new(clock)).unwrap();
-        witness::post(&file.connection());
+        witness::install(&file.connection());
         let _ = town.file.set(file);
         town
     }
@@ -150,7 +150,7 @@ impl Town {
         self.file.get().expect("there is a file from the beginning")
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, NodesState> {
         self.state.lock().unwrap()
     }
 
@@ -170,7 +170,7 @@ impl Town {
     }
 
     /// Decides the fate of a transaction of the node that runs now.
-    fn passage(&self, tx: &Connection, epoch: i64) -> Passage {
+    fn transaction_fate(&self, tx: &Connection, epoch: i64) -> Passage {
         let mut state = self.state();
         let Some((node, _)) = state.running else { return Passage::Answered };
         if state.now < state.away[node] {

@@ -2,7 +2,7 @@
 //! fault happened, and no rate was exceeded by all nodes together.
 
 use super::{
-    plan::Kind,
+    plan::EndpointKind,
     producers::Published,
     town::{SentRequest, Loss, Town},
     witness::TAKEN_OVER,
@@ -20,7 +20,7 @@ const DRIFT: i64 = 2;
 
 /// Figures of a story.
 #[derive(Debug, Default)]
-pub(crate) struct Figures {
+pub(crate) struct NodesFigures {
     pub(crate) dials: usize,
     pub(crate) deliveries: usize,
     pub(crate) twice: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Figures {
     pub(crate) lost: usize,
 }
 
-impl Figures {
+impl NodesFigures {
     pub(crate) fn add(&mut self, other: &Self) {
         self.dials += other.dials;
         self.deliveries += other.deliveries;
@@ -43,14 +43,14 @@ impl Figures {
 }
 
 /// Checks everything that only the end shows. Returns the figures, and a number that the same story gives again.
-pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (Figures, u64) {
+pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (NodesFigures, u64) {
     all_delivered(town, published);
     left_behind(town);
     let dials = town.journal().dials.clone();
-    let twice = twice(town, &dials);
+    let twice = count_duplicates(town, &dials);
     for (number, endpoint) in town.plan.endpoints.iter().enumerate() {
         let lane = town.journal().endpoints.get(number).copied();
-        if let Kind::Rated(rate) = endpoint.kind {
+        if let EndpointKind::Rated(rate) = endpoint.kind {
             let counts = |dial: &&SentRequest| Some(dial.lane) == lane && !is_unknowing(town, dial);
             too_fast(town, dials.iter().filter(counts), rate);
         }
@@ -63,7 +63,7 @@ pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (Figures, u64) 
     let (lives, losses) = (journal.lives.len(), journal.losses.len());
     let lost = journal.losses.iter().map(|loss| loss.events.len()).sum();
     drop(journal);
-    let figures = Figures {
+    let figures = NodesFigures {
         dials: dials.len(),
         deliveries: count(town, "SELECT count(*) FROM deliveries") as usize,
         twice,
@@ -79,7 +79,7 @@ fn count(town: &Town, sql: &str) -> i64 {
     town.file().connection().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-fn all<T>(town: &Town, sql: &str, read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Vec<T> {
+fn all<T>(town: &Town, sql: &str, read: impl Fn(&rusqlite::ReplayRow<'_>) -> rusqlite::Result<T>) -> Vec<T> {
     let file = town.file().connection();
     let mut rows = file.prepare(sql).unwrap();
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
@@ -154,7 +154,7 @@ fn left_behind(town: &Town) {
 
 /// Returns how many deliveries were received more than once. Each had a sender that was taken over, died, let go of it, or
 /// had to stop without an outcome, which is on record.
-fn twice(town: &Town, dials: &[SentRequest]) -> usize {
+fn count_duplicates(town: &Town, dials: &[SentRequest]) -> usize {
     let mut fenced: BTreeSet<i64> = all(town, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
     let unknown = "SELECT DISTINCT delivery FROM attempts WHERE class = 9";
     let unknown: BTreeSet<i64> = all(town, unknown, |row| row.get(0)).into_iter().collect();

@@ -74,7 +74,7 @@ const WRITES: [&str; 6] = [
 ];
 
 /// Installs the triggers in the file.
-pub(crate) fn post(file: &Connection) {
+pub(crate) fn install(file: &Connection) {
     file.execute_batch(TABLES).unwrap();
     for (number, write) in WRITES.iter().enumerate() {
         let sql = format!(
@@ -99,14 +99,14 @@ pub(crate) fn note_who(tx: &Connection, now: Timestamp, epoch: i64, seen: i64) {
 }
 
 /// Notes which shard an endpoint is in.
-pub(crate) fn note_place(file: &Connection, endpoint: EndpointId) {
+pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
     let (id, shard) = (endpoint.as_i64(), shard_of(endpoint));
     assert!(usize::from(shard) < SHARDS);
     file.execute("INSERT INTO places VALUES (?1, ?2)", params![id, shard]).unwrap();
 }
 
 /// Reports the violations that were noted since.
-pub(crate) fn hear(town: &Town) {
+pub(crate) fn report(town: &Town) {
     let file = town.file().connection();
     let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
     let heard = sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();

@@ -29,11 +29,11 @@ use std::{
 
 pub(super) struct Town {
     pub(super) clock: Arc<VirtualClock>,
-    state: Mutex<State>,
+    state: Mutex<FakeClusterState>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct FakeClusterState {
     nodes: BTreeMap<i64, Row>,
     pub(super) shards: Vec<i64>,
     /// Version of the configuration.
@@ -53,11 +53,11 @@ struct Row {
 impl Town {
     pub(super) fn new() -> Arc<Self> {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
-        let state = State { shards: vec![0; SHARDS], ..State::default() };
+        let state = FakeClusterState { shards: vec![0; SHARDS], ..FakeClusterState::default() };
         Arc::new(Self { clock, state: Mutex::new(state) })
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FakeClusterState> {
         self.state.lock().unwrap()
     }
 
@@ -108,7 +108,7 @@ impl Door {
 
     fn answer<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&mut State, i64) -> T + Send + 'a,
+        work: impl FnOnce(&mut FakeClusterState, i64) -> T + Send + 'a,
     ) -> Reply<'a, T> {
         Box::pin(async move {
             if self.is_cut.load(SeqCst) {
