@@ -83,7 +83,7 @@ impl LatencyView {
     }
 }
 
-/// Rounds to three decimal places.
+/// Intervals to three decimal places.
 pub(super) fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }

@@ -28,7 +28,7 @@ use crate::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, EndpointQueues, Renderer, Rounds},
+    engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, EndpointQueues, Renderer, Intervals},
     outbound::{Client, Options, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
@@ -183,7 +183,7 @@ impl Node {
             mail_settings: mail::mail_settings(settings)?,
             operator_app: settings.operator_app.clone(),
             grace_period: settings.shutdown_grace,
-            rounds: Rounds::default(),
+            intervals: Intervals::default(),
         };
         let admin_key_file = admin.made_at;
         Ok(Self {

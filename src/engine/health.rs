@@ -28,7 +28,7 @@ const SAME_ENDPOINT_AFTER: Duration = Duration::from_secs(5);
 /// How often degraded endpoints are evaluated that had nothing new: time alone may make them healthy.
 const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
 /// Without a reading of the clock for so many rounds, no process was running.
-const ROUNDS_MISSED_MAX: u32 = 60;
+const INTERVALS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthWorker {
     directory: Arc<Directory>,
@@ -55,7 +55,7 @@ impl HealthWorker {
         let DeliveryWorker { directory, blame, clock, .. } = courier;
         let now = clock.now();
         let standing = cluster.standing(now).await?;
-        blame.begin(standing.accountable, every * ROUNDS_MISSED_MAX, now);
+        blame.begin(standing.accountable, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
             lanes.distrust(endpoint, now);
         }
@@ -183,6 +183,6 @@ mod tests {
         assert_eq!(rest_after(0), Duration::ZERO);
         assert_eq!(rest_after(2500), Duration::from_secs(1));
         assert_eq!(rest_after(usize::MAX), REST_MAX);
-        assert!(REST_MAX < Duration::from_secs(1) * ROUNDS_MISSED_MAX);
+        assert!(REST_MAX < Duration::from_secs(1) * INTERVALS_MISSED_MAX);
     }
 }

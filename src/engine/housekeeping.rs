@@ -2,7 +2,7 @@
 //! and old audit records, keeps the gauges, measures the store, closes unused connections, writes down when keys were last
 //! used.
 
-use super::{Rounds, endpoint_queues::EndpointQueues, leader::LeaderRole};
+use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
@@ -33,7 +33,7 @@ pub(super) struct Housekeeping {
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tally: Arc<Tally>,
-    pub(super) rounds: Rounds,
+    pub(super) intervals: Intervals,
     pub(super) carrier: Arc<dyn Carrier>,
     pub(super) measure_at: Timestamp,
     pub(super) count_at: Timestamp,
@@ -95,8 +95,8 @@ impl Housekeeping {
         if self.measure_at.has_come(MEASURE_PAUSE_MAX, now) {
             self.measure(now).await;
         }
-        if self.count_at.has_come(self.rounds.count, now) {
-            self.count_at = now.plus(self.rounds.count);
+        if self.count_at.has_come(self.intervals.count, now) {
+            self.count_at = now.plus(self.intervals.count);
             self.carrier.sweep();
             match self.query_store.waiting_count().await {
                 Ok(count) => self.tally.set_waiting(count),
@@ -107,21 +107,21 @@ impl Housekeeping {
                 Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
             }
         }
-        if self.purge_at.has_come(self.rounds.purge, now) {
-            self.purge_at = now.plus(self.rounds.purge);
+        if self.purge_at.has_come(self.intervals.purge, now) {
+            self.purge_at = now.plus(self.intervals.purge);
             self.purge(now).await;
         }
-        if self.key_uses_at.has_come(self.rounds.key_uses, now) {
-            self.key_uses_at = now.plus(self.rounds.key_uses);
+        if self.key_uses_at.has_come(self.intervals.key_uses, now) {
+            self.key_uses_at = now.plus(self.intervals.key_uses);
             self.write_key_uses().await;
         }
-        if self.forget_at.has_come(self.rounds.forget, now)
+        if self.forget_at.has_come(self.intervals.audit_retention, now)
             && let Some(_turn) = self.leader.try_lead()
         {
-            self.forget_at = now.plus(self.rounds.forget);
+            self.forget_at = now.plus(self.intervals.audit_retention);
             self.forget(now).await;
         }
-        now.plus(self.rounds.gauges).min(self.purge_at)
+        now.plus(self.intervals.gauges).min(self.purge_at)
     }
 
     /// Measures the store. With many tables that takes long, so it is done rarely, and what is accepted meanwhile is added

@@ -71,13 +71,13 @@ pub struct Engine {
     pub operator_app: Option<String>,
     /// How long requests in flight may take to end when the engine stops.
     pub grace_period: Duration,
-    pub rounds: Rounds,
+    pub intervals: Intervals,
 }
 
 /// Intervals of the engine's periodic work. The defaults suit real time; tests that let weeks pass on a virtual clock use
 /// longer ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Rounds {
+pub struct Intervals {
     /// Updating the gauges.
     pub gauges: Duration,
     /// Counting what waits.
@@ -89,16 +89,16 @@ pub struct Rounds {
     /// Writing down when keys were last used.
     pub key_uses: Duration,
     /// Removing what has outlived its retention.
-    pub expire: Duration,
+    pub retention: Duration,
     /// Removing old audit records.
-    pub forget: Duration,
+    pub audit_retention: Duration,
     /// Rolling statistics up, and evaluating endpoints by them.
     pub health: Duration,
     /// Searching for notices that no notification mentioned.
     pub notices: Duration,
 }
 
-impl Default for Rounds {
+impl Default for Intervals {
     fn default() -> Self {
         Self {
             gauges: Duration::from_secs(1),
@@ -106,8 +106,8 @@ impl Default for Rounds {
             purge: Duration::from_secs(5),
             recheck: Duration::from_mins(1),
             key_uses: Duration::from_mins(1),
-            expire: Duration::from_secs(5),
-            forget: Duration::from_hours(1),
+            retention: Duration::from_secs(5),
+            audit_retention: Duration::from_hours(1),
             health: Duration::from_secs(1),
             notices: Duration::from_mins(1),
         }
@@ -149,7 +149,7 @@ impl Engine {
         loop {
             let found = async {
                 let lanes = self.cluster_store.find_lanes().await?;
-                let (cluster, every) = (self.cluster_store.clone(), self.rounds.health);
+                let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
                 Ok((lanes, health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?))
             };
             match found.await {
@@ -187,7 +187,7 @@ impl Engine {
             &courier,
             lanes.mail_notices.clone(),
             self.mail_settings,
-            self.rounds.notices,
+            self.intervals.notices,
             steward.clone(),
         );
         let expiry = retention_worker::RetentionWorker {
@@ -196,7 +196,7 @@ impl Engine {
             cluster: self.cluster_store.clone(),
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
-            every: self.rounds.expire,
+            every: self.intervals.retention,
             scans: Vec::new(),
             steward: steward.clone(),
         };
@@ -215,12 +215,12 @@ impl Engine {
             query_store: self.query_store,
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
-            rounds: self.rounds,
+            intervals: self.intervals,
             carrier: courier.carrier.clone(),
             measure_at: start,
             count_at: start,
             purge_at: start,
-            key_uses_at: courier.clock.now().plus(self.rounds.key_uses),
+            key_uses_at: courier.clock.now().plus(self.intervals.key_uses),
             forget_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
@@ -257,8 +257,8 @@ impl Engine {
             ledger: self.delivery_worker.ledger.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
-            recheck_every: self.rounds.recheck,
-            recheck_at: self.delivery_worker.clock.now().plus(self.rounds.recheck),
+            recheck_every: self.intervals.recheck,
+            recheck_at: self.delivery_worker.clock.now().plus(self.intervals.recheck),
         }
     }
 
@@ -289,7 +289,7 @@ impl Engine {
             storage: self.storage.clone(),
             bell: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
-            every: self.rounds.notices,
+            every: self.intervals.notices,
             leader: steward,
         }
     }

@@ -55,12 +55,12 @@ pub(super) struct NoticeMailer {
     settings: Option<MailSettings>,
     /// How often it checks without a notification.
     every: Duration,
-    round: Round,
+    progress: MailProgress,
     leader: LeaderRole,
 }
 
 /// Progress of the mailer.
-struct Round {
+struct MailProgress {
     /// App that was served last.
     last_app: AppId,
     /// Apps whose notices gather, and until when.
@@ -71,7 +71,7 @@ struct Round {
     next_at: Timestamp,
 }
 
-impl Default for Round {
+impl Default for MailProgress {
     fn default() -> Self {
         let start = Timestamp::from_millis(0);
         Self { last_app: AppId::from_i64(0), resting: HashMap::new(), failures: 0, next_at: start }
@@ -94,7 +94,7 @@ impl NoticeMailer {
             bell,
             settings: post,
             every,
-            round: Round::default(),
+            progress: MailProgress::default(),
             leader: steward,
         }
     }
@@ -143,19 +143,19 @@ impl NoticeMailer {
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         // A wait beyond the longest pause is only due to a clock that was set back.
-        if now < self.round.next_at && self.round.next_at.since(now) <= MAIL_ERROR_PAUSE_MAX {
-            return self.round.next_at;
+        if now < self.progress.next_at && self.progress.next_at.since(now) <= MAIL_ERROR_PAUSE_MAX {
+            return self.progress.next_at;
         }
-        self.round.resting.retain(|_, until| now < *until && until.since(now) <= REST);
-        let resting = self.round.resting.keys().copied().collect();
-        let turn = MailTurn { after: self.round.last_app, resting };
+        self.progress.resting.retain(|_, until| now < *until && until.since(now) <= REST);
+        let resting = self.progress.resting.keys().copied().collect();
+        let turn = MailTurn { after: self.progress.last_app, resting };
         match self.ledger.take_mail(turn, now).await {
             Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(Outgoing { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
                     post.mailer.rest().await;
                 }
-                let rested = self.round.resting.values().min().copied();
+                let rested = self.progress.resting.values().min().copied();
                 [closes_at, rested].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
             }
             Err(error) => {
@@ -167,7 +167,7 @@ impl NoticeMailer {
 
     async fn deliver(&mut self, notices: &[Notice], now: Timestamp) -> Timestamp {
         let Some(first) = notices.first() else { return now };
-        self.round.last_app = first.app;
+        self.progress.last_app = first.app;
         let (post, letter) = match self.compose(notices, now) {
             Ok(found) => found,
             Err(why) => return self.record_result(first, MailEnd::Nobody(why), now).await,
@@ -175,18 +175,18 @@ impl NoticeMailer {
         let mailed = post.mailer.send(letter).await;
         let now = self.clock.now();
         if let Mailed::Down(error) = mailed {
-            let pause = MAIL_ERROR_PAUSE.saturating_mul(1 << self.round.failures.min(10)).min(MAIL_ERROR_PAUSE_MAX);
-            self.round.failures += 1;
-            self.round.next_at = now.plus(pause);
+            let pause = MAIL_ERROR_PAUSE.saturating_mul(1 << self.progress.failures.min(10)).min(MAIL_ERROR_PAUSE_MAX);
+            self.progress.failures += 1;
+            self.progress.next_at = now.plus(pause);
             self.tally.mail(Mails::Failed);
             tracing::warn!(%error, again_after = ?pause, "a mail could not be sent; everything that waits is kept");
-            return self.round.next_at;
+            return self.progress.next_at;
         }
-        if std::mem::take(&mut self.round.failures) > 0 {
+        if std::mem::take(&mut self.progress.failures) > 0 {
             tracing::info!("the mail server takes mails again");
         }
         let spacing = Duration::from_mins(1) / post.per_minute_max.max(1);
-        self.round.next_at = now.plus(spacing);
+        self.progress.next_at = now.plus(spacing);
         let end = match mailed {
             Mailed::Refused(words) => {
                 tracing::warn!(notice = %first.id, answer = %words, "the mail server refused a notice for good");
@@ -199,9 +199,9 @@ impl NoticeMailer {
             }
         };
         if first.kind.gathers() {
-            self.round.resting.insert(first.app, now.plus(REST));
+            self.progress.resting.insert(first.app, now.plus(REST));
         }
-        self.record_result(first, end, self.round.next_at).await
+        self.record_result(first, end, self.progress.next_at).await
     }
 
     /// Returns the mail and the settings to send it with, or why it is not sent.

@@ -11,7 +11,7 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Rounds},
+    engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::Carrier,
     service::{Limits, Parts, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
@@ -36,7 +36,7 @@ pub(crate) struct Tools {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) carrier: Arc<dyn Carrier>,
     pub(crate) grace: Duration,
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: Intervals,
 }
 
 impl<S: Store + 'static> Desk<S> {
@@ -86,7 +86,7 @@ impl<S: Store + 'static> Desk<S> {
             audit_retention: Keep::Forever,
             mail_settings: None,
             operator_app: None,
-            rounds: tools.rounds,
+            intervals: tools.rounds,
         }
     }
 }

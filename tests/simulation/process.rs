@@ -15,7 +15,7 @@ use posthaste::{
         id::{EndpointId, Ids},
         tenure::Tenure,
     },
-    engine::{Engine, EngineLimits, QueueEvents, EndpointQueues, Rounds},
+    engine::{Engine, EngineLimits, QueueEvents, EndpointQueues, Intervals},
     service::Service,
     store::{
         Cluster,
@@ -274,14 +274,14 @@ impl ProcessStart {
             ledger: world.sabotage.ledger(self.store.clone()),
             carrier: world.sabotage.carrier(line),
             grace: Duration::from_millis(world.plan.grace as u64),
-            rounds: Rounds {
+            rounds: Intervals {
                 gauges: long,
                 count: long,
                 purge: long,
                 recheck: Duration::from_millis(world.plan.recheck_every as u64),
                 key_uses: long,
-                expire: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
-                forget: long,
+                retention: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
+                audit_retention: long,
                 health: HEALTH_EVERY,
                 notices: long,
             },

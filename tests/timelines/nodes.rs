@@ -15,7 +15,7 @@ use posthaste::{
         tenure::{Home, Tenure},
         time::Timestamp,
     },
-    engine::{NodeSendGate, Engine, EndpointQueues, Rounds},
+    engine::{NodeSendGate, Engine, EndpointQueues, Intervals},
     outbound::{Carrier, NotSent, Posting, Request},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
@@ -137,7 +137,7 @@ impl Town {
         let line = Line { net: self.net.clone(), tenure: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));
-        let engine = Engine { rounds: Rounds { health: SECOND, ..engine.rounds }, ..engine };
+        let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();
         let following = tokio::spawn(async move { follower.follow(&Notify::new()).await }).abort_handle();

@@ -12,7 +12,7 @@ use crate::{
 };
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
-    engine::{SharedLimits, NodeSendGate, EngineLimits, QueueEvents, EndpointQueues, Rounds},
+    engine::{SharedLimits, NodeSendGate, EngineLimits, QueueEvents, EndpointQueues, Intervals},
     service::Service,
     store::{
         Cluster,
@@ -305,14 +305,14 @@ impl NodeStart {
             ledger: self.desk.store.clone(),
             carrier: Arc::new(Line { town, life, gate: CheckedSendGate { honest, tenure, clock, sabotage } }),
             grace: Duration::from_millis(GRACE as u64),
-            rounds: Rounds {
+            rounds: Intervals {
                 gauges: seldom,
                 count: seldom,
                 purge: seldom,
                 recheck: often,
                 key_uses: seldom,
-                expire: seldom,
-                forget: seldom,
+                retention: seldom,
+                audit_retention: seldom,
                 health: often,
                 notices: seldom,
             },
