@@ -63,7 +63,7 @@ impl<'a> Read<'a> {
         Ok(Self {
             id: text("id", id)?,
             event_type: text("type", event_type)?.ok_or_else(|| missing("type"))?,
-            data: keep(body, data),
+            data: data_bytes(body, data),
             created_at: time("created_at", created_at)?,
             key: text("key", key)?,
             deliver_at: time("deliver_at", deliver_at)?,
@@ -95,7 +95,7 @@ pub(super) fn malformed(error: &serde_json::Error) -> Problem {
     }
 }
 
-fn keep(body: &Bytes, data: &str) -> Bytes {
+fn data_bytes(body: &Bytes, data: &str) -> Bytes {
     if data.len() <= COPIED_BYTES_MAX {
         Bytes::copy_from_slice(data.as_bytes())
     } else {

@@ -130,7 +130,7 @@ pub(super) const STORE_BYTES: Form<Option<usize>> =
 pub(super) const FREE_BYTES: Form<usize> =
     Form::new("a size, for example 256MiB; 0 for no limit", |text| size(text, 0..=usize::MAX));
 
-pub(super) const KEPT: Form<Keep> =
+pub(super) const RETENTION: Form<Keep> =
     Form::new("forever, or a whole number followed by h or d, from 1h to 3650d, for example 365d", |text| {
         match text {
             "forever" => Some(Keep::Forever),

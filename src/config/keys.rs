@@ -240,7 +240,7 @@ settings! {
     }
     audit_retention: Keep {
         meaning: "How long records of what people did are kept: entries of the audit log, and replays, inspections and keys since they ended, were revoked or expired. How long events are kept is for contracts to say.",
-        form: form::KEPT,
+        form: form::RETENTION,
         default: "365d",
         reader: "engine",
     }

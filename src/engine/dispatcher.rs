@@ -1,7 +1,7 @@
 //! Starts delivery workers for queues with something to send, within the limits of each queue, its app and the node.
 
 use super::{
-    LAST_WRITE_WITHIN,
+    LAST_WRITE_TIMEOUT,
     timers::{TIMER_AHEAD_MAX, TimerKey},
     delivery_worker::DeliveryWorker,
     endpoint_queue::EndpointQueue,
@@ -105,7 +105,7 @@ impl Dispatcher {
         let now = self.delivery_worker.clock.now();
         let count = queued.len();
         let handed_back = self.delivery_worker.ledger.hand_back(queued, now);
-        match tokio::time::timeout(LAST_WRITE_WITHIN, handed_back).await {
+        match tokio::time::timeout(LAST_WRITE_TIMEOUT, handed_back).await {
             Ok(Ok(())) => tracing::info!(count, "released deliveries that were not yet sent"),
             Ok(Err(error)) => {
                 tracing::error!(%error, count, "could not release unsent deliveries; the next start takes over");

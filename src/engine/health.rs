@@ -1,7 +1,7 @@
 //! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
 //! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
-use super::{DeliveryWorker, LAST_WRITE_WITHIN, EndpointQueues, leader::LeaderRole, clock_sync::ClockSync};
+use super::{DeliveryWorker, LAST_WRITE_TIMEOUT, EndpointQueues, leader::LeaderRole, clock_sync::ClockSync};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
     store::{
@@ -88,7 +88,7 @@ impl HealthWorker {
         }
         let Some(_turn) = self.leader.try_lead() else { return };
         // The time up to here counts; the rest of the log waits for the next process.
-        match tokio::time::timeout(LAST_WRITE_WITHIN, self.roll_up()).await {
+        match tokio::time::timeout(LAST_WRITE_TIMEOUT, self.roll_up()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "could not write statistics"),
             Err(_) => tracing::warn!("statistics not stored in time; the next start rolls them up"),

@@ -117,7 +117,7 @@ impl Default for Intervals {
 /// Pause after a store error while the engine starts.
 const START_ERROR_PAUSE: Duration = Duration::from_millis(500);
 /// A store that cannot write must not keep a node from stopping.
-const LAST_WRITE_WITHIN: Duration = Duration::from_secs(2);
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Flushes at the end before a permit that does not come back is given up; each takes about as long as a commit.
 const DRAIN_FLUSHES_MAX: usize = 1000;
 

@@ -154,7 +154,7 @@ impl Service {
         let secret = self.new_secret(&contract, new.secret)?;
         record.secrets.push(self.seal_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.ready(&app, record)?);
-        self.keep_contract_of(&endpoint).await?;
+        self.store_contract_of(&endpoint).await?;
         let noted = self.entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
         match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
@@ -243,7 +243,7 @@ impl Service {
             record.updated_at = now;
             let changed = Arc::new(self.ready(&app, record)?);
             if changed.contract_hash != current.contract_hash {
-                self.keep_contract_of(&changed).await?;
+                self.store_contract_of(&changed).await?;
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.entry_in(caller, &app, action, uid, detail);

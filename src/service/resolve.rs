@@ -115,7 +115,7 @@ impl Service {
     }
 
     /// Stores the endpoint's contract under its hash, so that attempts made under it can be explained later.
-    pub(super) async fn keep_contract_of(&self, endpoint: &Endpoint) -> Result<(), Error> {
+    pub(super) async fn store_contract_of(&self, endpoint: &Endpoint) -> Result<(), Error> {
         Ok(self.registry.keep_contract(endpoint.contract_hash, endpoint.contract.to_json()).await?)
     }
 
@@ -148,7 +148,7 @@ impl Service {
             let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
             let Some(current) = self.directory.endpoint(endpoint.id()) else { continue };
             let changed = self.ready(&app, current.record.clone())?;
-            self.keep_contract_of(&changed).await?;
+            self.store_contract_of(&changed).await?;
             self.put_in_force(&app, Arc::new(changed)).await?;
         }
         Ok(())

@@ -49,7 +49,7 @@ impl Service {
             })?;
             let hash = endpoint.contract_hash;
             if kept.insert(hash) && self.registry.contract(hash).await?.is_none() {
-                self.keep_contract_of(&endpoint).await?;
+                self.store_contract_of(&endpoint).await?;
             }
             by_app.entry(app.id).or_default().push(Arc::new(endpoint));
         }

@@ -214,7 +214,7 @@ impl Director {
 
     async fn close(mut self) -> (Connection, usize) {
         let world = &self.world;
-        if let Some(keeps) = world.plan.keeps {
+        if let Some(keeps) = world.plan.retention {
             // Long enough for everything that is kept for a time to end, and then to go.
             let longest = keeps.events.max(keeps.payloads).max(keeps.dead_letters.unwrap_or(0));
             let time = 2 * (longest + keeps.attempts) + 3 * DAY;

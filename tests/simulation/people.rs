@@ -42,7 +42,7 @@ pub(crate) async fn open_office(world: &SimulationEnv) -> Arc<Office> {
 /// Makes the app and its endpoints, before anything goes wrong.
 pub(crate) async fn create_app_and_endpoints(world: &SimulationEnv) {
     let office = open_office(world).await;
-    let overrides = world.plan.keeps.map(|keeps| json!({ "retention": keeps.overrides() }));
+    let overrides = world.plan.retention.map(|keeps| json!({ "retention": keeps.overrides() }));
     let has_limits = !world.sabotage.lifts_limits();
     let limits = world.plan.limits.app_field().filter(|_| has_limits);
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), overrides, limits, ..NewApp::default() };

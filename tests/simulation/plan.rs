@@ -36,13 +36,13 @@ pub(crate) struct Plan {
     pub(crate) recheck_every: i64,
     pub(crate) grace: i64,
     /// Retention, where the story is long enough for that to matter.
-    pub(crate) keeps: Option<KeepsPlan>,
+    pub(crate) retention: Option<RetentionPlan>,
     pub(crate) limits: LimitsPlan,
 }
 
 /// Retention in milliseconds, for the app and all its endpoints.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeepsPlan {
+pub(crate) struct RetentionPlan {
     pub(crate) events: i64,
     pub(crate) attempts: i64,
     pub(crate) payloads: i64,
@@ -52,7 +52,7 @@ pub(crate) struct KeepsPlan {
     pub(crate) every: i64,
 }
 
-impl KeepsPlan {
+impl RetentionPlan {
     /// Draws retention for every fourth story or so, apart, so that the others stay as they are.
     fn of(seed: u64) -> Option<Self> {
         let mut rng = Rng::with_seed(seed ^ 0x6b65_6570);
@@ -186,7 +186,7 @@ impl Plan {
             (0..rng.usize(1..=4)).map(|n| endpoint(&mut rng, n, heal_at, mood)).collect::<Vec<_>>();
         let switchable = endpoints.len();
         endpoints.extend(decline::plan(seed, switchable, heal_at));
-        let keeps = KeepsPlan::of(seed);
+        let keeps = RetentionPlan::of(seed);
         let limits = LimitsPlan::of(seed, endpoints.len());
         for endpoint in &mut endpoints {
             if let Some(keeps) = keeps {
@@ -214,7 +214,7 @@ impl Plan {
             permits: hands,
             recheck_every: pick(&mut rng, &[HOUR, 12 * HOUR, 5 * DAY]),
             grace: pick(&mut rng, &[0, SECOND, 5 * SECOND, 25 * SECOND]),
-            keeps,
+            retention: keeps,
             limits,
         }
     }

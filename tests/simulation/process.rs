@@ -280,7 +280,7 @@ impl ProcessStart {
                 purge: long,
                 recheck: Duration::from_millis(world.plan.recheck_every as u64),
                 key_uses: long,
-                retention: world.plan.keeps.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
+                retention: world.plan.retention.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 audit_retention: long,
                 health: HEALTH_EVERY,
                 notices: long,

@@ -3,7 +3,7 @@
 use super::{
     ends,
     evidence::{AttemptRow, Evidence, DeliveryFile, ReceiverFacts},
-    keeps,
+    retention,
     order::Lines,
 };
 use crate::{
@@ -96,7 +96,7 @@ pub(crate) fn check(
     };
     course.walk();
     let (mut standing, found) = (course.standing, course.violations);
-    if keeps::lost_its_data(evidence, file) {
+    if retention::lost_its_data(evidence, file) {
         return;
     }
     // An extra attempt that was not made by the end of its event leaves it where it stood, as it ended before.
@@ -104,7 +104,7 @@ pub(crate) fn check(
         let is_retry = ask.kind == WishKind::Retry && matches!(ask.said, ActionAnswer::Done(_));
         is_retry && file.finished_at.is_some_and(|at| at < ask.answered_at)
     };
-    if evidence.plan.keeps.is_some() && file.asks.iter().any(ended_before) {
+    if evidence.plan.retention.is_some() && file.asks.iter().any(ended_before) {
         standing = standing.back_if_extra();
     }
     if !is_murky {

@@ -10,7 +10,7 @@ mod evidence;
 mod excuses;
 mod health;
 mod history;
-mod keeps;
+mod retention;
 mod notices;
 mod order;
 mod pacing;
@@ -31,7 +31,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let evidence = Evidence::read(plan, journal, disk);
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
-    keeps::check(&evidence, &mut violations);
+    retention::check(&evidence, &mut violations);
     let lines = Lines::of(&evidence, disk);
     lines.check(&mut violations);
     health::check(&evidence, &mut violations);

@@ -4,7 +4,7 @@
 use super::evidence::{Evidence, DeliveryFile};
 use crate::{
     journal::{AskFact, Promise, ActionAnswer, Violation},
-    plan::{DAY, KeepsPlan, MINUTE, WishKind},
+    plan::{DAY, RetentionPlan, MINUTE, WishKind},
 };
 use posthaste::domain::{
     delivery::{Reason, State},
@@ -14,18 +14,18 @@ use posthaste::domain::{
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     for file in &evidence.files {
-        let complaint = match (file.gone_at, evidence.plan.keeps) {
+        let complaint = match (file.gone_at, evidence.plan.retention) {
             (None, _) => None,
             (Some(_), None) => Some("went although it is kept".to_owned()),
             (Some(at), Some(keeps)) => went_early(evidence, file, &keeps, at.as_millis()),
         };
-        let history = evidence.plan.keeps.and_then(|keeps| history_went_early(file, &keeps));
+        let history = evidence.plan.retention.and_then(|keeps| history_went_early(file, &keeps));
         let ended = ended_early(evidence, file);
         for what in [complaint, history, ended].into_iter().flatten() {
             violations.push(file.complain(Promise::Kept, format!("{what}: {file:?}")));
         }
     }
-    let Some(keeps) = evidence.plan.keeps else { return };
+    let Some(keeps) = evidence.plan.retention else { return };
     for (id, event) in &evidence.events {
         let files = || evidence.files.iter().filter(|file| file.event == *id);
         let what = match event.gone_at.map(Timestamp::as_millis) {
@@ -53,7 +53,7 @@ fn is_dead_letter(file: &DeliveryFile<'_>) -> bool {
 }
 
 /// Returns the earliest time at which retention may have closed an open dead letter.
-fn closed_after(file: &DeliveryFile<'_>, keeps: &KeepsPlan) -> Option<i64> {
+fn closed_after(file: &DeliveryFile<'_>, keeps: &RetentionPlan) -> Option<i64> {
     let died_at = file.finished_at.filter(|_| file.was_closed_by_retention())?;
     Some(keeps.dead_letters.map_or(i64::MAX, |kept| died_at.as_millis() + kept))
 }
@@ -69,7 +69,7 @@ fn restarts(file: &DeliveryFile<'_>, at: i64) -> impl Iterator<Item = i64> {
 
 /// Returns until when an event is kept at least, by what is known of its deliveries at that time.
 fn end_at(evidence: &Evidence<'_>, id: EventId, at: i64) -> i64 {
-    let (Some(keeps), Some(event)) = (evidence.plan.keeps, evidence.events.get(&id)) else { return i64::MAX };
+    let (Some(keeps), Some(event)) = (evidence.plan.retention, evidence.events.get(&id)) else { return i64::MAX };
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();
     let is_there = |file: &&DeliveryFile<'_>| file.gone_at.is_none_or(|gone| gone.as_millis() >= at);
     let files = evidence.files.iter().filter(|file| file.event == id).filter(is_there);
@@ -92,7 +92,7 @@ pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) ->
     })
 }
 
-fn went_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, keeps: &KeepsPlan, at: i64) -> Option<String> {
+fn went_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, keeps: &RetentionPlan, at: i64) -> Option<String> {
     let Some(finished_at) = file.finished_at.map(Timestamp::as_millis) else {
         return Some("went without having ended".to_owned());
     };
@@ -112,7 +112,7 @@ fn went_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, keeps: &KeepsPla
 
 /// Finds attempts that were removed before their delivery. Where people restarted it, the time of its earlier end is not
 /// known.
-fn history_went_early(file: &DeliveryFile<'_>, keeps: &KeepsPlan) -> Option<String> {
+fn history_went_early(file: &DeliveryFile<'_>, keeps: &RetentionPlan) -> Option<String> {
     if !file.asks.is_empty() {
         return None;
     }
@@ -129,7 +129,7 @@ fn ended_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<Strin
 }
 
 /// Whether the payload was erased although it was kept, or although an automatic delivery needed it.
-fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &KeepsPlan, at: i64) -> bool {
+fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &RetentionPlan, at: i64) -> bool {
     let event = &evidence.events[&id];
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();
     let is_over = at >= end_at(evidence, id, at);
