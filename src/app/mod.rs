@@ -107,7 +107,7 @@ impl Node {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
-        let tenure = Arc::new(tenure(&settings.store));
+        let tenure = Arc::new(initial_node_state(&settings.store));
         let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
@@ -136,7 +136,7 @@ impl Node {
             registry: store.clone(),
             browse: store.clone(),
             cluster_store: store.clone(),
-            tenure: tenure.clone(),
+            node_state: tenure.clone(),
             permits: lanes.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
@@ -247,7 +247,7 @@ impl Node {
 }
 
 /// Returns the initial node state. A file has a single node; on a database, joining decides it.
-fn tenure(store: &StoreLocation) -> Tenure {
+fn initial_node_state(store: &StoreLocation) -> Tenure {
     match store {
         StoreLocation::Sqlite(_) => Tenure::alone(),
         StoreLocation::Postgres(_) => Tenure::default(),

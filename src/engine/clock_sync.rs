@@ -15,13 +15,13 @@ pub(super) struct ClockSync {
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) blame: Arc<Blame>,
-    pub(super) tenure: Arc<Tenure>,
+    pub(super) node_state: Arc<Tenure>,
 }
 
 impl ClockSync {
     /// Never returns.
     pub(super) async fn work(&self) {
-        if self.tenure.is_alone() {
+        if self.node_state.is_alone() {
             std::future::pending::<()>().await;
         }
         loop {

@@ -56,7 +56,7 @@ impl Hands for EndpointQueues {
 
 impl Handover for EndpointQueues {
     fn carry(&self, carried: Vec<Carried>) {
-        let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.tenure.epoch());
+        let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.node_state.epoch());
         // Deliveries that were leased before this node joined again belong to another by now.
         for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {
             let endpoint = carried.delivery.endpoint;

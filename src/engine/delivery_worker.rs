@@ -169,12 +169,12 @@ impl DeliveryWorker {
         leave: &Leave,
     ) -> Result<Outcome, Hindrance> {
         let (around, posting) = (&lane.context, self.carrier.post(request));
-        let posted = if around.tenure.is_alone() {
+        let posted = if around.node_state.is_alone() {
             posting.await
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.
             let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
-            if custody.carried().is_none_or(|carried| carried.epoch != around.tenure.epoch()) {
+            if custody.carried().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
                 custody.mark_not_sent();
                 return Err(Hindrance::LetGo);
             }

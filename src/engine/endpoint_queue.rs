@@ -37,7 +37,7 @@ pub(super) struct QueueContext {
     pub(super) scheduler: Arc<Notify>,
     pub(super) timers: TimerQueue,
     pub(super) limiter: Mutex<ConcurrencyLimiter>,
-    pub(super) tenure: Arc<Tenure>,
+    pub(super) node_state: Arc<Tenure>,
     /// Queues that need exclusive ownership, which the membership has yet to confirm.
     pub(super) doubts: Mutex<BTreeSet<EndpointId>>,
     /// Wakes the membership.
@@ -189,7 +189,7 @@ impl EndpointQueue {
             return None;
         }
         state.permits_out += 1;
-        Some(Hand::under(self.context.tenure.epoch(), self.clone(), bytes))
+        Some(Hand::under(self.context.node_state.epoch(), self.clone(), bytes))
     }
 
     fn take_by_hand(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
@@ -204,7 +204,7 @@ impl EndpointQueue {
         }
         state.permits_out += 1;
         state.fresh_permits_out += 1;
-        Some(Hand::under(self.context.tenure.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
+        Some(Hand::under(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
     pub(super) fn enqueue(&self, carried: Carried) {

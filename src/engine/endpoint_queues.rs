@@ -101,7 +101,7 @@ impl EndpointQueues {
             scheduler: scheduler.clone(),
             timers: TimerQueue::default(),
             limiter: Mutex::new(ConcurrencyLimiter::new(node)),
-            tenure,
+            node_state: tenure,
             doubts: Mutex::default(),
             membership: Notify::new(),
             exclusive_cut: Notify::new(),
@@ -175,7 +175,7 @@ impl EndpointQueues {
     /// owns it.
     pub(super) fn room_elsewhere(&self, endpoint: EndpointId) -> Option<usize> {
         let EndpointQueueSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
-        let is_here = self.context.tenure.is_alone() || self.context.tenure.home(shard) != Home::Elsewhere;
+        let is_here = self.context.node_state.is_alone() || self.context.node_state.home(shard) != Home::Elsewhere;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }
@@ -208,7 +208,7 @@ impl EndpointQueues {
         };
         EndpointQueueSettings {
             shard: limited_app.map_or_else(|| shard_of(endpoint), shard_of_app),
-            is_exclusive: !self.context.tenure.is_alone()
+            is_exclusive: !self.context.node_state.is_alone()
                 && (limited_app.is_some() || settings.is_some_and(is_limited)),
             in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
             rate: settings.and_then(|settings| settings.rate_limit),

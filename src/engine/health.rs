@@ -74,7 +74,7 @@ impl HealthWorker {
             suspects: BTreeSet::new(),
             judged: BTreeMap::new(),
             degraded_at: now,
-            leader: LeaderRole { tenure: lanes.tenure().clone(), clock: clock.clone() },
+            leader: LeaderRole { node_state: lanes.node_state().clone(), clock: clock.clone() },
         })
     }
 
@@ -100,7 +100,7 @@ impl HealthWorker {
             cluster_store: self.cluster_store.clone(),
             clock: self.clock.clone(),
             blame: self.blame.clone(),
-            tenure: self.leader.tenure.clone(),
+            node_state: self.leader.node_state.clone(),
         }
     }
 

@@ -15,14 +15,14 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(super) struct LeaderRole {
-    pub(super) tenure: Arc<Tenure>,
+    pub(super) node_state: Arc<Tenure>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 impl LeaderRole {
     /// Returns a guard for a piece of the leader's work, if this node is the leader now.
     pub(super) fn try_lead(&self) -> Option<Stewarding> {
-        self.tenure.steward(|| self.clock.steady())
+        self.node_state.steward(|| self.clock.steady())
     }
 
     /// Waits until this node is the leader, and returns the guard.
@@ -37,7 +37,7 @@ impl LeaderRole {
 
     /// Returns when work may have been requested on another node; never on a single node.
     pub(super) async fn asked_elsewhere(&self) {
-        if self.tenure.is_alone() {
+        if self.node_state.is_alone() {
             std::future::pending::<()>().await;
         }
         self.clock.sleep_for(LOOKS_EVERY).await;
@@ -45,6 +45,6 @@ impl LeaderRole {
 
     /// Returns when to check again: notifications only reach the node where work was requested.
     pub(super) fn look_again(&self, at: Timestamp) -> Timestamp {
-        if self.tenure.is_alone() { at } else { at.min(self.clock.now().plus(LOOKS_EVERY)) }
+        if self.node_state.is_alone() { at } else { at.min(self.clock.now().plus(LOOKS_EVERY)) }
     }
 }

@@ -115,8 +115,8 @@ impl Membership {
 }
 
 impl MembershipState {
-    fn tenure(&self) -> &Arc<Tenure> {
-        self.queues.tenure()
+    fn node_state(&self) -> &Arc<Tenure> {
+        self.queues.node_state()
     }
 
     /// Closes the gate: nothing is sent before a heartbeat was answered.
@@ -135,7 +135,7 @@ impl MembershipState {
     fn words(&self) -> Beat {
         let survey = self.queues.survey(self.clock.now());
         Beat {
-            seen: self.tenure().seen(),
+            seen: self.node_state().seen(),
             free_hands: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help,
             is_stopping: self.stop.is_soft(),
@@ -149,8 +149,8 @@ impl MembershipState {
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
         // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
         // the configuration.
-        if until > now && self.tenure().seen() != Tenure::NOTHING {
-            self.tenure().may_dial_until(until);
+        if until > now && self.node_state().seen() != Tenure::NOTHING {
+            self.node_state().may_dial_until(until);
             if self.queues.open_send_gate() {
                 tracing::info!("the store answers: deliveries are sent");
             }
@@ -164,9 +164,9 @@ impl MembershipState {
             let now = self.clock.steady();
             let silent_at = Steady::from_millis(self.lease.heard_at.load(SeqCst)).plus(SILENCE_MAX);
             let ends_at = Steady::from_millis(self.lease.ends_at.load(SeqCst));
-            let closes_at = silent_at.min(self.tenure().dial_until());
+            let closes_at = silent_at.min(self.node_state().dial_until());
             if closes_at <= now && self.queues.close_send_gate() {
-                self.tenure().may_dial_until(now.min(self.tenure().dial_until()));
+                self.node_state().may_dial_until(now.min(self.node_state().dial_until()));
                 tracing::warn!("the store does not answer: nothing is sent until it does");
             }
             if ends_at <= now && was_cut_at != Some(ends_at) {
@@ -183,7 +183,7 @@ impl MembershipState {
     async fn join_again(&self) -> Result<(), StoreError> {
         tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
         self.queues.close_send_gate();
-        self.tenure().may_dial_until(Steady::from_millis(i64::MIN));
+        self.node_state().may_dial_until(Steady::from_millis(i64::MIN));
         self.queues.cut_exclusive();
         let joined = loop {
             match self.cluster_store.join(self.clock.now()).await {
@@ -196,7 +196,7 @@ impl MembershipState {
         let Joined { slot, epoch, newest_id, .. } = joined;
         self.ids.move_to(slot, newest_id);
         self.shard_moves.fetch_add(1, SeqCst);
-        self.tenure().enter_again(epoch);
+        self.node_state().enter_again(epoch);
         self.queues.drop_all_leases();
         self.doubts().clear();
         self.begin_lease();
@@ -209,7 +209,7 @@ impl MembershipState {
 
     fn set_owners(&self, shards: &[u8], home: Home) {
         for shard in shards {
-            self.tenure().set_home(*shard, home);
+            self.node_state().set_home(*shard, home);
         }
     }
 }

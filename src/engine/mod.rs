@@ -125,7 +125,7 @@ impl Engine {
     /// Runs until stopped, then releases everything in flight and returns. The caller has joined the cluster before, so that
     /// no other node has this node's deliveries.
     pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        if self.queues.tenure().is_alone() {
+        if self.queues.node_state().is_alone() {
             return self.work(stop).await;
         }
         let membership = membership::Membership {
@@ -179,7 +179,7 @@ impl Engine {
         let Some(health) = self.load_state(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
         let steward =
-            leader::LeaderRole { tenure: self.queues.tenure().clone(), clock: self.delivery_worker.clock.clone() };
+            leader::LeaderRole { node_state: self.queues.node_state().clone(), clock: self.delivery_worker.clock.clone() };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
         let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
@@ -226,7 +226,7 @@ impl Engine {
             audit_retention: self.audit_retention,
             leader: steward,
         };
-        let is_alone = lanes.tenure().is_alone();
+        let is_alone = lanes.node_state().is_alone();
         let inspector =
             inspector::Inspector { bell: lanes.inspector.clone(), delivery_worker: courier.clone(), is_alone };
         let mut dispatch = dispatcher::Dispatcher {

@@ -36,12 +36,12 @@ pub(super) struct ClusterSurvey {
 }
 
 impl EndpointQueue {
-    fn tenure(&self) -> &Tenure {
-        &self.context.tenure
+    fn node_state(&self) -> &Tenure {
+        &self.context.node_state
     }
 
     fn owner(&self, state: &EndpointQueueState) -> Home {
-        if self.tenure().is_alone() { Home::Here } else { self.tenure().home(state.settings.shard) }
+        if self.node_state().is_alone() { Home::Here } else { self.node_state().home(state.settings.shard) }
     }
 
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
@@ -166,14 +166,14 @@ impl EndpointQueueState {
 }
 
 impl EndpointQueues {
-    pub(super) fn tenure(&self) -> &Arc<Tenure> {
-        &self.context.tenure
+    pub(super) fn node_state(&self) -> &Arc<Tenure> {
+        &self.context.node_state
     }
 
     /// Returns the queue, if this node has to keep track of what waits for it. The owner of an unknown endpoint cannot be
     /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
     pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<EndpointQueue>> {
-        if !self.tenure().is_alone() && self.directory.endpoint(endpoint).is_none() {
+        if !self.node_state().is_alone() && self.directory.endpoint(endpoint).is_none() {
             self.settle_later(endpoint);
             return None;
         }
@@ -181,7 +181,7 @@ impl EndpointQueues {
     }
 
     pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
-        self.tenure().is_alone() || self.tenure().home(self.settings(endpoint).shard) != Home::Elsewhere
+        self.node_state().is_alone() || self.node_state().home(self.settings(endpoint).shard) != Home::Elsewhere
     }
 
     /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it

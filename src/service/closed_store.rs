@@ -56,7 +56,7 @@ pub(crate) fn service() -> Service {
         registry: Arc::new(Closed),
         browse: Arc::new(Closed),
         cluster_store: Arc::new(Closed),
-        tenure: Arc::new(Tenure::alone()),
+        node_state: Arc::new(Tenure::alone()),
         permits: Arc::new(Closed),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SeededEntropy::new(1)),

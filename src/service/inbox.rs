@@ -50,7 +50,7 @@ impl Service {
     /// already published and cannot be refused.
     fn lead_inbox(&self) -> Option<Stewarding> {
         let has_room = self.must_accept().is_ok() && self.must_have_room().is_ok();
-        if has_room { self.tenure.steward(|| self.clock.steady()) } else { None }
+        if has_room { self.node_state.steward(|| self.clock.steady()) } else { None }
     }
 
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.

@@ -201,7 +201,7 @@ impl Service {
         let selection = Selection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
         let mut replay = self.selected(entry, selection, new)?;
         // Other nodes may not have the endpoint yet, or their ids may be ahead. Events that have a delivery get no second one.
-        if new.to.is_none() && !self.tenure.is_alone() {
+        if new.to.is_none() && !self.node_state.is_alone() {
             replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
         }
         Ok(replay)

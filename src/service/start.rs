@@ -70,7 +70,7 @@ impl Service {
         if let Some(text) = admin_key {
             self.directory.put_key(self.key_of_settings(text));
         }
-        self.tenure.has_seen(version, self.tenure.epoch());
+        self.node_state.has_seen(version, self.node_state.epoch());
         Ok(loaded)
     }
 

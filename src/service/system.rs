@@ -90,7 +90,7 @@ impl Service {
             surroundings: self.surroundings.clone(),
             store: self.store_usage(),
             encryption: self.encryption(),
-            nodes: if self.tenure.is_alone() { vec![self.only_node()] } else { self.all_nodes(view) },
+            nodes: if self.node_state.is_alone() { vec![self.only_node()] } else { self.all_nodes(view) },
             oldest_overdue: self.oldest_overdue().await?,
         })
     }
@@ -100,7 +100,7 @@ impl Service {
         NodeState {
             name: self.surroundings.node.clone(),
             is_this: true,
-            epoch: self.tenure.epoch(),
+            epoch: self.node_state.epoch(),
             slot: Some(0),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             joined_at: self.started_at,
@@ -113,7 +113,7 @@ impl Service {
 
     fn all_nodes(&self, view: View) -> Vec<NodeState> {
         let state = |node: Node| NodeState {
-            is_this: node.epoch == self.tenure.epoch(),
+            is_this: node.epoch == self.node_state.epoch(),
             shards: view.shards.iter().filter(|owner| **owner == node.epoch).count(),
             lease: Some(Duration::from_millis(u64::try_from(node.lease_ms).unwrap_or(0))),
             lag: (view.version - node.seen).max(0),

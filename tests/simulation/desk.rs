@@ -48,7 +48,7 @@ impl<S: Store + 'static> Desk<S> {
             registry: store.clone(),
             browse: store.clone(),
             cluster_store: store.clone(),
-            tenure: self.tenure.clone(),
+            node_state: self.tenure.clone(),
             permits: self.lanes.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),

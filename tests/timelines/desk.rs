@@ -43,7 +43,7 @@ pub(crate) struct Desk {
     pub(crate) directory: Arc<Directory>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cluster: Arc<dyn Cluster>,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) node_state: Arc<Tenure>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) ids: Ids,
 }
@@ -56,7 +56,7 @@ impl Desk {
             registry: self.store.clone(),
             browse: self.store.clone(),
             cluster_store: self.cluster.clone(),
-            tenure: self.tenure.clone(),
+            node_state: self.node_state.clone(),
             permits: hands,
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),

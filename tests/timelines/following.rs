@@ -129,7 +129,7 @@ impl SecondNode {
             directory: directory.clone(),
             store: stage.store.clone(),
             cluster: told.clone(),
-            tenure: tenure.clone(),
+            node_state: tenure.clone(),
             clock: stage.clock.clone(),
             ids: Ids::new(1, 0),
         };

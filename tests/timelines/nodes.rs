@@ -49,7 +49,7 @@ struct FakeNetwork {
 /// HTTP sender of one node.
 struct Line {
     net: Arc<FakeNetwork>,
-    tenure: Arc<Tenure>,
+    node_state: Arc<Tenure>,
     gate: NodeSendGate,
 }
 
@@ -59,7 +59,7 @@ impl Carrier for Line {
             if !self.gate.is_open() {
                 return Err(NotSent);
             }
-            self.net.seen.lock().unwrap().push((self.tenure.epoch(), self.net.clock.now()));
+            self.net.seen.lock().unwrap().push((self.node_state.epoch(), self.net.clock.now()));
             tokio::time::sleep(TAKES).await;
             if self.net.hangs.load(SeqCst) {
                 std::future::pending::<()>().await;
@@ -126,7 +126,7 @@ impl Town {
             directory,
             store: store.clone(),
             cluster: store,
-            tenure: tenure.clone(),
+            node_state: tenure.clone(),
             clock: self.clock.clone(),
             ids: Ids::new(joined.slot, joined.newest_id),
         };
@@ -134,7 +134,7 @@ impl Town {
         service.load(None).await.unwrap();
         service.readiness().accept();
         let gate = NodeSendGate { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
-        let line = Line { net: self.net.clone(), tenure: tenure.clone(), gate };
+        let line = Line { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };

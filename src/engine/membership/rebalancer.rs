@@ -64,7 +64,7 @@ impl<'a> Rebalancer<'a> {
     }
 
     fn others<'v>(&self, view: &'v View) -> impl Iterator<Item = &'v Node> {
-        let own = self.shared.tenure().epoch();
+        let own = self.shared.node_state().epoch();
         view.nodes.iter().filter(move |node| node.epoch != own)
     }
 
@@ -78,10 +78,10 @@ impl<'a> Rebalancer<'a> {
             let settled = doubts.iter().filter(|(_, version)| **version <= known_to_all);
             settled.map(|(endpoint, _)| *endpoint).collect()
         };
-        let epoch = shared.tenure().epoch();
+        let epoch = shared.node_state().epoch();
         for some in asked.chunks(ASKED_MAX) {
             let elsewhere = shared.cluster_store.carried_elsewhere(some.to_vec()).await?;
-            if shared.tenure().epoch() != epoch {
+            if shared.node_state().epoch() != epoch {
                 return Ok(());
             }
             let now = shared.clock.now();
@@ -104,10 +104,10 @@ impl<'a> Rebalancer<'a> {
         }
         self.reconcile(&heard.view).await?;
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
-        let may_gain = shared.tenure().seen() != Tenure::NOTHING;
+        let may_gain = shared.node_state().seen() != Tenure::NOTHING;
         let staying = 1 + self.others(&heard.view).filter(|node| node.works()).count();
         let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
-        let here: Vec<u8> = shared.tenure().shards(Home::Here).collect();
+        let here: Vec<u8> = shared.node_state().shards(Home::Here).collect();
         if here.len() > fair {
             shared.set_owners(&here[fair..], Home::Leaving);
             shared.queues.wake_departing();
@@ -120,7 +120,7 @@ impl<'a> Rebalancer<'a> {
     /// Adopts what the store says of shards and this node did not know: an answer may have been lost on its way.
     async fn reconcile(&mut self, view: &View) -> Result<(), StoreError> {
         let (mut found, mut lost) = (Vec::new(), Vec::new());
-        let tenure = self.shared.tenure();
+        let tenure = self.shared.node_state();
         for (shard, owner) in (0..=u8::MAX).zip(&view.shards) {
             match (*owner == tenure.epoch(), tenure.home(shard)) {
                 (true, Home::Elsewhere) => found.push(shard),
@@ -138,18 +138,18 @@ impl<'a> Rebalancer<'a> {
     /// Gains shards: first those that were about to leave, then such as have no owner.
     async fn gain_shards(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
         let shared = self.shared;
-        let staying: Vec<u8> = shared.tenure().shards(Home::Leaving).take(wanted).collect();
+        let staying: Vec<u8> = shared.node_state().shards(Home::Leaving).take(wanted).collect();
         let free = view.shards.iter().filter(|owner| **owner == 0).count();
         let most = free.min(wanted - staying.len());
         self.take_over_shards(staying).await?;
         if most == 0 {
             return Ok(());
         }
-        let epoch = shared.tenure().epoch();
+        let epoch = shared.node_state().epoch();
         shared.shard_moves.fetch_add(1, SeqCst);
         let claimed = shared.cluster_store.claim_shards(most).await?;
         shared.shard_moves.fetch_add(1, SeqCst);
-        if shared.tenure().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
+        if shared.node_state().epoch() == epoch { self.take_over_shards(claimed).await } else { Ok(()) }
     }
 
     /// Takes shards over, so that what waits in them is found. Before that it reads how their endpoints are: nothing is sent
@@ -160,9 +160,9 @@ impl<'a> Rebalancer<'a> {
             return Ok(());
         }
         let (shared, lanes) = (self.shared, &self.shared.queues);
-        let (now, epoch) = (shared.clock.now(), shared.tenure().epoch());
+        let (now, epoch) = (shared.clock.now(), shared.node_state().epoch());
         let standing = shared.cluster_store.standing(now).await?;
-        if shared.tenure().epoch() != epoch {
+        if shared.node_state().epoch() != epoch {
             return Ok(());
         }
         let has_arrived = |endpoint: &EndpointId| {
@@ -183,7 +183,7 @@ impl<'a> Rebalancer<'a> {
     /// Releases the shards that are to leave, once nothing is under way in them that their next owner must not meet.
     async fn release_idle_shards(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
-        let tenure = shared.tenure();
+        let tenure = shared.node_state();
         if tenure.shards(Home::Leaving).next().is_none() {
             return Ok(());
         }

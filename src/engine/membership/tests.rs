@@ -66,7 +66,7 @@ impl Member {
     }
 
     fn tenure(&self) -> &Tenure {
-        self.queues.tenure()
+        self.queues.node_state()
     }
 
     fn may_dial(&self, town: &Town) -> bool {
@@ -207,7 +207,7 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     let first = Member::join(&town).await;
     sleep(3 * SECOND).await;
     let at_work = first.tenure().shards(Home::Here).next().map(|_| {
-        let tenure = first.queues.tenure();
+        let tenure = first.queues.node_state();
         tenure.steward(|| town.clock.steady()).unwrap()
     });
     first.stop.stop_softly();

@@ -126,7 +126,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     assert!(lane.try_admit_next(at(1)).0.is_none());
     assert_eq!(lane.take_misplaced(at(1)).len(), 1);
     // On its owner it goes back too, until that is confirmed as the only sender.
-    lanes.tenure().set_home(5, Home::Here);
+    lanes.node_state().set_home(5, Home::Here);
     lane.become_exclusive_owner(at(1));
     lanes.carry(vec![carried(&lanes, &shared, 7)]);
     assert!(lane.take_misplaced(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
@@ -135,7 +135,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
 #[test]
 fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
     let (lanes, _events) = node();
-    lanes.tenure().set_home(5, Home::Here);
+    lanes.node_state().set_home(5, Home::Here);
     let endpoint = in_shard(5, Some(RATE));
     put(&lanes, &endpoint);
     let lane = lanes.queue(endpoint.id());
@@ -152,7 +152,7 @@ fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
 #[test]
 fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     let (lanes, _events) = node();
-    lanes.tenure().set_home(shard_of_app(APP), Home::Here);
+    lanes.node_state().set_home(shard_of_app(APP), Home::Here);
     let endpoint = in_shard(5, None);
     put(&lanes, &endpoint);
     let change = |seconds| {
@@ -185,7 +185,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     }
     assert!(!asks(&shared) && !asks(&limited));
     for shard in [5, 6] {
-        lanes.tenure().set_home(shard, Home::Here);
+        lanes.node_state().set_home(shard, Home::Here);
     }
     lanes.take_doubts();
     assert!(asks(&shared) && !asks(&limited));
@@ -197,7 +197,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     lanes.become_exclusive_owner(limited.id(), at(1));
     assert!(asks(&limited));
     for shard in [5, 6] {
-        lanes.tenure().set_home(shard, Home::Leaving);
+        lanes.node_state().set_home(shard, Home::Leaving);
     }
     assert!(
         asks(&shared) && !asks(&limited),
@@ -220,7 +220,7 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     assert!(lanes.take(shared.id(), 1).is_some());
     assert_eq!(lane.lock().width(), 1);
     // On its owner only a probe can close it.
-    lanes.tenure().set_home(5, Home::Here);
+    lanes.node_state().set_home(5, Home::Here);
     lanes.distrust(shared.id(), at(1));
     lanes.survey(at(1).plus(Duration::from_hours(1)));
     assert!(lanes.take(shared.id(), 1).is_none());
