@@ -85,7 +85,7 @@ pub async fn serve(
 struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    async fn asked(&mut self) {
+    async fn requested(&mut self) {
         // If the sender is gone, the server is gone too.
         let _ = self.0.wait_for(|stopping| *stopping).await;
     }
@@ -101,7 +101,7 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stop.asked() => return,
+            () = stop.requested() => return,
             accepted = async {
                 let place = room.clone().acquire_owned().await;
                 listener.accept().await.map(|(stream, _)| (place, stream))
@@ -229,7 +229,7 @@ impl Connection {
         let ended = tokio::select! {
             biased;
             ended = serving.as_mut() => ended,
-            () = stop.asked() => {
+            () = stop.requested() => {
                 serving.as_mut().graceful_shutdown();
                 serving.await
             }

@@ -231,7 +231,7 @@ impl StatsView {
     }
 }
 
-fn asked(query: &Query) -> Result<StatisticsQuery, Problem> {
+fn statistics_query(query: &Query) -> Result<StatisticsQuery, Problem> {
     Ok(StatisticsQuery {
         from: query.time("from")?,
         to: query.time("to")?,
@@ -249,7 +249,7 @@ fn asked(query: &Query) -> Result<StatisticsQuery, Problem> {
 )]
 pub(super) async fn get_stats(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     let query = Query::read_plain(&uri, &["from", "to", "event_type"])?;
-    let shown = api.service.statistics(caller, asked(&query)?).await?;
+    let shown = api.service.statistics(caller, statistics_query(&query)?).await?;
     answer::ok(&StatsView::of(shown, false))
 }
 
@@ -270,7 +270,7 @@ pub(super) async fn get_app_stats(
     uri: Uri,
 ) -> Answer {
     let query = Query::read_plain(&uri, &["from", "to", "endpoint_id", "event_type"])?;
-    let asked = asked(&query)?;
+    let asked = statistics_query(&query)?;
     let is_of_endpoint = asked.endpoint.is_some();
     answer::ok(&StatsView::of(api.service.statistics_of(&entry, asked).await?, is_of_endpoint))
 }

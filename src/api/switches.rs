@@ -22,7 +22,7 @@ fields! {
         /// True, or an object: send again what the endpoint missed since its trouble began. That is every delivery that ended
         /// dead, cancelled or expired and that nobody closed or cancelled by hand, and where its contract made no deliveries
         /// while it was off, every event of that time.
-        #[schema(value_type = Option<ReplayAsked>)]
+        #[schema(value_type = Option<ReplayOption>)]
         replay: Option<Value>,
     }
 }
@@ -30,9 +30,9 @@ fields! {
 /// Whether to replay, or how.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
-#[schema(as = ReplayAsked)]
+#[schema(as = ReplayOption)]
 #[expect(dead_code, reason = "describes what `pace` reads")]
-enum ReplayAsked {
+enum ReplayOption {
     Whether(bool),
     How(PaceFields),
 }

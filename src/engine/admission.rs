@@ -68,7 +68,7 @@ pub(super) struct Report {
     pub(super) class: Class,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Timestamp,
-    pub(super) asked: Option<PauseAsked>,
+    pub(super) requested_pause: Option<PauseAsked>,
 }
 
 impl EndpointQueue {
@@ -264,7 +264,7 @@ impl EndpointQueueState {
             }
             return Change::Nothing;
         };
-        let Report { started_at, ended_at, asked, class } = report;
+        let Report { started_at, ended_at, requested_pause: asked, class } = report;
         let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
         let ended = Ended { delivery, started_at, ended_at, is_probe, order };
         if class != Class::Ok {
@@ -282,7 +282,7 @@ impl EndpointQueueState {
         if self.in_flight >= self.settings.in_flight_max {
             return None;
         }
-        if self.ready.has_by_hand() {
+        if self.ready.has_manual() {
             // The delivery that was fetched for the probe may turn out to be a manual one.
             return Some(self.circuit.is_fetching() && !self.ready.has_automatic());
         }
@@ -297,7 +297,7 @@ impl EndpointQueueState {
     }
 
     fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Admitted> {
-        let by_hand = self.ready.pop_by_hand();
+        let by_hand = self.ready.pop_manual();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.ready.pop())?;
         let is_limited = is_gated || self.settings.rate.is_some();

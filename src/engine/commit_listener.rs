@@ -94,7 +94,7 @@ impl Handover for EndpointQueues {
         if lane.is_off() {
             self.settle_later(endpoint);
         }
-        if let Some(due) = lane.note_asked(due) {
+        if let Some(due) = lane.note_manual(due) {
             self.put_due(&lane, due);
             self.scheduler.notify_one();
         }

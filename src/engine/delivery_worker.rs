@@ -95,7 +95,7 @@ impl DeliveryWorker {
         let class = if counts || !class.is_numbered() { class } else { Class::Local };
         let ended_at = self.clock.now();
         let asked = PauseAsked::by(&last.outcome, &endpoint.contract, ended_at);
-        Some(Report { class, started_at: last.started_at, ended_at, asked })
+        Some(Report { class, started_at: last.started_at, ended_at, requested_pause: asked })
     }
 
     async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<PreparedRequest, RenderError> {

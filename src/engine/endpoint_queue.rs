@@ -65,7 +65,7 @@ pub(super) struct RefillPermits {
     pub(super) overdue: Vec<Hand>,
     pub(super) is_probe: bool,
     pub(super) fresh: Vec<Hand>,
-    pub(super) by_hand: Vec<Hand>,
+    pub(super) manual: Vec<Hand>,
     pub(super) backlog_until: Option<Timestamp>,
 }
 
@@ -85,7 +85,7 @@ pub(super) struct RefillOutcome {
     pub(super) has_none: bool,
     /// More fresh deliveries may wait in the store.
     pub(super) has_more_fresh: bool,
-    pub(super) has_more_by_hand: bool,
+    pub(super) has_more_manual: bool,
     pub(super) next_due: Option<Timestamp>,
 }
 
@@ -120,7 +120,7 @@ impl EndpointQueue {
     /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.
     pub(super) fn take_test_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if self.may_not_send(&state) { None } else { self.take_by_hand(&mut state, bytes) }
+        if self.may_not_send(&state) { None } else { self.take_manual_permit(&mut state, bytes) }
     }
 
     /// Takes permits for deliveries that are due in the store: as many as there is capacity for, at most `most`.
@@ -136,7 +136,7 @@ impl EndpointQueue {
             May::Probe => 1,
             May::SendProbe | May::Wait(_) => 0,
         };
-        if most == 0 && !state.has_asked_waiting {
+        if most == 0 && !state.has_manual_waiting {
             return RefillDecision::NotBefore(state.look_at());
         }
         let mut asking = self.ask(&mut state, most);
@@ -157,7 +157,7 @@ impl EndpointQueue {
         }
         // The refill reports the next due time; one that is noted while it runs must not be taken for known.
         state.next_due = None;
-        (state.has_fresh_waiting, state.has_asked_waiting) = (false, false);
+        (state.has_fresh_waiting, state.has_manual_waiting) = (false, false);
         RefillDecision::Ask(asking)
     }
 
@@ -165,10 +165,10 @@ impl EndpointQueue {
         let mut asking = RefillPermits { backlog_until: state.backlog_until, ..RefillPermits::default() };
         // Otherwise manual deliveries are found with the rest.
         let is_asked =
-            state.has_asked_waiting && (state.backlog_until.is_some() || state.circuit.is_closed());
+            state.has_manual_waiting && (state.backlog_until.is_some() || state.circuit.is_closed());
         if is_asked {
-            let hands = std::iter::from_fn(|| self.take_by_hand(state, 0));
-            asking.by_hand = hands.take(MANUAL_EXTRA_MAX).collect();
+            let hands = std::iter::from_fn(|| self.take_manual_permit(state, 0));
+            asking.manual = hands.take(MANUAL_EXTRA_MAX).collect();
         }
         let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.room_max();
@@ -192,7 +192,7 @@ impl EndpointQueue {
         Some(Hand::under(self.context.node_state.epoch(), self.clone(), bytes))
     }
 
-    fn take_by_hand(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
+    fn take_manual_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
         let room = state.room_max() + MANUAL_EXTRA_MAX;
         self.take_permit_within(state, room, bytes)
     }
@@ -231,9 +231,9 @@ impl EndpointQueue {
     }
 
     /// Notes that a manual delivery waits in the store. Returns when to refill.
-    pub(super) fn note_asked(&self, due: Timestamp) -> Option<Timestamp> {
+    pub(super) fn note_manual(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        state.has_asked_waiting = true;
+        state.has_manual_waiting = true;
         state.next_due = Some(state.next_due.map_or(due, |known| known.min(due)));
         state.look_at()
     }
@@ -251,7 +251,7 @@ impl EndpointQueue {
             state.circuit.drop_probe();
         }
         state.has_fresh_waiting |= brought.has_more_fresh;
-        state.has_asked_waiting |= brought.has_more_by_hand;
+        state.has_manual_waiting |= brought.has_more_manual;
         state.has_stored_backlog = brought.next_due.is_some_and(|due| due <= now);
         let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
         let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
@@ -350,7 +350,7 @@ impl EndpointQueue {
 
 impl RefillPermits {
     fn is_empty(&self) -> bool {
-        self.overdue.is_empty() && self.fresh.is_empty() && self.by_hand.is_empty()
+        self.overdue.is_empty() && self.fresh.is_empty() && self.manual.is_empty()
     }
 }
 

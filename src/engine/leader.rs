@@ -36,7 +36,7 @@ impl LeaderRole {
     }
 
     /// Returns when work may have been requested on another node; never on a single node.
-    pub(super) async fn asked_elsewhere(&self) {
+    pub(super) async fn requested_elsewhere(&self) {
         if self.node_state.is_alone() {
             std::future::pending::<()>().await;
         }

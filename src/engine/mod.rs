@@ -271,7 +271,7 @@ impl Engine {
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
-            asked: self.queues.replays.clone(),
+            replays_changed: self.queues.replays.clone(),
             storage: self.storage.clone(),
             running: Vec::new(),
             leader: steward,

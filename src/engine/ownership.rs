@@ -161,7 +161,7 @@ impl EndpointQueueState {
     /// Forgets what waits in the store: another node keeps track of it.
     fn forget_waiting(&mut self) {
         (self.next_due, self.backlog_until, self.has_stored_backlog) = (None, None, false);
-        (self.has_fresh_waiting, self.has_asked_waiting, self.has_none_to_probe) = (false, true, false);
+        (self.has_fresh_waiting, self.has_manual_waiting, self.has_none_to_probe) = (false, true, false);
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) struct EndpointQueueState {
     /// A fresh delivery may wait in the store, for want of a permit.
     pub(super) has_fresh_waiting: bool,
     /// A manual delivery may wait in the store.
-    pub(super) has_asked_waiting: bool,
+    pub(super) has_manual_waiting: bool,
     /// No delivery in the store could serve as a probe.
     pub(super) has_none_to_probe: bool,
     /// The scheduler found no capacity here and has to be woken when there is some.
@@ -95,7 +95,7 @@ impl EndpointQueueState {
             backlog_until: None,
             has_stored_backlog: false,
             has_fresh_waiting: false,
-            has_asked_waiting: true,
+            has_manual_waiting: true,
             has_none_to_probe: false,
             is_blocked: false,
             next_due: None,
@@ -146,7 +146,7 @@ impl EndpointQueueState {
         if !self.circuit.is_closed() {
             return Some(due);
         }
-        let asked = Some(due).filter(|_| self.has_asked_waiting);
+        let asked = Some(due).filter(|_| self.has_manual_waiting);
         let opens_at = self.circuit.opens_at().map(|at| at.max(due));
         // A probe may take a delivery that is not due yet, though less often.
         let ahead_at = self.circuit.tries_ahead_at().filter(|_| !self.has_none_to_probe);

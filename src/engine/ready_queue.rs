@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
-    by_hand: VecDeque<Carried>,
+    manual: VecDeque<Carried>,
     overdue: VecDeque<Carried>,
     fresh: VecDeque<Carried>,
     /// Whether a fresh one is next.
@@ -14,7 +14,7 @@ pub(super) struct ReadyQueue {
 }
 
 /// Whether the delivery is manual: requested by itself, or the first attempt of a test.
-pub(super) fn is_by_hand(carried: &Carried) -> bool {
+pub(super) fn is_manual(carried: &Carried) -> bool {
     carried.delivery.is_asked || (carried.delivery.place == 0 && is_test(carried))
 }
 
@@ -25,8 +25,8 @@ pub(super) fn is_test(carried: &Carried) -> bool {
 impl ReadyQueue {
     /// Adds a delivery. During a backlog, one that is due after its start is fresh.
     pub(super) fn push(&mut self, carried: Carried, backlog_until: Option<Timestamp>) {
-        if is_by_hand(&carried) {
-            self.by_hand.push_back(carried);
+        if is_manual(&carried) {
+            self.manual.push_back(carried);
         } else if backlog_until.is_some_and(|until| carried.due > until) {
             self.fresh.push_back(carried);
         } else {
@@ -34,8 +34,8 @@ impl ReadyQueue {
         }
     }
 
-    pub(super) fn pop_by_hand(&mut self) -> Option<Carried> {
-        self.by_hand.pop_front()
+    pub(super) fn pop_manual(&mut self) -> Option<Carried> {
+        self.manual.pop_front()
     }
 
     pub(super) fn pop(&mut self) -> Option<Carried> {
@@ -49,8 +49,8 @@ impl ReadyQueue {
         next.or_else(|| second.pop_front())
     }
 
-    pub(super) fn has_by_hand(&self) -> bool {
-        !self.by_hand.is_empty()
+    pub(super) fn has_manual(&self) -> bool {
+        !self.manual.is_empty()
     }
 
     /// Whether a delivery waits that is not manual.
@@ -63,11 +63,11 @@ impl ReadyQueue {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.has_by_hand() && !self.has_automatic()
+        !self.has_manual() && !self.has_automatic()
     }
 
     pub(super) fn holds(&self, delivery: DeliveryId) -> bool {
-        let mut all = self.by_hand.iter().chain(&self.overdue).chain(&self.fresh);
+        let mut all = self.manual.iter().chain(&self.overdue).chain(&self.fresh);
         all.any(|carried| carried.delivery.id == delivery)
     }
 
@@ -80,6 +80,6 @@ impl ReadyQueue {
     }
 
     pub(super) fn take_all(&mut self) -> Vec<Carried> {
-        self.by_hand.drain(..).chain(self.overdue.drain(..)).chain(self.fresh.drain(..)).collect()
+        self.manual.drain(..).chain(self.overdue.drain(..)).chain(self.fresh.drain(..)).collect()
     }
 }

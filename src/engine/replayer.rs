@@ -39,7 +39,7 @@ pub(super) struct Replayer {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
     /// Notified when a replay was begun, resumed, paused or cancelled.
-    pub(super) asked: Arc<Notify>,
+    pub(super) replays_changed: Arc<Notify>,
     pub(super) storage: Arc<Storage>,
     pub(super) running: Vec<RunningReplay>,
     pub(super) leader: LeaderRole,
@@ -82,9 +82,9 @@ impl Replayer {
             drop(turn);
             is_stale = tokio::select! {
                 biased;
-                () = self.asked.notified() => true,
+                () = self.replays_changed.notified() => true,
                 () = self.sleep_until(come_back) => false,
-                () = self.leader.asked_elsewhere() => true,
+                () = self.leader.requested_elsewhere() => true,
             };
         }
     }

@@ -79,7 +79,7 @@ impl Scheduler {
                 for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
                     self.settle(
                         endpoint,
-                        RefillOutcome { has_none, has_more_fresh, has_more_by_hand, next_due },
+                        RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due },
                         now,
                     );
                 }
@@ -92,7 +92,7 @@ impl Scheduler {
                 let brought = RefillOutcome {
                     has_none: true,
                     has_more_fresh: true,
-                    has_more_by_hand: true,
+                    has_more_manual: true,
                     next_due: Some(again),
                 };
                 for endpoint in lanes {
@@ -117,7 +117,7 @@ impl Scheduler {
                         self.queues.put_due(&lane, until);
                     }
                 }
-                RefillDecision::Ask(RefillPermits { overdue: hands, is_probe, fresh, by_hand, backlog_until }) => {
+                RefillDecision::Ask(RefillPermits { overdue: hands, is_probe, fresh, manual: by_hand, backlog_until }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {
@@ -167,7 +167,7 @@ impl Scheduler {
 
 /// Whether a delivery is due, and none came.
 fn is_leased_elsewhere(brought: RefillOutcome, now: Timestamp) -> bool {
-    let RefillOutcome { has_none, has_more_fresh, has_more_by_hand, next_due } = brought;
+    let RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } = brought;
     has_none && !has_more_fresh && !has_more_by_hand && next_due.is_some_and(|due| due <= now)
 }
 
@@ -179,13 +179,13 @@ mod tests {
     fn another_node_is_assumed_only_where_something_is_due_and_nothing_came() {
         let now = Timestamp::from_millis(1000);
         let none =
-            RefillOutcome { has_none: true, has_more_fresh: false, has_more_by_hand: false, next_due: Some(now) };
+            RefillOutcome { has_none: true, has_more_fresh: false, has_more_manual: false, next_due: Some(now) };
         assert!(is_leased_elsewhere(none, now));
         let later = now.plus(Duration::from_millis(1));
         for other in [
             RefillOutcome { has_none: false, ..none },
             RefillOutcome { has_more_fresh: true, ..none },
-            RefillOutcome { has_more_by_hand: true, ..none },
+            RefillOutcome { has_more_manual: true, ..none },
             RefillOutcome { next_due: Some(later), ..none },
             RefillOutcome { next_due: None, ..none },
         ] {

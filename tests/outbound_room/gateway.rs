@@ -21,15 +21,15 @@ const UNAUTHORIZED: &[u8] =
     b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic realm=\"x\"\r\n\r\nGo away.";
 
 /// The requested destinations, in order.
-pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
+pub(crate) type Requests = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Proxy {
     pub(crate) receiver: Receiver,
-    asked: Asked,
+    asked: Requests,
 }
 
 impl Proxy {
-    pub(crate) fn asked(&self) -> Vec<String> {
+    pub(crate) fn requests(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
@@ -67,10 +67,10 @@ impl Proxy {
 
     async fn start<F, Fut>(serve: F) -> Self
     where
-        F: Fn(Peer<TcpStream>, Asked) -> Fut + Send + 'static,
+        F: Fn(Peer<TcpStream>, Requests) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let asked = Asked::default();
+        let asked = Requests::default();
         let noted = asked.clone();
         let receiver = Receiver::start(move |_, peer| serve(peer, noted.clone())).await;
         Self { receiver, asked }
@@ -81,7 +81,7 @@ async fn serve_connect<S: AsyncRead + AsyncWrite + Unpin>(
     mut peer: Peer<S>,
     to: SocketAddr,
     wants_credentials: bool,
-    asked: Asked,
+    asked: Requests,
 ) {
     let Some(head) = peer.request().await else { return };
     asked.lock().unwrap().push(head.lines().next().unwrap().to_owned());
@@ -102,7 +102,7 @@ async fn serve_socks(
     mut stream: TcpStream,
     to: Result<SocketAddr, u8>,
     wants_credentials: bool,
-    asked: Asked,
+    asked: Requests,
 ) -> std::io::Result<()> {
     let mut greeting = [0; 3];
     stream.read_exact(&mut greeting).await?;

@@ -108,7 +108,7 @@ async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
             assert_eq!(outcome.address, Some(([127, 0, 0, 2], port).into()), "{setting}");
             assert_eq!(outcome.timings.connect_us.is_some(), n == 0, "{setting}");
         }
-        assert_eq!(proxy.asked(), [asked], "{setting}");
+        assert_eq!(proxy.requests(), [asked], "{setting}");
     }
     canary.was_left_alone();
 }
@@ -344,7 +344,7 @@ async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
             assert_answered(&outcome, 200);
             assert_eq!(outcome.address, None);
         }
-        assert_eq!(proxy.asked(), [asked]);
+        assert_eq!(proxy.requests(), [asked]);
         assert_eq!(names.lookups.load(Ordering::SeqCst), 0);
     }
 }
@@ -361,7 +361,7 @@ async fn an_ipv6_address_is_sent_in_each_proxys_format() {
     ] {
         let client = client(&at(scheme, &proxy.receiver));
         assert_answered(&post(&client, &format!("http://[::1]:{port}/")).await, 200);
-        assert_eq!(proxy.asked(), [asked]);
+        assert_eq!(proxy.requests(), [asked]);
     }
 }
 

@@ -3,9 +3,9 @@
 //! The file itself takes notes, by triggers: a note exists if and only if its commit does, whatever was killed when.
 
 use crate::{
-    journal::{AskFact, Journal, ActionAnswer},
+    journal::{ActionFact, Journal, ActionAnswer},
     people::{ADMIN, APP, CALL_TIMEOUT, open_office},
-    plan::{DAY, HOUR, MINUTE, Moments, SECOND, WishKind, pick},
+    plan::{DAY, HOUR, MINUTE, Moments, SECOND, ActionKind, pick},
     simulation_env::SimulationEnv,
 };
 use fastrand::Rng;
@@ -142,11 +142,11 @@ pub(crate) fn notes(disk: &Connection) -> Vec<ReplayNote> {
 
 impl ReplayNote {
     /// Whether this is the answer to a request for just this delivery.
-    pub(crate) fn is_told_by(&self, ask: &AskFact) -> bool {
+    pub(crate) fn is_told_by(&self, ask: &ActionFact) -> bool {
         match &ask.said {
             ActionAnswer::Made(made) => self.is_made && made.id == self.delivery,
             ActionAnswer::Done(after) => {
-                ask.kind == WishKind::Replay
+                ask.kind == ActionKind::Replay
                     && !self.is_made
                     && ask.delivery == self.delivery
                     && after.history_len == self.history_len
@@ -157,21 +157,21 @@ impl ReplayNote {
     }
 
     /// Returns the answer to a request for this delivery alone.
-    fn as_ask(&self) -> AskFact {
+    fn as_ask(&self) -> ActionFact {
         let nobody = (AppId::from_i64(0), EventId::from_i64(0), EndpointId::from_i64(0));
         let born = Delivery::born(self.delivery, nobody.0, nobody.1, nobody.2, self.due, None);
         let after = Delivery { history_len: self.history_len, ..born };
         let said = if self.is_made { ActionAnswer::Made(after) } else { ActionAnswer::Done(after) };
-        let (delivery, kind) = (self.delivery, WishKind::Replay);
+        let (delivery, kind) = (self.delivery, ActionKind::Replay);
         let (called_at, answered_at) = (self.asked_at, self.asked_at.max(self.due));
-        AskFact { delivery, is_wish: false, kind, called_at, answered_at, said }
+        ActionFact { delivery, is_wish: false, kind, called_at, answered_at, said }
     }
 }
 
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
 pub(crate) fn add_to_log(journal: &mut Journal, disk: &Connection) {
     let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_told_by(ask));
-    let added: Vec<AskFact> = notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
+    let added: Vec<ActionFact> = notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
     journal.asks.extend(added);
     journal.asks.sort_by_key(|ask| ask.answered_at);
 }

@@ -5,7 +5,7 @@ use crate::{
     bulk, checker,
     journal::{ProcessEnd, Journal, Promise, Violation},
     order, people,
-    plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, WishPlan},
+    plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, ActionPlan},
     process::Process,
     sabotage::Sabotage,
     simulation_env::SimulationEnv,
@@ -32,7 +32,7 @@ pub(crate) struct SeedResult {
 #[derive(Clone, Copy)]
 enum AgendaItem {
     Publish(usize),
-    Wish(WishPlan),
+    Wish(ActionPlan),
     Switch(SwitchPlan),
     /// The plan's bulk replay of this number.
     SendAgain(usize),

@@ -2,7 +2,7 @@
 
 use crate::{
     network::SeenRequest,
-    plan::{DiskTrouble, SwitchKind, WishKind},
+    plan::{DiskTrouble, SwitchKind, ActionKind},
 };
 use posthaste::domain::{
     delivery::Delivery,
@@ -17,7 +17,7 @@ pub(crate) struct Journal {
     pub(crate) posts: Vec<SeenRequest>,
     pub(crate) lives: Vec<ProcessFact>,
     pub(crate) answers: Vec<AnswerFact>,
-    pub(crate) asks: Vec<AskFact>,
+    pub(crate) asks: Vec<ActionFact>,
     pub(crate) switches: Vec<SwitchFact>,
     pub(crate) troubles: Vec<TroubleFact>,
     /// Deliveries that a caller knows of, in the order they came to be known.
@@ -117,11 +117,11 @@ pub(crate) enum ActionAnswer {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct AskFact {
+pub(crate) struct ActionFact {
     pub(crate) delivery: DeliveryId,
     /// A person requested this one delivery; otherwise a bulk replay did.
     pub(crate) is_wish: bool,
-    pub(crate) kind: WishKind,
+    pub(crate) kind: ActionKind,
     pub(crate) called_at: Timestamp,
     pub(crate) answered_at: Timestamp,
     pub(crate) said: ActionAnswer,

@@ -2,8 +2,8 @@
 //! disables endpoints.
 
 use crate::{
-    journal::{AnswerFact, AskFact, Promise, ActionAnswer, SwitchFact},
-    plan::{DiskTrouble, SwitchKind, SwitchPlan, WishKind, WishPlan},
+    journal::{AnswerFact, ActionFact, Promise, ActionAnswer, SwitchFact},
+    plan::{DiskTrouble, SwitchKind, SwitchPlan, ActionKind, ActionPlan},
     process::Office,
     simulation_env::SimulationEnv,
 };
@@ -136,11 +136,11 @@ fn note_answer(world: &SimulationEnv, plan: usize, called_at: Timestamp, publish
 }
 
 /// Makes a request once; without an answer it is not repeated.
-pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: WishPlan) {
+pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: ActionPlan) {
     let Some(office) = world.office() else { return };
     let called_at = world.now();
     let Ok(entry) = office.service.app(ADMIN, APP) else { return };
-    if plan.kind == WishKind::Test {
+    if plan.kind == ActionKind::Test {
         let uid = &world.plan.endpoints[plan.pick as usize % world.plan.endpoints.len()].uid;
         if let Ok(delivery) = office.service.test(&entry, uid).await {
             world.journal().known.push(delivery);
@@ -155,10 +155,10 @@ pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: WishPlan) {
         }
     };
     let asked = match plan.kind {
-        WishKind::Retry => Wish::Retry,
-        WishKind::Replay => Wish::Replay,
-        WishKind::Cancel => Wish::Cancel,
-        WishKind::Close | WishKind::Test => Wish::Close,
+        ActionKind::Retry => Wish::Retry,
+        ActionKind::Replay => Wish::Replay,
+        ActionKind::Cancel => Wish::Cancel,
+        ActionKind::Close | ActionKind::Test => Wish::Close,
     };
     let answer = office.service.ask(ADMIN, &entry, &delivery.to_string(), asked).await;
     let said = match answer {
@@ -174,7 +174,7 @@ pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: WishPlan) {
     if let ActionAnswer::Made(made) = &said {
         journal.known.push(made.id);
     }
-    journal.asks.push(AskFact { delivery, is_wish: true, kind: plan.kind, called_at, answered_at, said });
+    journal.asks.push(ActionFact { delivery, is_wish: true, kind: plan.kind, called_at, answered_at, said });
 }
 
 /// Enables or disables an endpoint, repeated until it is known to be done.

@@ -25,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) endpoints: Vec<EndpointPlan>,
     pub(crate) events: Vec<EventPlan>,
-    pub(crate) wishes: Vec<WishPlan>,
+    pub(crate) wishes: Vec<ActionPlan>,
     pub(crate) switches: Vec<SwitchPlan>,
     pub(crate) bulks: Vec<BulkPlan>,
     pub(crate) faults: Vec<PlannedFault>,
@@ -100,7 +100,7 @@ pub(crate) struct EventPlan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WishKind {
+pub(crate) enum ActionKind {
     Retry,
     Replay,
     Cancel,
@@ -111,9 +111,9 @@ pub(crate) enum WishKind {
 
 /// A request of a person; `pick` chooses among the deliveries that exist by then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WishPlan {
+pub(crate) struct ActionPlan {
     pub(crate) at: i64,
-    pub(crate) kind: WishKind,
+    pub(crate) kind: ActionKind,
     pub(crate) pick: u64,
 }
 
@@ -281,10 +281,10 @@ fn event(rng: &mut Rng, number: usize, scenes: &[i64]) -> EventPlan {
     }
 }
 
-fn wish(rng: &mut Rng, near: &Moments) -> WishPlan {
-    use WishKind::{Cancel, Close, Replay, Retry, Test};
+fn wish(rng: &mut Rng, near: &Moments) -> ActionPlan {
+    use ActionKind::{Cancel, Close, Replay, Retry, Test};
     let kind = pick(rng, &[Retry, Retry, Retry, Replay, Replay, Cancel, Close, Test]);
-    WishPlan { at: near.one(rng), kind, pick: rng.u64(..) }
+    ActionPlan { at: near.one(rng), kind, pick: rng.u64(..) }
 }
 
 fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: StoryFocus) -> Vec<SwitchPlan> {

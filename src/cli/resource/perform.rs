@@ -29,18 +29,18 @@ const MANY: u64 = 1000;
 pub(super) async fn perform(entry: &'static Entry, given: ArgMatches) -> anyhow::Result<ExitCode> {
     let app = entry.has_app_flag().then(|| given.get_one::<String>("app").cloned()).flatten();
     let settings = load_client(Connection::from_arg_matches(&given)?.flags(app))?;
-    let asked = Asked { entry, given: &given, settings: &settings, client: Client::new(&settings)? };
+    let asked = Execution { entry, given: &given, settings: &settings, client: Client::new(&settings)? };
     asked.perform().await
 }
 
-struct Asked<'a> {
+struct Execution<'a> {
     entry: &'static Entry,
     given: &'a ArgMatches,
     settings: &'a ClientSettings,
     client: Client,
 }
 
-impl Asked<'_> {
+impl Execution<'_> {
     async fn perform(&self) -> anyhow::Result<ExitCode> {
         let call = self.call()?;
         if let Some(question) = self.entry.operation.question {

@@ -19,7 +19,7 @@ use std::{
 use tokio::sync::watch;
 
 /// Queues that the store is asked about at once.
-const ASKED_MAX: usize = 1000;
+const CONFIRMATIONS_MAX: usize = 1000;
 
 pub(super) struct Rebalancer<'a> {
     shared: &'a MembershipState,
@@ -79,7 +79,7 @@ impl<'a> Rebalancer<'a> {
             settled.map(|(endpoint, _)| *endpoint).collect()
         };
         let epoch = shared.node_state().epoch();
-        for some in asked.chunks(ASKED_MAX) {
+        for some in asked.chunks(CONFIRMATIONS_MAX) {
             let elsewhere = shared.cluster_store.carried_elsewhere(some.to_vec()).await?;
             if shared.node_state().epoch() != epoch {
                 return Ok(());

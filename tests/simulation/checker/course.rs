@@ -7,9 +7,9 @@ use super::{
     order::Lines,
 };
 use crate::{
-    journal::{AskFact, Promise, ActionAnswer, Violation},
+    journal::{ActionFact, Promise, ActionAnswer, Violation},
     network::SeenRequest,
-    plan::WishKind,
+    plan::ActionKind,
 };
 use posthaste::domain::{
     circuit::{AHEAD, PROBE_AHEAD},
@@ -100,8 +100,8 @@ pub(crate) fn check(
         return;
     }
     // An extra attempt that was not made by the end of its event leaves it where it stood, as it ended before.
-    let ended_before = |ask: &&AskFact| {
-        let is_retry = ask.kind == WishKind::Retry && matches!(ask.said, ActionAnswer::Done(_));
+    let ended_before = |ask: &&ActionFact| {
+        let is_retry = ask.kind == ActionKind::Retry && matches!(ask.said, ActionAnswer::Done(_));
         is_retry && file.finished_at.is_some_and(|at| at < ask.answered_at)
     };
     if evidence.plan.retention.is_some() && file.asks.iter().any(ended_before) {
@@ -123,7 +123,7 @@ pub(crate) fn check(
 fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<Standing> {
     let due = match (file.replay_of, file.made_by) {
         // By a person or by a bulk replay; a backfill has no source among deliveries.
-        (_, Some(ask)) => asked_within(ask),
+        (_, Some(ask)) => requested_window(ask),
         (None, None) => {
             let event = evidence.events.get(&file.event)?;
             Window::at(event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis())
@@ -143,7 +143,7 @@ fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFac
     })
 }
 
-fn asked_within(ask: &AskFact) -> Window {
+fn requested_window(ask: &ActionFact) -> Window {
     Window { from: ask.called_at.as_millis(), to: ask.answered_at.as_millis() }
 }
 
@@ -184,11 +184,11 @@ impl Course<'_> {
         self.violations.push(self.file.complain(promise, text));
     }
 
-    fn ask(&mut self, ask: &AskFact, after: &Delivery) {
+    fn ask(&mut self, ask: &ActionFact, after: &Delivery) {
         let at = ask.answered_at.as_millis();
         let standing = self.standing;
         match ask.kind {
-            WishKind::Retry => {
+            ActionKind::Retry => {
                 let Some(back) = after.return_to else {
                     return self.complain(Promise::Schedule, "a retry that goes back nowhere", at);
                 };
@@ -201,14 +201,14 @@ impl Course<'_> {
                     stood.end = stood.end.or(Some(CourseEnd::Elsewhere));
                 }
                 self.standing.extra = Some(stood);
-                self.standing.due = asked_within(ask);
+                self.standing.due = requested_window(ask);
                 self.standing.at_due = AtDue::Attempt;
                 self.standing.end = None;
             }
-            WishKind::Replay => {
+            ActionKind::Replay => {
                 let age = self.receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
                 self.standing = Standing {
-                    due: asked_within(ask),
+                    due: requested_window(ask),
                     at_due: AtDue::Attempt,
                     end: None,
                     give_up_at: age.map(|age| at + age),
@@ -217,9 +217,9 @@ impl Course<'_> {
                     ..standing
                 };
             }
-            WishKind::Cancel => self.standing = Standing { end: Some(CourseEnd::ByHand), extra: None, ..standing },
-            WishKind::Close => self.standing = Standing { end: Some(CourseEnd::Closed), extra: None, ..standing },
-            WishKind::Test => {}
+            ActionKind::Cancel => self.standing = Standing { end: Some(CourseEnd::ByHand), extra: None, ..standing },
+            ActionKind::Close => self.standing = Standing { end: Some(CourseEnd::Closed), extra: None, ..standing },
+            ActionKind::Test => {}
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::{excuses::Excuses, health, switches::Switches};
 use crate::{
-    journal::{AskFact, ProcessEnd, Journal, Promise, ActionAnswer, Violation},
+    journal::{ActionFact, ProcessEnd, Journal, Promise, ActionAnswer, Violation},
     network::SeenRequest,
-    plan::{Plan, WishKind},
+    plan::{Plan, ActionKind},
 };
 use posthaste::domain::{
     contract::{Answer, Contract},
@@ -62,9 +62,9 @@ pub(crate) struct DeliveryFile<'a> {
     pub(crate) rows: Vec<AttemptRow>,
     /// In the order they were made.
     pub(crate) posts: Vec<&'a SeenRequest>,
-    pub(crate) asks: Vec<&'a AskFact>,
+    pub(crate) asks: Vec<&'a ActionFact>,
     /// The answer that created this delivery, if it is the replay of a delivered one.
-    pub(crate) made_by: Option<&'a AskFact>,
+    pub(crate) made_by: Option<&'a ActionFact>,
     /// When the delivery was removed; all of this is as it was right before.
     pub(crate) gone_at: Option<Timestamp>,
 }
@@ -206,7 +206,7 @@ impl DeliveryFile<'_> {
 
     /// Whether it is a dead letter that was neither replayed in time nor closed by a person.
     pub(crate) fn was_closed_by_retention(&self) -> bool {
-        let by_hand = |ask: &&AskFact| ask.kind == WishKind::Close && !matches!(ask.said, ActionAnswer::Refused);
+        let by_hand = |ask: &&ActionFact| ask.kind == ActionKind::Close && !matches!(ask.said, ActionAnswer::Refused);
         self.reason == Some(Reason::Closed) && !self.asks.iter().any(by_hand)
     }
 

@@ -3,8 +3,8 @@
 
 use super::evidence::{Evidence, DeliveryFile};
 use crate::{
-    journal::{AskFact, Promise, ActionAnswer, Violation},
-    plan::{DAY, RetentionPlan, MINUTE, WishKind},
+    journal::{ActionFact, Promise, ActionAnswer, Violation},
+    plan::{DAY, RetentionPlan, MINUTE, ActionKind},
 };
 use posthaste::domain::{
     delivery::{Reason, State},
@@ -60,8 +60,8 @@ fn closed_after(file: &DeliveryFile<'_>, keeps: &RetentionPlan) -> Option<i64> {
 
 /// Returns when a person restarted it, as far as that is known by `at`.
 fn restarts(file: &DeliveryFile<'_>, at: i64) -> impl Iterator<Item = i64> {
-    let is_restart = |ask: &&&AskFact| {
-        matches!(ask.said, ActionAnswer::Done(_)) && matches!(ask.kind, WishKind::Retry | WishKind::Replay)
+    let is_restart = |ask: &&&ActionFact| {
+        matches!(ask.said, ActionAnswer::Done(_)) && matches!(ask.kind, ActionKind::Retry | ActionKind::Replay)
     };
     let asks = file.asks.iter().filter(is_restart).copied().chain(file.made_by);
     asks.filter(move |ask| ask.answered_at.as_millis() <= at).map(|ask| ask.called_at.as_millis())
