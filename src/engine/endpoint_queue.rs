@@ -71,7 +71,7 @@ pub(super) struct RefillPermits {
 
 /// Whether the scheduler may refill a queue that is due.
 pub(super) enum RefillDecision {
-    Ask(RefillPermits),
+    Refill(RefillPermits),
     /// No capacity: the queue is set aside until permits are released.
     Blocked,
     /// No refill before this time. Without a time, not until the queue changes, for example when its probe ends.
@@ -139,11 +139,11 @@ impl EndpointQueue {
         if most == 0 && !state.has_manual_waiting {
             return RefillDecision::NotBefore(state.look_at());
         }
-        let mut asking = self.ask(&mut state, most);
+        let mut asking = self.take_refill_permits(&mut state, most);
         if asking.is_empty() {
             // Registered first, then tried once more: a permit released in between would go unnoticed.
             self.context.permit_pool.request_permits();
-            asking = self.ask(&mut state, most.min(1));
+            asking = self.take_refill_permits(&mut state, most.min(1));
         }
         if asking.is_empty() {
             state.backlog_until.get_or_insert(now);
@@ -158,10 +158,10 @@ impl EndpointQueue {
         // The refill reports the next due time; one that is noted while it runs must not be taken for known.
         state.next_due = None;
         (state.has_fresh_waiting, state.has_manual_waiting) = (false, false);
-        RefillDecision::Ask(asking)
+        RefillDecision::Refill(asking)
     }
 
-    fn ask(self: &Arc<Self>, state: &mut EndpointQueueState, most: usize) -> RefillPermits {
+    fn take_refill_permits(self: &Arc<Self>, state: &mut EndpointQueueState, most: usize) -> RefillPermits {
         let mut asking = RefillPermits { backlog_until: state.backlog_until, ..RefillPermits::default() };
         // Otherwise manual deliveries are found with the rest.
         let is_asked =

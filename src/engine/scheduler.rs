@@ -117,7 +117,7 @@ impl Scheduler {
                         self.queues.put_due(&lane, until);
                     }
                 }
-                RefillDecision::Ask(RefillPermits { overdue: hands, is_probe, fresh, manual: by_hand, backlog_until }) => {
+                RefillDecision::Refill(RefillPermits { overdue: hands, is_probe, fresh, manual: by_hand, backlog_until }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {

@@ -204,7 +204,7 @@ fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let (to_server, mut ask) = (server.try_clone().unwrap(), server.try_clone().unwrap());
     // The loss applies to the connection of that COMMIT only: others are answered meanwhile.
     let loses: Arc<AtomicBool> = Arc::default();
-    let (mut messages, mut asking, to_lose) = (Messages::default(), Asking::default(), loses.clone());
+    let (mut messages, mut asking, to_lose) = (Messages::default(), ClientStatements::default(), loses.clone());
     pump(from_client, Some(to_server), move |bytes| {
         messages.push(bytes);
         while let Some(mut message) = messages.next() {
@@ -263,7 +263,7 @@ fn is_done(answers: &[u8]) -> Option<bool> {
 
 /// The statements of a client on its connection, as far as they tell whose COMMIT it is.
 #[derive(Default)]
-struct Asking {
+struct ClientStatements {
     begun: Option<Batch>,
     at_once: Option<Batch>,
     /// The names of the prepared statements that are a whole batch.
@@ -276,7 +276,7 @@ struct End {
     is_at_once: bool,
 }
 
-impl Asking {
+impl ClientStatements {
     fn hear(&mut self, message: &[u8]) -> Option<End> {
         let name = |number: usize| message[5..].split(|byte| *byte == 0).nth(number).map(<[u8]>::to_vec);
         match message[0] {

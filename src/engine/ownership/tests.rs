@@ -178,7 +178,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     let asks = |endpoint: &Endpoint| {
         let lane = lanes.queue(endpoint.id());
         lane.note_due(at(0));
-        matches!(lane.begin_refill(1, at(1)), RefillDecision::Ask(_))
+        matches!(lane.begin_refill(1, at(1)), RefillDecision::Refill(_))
     };
     for endpoint in [&shared, &limited] {
         put(&lanes, endpoint);
