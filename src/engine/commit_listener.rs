@@ -34,7 +34,7 @@ impl Hands for EndpointQueues {
 
     fn endpoint_changed(&self, endpoint: EndpointId) {
         self.follow(&self.queue(endpoint));
-        self.settle_later(endpoint);
+        self.schedule_apply(endpoint);
         // Other nodes may wait until this one has seen it.
         self.context.membership.notify_one();
     }
@@ -77,7 +77,7 @@ impl Handover for EndpointQueues {
         let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
             // Published before the endpoint was disabled, stored after that was applied to what waited: apply it again.
-            self.settle_later(endpoint);
+            self.schedule_apply(endpoint);
         }
         let Some(due) = lane.note_due(due) else { return };
         let mut queue = self.due();
@@ -92,7 +92,7 @@ impl Handover for EndpointQueues {
     fn asked(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
-            self.settle_later(endpoint);
+            self.schedule_apply(endpoint);
         }
         if let Some(due) = lane.note_manual(due) {
             self.put_due(&lane, due);

@@ -243,7 +243,7 @@ impl EndpointQueue {
     }
 
     /// Adopts the result of a refill, together with what was noted meanwhile. Returns when to refill again.
-    pub(super) fn settle_due(&self, brought: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn finish_refill(&self, brought: RefillOutcome, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if !brought.has_none {
             state.has_none_to_probe = false;
@@ -297,7 +297,7 @@ impl EndpointQueue {
         if state.settings.is_off {
             (state.backlog_until, state.has_stored_backlog) = (None, false);
         }
-        self.settle_in(&mut state, &before);
+        self.review_ownership(&mut state, &before);
         state.look_at().filter(|_| !state.is_blocked)
     }
 

@@ -61,9 +61,9 @@ pub struct EndpointQueues {
     /// Queues with something to send, for the dispatcher.
     pub(super) ready: mpsc::UnboundedSender<Arc<EndpointQueue>>,
     /// Endpoints whose new state may have to be applied to waiting deliveries, for housekeeping.
-    changed: mpsc::UnboundedSender<EndpointId>,
+    changed_endpoints: mpsc::UnboundedSender<EndpointId>,
     /// Endpoints that answer again after their circuit breaker was open, and since when.
-    pub(super) recovered: mpsc::UnboundedSender<(EndpointId, Timestamp)>,
+    pub(super) recovered_endpoints: mpsc::UnboundedSender<(EndpointId, Timestamp)>,
     /// Wakes the replayer.
     pub(super) replays: Arc<Notify>,
     /// Wake the two senders of notices: as mails, and as operational webhooks.
@@ -81,8 +81,8 @@ pub struct EndpointQueues {
 /// Receiving ends of the channels, for the engine's own loops.
 pub struct QueueEvents {
     pub(super) ready: mpsc::UnboundedReceiver<Arc<EndpointQueue>>,
-    pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
-    pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
+    pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
+    pub(super) recovered_endpoints: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
 }
 
 impl EndpointQueues {
@@ -118,8 +118,8 @@ impl EndpointQueues {
             scheduler,
             inspector: Arc::default(),
             ready: ready_sender,
-            changed: changed_sender,
-            recovered: recovered_sender,
+            changed_endpoints: changed_sender,
+            recovered_endpoints: recovered_sender,
             replays: Arc::default(),
             mail_notices: Arc::default(),
             webhook_notices: Arc::default(),
@@ -128,7 +128,7 @@ impl EndpointQueues {
             wants_recheck: AtomicBool::new(false),
             started_at: OnceLock::new(),
         };
-        (Arc::new(lanes), QueueEvents { ready, changed, recovered })
+        (Arc::new(lanes), QueueEvents { ready, changed_endpoints: changed, recovered_endpoints: recovered })
     }
 
     /// Starts all rate limits at `now` with no tokens saved up, as this process has sent nothing before.
@@ -283,7 +283,7 @@ impl EndpointQueues {
     pub(super) fn recheck(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
-            self.settle_later(endpoint);
+            self.schedule_apply(endpoint);
         }
         lane.forget_due();
         if let Some(due) = lane.note_due(due) {
@@ -333,8 +333,8 @@ impl EndpointQueues {
     }
 
     /// Reports the endpoint to housekeeping. If that has ended already, the next start handles it.
-    pub(super) fn settle_later(&self, endpoint: EndpointId) {
-        let _ = self.changed.send(endpoint);
+    pub(super) fn schedule_apply(&self, endpoint: EndpointId) {
+        let _ = self.changed_endpoints.send(endpoint);
     }
 
     pub(super) fn due(&self) -> MutexGuard<'_, BTreeSet<(Timestamp, EndpointId)>> {

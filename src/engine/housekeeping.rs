@@ -15,7 +15,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-const SETTLE_STEP: usize = 500;
+const APPLY_STEP: usize = 500;
 /// Pause after a store error.
 const APPLY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Pause between two steps of a purge: a step is a few thousand rows, so that it keeps up with what comes in.
@@ -26,7 +26,7 @@ const MEASURE_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 pub(super) struct Housekeeping {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) changed: mpsc::UnboundedReceiver<EndpointId>,
+    pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) directory: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
@@ -58,21 +58,21 @@ impl Housekeeping {
     }
 
     async fn work(&mut self) {
-        self.settle_what_was_left().await;
+        self.apply_all_unapplied().await;
         let arrived = self.queues.shards_gained.clone();
         let mut come_back = self.step().await;
         loop {
             let has_slept = tokio::select! {
                 biased;
-                changed = self.changed.recv() => match changed {
+                changed = self.changed_endpoints.recv() => match changed {
                     Some(endpoint) => {
-                        self.settle(endpoint).await;
+                        self.apply_to_waiting(endpoint).await;
                         false
                     }
                     None => return,
                 },
                 () = arrived.notified() => {
-                    self.settle_what_was_left().await;
+                    self.apply_all_unapplied().await;
                     false
                 }
                 () = self.clock.rest_until(come_back) => true,
@@ -177,11 +177,11 @@ impl Housekeeping {
         }
     }
 
-    async fn settle_what_was_left(&self) {
+    async fn apply_all_unapplied(&self) {
         match self.cluster_store.unsettled().await {
             Ok(endpoints) => {
                 for endpoint in endpoints {
-                    self.settle(endpoint).await;
+                    self.apply_to_waiting(endpoint).await;
                 }
             }
             Err(error) => tracing::warn!(%error, "could not find endpoints whose state has to be applied"),
@@ -190,7 +190,7 @@ impl Housekeeping {
 
     /// Applies the endpoint's state to its waiting deliveries: page by page, each in a commit of its own, until nothing is
     /// left. The state is read anew each time. An endpoint that another node owns is left to that node.
-    async fn settle(&self, endpoint: EndpointId) {
+    async fn apply_to_waiting(&self, endpoint: EndpointId) {
         while self.queues.is_owned_here(endpoint) {
             let settle = match self.directory.endpoint(endpoint) {
                 None => Settle::Off(Switch::Deleted),
@@ -201,8 +201,8 @@ impl Housekeeping {
                     off => Settle::Off(off),
                 },
             };
-            match self.ledger.settle(endpoint, settle, SETTLE_STEP, self.clock.now()).await {
-                Ok(settled) if settled < SETTLE_STEP => return,
+            match self.ledger.settle(endpoint, settle, APPLY_STEP, self.clock.now()).await {
+                Ok(settled) if settled < APPLY_STEP => return,
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {
                     let again = self.clock.now().plus(APPLY_ERROR_PAUSE);

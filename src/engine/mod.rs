@@ -201,14 +201,14 @@ impl Engine {
             steward: steward.clone(),
         };
         let recovery = retry_accelerator::RetryAccelerator {
-            recovered: self.queue_events.recovered,
+            recovered: self.queue_events.recovered_endpoints,
             ledger: courier.ledger.clone(),
             clock: courier.clock.clone(),
             under_way: Vec::new(),
         };
         let janitor = housekeeping::Housekeeping {
             queues: lanes.clone(),
-            changed: self.queue_events.changed,
+            changed_endpoints: self.queue_events.changed_endpoints,
             directory: courier.directory.clone(),
             ledger: courier.ledger.clone(),
             cluster_store: self.cluster_store,

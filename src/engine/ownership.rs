@@ -81,7 +81,7 @@ impl EndpointQueue {
     }
 
     /// Checks the ownership after a change of settings: the queue may belong to another node, or to this one alone.
-    pub(super) fn settle_in(&self, state: &mut EndpointQueueState, before: &EndpointQueueSettings) {
+    pub(super) fn review_ownership(&self, state: &mut EndpointQueueState, before: &EndpointQueueSettings) {
         // Between two changes seen here it may have been shared for a while, and others may have deliveries of it in flight.
         let is_next = [before.revision, before.revision + 1].contains(&state.settings.revision);
         let has_missed_some = !is_next || state.settings.app_changed_at != before.app_changed_at;
@@ -174,7 +174,7 @@ impl EndpointQueues {
     /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
     pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<EndpointQueue>> {
         if !self.node_state().is_alone() && self.directory.endpoint(endpoint).is_none() {
-            self.settle_later(endpoint);
+            self.schedule_apply(endpoint);
             return None;
         }
         Some(self.queue(endpoint)).filter(|lane| lane.is_tracked_here())

@@ -28,7 +28,7 @@ impl EndpointQueues {
         self.ring(lane.release_slot(leave, now), now);
         if change == Change::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
-            let _ = self.recovered.send(recovered);
+            let _ = self.recovered_endpoints.send(recovered);
         }
         // A throttled queue releases what it has in memory; a wider one needs more workers.
         if change != Change::Nothing {

@@ -77,7 +77,7 @@ impl Scheduler {
         match self.ledger.refill(wants, now).await {
             Ok(refilled) => {
                 for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
-                    self.settle(
+                    self.finish_refill(
                         endpoint,
                         RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due },
                         now,
@@ -96,7 +96,7 @@ impl Scheduler {
                     next_due: Some(again),
                 };
                 for endpoint in lanes {
-                    self.settle(endpoint, brought, now);
+                    self.finish_refill(endpoint, brought, now);
                 }
                 again
             }
@@ -136,10 +136,10 @@ impl Scheduler {
         wants
     }
 
-    fn settle(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
+    fn finish_refill(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
         let lane = self.queues.queue(endpoint);
         let is_met = !self.queues.node_state().is_alone() && is_leased_elsewhere(brought, now);
-        if let Some(due) = lane.settle_due(brought, now) {
+        if let Some(due) = lane.finish_refill(brought, now) {
             self.queues.put_due(&lane, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
     }

@@ -30,7 +30,7 @@ pub struct Shown {
 impl Shown {
     /// Describes the last error; `None` once delivered.
     pub fn last_error(&self) -> Option<String> {
-        self.unsettled().and_then(|last| match last.status {
+        self.undelivered_error().and_then(|last| match last.status {
             Some(status) => Some(format!("HTTP {status}")),
             None => last.error.clone(),
         })
@@ -38,7 +38,7 @@ impl Shown {
 
     /// Returns the contract's advice for the last answer, if it has any.
     pub fn advice(&self) -> Option<String> {
-        self.contract.as_ref()?.answers.advice(self.unsettled()?.status?)
+        self.contract.as_ref()?.answers.advice(self.undelivered_error()?.status?)
     }
 
     /// Returns the state in the contract's words, or the default name without a contract.
@@ -58,7 +58,7 @@ impl Shown {
         }
     }
 
-    fn unsettled(&self) -> Option<&LastError> {
+    fn undelivered_error(&self) -> Option<&LastError> {
         self.last_error.as_ref().filter(|_| self.delivery.state != State::Delivered)
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-const SETTLED_AT_ONCE_MAX: usize = 2000;
+const APPLIED_AT_ONCE_MAX: usize = 2000;
 
 impl Service {
     /// Disables an endpoint. An endpoint that is already disabled stays unchanged, with its reason.
@@ -45,7 +45,7 @@ impl Service {
                 Ok(())
             })
             .await?;
-        self.settle(&switched).await?;
+        self.apply_availability(&switched).await?;
         Ok(switched)
     }
 
@@ -72,7 +72,7 @@ impl Service {
         };
         let switched =
             self.revise_and_begin(caller, Action::EndpointEnabled, entry, uid, replays, on).await?;
-        self.settle(&switched).await?;
+        self.apply_availability(&switched).await?;
         Ok(switched)
     }
 
@@ -132,23 +132,23 @@ impl Service {
         self.directory.remove_endpoint(id);
         self.permits.endpoint_changed(id);
         self.tell(|| Hint::endpoint(entry.app().id, id));
-        self.settle_all(entry.app().id, id, Settle::Off(Switch::Deleted)).await
+        self.apply_to_waiting(entry.app().id, id, Settle::Off(Switch::Deleted)).await
     }
 
     /// Applies the endpoint's current state, which may differ from the requested one: a receiver may have said that it is gone.
-    async fn settle(&self, endpoint: &Endpoint) -> Result<(), Error> {
+    async fn apply_availability(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let settle = match endpoint.record.switch() {
             Switch::On => Settle::On { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
             off => Settle::Off(off),
         };
-        self.settle_all(endpoint.record.app, endpoint.id(), settle).await
+        self.apply_to_waiting(endpoint.record.app, endpoint.id(), settle).await
     }
 
     /// Adjusts waiting deliveries to the endpoint's state. The change itself was published before; a second live update follows
     /// here.
-    async fn settle_all(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
-        let settled = self.ledger.settle(endpoint, settle, SETTLED_AT_ONCE_MAX, self.clock.now()).await?;
-        if settled >= SETTLED_AT_ONCE_MAX {
+    async fn apply_to_waiting(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
+        let settled = self.ledger.settle(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
+        if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }
         self.tell(|| Hint::endpoint(app, endpoint));

@@ -44,7 +44,7 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
         slowest = slowest.max(node.ready_after);
     }
     producers.finish(running).await;
-    settle(&node).await;
+    wait_until_ended(&node).await;
     assert_eq!(node.stop().await, Some(0));
 
     let sent = producers.sent();
@@ -74,7 +74,7 @@ async fn furnish(node: &Node, receiver: &Receiver) {
     }
 }
 
-async fn settle(node: &Node) {
+async fn wait_until_ended(node: &Node) {
     wait_until("every delivery has ended", SETTLED_WITHIN, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })

@@ -88,7 +88,7 @@ impl<'a> Beats<'a> {
         let Some(Sent { at, moves, doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
         match answer {
             Ok(Some(view)) => {
-                self.settle(number, &doubts, view.version);
+                self.assign_version(number, &doubts, view.version);
                 self.is_heard = true;
                 // A late answer on another connection is out of date.
                 if number > self.heard {
@@ -117,7 +117,7 @@ impl<'a> Beats<'a> {
 
     /// Notes the version from which on all nodes know the causes of these doubts, unless a later heartbeat has the same
     /// ones.
-    fn settle(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
+    fn assign_version(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
         let later = || self.unanswered.range(number + 1..).map(|(_, sent)| sent);
         let is_asked_again = |endpoint| later().any(|sent| sent.doubts.contains(endpoint));
         let mut all = self.shared.doubts();
