@@ -215,7 +215,7 @@ impl Node {
         let resealing = tokio::spawn(async move { sealing.run_resealing(told).await });
         let following = configuration_bell.map(|bell| {
             let service = service.clone();
-            tokio::spawn(async move { tokio::join!(service.follow(&bell), service.watch_others()) })
+            tokio::spawn(async move { tokio::join!(service.sync_config(&bell), service.watch_other_nodes()) })
         });
         let (taking_in, told) = (service.clone(), stop.clone());
         let taking_in = tokio::spawn(async move { taking_in.run_inbox(told).await });

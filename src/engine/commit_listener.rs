@@ -33,7 +33,7 @@ impl Hands for EndpointQueues {
     }
 
     fn endpoint_changed(&self, endpoint: EndpointId) {
-        self.follow(&self.queue(endpoint));
+        self.adopt_settings(&self.queue(endpoint));
         self.schedule_apply(endpoint);
         // Other nodes may wait until this one has seen it.
         self.context.membership.notify_one();
@@ -42,7 +42,7 @@ impl Hands for EndpointQueues {
     fn app_changed(&self, app: AppId) {
         self.update_app_limit(app);
         for lane in self.all().into_iter().filter(|lane| lane.app == app) {
-            self.follow(&lane);
+            self.adopt_settings(&lane);
         }
     }
 

@@ -282,7 +282,7 @@ impl EndpointQueue {
     }
 
     /// Adopts the endpoint's settings, read under the queue's lock so that the last change is the one that stays.
-    pub(super) fn follow(&self, settings: impl FnOnce() -> EndpointQueueSettings) -> Option<Timestamp> {
+    pub(super) fn adopt_settings(&self, settings: impl FnOnce() -> EndpointQueueSettings) -> Option<Timestamp> {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {

@@ -246,8 +246,8 @@ impl EndpointQueues {
         self.context.limiter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn follow(&self, lane: &Arc<EndpointQueue>) {
-        if let Some(due) = lane.follow(|| self.settings(lane.endpoint)) {
+    pub(super) fn adopt_settings(&self, lane: &Arc<EndpointQueue>) {
+        if let Some(due) = lane.adopt_settings(|| self.settings(lane.endpoint)) {
             self.put_due(lane, due);
             self.scheduler.notify_one();
         }

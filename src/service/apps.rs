@@ -4,7 +4,7 @@ use super::{
     Caller, Error, Patch, Service, audit,
     contracts::DEFAULT,
     listing::{Cursor, Page, page_by_id},
-    resolve::Follow,
+    resolve::ContractChange,
 };
 use crate::{
     domain::{
@@ -139,8 +139,8 @@ impl Service {
         app.updated_at = self.clock.now();
         let rules = AppRules::of(&self.contract_of_app(&app)?.contract);
         let follow = match before {
-            (_, overrides) if overrides != app.settings.overrides => Some(Follow::Overrides),
-            (contract, _) if contract != app.settings.contract => Some(Follow::Contract),
+            (_, overrides) if overrides != app.settings.overrides => Some(ContractChange::Overrides),
+            (contract, _) if contract != app.settings.contract => Some(ContractChange::Contract),
             _ => None,
         };
         if let Some(follow) = follow {
@@ -156,7 +156,7 @@ impl Service {
             self.permits.app_changed(entry.app().id);
         }
         if let Some(follow) = follow {
-            self.follow_contract(&entry, follow).await?;
+            self.apply_contract_change(&entry, follow).await?;
         }
         Ok(entry.app())
     }

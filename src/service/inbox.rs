@@ -23,11 +23,11 @@ impl Service {
         tokio::select! {
             biased;
             () = stop.soft() => {}
-            () = self.follow_inbox() => {}
+            () = self.poll_inbox() => {}
         }
     }
 
-    async fn follow_inbox(&self) {
+    async fn poll_inbox(&self) {
         let mut was_well = true;
         loop {
             let taken = self.take_in().await;

@@ -15,7 +15,7 @@ pub mod error;
 pub mod event_types;
 pub mod events;
 pub mod find;
-mod follow;
+mod config_sync;
 pub mod health;
 pub mod imports;
 mod inbox;

@@ -124,9 +124,9 @@ impl Service {
         &self,
         app: &App,
         entry: &AppEntry,
-        follow: Follow,
+        follow: ContractChange,
     ) -> Result<(), Error> {
-        for endpoint in entry.endpoints().iter().filter(|endpoint| follow.concerns(endpoint)) {
+        for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
             let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
                 self.check_urls(&mut endpoint.record.settings.clone(), &resolved.contract)?;
                 check_headers(&endpoint.headers, &resolved.contract)?;
@@ -142,9 +142,9 @@ impl Service {
     }
 
     /// Activates the app's changed contract or overrides on the affected endpoints.
-    pub(super) async fn follow_contract(&self, entry: &AppEntry, follow: Follow) -> Result<(), Error> {
+    pub(super) async fn apply_contract_change(&self, entry: &AppEntry, follow: ContractChange) -> Result<(), Error> {
         let app = entry.app();
-        for endpoint in entry.endpoints().iter().filter(|endpoint| follow.concerns(endpoint)) {
+        for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
             let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
             let Some(current) = self.directory.endpoint(endpoint.id()) else { continue };
             let changed = self.ready(&app, current.record.clone())?;
@@ -157,15 +157,15 @@ impl Service {
 
 /// Kind of change of an app, which decides the affected endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Follow {
+pub(super) enum ContractChange {
     /// Contract changed: affects endpoints that name none.
     Contract,
     /// Overrides changed: affects all endpoints.
     Overrides,
 }
 
-impl Follow {
-    fn concerns(self, endpoint: &Endpoint) -> bool {
+impl ContractChange {
+    fn affects(self, endpoint: &Endpoint) -> bool {
         self == Self::Overrides || endpoint.record.settings.contract.is_none()
     }
 

@@ -137,7 +137,7 @@ impl SecondNode {
         let service = desk.service(hands.clone());
         service.load(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
-        let following = tokio::spawn(async move { following.follow(&Notify::new()).await }).abort_handle();
+        let following = tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
         Self { service, told, tenure, directory, hands, following }
     }
 

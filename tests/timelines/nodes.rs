@@ -140,7 +140,7 @@ impl Town {
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();
-        let following = tokio::spawn(async move { follower.follow(&Notify::new()).await }).abort_handle();
+        let following = tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
         Node { service, tenure, writer, stop, tasks: vec![writing, engine, following] }
     }
 

@@ -272,7 +272,7 @@ impl NodeStart {
             let engine = self.desk.engine(events, self.tools());
             let following = tokio::spawn({
                 let (service, bell) = (service.clone(), self.desk.lanes.configuration_bell());
-                async move { service.follow(&bell).await }
+                async move { service.sync_config(&bell).await }
             });
             service.readiness().accept();
             if !stop.is_soft() {

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Runs until dropped; a notification on `bell` means that there are new changes. Not used in single-node mode.
-    pub async fn follow(&self, bell: &Notify) {
+    pub async fn sync_config(&self, bell: &Notify) {
         loop {
             // Registered before the read, so that no notification is missed.
             let rung = bell.notified();
@@ -46,7 +46,7 @@ impl Service {
 
     /// Runs until dropped. Live updates cover only this node, so when another node writes, every open stream gets `Lagged` and
     /// its client fetches again. Not used in single-node mode.
-    pub async fn watch_others(&self) {
+    pub async fn watch_other_nodes(&self) {
         let mut known = None;
         loop {
             self.clock.sleep_for(LOOKS_AT_OTHERS_EVERY).await;
@@ -68,19 +68,19 @@ impl Service {
             return Ok(());
         }
         if changes.is_all {
-            self.extend_to_everything(&mut changes).await?;
+            self.add_everything(&mut changes).await?;
         }
         for app in &changes.apps {
-            self.follow_app(*app).await?;
+            self.sync_app(*app).await?;
         }
         for endpoint in &changes.endpoints {
-            self.follow_endpoint(*endpoint).await?;
+            self.sync_endpoint(*endpoint).await?;
         }
         for key in &changes.keys {
-            self.follow_key(*key).await?;
+            self.sync_key(*key).await?;
         }
         for event_type in &changes.event_types {
-            self.follow_event_type(*event_type).await?;
+            self.sync_event_type(*event_type).await?;
         }
         // Commands whose permits were taken before the change are stored by then, so another node that reads this node's leases
         // sees them.
@@ -90,7 +90,7 @@ impl Service {
     }
 
     /// The list of changes is no longer complete: everything stored or cached may have changed.
-    async fn extend_to_everything(&self, changes: &mut Changes) -> Result<(), Error> {
+    async fn add_everything(&self, changes: &mut Changes) -> Result<(), Error> {
         let everything = self.registry.everything().await?;
         let mut apps: BTreeSet<AppId> = everything.apps.iter().map(|app| app.id).collect();
         let mut endpoints: BTreeSet<EndpointId> = everything.endpoints.iter().map(|one| one.id).collect();
@@ -127,7 +127,7 @@ impl Service {
         Ok(())
     }
 
-    async fn follow_app(&self, id: AppId) -> Result<(), Error> {
+    async fn sync_app(&self, id: AppId) -> Result<(), Error> {
         let _turn = self.app_turns.take(id.as_i64()).await;
         let Some(app) = self.registry.app(id).await? else {
             self.readiness.app_is_gone(id);
@@ -152,7 +152,7 @@ impl Service {
         {
             for endpoint in entry.endpoints().iter() {
                 let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
-                self.take_on(&app, endpoint.id()).await?;
+                self.load_changed_endpoint(&app, endpoint.id()).await?;
             }
         }
         Ok(())
@@ -160,10 +160,10 @@ impl Service {
 
     /// Reloads the app before a change of the whole row: another node may have changed it a moment ago.
     pub(super) async fn look_again_at_app(&self, id: AppId) -> Result<(), Error> {
-        if self.node_state.is_alone() { Ok(()) } else { self.follow_app(id).await }
+        if self.node_state.is_alone() { Ok(()) } else { self.sync_app(id).await }
     }
 
-    async fn follow_endpoint(&self, id: EndpointId) -> Result<(), Error> {
+    async fn sync_endpoint(&self, id: EndpointId) -> Result<(), Error> {
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let known = self.directory.endpoint(id);
         let Some(record) = self.registry.endpoint(id).await? else {
@@ -177,7 +177,7 @@ impl Service {
         // An older row counts too: the store may have lost confirmed changes.
         let is_news = known.is_none_or(|known| known.record != record);
         match self.directory.app_by_id(record.app).filter(|_| is_news) {
-            Some(entry) => self.take_on(&entry.app(), id).await,
+            Some(entry) => self.load_changed_endpoint(&entry.app(), id).await,
             None => Ok(()),
         }
     }
@@ -185,7 +185,7 @@ impl Service {
     /// Loads a changed endpoint. If it cannot be loaded here, its URL, contract and secrets stay as cached, so that its other
     /// deliveries and other endpoints do not suffer. Its record is replaced all the same: other nodes rely on the disabled
     /// state, limits and order that this node has seen.
-    async fn take_on(&self, app: &App, id: EndpointId) -> Result<(), Error> {
+    async fn load_changed_endpoint(&self, app: &App, id: EndpointId) -> Result<(), Error> {
         let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
         let endpoint: Arc<Endpoint> = match self.ready(app, record.clone()) {
             Ok(endpoint) => {
@@ -205,7 +205,7 @@ impl Service {
         }
     }
 
-    async fn follow_key(&self, id: KeyId) -> Result<(), Error> {
+    async fn sync_key(&self, id: KeyId) -> Result<(), Error> {
         match self.registry.key(id).await?.filter(|key| key.revoked_at.is_none()) {
             None => self.directory.remove_key(id),
             Some(_) if self.directory.key_by_id(id).is_some() => {}
@@ -214,7 +214,7 @@ impl Service {
         Ok(())
     }
 
-    async fn follow_event_type(&self, id: EventTypeId) -> Result<(), Error> {
+    async fn sync_event_type(&self, id: EventTypeId) -> Result<(), Error> {
         let _turn = self.catalogue_turn.lock().await;
         let Some(record) = self.registry.event_type(id).await? else {
             let known = self.directory.catalogue().all();
