@@ -10,7 +10,7 @@ use crate::{
         outcome::Class,
         tally::{Histogram, Mails, Reading, Removed, Tally},
     },
-    service::room::StoreUsage,
+    service::storage_limits::StoreUsage,
 };
 use axum::extract::State;
 use http::{HeaderValue, StatusCode};

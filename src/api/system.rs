@@ -6,7 +6,7 @@ use super::{
     auth::Known,
 };
 use crate::service::{
-    room::StoreUsage,
+    storage_limits::StoreUsage,
     system::{NodeState, OldestOverdue, System},
 };
 use axum::extract::State;

@@ -109,7 +109,7 @@ impl EndpointQueue {
             return None;
         }
         if state.backlog_until.is_none() {
-            let room = state.room_max();
+            let room = state.capacity();
             return self.take_permit_within(&mut state, room, bytes);
         }
         let hand = self.take_fresh_permit(&mut state, bytes);
@@ -171,7 +171,7 @@ impl EndpointQueue {
             asking.manual = hands.take(MANUAL_EXTRA_MAX).collect();
         }
         let is_split = state.backlog_until.is_some() && most > 1;
-        let room = state.room_max();
+        let room = state.capacity();
         let (overdue, fresh) = if is_split { (most.div_ceil(2), most / 2) } else { (most, 0) };
         asking.overdue = std::iter::from_fn(|| self.take_permit_within(state, room, 0)).take(overdue).collect();
         // Without capacity for the backlog, only for what is known to wait: empty refills would never end.
@@ -193,12 +193,12 @@ impl EndpointQueue {
     }
 
     fn take_manual_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
-        let room = state.room_max() + MANUAL_EXTRA_MAX;
+        let room = state.capacity() + MANUAL_EXTRA_MAX;
         self.take_permit_within(state, room, bytes)
     }
 
     fn take_fresh_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
-        let has_room = state.fresh_permits_out < state.room_for_fresh();
+        let has_room = state.fresh_permits_out < state.fresh_capacity();
         if !has_room || !self.context.permit_pool.take(&self.share, state.permits_out, bytes) {
             return None;
         }
@@ -273,7 +273,7 @@ impl EndpointQueue {
             // the next release wakes it too.
             self.context.permit_pool.request_permits();
         }
-        let may_take = state.has_room() && self.context.permit_pool.has_permit_for(&self.share, state.permits_out);
+        let may_take = state.has_refill_capacity() && self.context.permit_pool.has_permit_for(&self.share, state.permits_out);
         if may_wait && !may_take {
             return Err(NoCapacity);
         }
@@ -308,7 +308,7 @@ impl EndpointQueue {
 
     /// Returns how many more deliveries a replay may bring: what is left of its half, as the other half is for fresh events.
     /// A disabled endpoint holds any number; a throttled one gets none.
-    pub(super) fn room_for_replay(&self, now: Timestamp) -> usize {
+    pub(super) fn replay_capacity(&self, now: Timestamp) -> usize {
         let state = self.lock();
         let is_behind = state.backlog_until.is_some() || state.next_due.is_some_and(|due| due <= now);
         let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
@@ -340,7 +340,7 @@ impl EndpointQueue {
         state.permits_out = state.permits_out.saturating_sub(1);
         state.fresh_permits_out = state.fresh_permits_out.saturating_sub(usize::from(is_fresh));
         self.context.permit_pool.release(&self.share, state.permits_out, bytes);
-        let tell = state.is_blocked && state.has_room();
+        let tell = state.is_blocked && state.has_refill_capacity();
         drop(state);
         if tell || self.context.permit_pool.take_wakeup() {
             self.context.scheduler.notify_one();

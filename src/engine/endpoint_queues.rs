@@ -166,14 +166,14 @@ impl EndpointQueues {
     }
 
     /// Returns how many more deliveries a replay may bring to this queue now; `None` if it is not in memory.
-    pub(super) fn room_for_replay(&self, endpoint: EndpointId, now: Timestamp) -> Option<usize> {
+    pub(super) fn replay_capacity(&self, endpoint: EndpointId, now: Timestamp) -> Option<usize> {
         let lane = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner).get(&endpoint).cloned();
-        lane.map(|lane| lane.room_for_replay(now))
+        lane.map(|lane| lane.replay_capacity(now))
     }
 
     /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
     /// owns it.
-    pub(super) fn room_elsewhere(&self, endpoint: EndpointId) -> Option<usize> {
+    pub(super) fn remote_replay_capacity(&self, endpoint: EndpointId) -> Option<usize> {
         let EndpointQueueSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
         let is_here = self.context.node_state.is_alone() || self.context.node_state.home(shard) != Home::Elsewhere;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);

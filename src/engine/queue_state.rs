@@ -122,22 +122,22 @@ impl EndpointQueueState {
             .map_or(self.settings.in_flight_max, |width| self.settings.in_flight_max.min(width as usize))
     }
 
-    pub(super) fn room_max(&self) -> usize {
+    pub(super) fn capacity(&self) -> usize {
         let width = self.width();
         width + QUEUE_MAX.min(width * 4)
     }
 
     /// Returns the capacity for fresh deliveries. With a rate limit, at most a second's worth: fresh ones must not wait
     /// behind many that were.
-    pub(super) fn room_for_fresh(&self) -> usize {
-        let half = self.room_max().div_ceil(2);
+    pub(super) fn fresh_capacity(&self) -> usize {
+        let half = self.capacity().div_ceil(2);
         self.settings.rate.map_or(half, |rate| half.min(rate.per_second as usize))
     }
 
     /// Whether there is capacity for a refill: half of it, so that a refill brings a batch.
-    pub(super) fn has_room(&self) -> bool {
-        let fresh_fit = self.has_fresh_waiting && self.fresh_permits_out * 2 <= self.room_for_fresh();
-        (self.permits_out - self.fresh_permits_out) * 2 <= self.room_max() || fresh_fit
+    pub(super) fn has_refill_capacity(&self) -> bool {
+        let fresh_fit = self.has_fresh_waiting && self.fresh_permits_out * 2 <= self.fresh_capacity();
+        (self.permits_out - self.fresh_permits_out) * 2 <= self.capacity() || fresh_fit
     }
 
     /// Returns when the scheduler has to refill from the store.

@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 const REPLAY_PAGE_MAX: usize = 64;
 /// Pause before queues without capacity are asked again; twice as long each time. After the longest one source goes all the
 /// same: a queue that is always behind slows a replay down and never stops it.
-const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
-const NO_ROOM_PAUSE_MAX: Duration = Duration::from_secs(1);
+const NO_CAPACITY_PAUSE: Duration = Duration::from_millis(10);
+const NO_CAPACITY_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Longest time that a page, or a pause for want of capacity, takes.
 const PAGE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Pause after a store error, and while the storage is full.
@@ -147,10 +147,10 @@ impl Replayer {
         let most = REPLAY_PAGE_MAX.min(replay.per_second as usize);
         let search = SourceSearch::of(replay, &self.directory);
         let mut sources = self.query_store.replay_sources(search, most).await?;
-        let room = self.room_for(&sources.found, now).await?;
+        let room = self.capacity_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();
-        if is_short && *waited < NO_ROOM_PAUSE_MAX {
-            let waited = (*waited * 2).clamp(NO_ROOM_PAUSE, NO_ROOM_PAUSE_MAX);
+        if is_short && *waited < NO_CAPACITY_PAUSE_MAX {
+            let waited = (*waited * 2).clamp(NO_CAPACITY_PAUSE, NO_CAPACITY_PAUSE_MAX);
             return Ok(Some(RunningReplay { replay: replay.clone(), next_at: now.plus(waited), waited }));
         }
         sources.cut(room.max(1));
@@ -162,16 +162,16 @@ impl Replayer {
         let took = (u64::from(count) * 1000).div_ceil(u64::from(replay.per_second.max(1)));
         let next_at = now.plus(Duration::from_millis(took.max(1)));
         // Short of capacity, the next page waits as long as this one did.
-        let waited = if is_short { NO_ROOM_PAUSE_MAX / 2 } else { Duration::ZERO };
+        let waited = if is_short { NO_CAPACITY_PAUSE_MAX / 2 } else { Duration::ZERO };
         Ok((!replay.state.is_over()).then_some(RunningReplay { replay, next_at, waited }))
     }
 
     /// Returns how many of these sources, from the first on, their queues can take now. Only queues of the replay's own
     /// sources can hold it up.
-    async fn room_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> Result<usize, StoreError> {
-        let mut left = self.room_elsewhere(sources, now).await?;
+    async fn capacity_for(&self, sources: &[(i64, EndpointId)], now: Timestamp) -> Result<usize, StoreError> {
+        let mut left = self.remote_capacities(sources, now).await?;
         let takes = |(_, endpoint): &(i64, EndpointId)| {
-            let room = || self.queues.room_for_replay(*endpoint, now).unwrap_or(REPLAY_PAGE_MAX);
+            let room = || self.queues.replay_capacity(*endpoint, now).unwrap_or(REPLAY_PAGE_MAX);
             let left = left.entry(*endpoint).or_insert_with(room);
             *left = left.checked_sub(1)?;
             Some(())
@@ -181,13 +181,13 @@ impl Replayer {
 
     /// Returns the capacity of queues that other nodes own. Only the store knows how far behind those are: none has capacity
     /// while something that is due waits there.
-    async fn room_elsewhere(
+    async fn remote_capacities(
         &self,
         sources: &[(i64, EndpointId)],
         now: Timestamp,
     ) -> Result<HashMap<EndpointId, usize>, StoreError> {
         let room =
-            |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.queues.room_elsewhere(*endpoint)?));
+            |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.queues.remote_replay_capacity(*endpoint)?));
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
             for behind in self.cluster_store.lanes_behind(elsewhere.keys().copied().collect(), now).await? {

@@ -31,7 +31,7 @@ pub mod readiness;
 pub mod replays;
 mod reseal;
 mod resolve;
-pub mod room;
+pub mod storage_limits;
 pub mod secrets;
 pub mod shown;
 pub mod start;

@@ -1,6 +1,6 @@
 //! State of the running process, for operators.
 
-use super::{Caller, Error, Service, room::StoreUsage};
+use super::{Caller, Error, Service, storage_limits::StoreUsage};
 use crate::{
     domain::{id::DeliveryId, tenure::SHARDS, time::Timestamp},
     store::cluster::{Node, View},

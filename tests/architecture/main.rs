@@ -9,7 +9,7 @@ use posthaste::config::KEYS;
 use source::{Source, has_word, read_sources};
 
 /// Which modules a module may use. Composing ones (app, cli, config, main, lib) may use all.
-const ARROWS: &[(&str, &[&str])] = &[
+const ALLOWED_USES: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("world", &["domain"]),
     ("store", &["domain"]),
@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("service", &["domain", "store", "world"]),
     ("api", &["service", "domain"]),
 ];
-const ROOMS: &[&str] =
+const MODULES: &[&str] =
     &["domain", "world", "store", "outbound", "engine", "service", "api", "app", "cli", "config"];
 
 /// Files that may be longer than `LINES_MAX`, each with its reason.
@@ -52,7 +52,7 @@ macro_rules! rule {
     };
 }
 
-rule!(modules_use_only_allowed_modules, foreign_rooms,
+rule!(modules_use_only_allowed_modules, forbidden_uses,
     red: [
         ("domain/x.rs", "use crate::world::Clock;"),
         ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, Lanes},\n};"),
@@ -113,7 +113,7 @@ rule!(only_the_api_names_status_codes, status_codes,
     green: ("api/x.rs", "Err(StatusCode::CONFLICT)")
 );
 
-rule!(modules_have_errors_of_their_own, anyhow_in_rooms,
+rule!(modules_have_errors_of_their_own, anyhow_in_modules,
     red: [("service/x.rs", "fn f() -> anyhow::Result<()> {}")],
     green: ("app.rs", "fn f() -> anyhow::Result<()> {}")
 );
@@ -142,13 +142,13 @@ rule!(files_are_named_for_what_they_do, vague_name,
     green: ("engine/courier.rs", "")
 );
 
-fn foreign_rooms(source: &Source) -> Vec<String> {
-    let Some((room, allowed)) = ARROWS.iter().find(|(room, _)| *room == source.room()) else { return vec![] };
+fn forbidden_uses(source: &Source) -> Vec<String> {
+    let Some((room, allowed)) = ALLOWED_USES.iter().find(|(room, _)| *room == source.module()) else { return vec![] };
     let used = |other: &&&str| {
         let through_super = format!("{}{other}", source.way_up());
         first_names_after_crate(&source.code).contains(*other) || has_word(&source.code, &through_super)
     };
-    let foreign = ROOMS.iter().filter(|other| *other != room && !allowed.contains(other)).filter(used);
+    let foreign = MODULES.iter().filter(|other| *other != room && !allowed.contains(other)).filter(used);
     foreign.map(|other| format!("{room} may not use {other}")).collect()
 }
 
@@ -270,7 +270,7 @@ fn status_codes(source: &Source) -> Vec<String> {
     }
 }
 
-fn anyhow_in_rooms(source: &Source) -> Vec<String> {
+fn anyhow_in_modules(source: &Source) -> Vec<String> {
     if source.is_in(&["app", "cli", "main"]) {
         vec![]
     } else {
@@ -322,7 +322,7 @@ fn every_setting_has_a_reader() {
 
 #[test]
 fn every_module_is_in_the_table() {
-    let known = |source: &Source| source.is_in(ROOMS) || source.is_in(&["main", "lib"]);
+    let known = |source: &Source| source.is_in(MODULES) || source.is_in(&["main", "lib"]);
     let strangers: Vec<_> =
         read_sources().into_iter().filter(|source| !known(source)).map(|source| source.path).collect();
     assert!(strangers.is_empty(), "{strangers:?}: say in ARROWS what they may use");

@@ -24,7 +24,7 @@ impl Source {
     }
 
     /// The folder or file directly below `src/`.
-    pub(crate) fn room(&self) -> &str {
+    pub(crate) fn module(&self) -> &str {
         self.path.split('/').next().unwrap_or_default().trim_end_matches(".rs")
     }
 
@@ -33,8 +33,8 @@ impl Source {
         "super::".repeat(self.path.trim_end_matches("/mod.rs").split('/').count())
     }
 
-    pub(crate) fn is_in(&self, rooms: &[&str]) -> bool {
-        rooms.contains(&self.room())
+    pub(crate) fn is_in(&self, modules: &[&str]) -> bool {
+        modules.contains(&self.module())
     }
 
     /// Returns those words that appear in the code as whole words (a word may be a path).
