@@ -47,7 +47,7 @@ struct HealthView {
     warned_at: Option<String>,
     /// When it will be switched off if nothing succeeds; later if there is trouble of our own meanwhile.
     #[schema(format = DateTime)]
-    off_at: Option<String>,
+    disables_at: Option<String>,
     /// `1h`, `24h` and `72h`, up to now. The last two begin with a whole hour.
     windows: BTreeMap<&'static str, WindowView>,
 }
@@ -103,7 +103,7 @@ impl WindowView {
 
 impl HealthView {
     fn of(shown: ShownHealth) -> Self {
-        let ShownHealth { state, since, health, off_at, last_success_at, windows } = shown;
+        let ShownHealth { state, since, health, disables_at: off_at, last_success_at, windows } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
         Self {
             state,
@@ -114,7 +114,7 @@ impl HealthView {
             last_success_at: time(last_success_at),
             last_error: health.last_error,
             warned_at: time(health.warned.map(|moment| moment.at)),
-            off_at: time(off_at),
+            disables_at: time(off_at),
             windows: windows.iter().map(|(name, sums)| (*name, WindowView::of(sums))).collect(),
         }
     }

@@ -64,7 +64,7 @@ pub(super) struct NoticeView {
     reason: Option<String>,
     /// In a warning: when the endpoint will be switched off.
     #[schema(format = DateTime)]
-    off_at: Option<String>,
+    disables_at: Option<String>,
     /// How many it stands for: more than one in a digest.
     count: u32,
     endpoint_id: Option<String>,
@@ -115,7 +115,7 @@ impl NoticeView {
             since: time(notice.facts.since),
             last_error: notice.facts.last_error,
             reason: notice.facts.reason,
-            off_at: time(notice.facts.off_at),
+            disables_at: time(notice.facts.off_at),
             count: notice.count,
             endpoint_id: endpoint,
             url,

@@ -233,7 +233,7 @@ impl EndpointQueue {
         let state = self.lock();
         let is_due = delivery.state.is_waiting() && delivery.due.is_some_and(|due| due <= now);
         let is_queued = delivery.state == State::InFlight && state.ready.holds(delivery.id);
-        if state.settings.is_off || !(is_due || is_queued) {
+        if state.settings.is_disabled || !(is_due || is_queued) {
             return None;
         }
         let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);

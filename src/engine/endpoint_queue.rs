@@ -105,7 +105,7 @@ impl EndpointQueue {
     /// endpoint is disabled or throttled.
     pub(super) fn take_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
         let mut state = self.lock();
-        if state.settings.is_off || state.circuit.is_closed() || self.may_not_send(&state) {
+        if state.settings.is_disabled || state.circuit.is_closed() || self.may_not_send(&state) {
             return None;
         }
         if state.backlog_until.is_none() {
@@ -127,7 +127,7 @@ impl EndpointQueue {
     pub(super) fn begin_refill(self: &Arc<Self>, most: usize, now: Timestamp) -> RefillDecision {
         let mut state = self.lock();
         // Without a due time this is a second find: all that waits is already being fetched.
-        if state.settings.is_off || state.next_due.is_none() || self.is_fetched_elsewhere(&mut state) {
+        if state.settings.is_disabled || state.next_due.is_none() || self.is_fetched_elsewhere(&mut state) {
             return RefillDecision::NotBefore(None);
         }
         let may = state.circuit_decision(now);
@@ -267,7 +267,7 @@ impl EndpointQueue {
     /// Unblocks a queue that has capacity again. Returns when to refill it; `Err` while it has none.
     pub(super) fn unblock(&self) -> Result<Option<Timestamp>, NoCapacity> {
         let mut state = self.lock();
-        let may_wait = state.is_blocked && !state.settings.is_off && state.circuit.opens_at().is_none();
+        let may_wait = state.is_blocked && !state.settings.is_disabled && state.circuit.opens_at().is_none();
         if may_wait {
             // A new delivery may have taken the permit that woke the scheduler: registered again before the check, so that
             // the next release wakes it too.
@@ -290,11 +290,11 @@ impl EndpointQueue {
             state.tokens.begin_anew(None);
         }
         // Enabling an endpoint again declares that it works, and of another URL nothing is known.
-        let begins_anew = before.is_off && !state.settings.is_off;
+        let begins_anew = before.is_disabled && !state.settings.is_disabled;
         if !state.settings.is_adaptive || begins_anew || before.url != state.settings.url {
             state.circuit = Circuit::default();
         }
-        if state.settings.is_off {
+        if state.settings.is_disabled {
             (state.backlog_until, state.has_stored_backlog) = (None, false);
         }
         self.review_ownership(&mut state, &before);
@@ -303,7 +303,7 @@ impl EndpointQueue {
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         let state = self.lock();
-        state.next_due.filter(|_| !state.settings.is_off)
+        state.next_due.filter(|_| !state.settings.is_disabled)
     }
 
     /// Returns how many more deliveries a replay may bring: what is left of its half, as the other half is for fresh events.
@@ -314,7 +314,7 @@ impl EndpointQueue {
         let is_spared = state.circuit.is_open() || state.circuit.is_paused(now);
         // With a rate limit, half a second's worth: what is brought must not take longer to send than fresh events may wait.
         let rated = state.settings.rate.map_or(usize::MAX, |rate| rate.per_second as usize);
-        match (state.settings.is_off, is_behind || is_spared) {
+        match (state.settings.is_disabled, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
             (false, false) => state.width().min(rated).div_ceil(2).saturating_sub(state.permits_out),
@@ -322,13 +322,13 @@ impl EndpointQueue {
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.lock().settings.is_off
+        self.lock().settings.is_disabled
     }
 
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
         let waits = state.has_used_limiter && self.limiter().holds_or_awaits_slot(self.app, self.endpoint);
-        state.permits_out == 0 && (state.settings.is_off || state.next_due.is_none()) && !waits
+        state.permits_out == 0 && (state.settings.is_disabled || state.next_due.is_none()) && !waits
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, EndpointQueueState> {

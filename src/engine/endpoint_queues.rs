@@ -174,7 +174,7 @@ impl EndpointQueues {
     /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
     /// owns it.
     pub(super) fn remote_replay_capacity(&self, endpoint: EndpointId) -> Option<usize> {
-        let EndpointQueueSettings { shard, is_off, in_flight_max, rate, .. } = self.settings(endpoint);
+        let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } = self.settings(endpoint);
         let is_here = self.context.node_state.is_alone() || self.context.node_state.home(shard) != Home::Elsewhere;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
@@ -200,7 +200,7 @@ impl EndpointQueues {
             in_flight.is_some() || rate.is_some() || !self.app_limit(endpoint.record.app).is_none()
         };
         let limited_app =
-            found.as_ref().map(|found| found.record.app).filter(|app| self.limits_of(*app).is_some());
+            found.as_ref().map(|found| found.record.app).filter(|app| self.app_limits(*app).is_some());
         let is_limited = |settings: &EndpointSettings| {
             settings.ordered != Order::None
                 || settings.rate_limit.is_some()
@@ -220,16 +220,16 @@ impl EndpointQueues {
             app_changed_at: limited_app
                 .and_then(|app| self.directory.app_by_id(app))
                 .map(|entry| entry.app().updated_at),
-            is_off: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
+            is_disabled: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
         }
     }
 
-    fn limits_of(&self, app: AppId) -> Option<AppLimits> {
+    fn app_limits(&self, app: AppId) -> Option<AppLimits> {
         self.directory.app_by_id(app).and_then(|entry| entry.app().settings.limits)
     }
 
     fn app_limit(&self, app: AppId) -> ConcurrencyLimit {
-        let limits = self.limits_of(app);
+        let limits = self.app_limits(app);
         let in_flight = limits.and_then(|limits| limits.max_in_flight).map(|most| most as usize);
         ConcurrencyLimit {
             in_flight: in_flight.or(self.limits.limits.in_flight_per_app),

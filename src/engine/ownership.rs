@@ -47,7 +47,7 @@ impl EndpointQueue {
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
     /// any node.
     pub(super) fn may_not_send(&self, state: &EndpointQueueState) -> bool {
-        let EndpointQueueSettings { is_exclusive, is_off, .. } = state.settings;
+        let EndpointQueueSettings { is_exclusive, is_disabled: is_off, .. } = state.settings;
         is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == Home::Here)
     }
 

@@ -17,7 +17,7 @@ const QUEUE_MAX: usize = 256;
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting, and all combine")]
 pub(super) struct EndpointQueueSettings {
     pub(super) in_flight_max: usize,
-    pub(super) is_off: bool,
+    pub(super) is_disabled: bool,
     pub(super) rate: Option<RateLimit>,
     /// Whether pauses and the circuit breaker apply.
     pub(super) is_adaptive: bool,
@@ -142,7 +142,7 @@ impl EndpointQueueState {
 
     /// Returns when the scheduler has to refill from the store.
     pub(super) fn look_at(&self) -> Option<Timestamp> {
-        let due = self.next_due.filter(|_| !self.settings.is_off)?;
+        let due = self.next_due.filter(|_| !self.settings.is_disabled)?;
         if !self.circuit.is_closed() {
             return Some(due);
         }

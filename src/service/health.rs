@@ -14,7 +14,7 @@ pub struct ShownHealth {
     pub since: Timestamp,
     pub health: Health,
     /// When the endpoint will be disabled, if no attempt succeeds and no local outage intervenes.
-    pub off_at: Option<Timestamp>,
+    pub disables_at: Option<Timestamp>,
     pub last_success_at: Option<Timestamp>,
     /// By window name.
     pub windows: [(&'static str, Sums); 3],
@@ -36,7 +36,7 @@ impl Service {
             state,
             since,
             health,
-            off_at,
+            disables_at: off_at,
             last_success_at: report.last_success_at,
             windows: [("1h", report.hour), ("24h", report.day), ("72h", report.three_days)],
         })

@@ -47,7 +47,7 @@ pub struct NewReplay {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missed {
     pub(super) since: Timestamp,
-    pub(super) off_at: Option<Timestamp>,
+    pub(super) disabled_at: Option<Timestamp>,
     pub(super) per_second: Option<u32>,
 }
 
@@ -166,7 +166,7 @@ impl Service {
         let made_from = missed.since.as_millis() - LIFE_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.selected(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileOff::None) = (missed.off_at, endpoint.contract.off.published) {
+        if let (Some(off_at), PublishedWhileOff::None) = (missed.disabled_at, endpoint.contract.off.published) {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
         }

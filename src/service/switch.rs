@@ -89,7 +89,7 @@ impl Service {
         let off_at = before.record.off.as_ref().map(|off| off.at);
         let since = self.trouble_since(&before, off_at).await?;
         // All checks that can refuse run before anything is changed.
-        let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), off_at, per_second };
+        let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
         let mut planned = self.missed_by(entry, &before, missed)?;
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;

@@ -5,7 +5,7 @@ use posthaste::domain::delivery::State;
 use std::time::Duration;
 
 /// State of a delivery that waits when the endpoint is disabled, and of one that is published while it is.
-const WHEN_OFF: [(&str, State, Option<State>); 6] = [
+const WHEN_DISABLED: [(&str, State, Option<State>); 6] = [
     ("zerofee", State::Held, Some(State::Held)),
     ("bastionary", State::Held, None),
     ("orientedos", State::Held, None),
@@ -16,7 +16,7 @@ const WHEN_OFF: [(&str, State, Option<State>); 6] = [
 
 #[tokio::test(start_paused = true)]
 async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_says() {
-    for (contract, waiting, published) in WHEN_OFF {
+    for (contract, waiting, published) in WHEN_DISABLED {
         let stage = Stage::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
@@ -31,7 +31,7 @@ async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_s
 
 #[tokio::test(start_paused = true)]
 async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
-    for (contract, ..) in WHEN_OFF.into_iter().filter(|(_, waiting, _)| *waiting == State::Held) {
+    for (contract, ..) in WHEN_DISABLED.into_iter().filter(|(_, waiting, _)| *waiting == State::Held) {
         let stage = Stage::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;

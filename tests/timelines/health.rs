@@ -38,7 +38,7 @@ fn kinds(stage: &Stage) -> Vec<NoticeKind> {
 }
 
 /// Returns why and when the endpoint was disabled, if it was.
-fn off(stage: &Stage) -> Option<(String, Timestamp)> {
+fn disabled(stage: &Stage) -> Option<(String, Timestamp)> {
     let off = stage.entry.endpoint("ep").unwrap().record.off.clone()?;
     Some((off.reason.name().to_owned(), off.at))
 }
@@ -69,13 +69,13 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
         stage.publish().await;
     }
     stage.pass(HOUR * 12).await;
-    assert_eq!(off(&stage), None, "nine, one delivered, nine");
+    assert_eq!(disabled(&stage), None, "nine, one delivered, nine");
     stage.publish().await;
     stage.pass(HOUR * 10 + Duration::from_mins(35)).await;
-    assert_eq!(off(&stage), None, "the tenth is pending");
+    assert_eq!(disabled(&stage), None, "the tenth is pending");
     stage.publish().await;
     stage.pass(Duration::from_mins(2)).await;
-    let (reason, at) = off(&stage).expect("off");
+    let (reason, at) = disabled(&stage).expect("off");
     assert_eq!(reason, "auto_disabled_failures");
     let states: Vec<_> = stage.deliveries().await.iter().map(|delivery| delivery.state).collect();
     assert_eq!(states[..2], [State::Held, State::Dead], "the tenth ended, the one on its way is held");
@@ -94,10 +94,10 @@ async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
     let stage = Stage::new("bastionary", FAILS).await;
     let start = hourly(&stage, 72).await;
     let first = start.plus(TAKES);
-    assert_eq!(off(&stage), None);
+    assert_eq!(disabled(&stage), None);
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
-    assert_eq!(off(&stage), Some(("failing".to_owned(), first.plus(HOUR * 72))));
+    assert_eq!(disabled(&stage), Some(("failing".to_owned(), first.plus(HOUR * 72))));
     let told = told(&stage);
     let warning = told.iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
     assert_eq!((warning.1, warning.2.since), (first.plus(HOUR * 48), Some(first)));
@@ -115,10 +115,10 @@ async fn standard_is_warned_at_60_hours_and_disabled_at_5_days() {
     let stage = Stage::new("standard", FAILS).await;
     let start = hourly(&stage, 120).await;
     let first = start.plus(TAKES);
-    assert_eq!(off(&stage), None);
+    assert_eq!(disabled(&stage), None);
     stage.publish().await;
     stage.pass(HOUR).await;
-    let (reason, at) = off(&stage).expect("off");
+    let (reason, at) = disabled(&stage).expect("off");
     assert_eq!(reason, "failing");
     let soon = |at: Timestamp, due: Timestamp| at >= due && at <= due.plus(HOUR);
     assert!(soon(at, first.plus(DAY * 5)), "{at}");
@@ -136,7 +136,7 @@ async fn an_endpoint_that_works_now_and_then_is_never_disabled() {
             hourly(&stage, 1).await;
             stage.set_behaviour(FAILS);
         }
-        assert_eq!(off(&stage), None, "{contract}");
+        assert_eq!(disabled(&stage), None, "{contract}");
         assert!(!kinds(&stage).contains(&NoticeKind::EndpointWarning), "{contract}");
     }
 }
@@ -156,7 +156,7 @@ async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
     assert_eq!(kinds(&stage).last(), Some(&NoticeKind::EndpointRecovered));
     stage.set_behaviour(FAILS);
     hourly(&stage, 47).await;
-    assert_eq!(off(&stage), None);
+    assert_eq!(disabled(&stage), None);
     assert_eq!(kinds(&stage).iter().filter(|kind| **kind == NoticeKind::EndpointWarning).count(), 1);
 }
 
@@ -198,9 +198,9 @@ async fn days_without_a_process_do_not_count() {
     assert!(kinds(&stage).contains(&NoticeKind::EndpointWarning));
     stage.restart(DAY * 4).await;
     hourly(&stage, 22).await;
-    assert_eq!(off(&stage), None);
+    assert_eq!(disabled(&stage), None);
     hourly(&stage, 3).await;
-    assert!(off(&stage).is_some(), "what is known survives restarts");
+    assert!(disabled(&stage).is_some(), "what is known survives restarts");
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,10 +210,10 @@ async fn restarts_every_day_neither_hasten_nor_prevent_the_end() {
     for _ in 0..3 {
         hourly(&stage, 24).await;
         stage.restart(Duration::from_secs(10)).await;
-        assert_eq!(off(&stage), None);
+        assert_eq!(disabled(&stage), None);
     }
     hourly(&stage, 3).await;
-    let (_, at) = off(&stage).expect("off");
+    let (_, at) = disabled(&stage).expect("off");
     // A kill loses the time since the last reading of the clock.
     assert!(at >= start.plus(HOUR * 72) && at <= start.plus(HOUR * 75), "{at}");
 }
@@ -274,7 +274,7 @@ async fn local_errors_count_against_no_endpoint() {
     stage.set_behaviour(FAILS);
     hourly(&stage, 10).await;
     assert!(!kinds(&stage).contains(&NoticeKind::EndpointWarning), "forty hours that count");
-    assert_eq!(off(&stage), None);
+    assert_eq!(disabled(&stage), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,11 +319,11 @@ async fn ten_failures_in_a_row_are_failing_and_enabling_resets_them() {
     assert_eq!(kinds(&stage), [NoticeKind::EndpointDegraded]);
     stage.pass(HOUR).await;
     let health = stage.service.endpoint_health(&stage.entry, "ep").await.unwrap();
-    assert!(health.off_at.is_some_and(|at| at > stage.clock.now().plus(DAY * 4)), "{:?}", health.off_at);
+    assert!(health.disables_at.is_some_and(|at| at > stage.clock.now().plus(DAY * 4)), "{:?}", health.disables_at);
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     assert_eq!(stage.service.endpoint_health(&stage.entry, "ep").await.unwrap().state, "disabled");
     stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     let health = stage.service.endpoint_health(&stage.entry, "ep").await.unwrap();
-    assert_eq!((health.state, health.health.consecutive_failures, health.off_at), ("healthy", 0, None));
+    assert_eq!((health.state, health.health.consecutive_failures, health.disables_at), ("healthy", 0, None));
     assert!(health.windows[0].1.failed >= 10, "the statistics stay");
 }

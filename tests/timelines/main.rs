@@ -20,5 +20,5 @@ mod replays;
 mod retention;
 mod schedules;
 mod stage;
-mod switched_on;
+mod enabled_again;
 mod webhooks;

@@ -60,7 +60,7 @@ fn missing(evidence: &Evidence<'_>, answer: &AnswerFact) -> Vec<String> {
     for (receiver, endpoint) in evidence.receivers.iter().zip(&plan.endpoints) {
         let may_skip = receiver.contract.off.published == PublishedWhileOff::None;
         let may_be_left_out =
-            receiver.switches.was_deleted(at) || (may_skip && receiver.switches.may_have_been_off(at));
+            receiver.switches.was_deleted(at) || (may_skip && receiver.switches.may_have_been_disabled(at));
         if !may_be_left_out && !answer.deliveries.iter().any(|(_, uid)| *uid == endpoint.uid) {
             missing.push(format!("event {} has no delivery to {}", answer.plan, endpoint.uid));
         }

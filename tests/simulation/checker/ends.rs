@@ -65,7 +65,7 @@ pub(crate) fn check(
             let off = receiver.contract.off;
             let cancels =
                 off.waiting == WaitingWhenOff::Cancelled || off.published != PublishedWhileOff::Held;
-            standing.end.is_none() && cancels && receiver.switches.may_have_been_off(finished_at)
+            standing.end.is_none() && cancels && receiver.switches.may_have_been_disabled(finished_at)
         }
         (State::Cancelled, Some(Reason::EndpointDeleted)) => {
             standing.end.is_none() && receiver.switches.was_deleted(finished_at)

@@ -43,7 +43,7 @@ pub(crate) struct ReceiverFacts {
     pub(crate) excuses: Excuses,
     pub(crate) is_off: bool,
     /// When a rule disabled it, and when its owner was warned.
-    pub(crate) ruled_off: Vec<Timestamp>,
+    pub(crate) disabled_by_rule: Vec<Timestamp>,
     pub(crate) warned: Vec<Timestamp>,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Figures {
     pub(crate) stops: usize,
     pub(crate) duplicates: usize,
     /// Endpoints that rules disabled.
-    pub(crate) ruled_off: usize,
+    pub(crate) disabled_by_rule: usize,
     /// Deliveries replayed in bulk.
     pub(crate) replayed: usize,
     /// Requests that a dead process never recorded, and lies: the most duplicates there may be.
@@ -111,7 +111,7 @@ impl Figures {
         self.stops += other.stops;
         self.duplicates += other.duplicates;
         self.replayed += other.replayed;
-        self.ruled_off += other.ruled_off;
+        self.disabled_by_rule += other.disabled_by_rule;
         self.excused += other.excused;
         self.outlived += other.outlived;
         self.gone += other.gone;
@@ -168,7 +168,7 @@ impl<'a> Evidence<'a> {
         let ruled_off = health::ruled_off(disk, id);
         let gone = gone.chain(ruled_off.iter().copied());
         let switches = Switches::of(self.journal, number, gone.collect(), &excuses);
-        ReceiverFacts { contract, switches, excuses, is_off, ruled_off, warned: health::warned(disk, id) }
+        ReceiverFacts { contract, switches, excuses, is_off, disabled_by_rule: ruled_off, warned: health::warned(disk, id) }
     }
 
     pub(crate) fn file(&self, delivery: DeliveryId) -> Option<&DeliveryFile<'a>> {
@@ -180,7 +180,7 @@ impl<'a> Evidence<'a> {
             events: self.events.len(),
             deliveries: self.files.len(),
             posts: self.journal.posts.len(),
-            ruled_off: self.receivers.iter().map(|receiver| receiver.ruled_off.len()).sum(),
+            disabled_by_rule: self.receivers.iter().map(|receiver| receiver.disabled_by_rule.len()).sum(),
             ..Figures::default()
         };
         let ended = |ending| self.journal.lives.iter().filter(|life| life.ending == Some(ending)).count();

@@ -90,7 +90,7 @@ impl<'a> EndpointHistory<'a> {
         let by_hand: Vec<_> = journal.switches.iter().filter(|fact| fact.endpoint == number).collect();
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
-        let was_off = |at: Timestamp| receiver.switches.is_certainly_off(at.as_millis());
+        let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
         let ons = by_hand.iter().filter(|fact| fact.kind == SwitchKind::On && was_off(fact.called_at));
         let mut down = Vec::new();
         for (place, life) in journal.lives.iter().enumerate() {
@@ -142,7 +142,7 @@ impl<'a> EndpointHistory<'a> {
         if self.is_troubled {
             return Vec::new();
         }
-        let offs = self.receiver.ruled_off.iter().map(|at| at.as_millis());
+        let offs = self.receiver.disabled_by_rule.iter().map(|at| at.as_millis());
         offs.filter(|at| !self.too_many_events(*at) && !self.failed_too_long(*at))
             .map(|at| format!("switched off at {at} by no rule: failures {:?}", self.failures(at)))
             .collect()
@@ -189,11 +189,11 @@ impl<'a> EndpointHistory<'a> {
         if !self.is_plain {
             return None;
         }
-        let went_off = self.receiver.ruled_off.first().map_or(i64::MAX, |at| at.as_millis());
+        let went_off = self.receiver.disabled_by_rule.first().map_or(i64::MAX, |at| at.as_millis());
         let must_be_off = self.must_be_off_for_events().into_iter().chain(self.must_be_off_for_time()).min();
         must_be_off
             // The last failure may have been an answer that disables it by itself.
-            .filter(|at| !self.receiver.switches.is_certainly_off(*at) && went_off > *at)
+            .filter(|at| !self.receiver.switches.is_certainly_disabled(*at) && went_off > *at)
             .filter(|at| !self.gone.contains(at))
             .map(|at| format!("should have been switched off by {at}, and was at {went_off}"))
     }

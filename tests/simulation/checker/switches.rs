@@ -35,30 +35,30 @@ impl Switches {
         Self(by_hand.chain(gone).collect())
     }
 
-    fn offs(&self) -> impl Iterator<Item = &AvailabilitySpan> {
+    fn disablings(&self) -> impl Iterator<Item = &AvailabilitySpan> {
         self.0.iter().filter(|fact| fact.kind != SwitchKind::On)
     }
 
-    fn ons(&self) -> impl Iterator<Item = &AvailabilitySpan> {
+    fn enablings(&self) -> impl Iterator<Item = &AvailabilitySpan> {
         self.0.iter().filter(|fact| fact.kind == SwitchKind::On)
     }
 
-    pub(crate) fn is_certainly_off(&self, at: i64) -> bool {
-        self.offs().any(|off| off.to < at && !self.ons().any(|on| on.to >= off.from && on.from <= at))
+    pub(crate) fn is_certainly_disabled(&self, at: i64) -> bool {
+        self.disablings().any(|off| off.to < at && !self.enablings().any(|on| on.to >= off.from && on.from <= at))
     }
 
     /// Whether it may have been disabled at some time before `at`.
-    pub(crate) fn may_have_been_off(&self, at: i64) -> bool {
-        self.offs().any(|off| off.from <= at)
+    pub(crate) fn may_have_been_disabled(&self, at: i64) -> bool {
+        self.disablings().any(|off| off.from <= at)
     }
 
-    fn is_certainly_on(&self, at: i64) -> bool {
-        self.offs().filter(|off| off.from < at).all(|off| self.ons().any(|on| on.from > off.to && on.to < at))
+    fn is_certainly_enabled(&self, at: i64) -> bool {
+        self.disablings().filter(|off| off.from < at).all(|off| self.enablings().any(|on| on.from > off.to && on.to < at))
     }
 
     /// Whether it was enabled for certain, and then disabled for certain, between the two.
-    pub(crate) fn went_off_between(&self, after: i64, before: i64) -> bool {
-        self.offs().any(|off| off.from > after && off.to < before && self.is_certainly_on(off.from))
+    pub(crate) fn was_disabled_between(&self, after: i64, before: i64) -> bool {
+        self.disablings().any(|off| off.from > after && off.to < before && self.is_certainly_enabled(off.from))
     }
 
     pub(crate) fn was_deleted(&self, by: i64) -> bool {
@@ -66,7 +66,7 @@ impl Switches {
     }
 
     /// Returns the last time before `at` at which it may have been enabled again.
-    pub(crate) fn last_on(&self, at: i64) -> Option<i64> {
-        self.ons().filter(|on| on.from <= at).map(|on| on.to).max()
+    pub(crate) fn last_enabled(&self, at: i64) -> Option<i64> {
+        self.enablings().filter(|on| on.from <= at).map(|on| on.to).max()
     }
 }
