@@ -89,8 +89,8 @@ impl EndpointQueue {
             state.starved_since.get_or_insert(now);
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
-            if state.wakes_at.is_none_or(|known| at < known) {
-                state.wakes_at = Some(self.context.timers.set(at, TimerKey::Lane(self.endpoint), now));
+            if state.timer_at.is_none_or(|known| at < known) {
+                state.timer_at = Some(self.context.timers.set(at, TimerKey::Lane(self.endpoint), now));
             }
             return (None, WokenQueues::default());
         }
@@ -115,8 +115,8 @@ impl EndpointQueue {
     }
 
     /// Clears the timer, which has fired.
-    pub(super) fn wake(&self) {
-        self.lock().wakes_at = None;
+    pub(super) fn clear_timer(&self) {
+        self.lock().timer_at = None;
     }
 
     /// Counts a worker out and updates the circuit breaker; `report` is `None` if nothing was sent, or nothing is known of

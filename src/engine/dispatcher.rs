@@ -67,7 +67,7 @@ impl Dispatcher {
                 TimerKey::Limiter => self.lanes.grant_free_slots(now),
                 TimerKey::Lane(endpoint) => {
                     let lane = self.lanes.queue(endpoint);
-                    lane.wake();
+                    lane.clear_timer();
                     self.start_workers(&lane, couriers);
                 }
             }

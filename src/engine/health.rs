@@ -20,9 +20,9 @@ use std::{
 const SUSPECTS_PER_STEP: usize = 50;
 /// Pause for each row that was rolled up: twenty times what it takes, or more, so that statistics cost at most a twentieth
 /// of a processor, as long as the longest pause is enough for that.
-const REST_PER_ROW: Duration = Duration::from_micros(400);
+const ROLL_UP_PAUSE_PER_ROW: Duration = Duration::from_micros(400);
 /// Longest such pause: people read the statistics, and outage-adjusted time is read with them.
-const REST_MAX: Duration = Duration::from_secs(30);
+const ROLL_UP_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Pause before the same endpoint is evaluated again: windows are long, and reading them costs a hundred rows.
 const SAME_ENDPOINT_AFTER: Duration = Duration::from_secs(5);
 /// How often degraded endpoints are evaluated that had nothing new: time alone may make them healthy.
@@ -116,7 +116,7 @@ impl HealthWorker {
     /// Rolls up what there is and evaluates endpoints. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let (rest, done) = match self.roll_up().await {
-            Ok(rows) => (rest_after(rows), self.judge().await),
+            Ok(rows) => (pause_after(rows), self.judge().await),
             Err(error) => (Duration::ZERO, Err(error)),
         };
         if let Err(error) = done {
@@ -170,8 +170,8 @@ impl HealthWorker {
     }
 }
 
-fn rest_after(rows: usize) -> Duration {
-    REST_PER_ROW.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)).min(REST_MAX)
+fn pause_after(rows: usize) -> Duration {
+    ROLL_UP_PAUSE_PER_ROW.saturating_mul(u32::try_from(rows).unwrap_or(u32::MAX)).min(ROLL_UP_PAUSE_MAX)
 }
 
 #[cfg(test)]
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn the_pause_grows_with_the_rows_rolled_up_but_is_never_so_long_that_time_is_lost() {
-        assert_eq!(rest_after(0), Duration::ZERO);
-        assert_eq!(rest_after(2500), Duration::from_secs(1));
-        assert_eq!(rest_after(usize::MAX), REST_MAX);
-        assert!(REST_MAX < Duration::from_secs(1) * INTERVALS_MISSED_MAX);
+        assert_eq!(pause_after(0), Duration::ZERO);
+        assert_eq!(pause_after(2500), Duration::from_secs(1));
+        assert_eq!(pause_after(usize::MAX), ROLL_UP_PAUSE_MAX);
+        assert!(ROLL_UP_PAUSE_MAX < Duration::from_secs(1) * INTERVALS_MISSED_MAX);
     }
 }

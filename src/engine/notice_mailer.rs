@@ -24,7 +24,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Cooldown of an app after a mail about endpoints; notices that come meanwhile gather.
-const REST: Duration = Duration::from_mins(1);
+const MAIL_COOLDOWN: Duration = Duration::from_mins(1);
 /// Pause after the first failure; twice as long each time.
 const MAIL_ERROR_PAUSE: Duration = Duration::from_secs(5);
 const MAIL_ERROR_PAUSE_MAX: Duration = Duration::from_mins(10);
@@ -64,7 +64,7 @@ struct MailProgress {
     /// App that was served last.
     last_app: AppId,
     /// Apps whose notices gather, and until when.
-    resting: HashMap<AppId, Timestamp>,
+    cooling_down: HashMap<AppId, Timestamp>,
     /// Failures since the last mail that the server took or refused.
     failures: u32,
     /// Time before which no mail is tried.
@@ -74,7 +74,7 @@ struct MailProgress {
 impl Default for MailProgress {
     fn default() -> Self {
         let start = Timestamp::from_millis(0);
-        Self { last_app: AppId::from_i64(0), resting: HashMap::new(), failures: 0, next_at: start }
+        Self { last_app: AppId::from_i64(0), cooling_down: HashMap::new(), failures: 0, next_at: start }
     }
 }
 
@@ -146,16 +146,16 @@ impl NoticeMailer {
         if now < self.progress.next_at && self.progress.next_at.since(now) <= MAIL_ERROR_PAUSE_MAX {
             return self.progress.next_at;
         }
-        self.progress.resting.retain(|_, until| now < *until && until.since(now) <= REST);
-        let resting = self.progress.resting.keys().copied().collect();
+        self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
+        let resting = self.progress.cooling_down.keys().copied().collect();
         let turn = MailTurn { after: self.progress.last_app, resting };
         match self.ledger.take_mail(turn, now).await {
             Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(Outgoing { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
-                    post.mailer.rest().await;
+                    post.mailer.close_idle().await;
                 }
-                let rested = self.progress.resting.values().min().copied();
+                let rested = self.progress.cooling_down.values().min().copied();
                 [closes_at, rested].into_iter().flatten().fold(now.plus(self.every), Timestamp::min)
             }
             Err(error) => {
@@ -199,7 +199,7 @@ impl NoticeMailer {
             }
         };
         if first.kind.gathers() {
-            self.progress.resting.insert(first.app, now.plus(REST));
+            self.progress.cooling_down.insert(first.app, now.plus(MAIL_COOLDOWN));
         }
         self.record_result(first, end, self.progress.next_at).await
     }

@@ -56,7 +56,7 @@ pub(super) struct EndpointQueueState {
     /// Whether it ever asked the concurrency limiter, which may have granted it a slot since.
     pub(super) has_used_limiter: bool,
     /// When its timer checks for a token again.
-    pub(super) wakes_at: Option<Timestamp>,
+    pub(super) timer_at: Option<Timestamp>,
     /// Since when there has been something to send, and no token.
     pub(super) starved_since: Option<Timestamp>,
     /// Set while more is due than can be sent. Deliveries due after this time are fresh and have half of the capacity.
@@ -90,7 +90,7 @@ impl EndpointQueueState {
             tokens,
             circuit: Circuit::default(),
             has_used_limiter: false,
-            wakes_at: None,
+            timer_at: None,
             starved_since: None,
             backlog_until: None,
             has_stored_backlog: false,

@@ -83,14 +83,14 @@ impl Replayer {
             is_stale = tokio::select! {
                 biased;
                 () = self.replays_changed.notified() => true,
-                () = self.sleep_until(come_back) => false,
+                () = self.sleep_until_due(come_back) => false,
                 () = self.leader.requested_elsewhere() => true,
             };
         }
     }
 
     /// Sleeps until `at`, or forever without it.
-    async fn sleep_until(&self, at: Option<Timestamp>) {
+    async fn sleep_until_due(&self, at: Option<Timestamp>) {
         match at {
             Some(at) => self.clock.rest_until(at).await,
             None => std::future::pending().await,

@@ -27,10 +27,10 @@ const REFILL_CONTENTION_PAUSE: Duration = Duration::from_millis(50);
 /// Among several nodes notifications may be lost: the store is searched this often, after a pause of so many times as long
 /// as that took.
 const RECHECK_EVERY_IN_CLUSTER: Duration = Duration::from_secs(2);
-const REST_PER_RECHECK: u32 = 20;
+const RECHECK_PAUSE_FACTOR: u32 = 20;
 /// Longest such pause. A slow search may have waited for the store instead of working: what is due must be found soon all
 /// the same.
-const REST_MAX: Duration = Duration::from_secs(15);
+const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
@@ -61,7 +61,7 @@ impl Scheduler {
     /// Leases what is due now. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        let is_time = self.recheck_at.has_come(self.recheck_every.max(REST_MAX), now);
+        let is_time = self.recheck_at.has_come(self.recheck_every.max(RECHECK_PAUSE_MAX), now);
         if self.queues.wants_recheck.swap(false, Relaxed) || is_time {
             self.recheck(now).await;
         }
@@ -159,7 +159,7 @@ impl Scheduler {
             self.recheck_every
         } else {
             let took = self.clock.steady().since(begun);
-            self.recheck_every.min(RECHECK_EVERY_IN_CLUSTER).max((took * REST_PER_RECHECK).min(REST_MAX))
+            self.recheck_every.min(RECHECK_EVERY_IN_CLUSTER).max((took * RECHECK_PAUSE_FACTOR).min(RECHECK_PAUSE_MAX))
         };
         self.recheck_at = now.plus(every);
     }

@@ -146,7 +146,7 @@ impl Client {
             return Err(SendError::new(Class::AddressRefused, "https required").into());
         }
         let mut unsent = None;
-        while let Some(connection) = self.rested(request, progress.started()) {
+        while let Some(connection) = self.take_idle(request, progress.started()) {
             let message = match unsent.take() {
                 Some(message) => message,
                 None => connection.route().message(method, request, &self.source_headers)?,
@@ -187,7 +187,7 @@ impl Client {
     }
 
     /// Takes an idle connection whose address the current policy allows.
-    fn rested(&self, request: &Request, now: Instant) -> Option<Box<Connection>> {
+    fn take_idle(&self, request: &Request, now: Instant) -> Option<Box<Connection>> {
         if request.fresh {
             return None;
         }

@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// Marks the connection as idle since `now`.
-    pub(super) fn rest(&mut self, now: Instant) {
+    pub(super) fn mark_idle(&mut self, now: Instant) {
         self.is_reused = true;
         self.idle_since = now;
     }

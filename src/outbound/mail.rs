@@ -32,7 +32,7 @@ use tokio_rustls::TlsConnector;
 use wire::Wire;
 
 /// A connection that was idle for longer is not used again: servers hang up on silent clients.
-const REST_MAX: Duration = Duration::from_secs(20);
+const IDLE_MAX: Duration = Duration::from_secs(20);
 const WORDS_CHARS_MAX: usize = 300;
 
 /// Sends mails. The engine uses only this trait, so that a test can replace the mail service.
@@ -41,11 +41,11 @@ pub trait Mailer: Send + Sync {
     fn send(&self, letter: Letter) -> Mailing<'_>;
 
     /// Closes the open connection, if any. Called when no more mail is due for now.
-    fn rest(&self) -> Resting<'_>;
+    fn close_idle(&self) -> CloseFuture<'_>;
 }
 
 pub type Mailing<'a> = Pin<Box<dyn Future<Output = Mailed> + Send + 'a>>;
-pub type Resting<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type CloseFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mailed {
@@ -135,7 +135,7 @@ impl Smtp {
             Err(words) => return Mailed::Refused(words),
         };
         let mut open = self.open.lock().await;
-        let rested = open.take().filter(|open| open.used_at.elapsed() < REST_MAX);
+        let rested = open.take().filter(|open| open.used_at.elapsed() < IDLE_MAX);
         let sending = async {
             let mut ended = match rested {
                 Some(rested) => self.exchange(rested.connection, &message).await,
@@ -223,7 +223,7 @@ impl Mailer for Smtp {
         Box::pin(async move { self.deliver(&letter).await })
     }
 
-    fn rest(&self) -> Resting<'_> {
+    fn close_idle(&self) -> CloseFuture<'_> {
         Box::pin(async {
             let open = self.open.lock().await.take();
             if let Some(mut open) = open {

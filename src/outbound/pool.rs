@@ -58,7 +58,7 @@ impl Pool {
 
     /// Keeps a connection for later, or closes it if there are enough.
     pub(super) fn put(&self, lane: EndpointId, mut connection: Box<Connection>, now: Instant) {
-        connection.rest(now);
+        connection.mark_idle(now);
         let mut lanes = self.shard(lane);
         let resting = lanes.entry(lane).or_default();
         if resting.len() < self.idle_per_queue_max && self.idle.load(Relaxed) < self.idle_max {

@@ -3,7 +3,7 @@
 use posthaste::{
     domain::notice::Letter,
     engine::MailSettings,
-    outbound::{Mailed, Mailer, Mailing, Resting},
+    outbound::{Mailed, Mailer, Mailing, CloseFuture},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -56,7 +56,7 @@ impl Mailer for Service {
         })
     }
 
-    fn rest(&self) -> Resting<'_> {
+    fn close_idle(&self) -> CloseFuture<'_> {
         Box::pin(async {})
     }
 }

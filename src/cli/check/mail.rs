@@ -67,7 +67,7 @@ async fn test(server: &Smtp, to: String) -> Line {
         at,
     };
     let mailed = server.send(letter).await;
-    server.rest().await;
+    server.close_idle().await;
     match mailed {
         Mailed::Sent => Line::ok(NAME, "the mail server took a test mail"),
         Mailed::Refused(words) | Mailed::Down(words) => {

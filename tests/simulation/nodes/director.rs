@@ -89,7 +89,7 @@ impl NodesDirector {
         self.town.state().is_dangerous = true;
         self.pass_until(HEAL);
         self.heal();
-        if !self.rest() {
+        if !self.run_until_quiet() {
             let what = format!("not everything came to rest: {}", verdict::remains(&self.town));
             self.town.complain(Promise::Stuck, what);
         }
@@ -224,7 +224,7 @@ impl NodesDirector {
     }
 
     /// Runs until no request is open and nothing waits or is in flight.
-    fn rest(&mut self) -> bool {
+    fn run_until_quiet(&mut self) -> bool {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
             let is_quiet = verdict::is_quiet(&self.town);
