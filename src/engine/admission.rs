@@ -80,13 +80,13 @@ impl EndpointQueue {
             return (None, WokenQueues::default());
         }
         let Some(is_probe) = state.choose(now) else {
-            state.starved_since = state.starved_since.filter(|_| !state.ready.is_empty());
+            state.rate_limited_since = state.rate_limited_since.filter(|_| !state.ready.is_empty());
             return (None, WokenQueues::default());
         };
         if let Some(rate) = state.settings.rate
             && let Err(wait) = state.tokens.look(rate, now)
         {
-            state.starved_since.get_or_insert(now);
+            state.rate_limited_since.get_or_insert(now);
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.timer_at.is_none_or(|known| at < known) {
@@ -237,7 +237,7 @@ impl EndpointQueue {
             return None;
         }
         let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
-        let starved = state.settings.rate.filter(|_| state.starved_since.is_some()).map(Pace::Rate);
+        let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(Pace::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.width();
         spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
@@ -309,7 +309,7 @@ impl EndpointQueueState {
         }
         let note = self.note(&carried, is_by_hand, is_probe, now);
         if self.ready.is_empty() {
-            self.starved_since = None;
+            self.rate_limited_since = None;
         }
         if self.backlog_until.is_some() {
             self.end_backlog();
@@ -334,7 +334,7 @@ impl EndpointQueueState {
             (.., true) => None,
             _ => self.circuit.wait_note(*due),
         };
-        let starved = self.settings.rate.zip(self.starved_since);
+        let starved = self.settings.rate.zip(self.rate_limited_since);
         let starved = starved.and_then(|(rate, since)| rate_note(now.since((*due).max(since)), rate));
         match (spared, starved) {
             (Some(spared), Some(starved)) => Some(format!("{spared}; {starved}")),

@@ -58,7 +58,7 @@ pub(super) struct EndpointQueueState {
     /// When its timer checks for a token again.
     pub(super) timer_at: Option<Timestamp>,
     /// Since when there has been something to send, and no token.
-    pub(super) starved_since: Option<Timestamp>,
+    pub(super) rate_limited_since: Option<Timestamp>,
     /// Set while more is due than can be sent. Deliveries due after this time are fresh and have half of the capacity.
     pub(super) backlog_until: Option<Timestamp>,
     /// Part of the backlog is in the store, for want of capacity here.
@@ -91,7 +91,7 @@ impl EndpointQueueState {
             circuit: Circuit::default(),
             has_used_limiter: false,
             timer_at: None,
-            starved_since: None,
+            rate_limited_since: None,
             backlog_until: None,
             has_stored_backlog: false,
             has_fresh_waiting: false,
