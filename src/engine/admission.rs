@@ -207,7 +207,7 @@ impl EndpointQueue {
     }
 
     /// Opens the circuit breaker with a probe due now. Returns when the scheduler has to refill.
-    pub(super) fn distrust(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn start_half_open(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
             state.circuit.distrust(now);
@@ -239,7 +239,7 @@ impl EndpointQueue {
         let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
         let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(Pace::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
-        let is_full = state.in_flight >= state.width();
+        let is_full = state.in_flight >= state.concurrency();
         spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
     }
 
@@ -290,7 +290,7 @@ impl EndpointQueueState {
             return None;
         }
         match self.circuit_decision(now) {
-            May::Send(_) if self.in_flight < self.width() => Some(false),
+            May::Send(_) if self.in_flight < self.concurrency() => Some(false),
             May::SendProbe => Some(true),
             May::Send(_) | May::Probe | May::Wait(_) => None,
         }

@@ -317,7 +317,7 @@ impl EndpointQueue {
         match (state.settings.is_disabled, is_behind || is_spared) {
             (true, _) => usize::MAX,
             (false, true) => 0,
-            (false, false) => state.width().min(rated).div_ceil(2).saturating_sub(state.permits_out),
+            (false, false) => state.concurrency().min(rated).div_ceil(2).saturating_sub(state.permits_out),
         }
     }
 

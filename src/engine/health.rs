@@ -57,7 +57,7 @@ impl HealthWorker {
         let standing = cluster.standing(now).await?;
         blame.begin(standing.accountable, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
-            lanes.distrust(endpoint, now);
+            lanes.start_half_open(endpoint, now);
         }
         for (endpoint, paused) in standing.paused {
             lanes.resume_pause(endpoint, paused, now);

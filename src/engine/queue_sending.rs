@@ -61,9 +61,9 @@ impl EndpointQueues {
 
     /// Opens the circuit breaker of an endpoint that failed before this process began: it is probed before anything else is
     /// sent to it.
-    pub fn distrust(&self, endpoint: EndpointId, now: Timestamp) {
+    pub fn start_half_open(&self, endpoint: EndpointId, now: Timestamp) {
         let lane = self.queue(endpoint);
-        if let Some(due) = lane.distrust(now) {
+        if let Some(due) = lane.start_half_open(now) {
             self.put_due(&lane, due);
             self.scheduler.notify_one();
         }

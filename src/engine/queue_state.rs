@@ -116,14 +116,14 @@ impl EndpointQueueState {
     }
 
     /// Returns how many requests may be in flight at present.
-    pub(super) fn width(&self) -> usize {
+    pub(super) fn concurrency(&self) -> usize {
         self.circuit
             .width()
             .map_or(self.settings.in_flight_max, |width| self.settings.in_flight_max.min(width as usize))
     }
 
     pub(super) fn capacity(&self) -> usize {
-        let width = self.width();
+        let width = self.concurrency();
         width + QUEUE_MAX.min(width * 4)
     }
 

@@ -182,7 +182,7 @@ async fn strict_contracts_see_no_pause_and_no_circuit_and_no_ramp() {
 async fn a_distrusted_endpoint_is_probed_at_once_and_before_anything_else() {
     let stage = Stage::new("standard", Behaviour::Answer(200)).await;
     let endpoint = stage.entry.endpoint("ep").unwrap().id();
-    stage.queues.distrust(endpoint, stage.clock.now());
+    stage.queues.start_half_open(endpoint, stage.clock.now());
     publish(&stage, 4).await;
     let begun = stage.clock.now();
     stage.pass(Duration::from_secs(2)).await;

@@ -170,7 +170,7 @@ impl<'a> Rebalancer<'a> {
             is_known && shards.contains(&lanes.settings(*endpoint).shard)
         };
         for endpoint in standing.failing.into_iter().filter(has_arrived) {
-            lanes.distrust(endpoint, now);
+            lanes.start_half_open(endpoint, now);
         }
         for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
             lanes.resume_pause(endpoint, paused, now);

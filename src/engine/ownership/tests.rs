@@ -210,7 +210,7 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     let (lanes, _events) = node();
     let shared = in_shard(5, None);
     put(&lanes, &shared);
-    lanes.distrust(shared.id(), at(0));
+    lanes.start_half_open(shared.id(), at(0));
     let lane = lanes.queue(shared.id());
     assert!(lanes.take(shared.id(), 1).is_none());
     lane.help(true);
@@ -218,10 +218,10 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     assert!(matches!(lane.begin_refill(1, at(1)), RefillDecision::NotBefore(_)), "its owner probes");
     lanes.survey(at(1));
     assert!(lanes.take(shared.id(), 1).is_some());
-    assert_eq!(lane.lock().width(), 1);
+    assert_eq!(lane.lock().concurrency(), 1);
     // On its owner only a probe can close it.
     lanes.node_state().set_home(5, Home::Here);
-    lanes.distrust(shared.id(), at(1));
+    lanes.start_half_open(shared.id(), at(1));
     lanes.survey(at(1).plus(Duration::from_hours(1)));
     assert!(lanes.take(shared.id(), 1).is_none());
 }
