@@ -14,7 +14,7 @@ const FIND: &str = "/v1/find/{id}";
 
 /// Paths that a portal link may read: the customer's own events, and what they can subscribe to. Not the app itself, whose
 /// limits and contract belong to the operator, and not its audit log.
-const PORTAL_LOOKS: [&str; 20] = [
+const PORTAL_READ_PATHS: [&str; 20] = [
     "/v1/apps/{app}/endpoints",
     "/v1/apps/{app}/endpoints/{endpoint}",
     "/v1/apps/{app}/endpoints/{endpoint}/attempts",
@@ -63,7 +63,7 @@ const PORTAL_DOES: [(&Method, &str); 20] = [
 
 /// Refuses a request that the scope does not allow, naming the scope. `path` is the route's, with names in braces.
 pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Result<(), Problem> {
-    if is_look(method) && path == SESSION {
+    if is_read(method) && path == SESSION {
         return Ok(());
     }
     let (is_allowed, may) = match scope {
@@ -71,13 +71,13 @@ pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Resu
         Scope::Publish(_) => (method == Method::POST && PUBLISHING.contains(&path), "publish events"),
         Scope::Read(_) => {
             let is_seen = path == FIND || is_in_an_app(path) && !is_secret(path);
-            (is_look(method) && is_seen, "look, and not at secrets")
+            (is_read(method) && is_seen, "look, and not at secrets")
         }
         Scope::Portal(_) => (
-            is_portal_look(method, path) || is_portal_deed(method, path),
+            is_portal_read(method, path) || is_portal_deed(method, path),
             "manage endpoints and look after deliveries",
         ),
-        Scope::PortalRead(_) => (is_portal_look(method, path), "look at endpoints and deliveries"),
+        Scope::PortalRead(_) => (is_portal_read(method, path), "look at endpoints and deliveries"),
     };
     if is_allowed {
         return Ok(());
@@ -86,8 +86,8 @@ pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Resu
     Err(Problem::new(Code::Forbidden, detail))
 }
 
-fn is_portal_look(method: &Method, path: &str) -> bool {
-    is_look(method) && (path == FIND || PORTAL_LOOKS.contains(&path))
+fn is_portal_read(method: &Method, path: &str) -> bool {
+    is_read(method) && (path == FIND || PORTAL_READ_PATHS.contains(&path))
 }
 
 fn is_portal_deed(method: &Method, path: &str) -> bool {
@@ -96,7 +96,7 @@ fn is_portal_deed(method: &Method, path: &str) -> bool {
 }
 
 /// Whether the method only reads; HEAD counts as GET.
-fn is_look(method: &Method) -> bool {
+fn is_read(method: &Method) -> bool {
     method == Method::GET || method == Method::HEAD
 }
 
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_portal_link_may_use_the_listed_routes_and_each_of_them_exists() {
         let own = AppId::from_i64(1);
-        let looks: BTreeSet<String> = PORTAL_LOOKS.iter().map(|path| format!("GET {path}")).collect();
+        let looks: BTreeSet<String> = PORTAL_READ_PATHS.iter().map(|path| format!("GET {path}")).collect();
         let deeds: BTreeSet<String> =
             PORTAL_DOES.iter().map(|(method, path)| format!("{method} {path}")).collect();
         let everybody = BTreeSet::from([SESSION, FIND].map(|path| format!("GET {path}")));

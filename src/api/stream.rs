@@ -35,9 +35,9 @@ const NOT_GATHERED: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
 /// Interval of checks whether the key is still valid.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Checks without any update after which a comment keeps the stream alive.
-const QUIET_LOOKS: u32 = 15;
+const KEEPALIVE_CHECKS: u32 = 15;
 /// Updates that arrive within this time after an update are sent together.
 const GATHER: Duration = Duration::from_millis(100);
 /// A client that reads nothing for this long counts as gone.
@@ -134,9 +134,9 @@ fn streamed(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::respo
 
 /// Runs until the client is gone or reads nothing, its key stops working, or the node stops.
 async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mpsc::Sender<Bytes>) {
-    let mut looks = tokio::time::interval(LOOK_EVERY);
+    let mut looks = tokio::time::interval(KEY_CHECK_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut quiet = QUIET_LOOKS;
+    let mut quiet = KEEPALIVE_CHECKS;
     loop {
         let chunk = tokio::select! {
             biased;
@@ -147,7 +147,7 @@ async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mp
                 }
                 quiet += 1;
                 // The first check sends a comment that shows that the stream is open.
-                if quiet < QUIET_LOOKS {
+                if quiet < KEEPALIVE_CHECKS {
                     continue;
                 }
                 COMMENT

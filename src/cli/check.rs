@@ -85,7 +85,7 @@ impl Line {
 pub(super) fn run(args: CheckArgs) -> ExitCode {
     on_runtime(async {
         let is_json = args.json;
-        let lines = look(args).await;
+        let lines = run_checks(args).await;
         let has_failed = lines.iter().any(|line| line.grade == Grade::Failed);
         let text = if is_json { as_json(&lines, !has_failed) } else { in_words(&lines) };
         let printed = print(&text);
@@ -93,7 +93,7 @@ pub(super) fn run(args: CheckArgs) -> ExitCode {
     })
 }
 
-async fn look(args: CheckArgs) -> Vec<Line> {
+async fn run_checks(args: CheckArgs) -> Vec<Line> {
     let settings: Settings = match config::load(Mode::Serve, args.settings.0) {
         Ok(settings) => settings,
         Err(refused) => {
@@ -104,15 +104,15 @@ async fn look(args: CheckArgs) -> Vec<Line> {
     };
     let (mut lines, seen) = match &settings.store {
         StoreLocation::Sqlite(path) => {
-            let mut lines = settings::look(&settings, Some(path));
-            let (seen, of_store) = store::look(path, settings.disk_free_min as u64);
+            let mut lines = settings::check_settings(&settings, Some(path));
+            let (seen, of_store) = store::check_store(path, settings.disk_free_min as u64);
             lines.extend(of_store);
             lines.extend(store::keys(&settings, path));
             (lines, seen)
         }
         StoreLocation::Postgres(address) => {
-            let mut lines = settings::look(&settings, None);
-            lines.extend(database::look(&settings, address).await);
+            let mut lines = settings::check_settings(&settings, None);
+            lines.extend(database::check_database(&settings, address).await);
             (lines, store::Seen::default())
         }
     };
@@ -126,7 +126,7 @@ async fn look(args: CheckArgs) -> Vec<Line> {
         lines.push(machine::names(name).await);
     }
     lines.extend(machine::limits(&settings));
-    lines.extend(mail::look(&settings, args.mail_to).await);
+    lines.extend(mail::check_mail(&settings, args.mail_to).await);
     lines
 }
 

@@ -104,7 +104,7 @@ impl Client {
     }
 
     /// Calls `path` for a command that polls. Waits for a server that restarts meanwhile.
-    pub(super) async fn look(&self, path: &str) -> anyhow::Result<Answer> {
+    pub(super) async fn poll(&self, path: &str) -> anyhow::Result<Answer> {
         let call = Call::get(path.to_owned());
         for _ in 1..PATIENCE {
             match self.call(&call).await {

@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const LINE_CHARS: usize = 96;
 
 const EXAMPLES: &str = "\
@@ -95,10 +95,10 @@ pub(super) async fn finish(client: &Client, app: &str, begun: &Answer) -> anyhow
     let begun: Shown = begun.json()?;
     let look = path("/v1/apps/{app}/inspections/{inspection}", &[app, &begun.id])?;
     loop {
-        let answer = client.look(&look).await?;
+        let answer = client.poll(&look).await?;
         let Shown { id, status, report } = answer.json()?;
         match status.as_str() {
-            "waiting" | "running" => tokio::time::sleep(LOOK_EVERY).await,
+            "waiting" | "running" => tokio::time::sleep(POLL_INTERVAL).await,
             "finished" => {
                 let report = report.context("the finished inspection has no report")?;
                 return Ok(Found { app: app.to_owned(), id, report, answer });

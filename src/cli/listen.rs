@@ -182,7 +182,7 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
         parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let now = SystemClock.now();
     let received = Received { headers: &headers, body: &body };
-    let finding = (!desk.judge.secrets.is_empty()).then(|| desk.judge.look(&received, now));
+    let finding = (!desk.judge.secrets.is_empty()).then(|| desk.judge.verify(&received, now));
     let is_genuine = finding.as_ref().is_none_or(|finding| finding.verified.is_ok());
     desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
@@ -203,4 +203,4 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
 }
 
 /// The result of verifying, if there was a secret to verify with.
-type Looked<'a> = Option<&'a Finding>;
+type VerifyOutcome<'a> = Option<&'a Finding>;

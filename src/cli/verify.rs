@@ -110,7 +110,7 @@ impl JudgeArgs {
 }
 
 impl Judge {
-    pub(super) fn look(&self, received: &Received<'_>, now: Timestamp) -> Finding {
+    pub(super) fn verify(&self, received: &Received<'_>, now: Timestamp) -> Finding {
         let Self { contract, secrets, tolerance, others } = self;
         let terms = Terms { contract, secrets, now, tolerance: *tolerance };
         let verified = verify(&terms, received);
@@ -174,7 +174,7 @@ fn judged(args: VerifyArgs) -> anyhow::Result<(String, bool)> {
     let body = request::body(&args.body)?;
     let judge = args.judge.read()?;
     let now = args.at.unwrap_or_else(|| SystemClock.now());
-    let finding = judge.look(&Received { headers: &headers, body: &body }, now);
+    let finding = judge.verify(&Received { headers: &headers, body: &body }, now);
     let text = if args.json {
         let mut found = finding.json();
         found["contract"] = json!(judge.contract.name);

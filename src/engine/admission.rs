@@ -138,7 +138,7 @@ impl EndpointQueue {
         }
         let change = state.judge(leave, report, now);
         let has_changed = change != Change::Nothing || state.circuit.is_closed();
-        (change, if has_changed { state.look_at() } else { None })
+        (change, if has_changed { state.next_refill_at() } else { None })
     }
 
     /// Releases the concurrency slot, if it holds one.
@@ -212,7 +212,7 @@ impl EndpointQueue {
         if state.settings.is_adaptive {
             state.circuit.distrust(now);
         }
-        state.look_at()
+        state.next_refill_at()
     }
 
     pub(super) fn resume_pause(&self, paused: PausedUntil, now: Timestamp) {

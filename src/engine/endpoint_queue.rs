@@ -137,7 +137,7 @@ impl EndpointQueue {
             May::SendProbe | May::Wait(_) => 0,
         };
         if most == 0 && !state.has_manual_waiting {
-            return RefillDecision::NotBefore(state.look_at());
+            return RefillDecision::NotBefore(state.next_refill_at());
         }
         let mut asking = self.take_refill_permits(&mut state, most);
         if asking.is_empty() {
@@ -227,7 +227,7 @@ impl EndpointQueue {
             return None;
         }
         state.next_due = Some(state.next_due.map_or(due, |known| known.min(due)));
-        state.look_at().filter(|_| !state.is_blocked)
+        state.next_refill_at().filter(|_| !state.is_blocked)
     }
 
     /// Notes that a manual delivery waits in the store. Returns when to refill.
@@ -235,7 +235,7 @@ impl EndpointQueue {
         let mut state = self.lock();
         state.has_manual_waiting = true;
         state.next_due = Some(state.next_due.map_or(due, |known| known.min(due)));
-        state.look_at()
+        state.next_refill_at()
     }
 
     pub(super) fn forget_due(&self) {
@@ -261,7 +261,7 @@ impl EndpointQueue {
         }
         state.end_backlog();
         state.next_due = state.next_due.into_iter().chain(brought.next_due).min();
-        state.look_at()
+        state.next_refill_at()
     }
 
     /// Unblocks a queue that has capacity again. Returns when to refill it; `Err` while it has none.
@@ -278,7 +278,7 @@ impl EndpointQueue {
             return Err(NoCapacity);
         }
         state.is_blocked = false;
-        Ok(state.look_at())
+        Ok(state.next_refill_at())
     }
 
     /// Adopts the endpoint's settings, read under the queue's lock so that the last change is the one that stays.
@@ -298,7 +298,7 @@ impl EndpointQueue {
             (state.backlog_until, state.has_stored_backlog) = (None, false);
         }
         self.review_ownership(&mut state, &before);
-        state.look_at().filter(|_| !state.is_blocked)
+        state.next_refill_at().filter(|_| !state.is_blocked)
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {

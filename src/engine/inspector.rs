@@ -30,7 +30,7 @@ const INSPECTIONS_MAX: usize = 8;
 const INSPECTIONS_PER_APP_MAX: u32 = 2;
 const INSPECTION_ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// How often it checks for inspections that another node could not take, where there are several.
-const LOOKS_EVERY: Duration = Duration::from_secs(5);
+const INSPECTION_CHECK_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(super) struct Inspector {
@@ -62,7 +62,7 @@ impl Inspector {
             tokio::select! {
                 () = rung => {}
                 () = self.pause(), if looked.is_err() => {}
-                () = self.delivery_worker.clock.sleep_for(LOOKS_EVERY), if !self.is_alone => {}
+                () = self.delivery_worker.clock.sleep_for(INSPECTION_CHECK_EVERY), if !self.is_alone => {}
                 Some(ended) = running.tasks.join_next_with_id(), if !running.tasks.is_empty() => {
                     let task = ended.as_ref().map_or_else(tokio::task::JoinError::id, |(task, ())| *task);
                     let inspection = running.inspections.remove(&task);

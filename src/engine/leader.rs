@@ -11,7 +11,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// How often a node checks whether it has become the leader, and the leader for work that was requested on other nodes.
-const LOOKS_EVERY: Duration = Duration::from_secs(1);
+const LEADER_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(super) struct LeaderRole {
@@ -31,7 +31,7 @@ impl LeaderRole {
             if let Some(turn) = self.try_lead() {
                 return turn;
             }
-            self.clock.sleep_for(LOOKS_EVERY).await;
+            self.clock.sleep_for(LEADER_CHECK_EVERY).await;
         }
     }
 
@@ -40,11 +40,11 @@ impl LeaderRole {
         if self.node_state.is_alone() {
             std::future::pending::<()>().await;
         }
-        self.clock.sleep_for(LOOKS_EVERY).await;
+        self.clock.sleep_for(LEADER_CHECK_EVERY).await;
     }
 
     /// Returns when to check again: notifications only reach the node where work was requested.
-    pub(super) fn look_again(&self, at: Timestamp) -> Timestamp {
-        if self.node_state.is_alone() { at } else { at.min(self.clock.now().plus(LOOKS_EVERY)) }
+    pub(super) fn next_check_at(&self, at: Timestamp) -> Timestamp {
+        if self.node_state.is_alone() { at } else { at.min(self.clock.now().plus(LEADER_CHECK_EVERY)) }
     }
 }

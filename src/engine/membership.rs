@@ -47,7 +47,7 @@ const PATIENCE: Duration = LEASE.saturating_sub(MARGIN);
 /// Without an answer for so long nothing new is sent: its result could perhaps not be recorded.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest time for which a machine's sleep goes unnoticed.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+const GATE_CHECK_MAX: Duration = Duration::from_millis(250);
 const JOIN_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
@@ -174,7 +174,7 @@ impl MembershipState {
                 self.queues.cut_exclusive();
             }
             let next = [closes_at, ends_at].into_iter().filter(|at| *at > now).min();
-            let wait = next.map_or(LOOK_AGAIN_AFTER, |at| at.since(now).min(LOOK_AGAIN_AFTER));
+            let wait = next.map_or(GATE_CHECK_MAX, |at| at.since(now).min(GATE_CHECK_MAX));
             self.clock.sleep_for(wait).await;
         }
     }

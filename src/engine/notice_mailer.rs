@@ -119,7 +119,7 @@ impl NoticeMailer {
             let rung = bell.notified();
             let Some(turn) = self.lead(stop).await else { return };
             let come_back = self.step().await;
-            let come_back = self.leader.look_again(come_back);
+            let come_back = self.leader.next_check_at(come_back);
             drop(turn);
             tokio::select! {
                 biased;

@@ -62,7 +62,7 @@ impl OperationalWebhooks {
             // Registered before the step, so that no notification is missed.
             let rung = self.bell.notified();
             let turn = self.leader.lead().await;
-            let come_back = self.leader.look_again(self.step().await);
+            let come_back = self.leader.next_check_at(self.step().await);
             drop(turn);
             tokio::select! {
                 biased;

@@ -114,7 +114,7 @@ impl EndpointQueue {
         if state.settings.is_limited {
             self.limiter().begin_anew(self.app, now);
         }
-        state.look_at().filter(|_| !state.is_blocked)
+        state.next_refill_at().filter(|_| !state.is_blocked)
     }
 
     /// Gives the queue up: another node owns it from now on.

@@ -141,7 +141,7 @@ impl EndpointQueueState {
     }
 
     /// Returns when the scheduler has to refill from the store.
-    pub(super) fn look_at(&self) -> Option<Timestamp> {
+    pub(super) fn next_refill_at(&self) -> Option<Timestamp> {
         let due = self.next_due.filter(|_| !self.settings.is_disabled)?;
         if !self.circuit.is_closed() {
             return Some(due);

@@ -72,7 +72,7 @@ impl Replayer {
                 is_stale = true;
                 self.leader.lead().await
             };
-            if is_stale && let Err(error) = self.look_again().await {
+            if is_stale && let Err(error) = self.reload().await {
                 tracing::warn!(%error, "could not read the running replays");
                 drop(turn);
                 self.clock.rest_until(self.clock.now().plus(REPLAY_ERROR_PAUSE)).await;
@@ -98,7 +98,7 @@ impl Replayer {
     }
 
     /// Reloads the running replays from the store; those that were known keep their pace.
-    async fn look_again(&mut self) -> Result<(), StoreError> {
+    async fn reload(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let known = std::mem::take(&mut self.running);
         let as_known = |replay: Replay| {

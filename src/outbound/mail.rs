@@ -120,7 +120,7 @@ impl Smtp {
     }
 
     /// Connects and logs in, but sends no mail. Returns the reason as text if that fails.
-    pub async fn try_out(&self) -> Result<(), String> {
+    pub async fn check_login(&self) -> Result<(), String> {
         let tried = timeout(self.options.timeout, async {
             let mut connection = self.connect().await?;
             let _ = connection.quit().await;

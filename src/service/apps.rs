@@ -102,7 +102,7 @@ impl Service {
     pub async fn change_app(&self, caller: Caller, uid: &str, patch: AppPatch) -> Result<Arc<App>, Error> {
         let entry = self.app(caller, uid)?;
         Self::must_be_admin(caller)?;
-        self.look_again_at_app(entry.app().id).await?;
+        self.refresh_app(entry.app().id).await?;
         let _turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let mut app = App::clone(&entry.app());
         let settings = &mut app.settings;

@@ -17,9 +17,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// Polling interval when no notification arrives.
-const LOOKS_EVERY: Duration = Duration::from_millis(250);
+const CHANGES_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Polling interval while streams are open. Views without a stream refresh as often.
-const LOOKS_AT_OTHERS_EVERY: Duration = Duration::from_secs(5);
+const OTHER_NODES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a store error.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -30,7 +30,7 @@ impl Service {
             // Registered before the read, so that no notification is missed.
             let rung = bell.notified();
             let pause = match self.catch_up().await {
-                Ok(()) => LOOKS_EVERY,
+                Ok(()) => CHANGES_POLL_INTERVAL,
                 Err(error) => {
                     tracing::warn!(%error, "could not follow what other nodes change");
                     PAUSE
@@ -49,7 +49,7 @@ impl Service {
     pub async fn watch_other_nodes(&self) {
         let mut known = None;
         loop {
-            self.clock.sleep_for(LOOKS_AT_OTHERS_EVERY).await;
+            self.clock.sleep_for(OTHER_NODES_POLL_INTERVAL).await;
             if !self.streams.any() {
                 known = None;
             } else if let Ok(view) = self.cluster_store.nodes().await
@@ -159,7 +159,7 @@ impl Service {
     }
 
     /// Reloads the app before a change of the whole row: another node may have changed it a moment ago.
-    pub(super) async fn look_again_at_app(&self, id: AppId) -> Result<(), Error> {
+    pub(super) async fn refresh_app(&self, id: AppId) -> Result<(), Error> {
         if self.node_state.is_alone() { Ok(()) } else { self.sync_app(id).await }
     }
 

@@ -70,10 +70,10 @@ impl Service {
         stale
     }
 
-    pub(super) fn each_endpoint(&self, mut look: impl FnMut(&Endpoint)) {
+    pub(super) fn each_endpoint(&self, mut visit: impl FnMut(&Endpoint)) {
         for app in self.directory.apps() {
             let Some(entry) = self.directory.app_by_id(app.id) else { continue };
-            entry.endpoints().iter().for_each(|endpoint| look(endpoint));
+            entry.endpoints().iter().for_each(|endpoint| visit(endpoint));
         }
     }
 

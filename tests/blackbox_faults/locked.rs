@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 const LOCKED_FOR: Duration = Duration::from_secs(30);
-const LOOKED_AT_FOR: Duration = Duration::from_secs(29);
+const OBSERVED_FOR: Duration = Duration::from_secs(29);
 /// Waiting connections: of the writer, of the check whether it wrote, and of readers.
 const WAITING_MAX: usize = 3;
 
@@ -30,7 +30,7 @@ async fn a_locked_table_is_waited_for_with_few_connections() {
     let count = |sql: &str| -> usize { world.run(sql).parse().unwrap() };
     wait_until("a connection waits for it", LIMIT, async || count(waiting) > 0).await;
     let (mut most_waiting, mut most) = (0, 0);
-    while begun.elapsed() < LOOKED_AT_FOR {
+    while begun.elapsed() < OBSERVED_FOR {
         most_waiting = most_waiting.max(count(waiting));
         most = most.max(count(all));
         assert_eq!(node.client.get("/livez").await.status, 200);

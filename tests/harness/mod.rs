@@ -26,7 +26,7 @@ pub(crate) use tunnel::Tunnel;
 use std::{fmt::Display, io::Write, time::Duration};
 use tokio::time::Instant;
 
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns the first `Some` of `look`. When the limit is over it fails the test, naming what it waited for.
 pub(crate) async fn wait_for<T>(what: &str, limit: Duration, mut look: impl AsyncFnMut() -> Option<T>) -> T {
@@ -36,7 +36,7 @@ pub(crate) async fn wait_for<T>(what: &str, limit: Duration, mut look: impl Asyn
             return found;
         }
         assert!(Instant::now() < until, "waited {limit:?} in vain: {what}");
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

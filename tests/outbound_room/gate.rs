@@ -14,22 +14,22 @@ use tokio::sync::mpsc;
 /// A gate that is open for the first `open_for` checks, and counts them.
 struct Gate {
     open_for: AtomicUsize,
-    looks: AtomicUsize,
+    checks: AtomicUsize,
 }
 
 impl Gate {
     fn open_for(looks: usize) -> Arc<Self> {
-        Arc::new(Self { open_for: AtomicUsize::new(looks), looks: AtomicUsize::new(0) })
+        Arc::new(Self { open_for: AtomicUsize::new(looks), checks: AtomicUsize::new(0) })
     }
 
-    fn looks(&self) -> usize {
-        self.looks.load(SeqCst)
+    fn checks(&self) -> usize {
+        self.checks.load(SeqCst)
     }
 }
 
 impl DialGate for Gate {
     fn is_open(&self) -> bool {
-        self.looks.fetch_add(1, SeqCst) < self.open_for.load(SeqCst)
+        self.checks.fetch_add(1, SeqCst) < self.open_for.load(SeqCst)
     }
 }
 
@@ -83,7 +83,7 @@ async fn a_kept_alive_connection_does_not_bypass_the_gate() {
     assert_eq!(client.post(request(&receiver.url())).await.unwrap().status, Some(200));
     let said = heard.lock().unwrap().len();
     // Open when the request begins, and closed when its first byte is to go out.
-    gate.open_for.store(gate.looks() + 1, SeqCst);
+    gate.open_for.store(gate.checks() + 1, SeqCst);
     assert_eq!(client.post(request(&receiver.url())).await, Err(NotSent));
     ends.recv().await.unwrap();
     assert_eq!((receiver.accepted(), heard.lock().unwrap().len()), (1, said));
@@ -102,5 +102,5 @@ async fn a_request_that_has_begun_may_end_after_the_gate_closes() {
     let outcome = behind(&gate).post(Request { endpoint_id: ENDPOINT, body, ..request(&receiver.url()) }).await.unwrap();
     assert_eq!(outcome.status, Some(200), "{outcome:?}");
     assert!(heard.lock().unwrap().len() > 4 << 20);
-    assert_eq!(gate.looks(), 2, "asked before connecting and before the first byte");
+    assert_eq!(gate.checks(), 2, "asked before connecting and before the first byte");
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 const NAME: &str = "store";
 
-pub(super) async fn look(settings: &Settings, address: &Address) -> Vec<Line> {
+pub(super) async fn check_database(settings: &Settings, address: &Address) -> Vec<Line> {
     let (done, is_done) = oneshot::channel();
     let asked = address.clone();
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));

@@ -15,7 +15,7 @@ use crate::{
 
 const NAME: &str = "mail";
 
-pub(super) async fn look(settings: &Settings, test_to: Option<String>) -> Vec<Line> {
+pub(super) async fn check_mail(settings: &Settings, test_to: Option<String>) -> Vec<Line> {
     let server = match app::mail_server(settings) {
         Ok(Some(server)) => server,
         Ok(None) if test_to.is_some() => {
@@ -42,7 +42,7 @@ pub(super) async fn look(settings: &Settings, test_to: Option<String>) -> Vec<Li
         lines.push(Line::warning(NAME, said, "Set operator_email to an address that somebody reads."));
     }
     let advice = "Look at smtp_server, smtp_security and the login; notices wait until it works.";
-    lines.push(match server.try_out().await {
+    lines.push(match server.check_login().await {
         Ok(()) if settings.smtp_user.is_some() => Line::ok(NAME, "the mail server answers and lets us in"),
         Ok(()) => Line::ok(NAME, "the mail server answers"),
         Err(words) => Line::failed(NAME, words, advice),

@@ -15,7 +15,7 @@ const ADMIN_KEY_CHARS: usize = 32;
 const METADATA: [&str; 2] = ["169.254.169.254", "fd00:ec2::254"];
 
 /// Checks the settings. `store` is the store's file, if it has one.
-pub(super) fn look(settings: &Settings, store: Option<&Path>) -> Vec<Line> {
+pub(super) fn check_settings(settings: &Settings, store: Option<&Path>) -> Vec<Line> {
     let mut lines = vec![Line::ok(NAME, "it loads")];
     lines.extend(addresses(settings));
     if !settings.listen.ip().is_loopback() {

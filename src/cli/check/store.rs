@@ -67,7 +67,7 @@ pub(super) fn fit(keyring: &Keyring, sealed: &[Vec<u8>]) -> Line {
     Line::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len()))
 }
 
-pub(super) fn look(path: &Path, disk_free_min: u64) -> (Seen, Vec<Line>) {
+pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (Seen, Vec<Line>) {
     let mut seen = Seen { user: sqlite::user_of(path), newest_at: None };
     let mut lines = Vec::new();
     match sqlite::look(path) {

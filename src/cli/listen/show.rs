@@ -5,7 +5,7 @@ use super::{
         table::{visible, visible_json},
         verify::Judge,
     },
-    Looked,
+    VerifyOutcome,
 };
 use crate::domain::{
     time::Timestamp,
@@ -31,7 +31,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    pub(super) fn words(&self, judge: &Judge, finding: Looked<'_>) -> String {
+    pub(super) fn words(&self, judge: &Judge, finding: VerifyOutcome<'_>) -> String {
         let Self { at, method, uri, status, .. } = self;
         let mut out = format!("{at}  {method} {}  answered {}\n", visible(&uri.to_string()), status.as_u16());
         match finding {
@@ -66,7 +66,7 @@ impl Shown<'_> {
         shown
     }
 
-    pub(super) fn line(&self, finding: Looked<'_>) -> String {
+    pub(super) fn line(&self, finding: VerifyOutcome<'_>) -> String {
         let mut headers = Map::new();
         for (name, value) in self.received.headers {
             // Values of headers with the same name become a list.

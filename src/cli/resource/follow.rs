@@ -16,8 +16,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-const LOOK_AFTER: Duration = Duration::from_millis(100);
-const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
+const POLL_PAUSE: Duration = Duration::from_millis(100);
+const POLL_PAUSE_MAX: Duration = Duration::from_secs(1);
 const BAR: &str = "{wide_bar} {pos}/{len} {msg}";
 
 /// The result of an operation that was waited for.
@@ -44,9 +44,9 @@ pub(in crate::cli) async fn until(
     limit: Duration,
     ended: impl Fn(&Value) -> Option<Ended>,
 ) -> anyhow::Result<(Answer, Ended)> {
-    let (deadline, mut pause) = (Instant::now() + limit, LOOK_AFTER);
+    let (deadline, mut pause) = (Instant::now() + limit, POLL_PAUSE);
     loop {
-        let answer = client.look(path).await?;
+        let answer = client.poll(path).await?;
         if let Some(ended) = ended(&answer.json()?) {
             return Ok((answer, ended));
         }
@@ -55,7 +55,7 @@ pub(in crate::cli) async fn until(
             return Ok((answer, Ended::Badly(words)));
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LOOK_AFTER_MAX);
+        pause = (pause * 2).min(POLL_PAUSE_MAX);
     }
 }
 
@@ -110,9 +110,9 @@ impl Replay {
 /// not stop the replay.
 pub(super) async fn watch(client: &Client, path: &str, is_json: bool) -> anyhow::Result<Ended> {
     let bar = (!is_json && io::stdout().is_terminal()).then(bar).transpose()?;
-    let (mut before, mut pause) = (String::new(), LOOK_AFTER);
+    let (mut before, mut pause) = (String::new(), POLL_PAUSE);
     loop {
-        let answer = client.look(path).await?;
+        let answer = client.poll(path).await?;
         let replay: Replay = answer.json()?;
         if let Some(bar) = &bar {
             bar.set_length(replay.total);
@@ -133,7 +133,7 @@ pub(super) async fn watch(client: &Client, path: &str, is_json: bool) -> anyhow:
             return Ok(ended);
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LOOK_AFTER_MAX);
+        pause = (pause * 2).min(POLL_PAUSE_MAX);
     }
 }
 

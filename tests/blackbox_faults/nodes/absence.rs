@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 /// By then requests in flight have arrived, and every node has noticed the outage.
 const QUIET_AFTER: Duration = Duration::from_secs(3);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Limit of log lines per minute: a log that repeats the same line a thousand times is useless.
 const LINES_A_MINUTE: u64 = 600;
 /// Duration of the outage in the controls.
@@ -126,7 +126,7 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
         for member in 0..3 {
             untrue += usize::from(!says_that_it_is_away(&stage.client(member)).await);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     let sent = stage.receiver.receipts().len() - sent_so_far;
     let lines = lines(stage) - lines_so_far;
