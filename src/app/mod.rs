@@ -131,7 +131,7 @@ impl Node {
         let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
         let client = client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::Parts {
-            directory: directory.clone(),
+            config_cache: directory.clone(),
             ledger: ledger.clone(),
             registry: store.clone(),
             browse: store.clone(),

@@ -102,10 +102,10 @@ impl Handover for EndpointQueues {
 
     fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
         // A change that was committed before may not have arrived here: when it does, it finds a newer revision.
-        if let Some(known) = self.directory.endpoint(endpoint) {
+        if let Some(known) = self.config_cache.endpoint(endpoint) {
             let updated_at = off.at;
             let record = EndpointRecord { off: Some(off), revision, updated_at, ..known.record.clone() };
-            self.directory.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
+            self.config_cache.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
         }
         self.endpoint_changed(endpoint);
     }

@@ -52,7 +52,7 @@ pub struct EndpointQueues {
     pub(super) blocked: Mutex<Vec<Arc<EndpointQueue>>>,
     shares: Mutex<HashMap<AppId, Arc<AppPermits>>>,
     limits: EngineLimits,
-    pub(super) directory: Arc<Directory>,
+    pub(super) config_cache: Arc<Directory>,
     pub(super) context: Arc<QueueContext>,
     /// Wakes the scheduler.
     pub(super) scheduler: Arc<Notify>,
@@ -113,7 +113,7 @@ impl EndpointQueues {
             blocked: Mutex::default(),
             shares: Mutex::default(),
             limits,
-            directory,
+            config_cache: directory,
             context: Arc::new(around),
             scheduler,
             inspector: Arc::default(),
@@ -181,7 +181,7 @@ impl EndpointQueues {
     }
 
     fn new_queue(&self, endpoint: EndpointId) -> EndpointQueue {
-        let app = self.directory.endpoint(endpoint).map_or(AppId::from_i64(0), |found| found.record.app);
+        let app = self.config_cache.endpoint(endpoint).map_or(AppId::from_i64(0), |found| found.record.app);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let share = shares.entry(app).or_default().clone();
         drop(shares);
@@ -192,7 +192,7 @@ impl EndpointQueues {
 
     /// Returns the settings of a queue. A deleted endpoint counts as disabled: what waits for it is not sent.
     pub(super) fn settings(&self, endpoint: EndpointId) -> EndpointQueueSettings {
-        let found = self.directory.endpoint(endpoint);
+        let found = self.config_cache.endpoint(endpoint);
         let settings = found.as_ref().map(|endpoint| &endpoint.record.settings);
         let limit = settings.and_then(|settings| settings.max_in_flight);
         let is_gated = |endpoint: &Arc<Endpoint>| {
@@ -218,14 +218,14 @@ impl EndpointQueues {
             is_limited: found.as_ref().is_some_and(is_gated),
             revision: found.as_ref().map_or(0, |endpoint| endpoint.record.revision),
             app_changed_at: limited_app
-                .and_then(|app| self.directory.app_by_id(app))
+                .and_then(|app| self.config_cache.app_by_id(app))
                 .map(|entry| entry.app().updated_at),
             is_disabled: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
         }
     }
 
     fn app_limits(&self, app: AppId) -> Option<AppLimits> {
-        self.directory.app_by_id(app).and_then(|entry| entry.app().settings.limits)
+        self.config_cache.app_by_id(app).and_then(|entry| entry.app().settings.limits)
     }
 
     fn app_limit(&self, app: AppId) -> ConcurrencyLimit {
@@ -326,7 +326,7 @@ impl EndpointQueues {
     /// Forgets queues of deleted endpoints that hold nothing any more.
     pub(super) fn forget_deleted(&self) {
         let mut lanes = self.by_endpoint.write().unwrap_or_else(PoisonError::into_inner);
-        lanes.retain(|endpoint, lane| self.directory.endpoint(*endpoint).is_some() || !lane.is_idle());
+        lanes.retain(|endpoint, lane| self.config_cache.endpoint(*endpoint).is_some() || !lane.is_idle());
         drop(lanes);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         shares.retain(|_, share| Arc::strong_count(share) > 1);

@@ -31,7 +31,7 @@ const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
 const INTERVALS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthWorker {
-    directory: Arc<Directory>,
+    config_cache: Arc<Directory>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     blame: Arc<Blame>,
@@ -66,7 +66,7 @@ impl HealthWorker {
             blame.has_answered(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {
-            directory: directory.clone(),
+            config_cache: directory.clone(),
             cluster_store: cluster,
             clock: clock.clone(),
             blame: blame.clone(),
@@ -165,7 +165,7 @@ impl HealthWorker {
 
     /// Returns the endpoint as a candidate for evaluation, unless it is disabled or deleted.
     fn suspect(&self, id: EndpointId) -> Option<Suspect> {
-        let endpoint = self.directory.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
+        let endpoint = self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
         Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
     }
 }

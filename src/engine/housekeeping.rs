@@ -27,7 +27,7 @@ const MEASURE_PAUSE_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Housekeeping {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
-    pub(super) directory: Arc<Directory>,
+    pub(super) config_cache: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) query_store: Arc<dyn Browse>,
@@ -156,7 +156,7 @@ impl Housekeeping {
         let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
         match self.cluster_store.forget(before).await {
             Ok(forgotten) => {
-                forgotten.keys.into_iter().for_each(|key| self.directory.remove_key(key));
+                forgotten.keys.into_iter().for_each(|key| self.config_cache.remove_key(key));
                 if forgotten.has_more {
                     self.forget_at = now;
                 }
@@ -167,12 +167,12 @@ impl Housekeeping {
 
     /// Writes down when keys were last used: one write for all that were used since the last, and none if there was no use.
     async fn write_key_uses(&self) {
-        let uses = self.directory.unwritten_uses();
+        let uses = self.config_cache.unwritten_uses();
         if uses.is_empty() {
             return;
         }
         match self.cluster_store.keys_used(uses.clone()).await {
-            Ok(()) => self.directory.uses_are_written(&uses),
+            Ok(()) => self.config_cache.uses_are_written(&uses),
             Err(error) => tracing::warn!(%error, "could not write down when keys were last used"),
         }
     }
@@ -192,7 +192,7 @@ impl Housekeeping {
     /// left. The state is read anew each time. An endpoint that another node owns is left to that node.
     async fn apply_to_waiting(&self, endpoint: EndpointId) {
         while self.queues.is_owned_here(endpoint) {
-            let settle = match self.directory.endpoint(endpoint) {
+            let settle = match self.config_cache.endpoint(endpoint) {
                 None => Settle::Off(Switch::Deleted),
                 Some(endpoint) => match endpoint.record.switch() {
                     Switch::On => {

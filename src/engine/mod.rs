@@ -209,7 +209,7 @@ impl Engine {
         let janitor = housekeeping::Housekeeping {
             queues: lanes.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
-            directory: courier.directory.clone(),
+            config_cache: courier.directory.clone(),
             ledger: courier.ledger.clone(),
             cluster_store: self.cluster_store,
             query_store: self.query_store,
@@ -253,7 +253,7 @@ impl Engine {
     fn scheduler(&self) -> scheduler::Scheduler {
         scheduler::Scheduler {
             queues: self.queues.clone(),
-            directory: self.delivery_worker.directory.clone(),
+            config_cache: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
@@ -265,7 +265,7 @@ impl Engine {
     fn replayer(&self, steward: leader::LeaderRole) -> replayer::Replayer {
         replayer::Replayer {
             queues: self.queues.clone(),
-            directory: self.delivery_worker.directory.clone(),
+            config_cache: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             query_store: self.query_store.clone(),
             cluster_store: self.cluster_store.clone(),
@@ -281,7 +281,7 @@ impl Engine {
     fn notifier(&self, steward: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
-            directory: self.delivery_worker.directory.clone(),
+            config_cache: self.delivery_worker.directory.clone(),
             ledger: self.delivery_worker.ledger.clone(),
             query_store: self.query_store.clone(),
             clock: self.delivery_worker.clock.clone(),

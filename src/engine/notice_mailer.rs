@@ -45,7 +45,7 @@ pub struct MailSettings {
 }
 
 pub(super) struct NoticeMailer {
-    directory: Arc<Directory>,
+    config_cache: Arc<Directory>,
     ledger: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     tally: Arc<Tally>,
@@ -87,7 +87,7 @@ impl NoticeMailer {
         steward: LeaderRole,
     ) -> Self {
         Self {
-            directory: courier.directory.clone(),
+            config_cache: courier.directory.clone(),
             ledger: courier.ledger.clone(),
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
@@ -207,11 +207,11 @@ impl NoticeMailer {
     /// Returns the mail and the settings to send it with, or why it is not sent.
     fn compose(&self, notices: &[Notice], now: Timestamp) -> Result<(MailSettings, Letter), String> {
         let post = self.settings.clone().ok_or("no mail server is set (smtp_server)")?;
-        let app = notices.first().and_then(|first| self.directory.app_by_id(first.app));
+        let app = notices.first().and_then(|first| self.config_cache.app_by_id(first.app));
         let app = app.ok_or("the app was deleted")?.app();
         let to = app.settings.contact_email.clone().or_else(|| post.operator_email.clone());
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
-        let desk = Desk { app: &app, directory: &self.directory, public_url: post.public_url.as_deref() };
+        let desk = Desk { app: &app, directory: &self.config_cache, public_url: post.public_url.as_deref() };
         let letter = desk.write(notices, to, now).ok_or("there is nothing to tell")?;
         Ok((post, letter))
     }

@@ -32,7 +32,7 @@ const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) directory: Arc<Directory>,
+    pub(super) config_cache: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
@@ -111,10 +111,10 @@ impl OperationalWebhooks {
 
     /// Returns the event for the app it is about and the one for the operator's, where endpoints subscribe to it.
     fn events(&self, notice: &Notice, now: Timestamp) -> Vec<NewEvent> {
-        let Some(about) = self.directory.app_by_id(notice.app) else { return Vec::new() };
-        let operator = self.operator_app.as_deref().and_then(|uid| self.directory.app(uid));
+        let Some(about) = self.config_cache.app_by_id(notice.app) else { return Vec::new() };
+        let operator = self.operator_app.as_deref().and_then(|uid| self.config_cache.app(uid));
         let operator = operator.filter(|entry| !Arc::ptr_eq(entry, &about));
-        let data = in_the_event(notice, &about.app(), &self.directory).to_string();
+        let data = in_the_event(notice, &about.app(), &self.config_cache).to_string();
         let data = Bytes::from(data);
         let both = [Some(about), operator].into_iter().flatten();
         both.filter_map(|entry| self.event(notice, &entry, data.clone(), now)).collect()

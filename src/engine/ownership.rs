@@ -173,7 +173,7 @@ impl EndpointQueues {
     /// Returns the queue, if this node has to keep track of what waits for it. The owner of an unknown endpoint cannot be
     /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
     pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<EndpointQueue>> {
-        if !self.node_state().is_alone() && self.directory.endpoint(endpoint).is_none() {
+        if !self.node_state().is_alone() && self.config_cache.endpoint(endpoint).is_none() {
             self.schedule_apply(endpoint);
             return None;
         }
@@ -227,8 +227,8 @@ impl EndpointQueues {
 
     /// Takes these shards over. Exclusive ownership of their queues is confirmed before it is needed.
     pub(super) fn take_over_shards(&self, shards: &[u8]) {
-        for app in self.directory.apps() {
-            let Some(entry) = self.directory.app_by_id(app.id) else { continue };
+        for app in self.config_cache.apps() {
+            let Some(entry) = self.config_cache.app_by_id(app.id) else { continue };
             for endpoint in entry.endpoints().iter() {
                 let settings = self.settings(endpoint.id());
                 if settings.is_exclusive && shards.contains(&settings.shard) {

@@ -32,7 +32,7 @@ const REPLAY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) directory: Arc<Directory>,
+    pub(super) config_cache: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) cluster_store: Arc<dyn Cluster>,
@@ -145,7 +145,7 @@ impl Replayer {
             return Ok(Some(RunningReplay { replay, next_at: now.plus(REPLAY_ERROR_PAUSE), waited }));
         }
         let most = REPLAY_PAGE_MAX.min(replay.per_second as usize);
-        let search = SourceSearch::of(replay, &self.directory);
+        let search = SourceSearch::of(replay, &self.config_cache);
         let mut sources = self.query_store.replay_sources(search, most).await?;
         let room = self.capacity_for(&sources.found, now).await?;
         let is_short = room == 0 && !sources.found.is_empty();
@@ -204,7 +204,7 @@ impl Replayer {
         let first_new = self.ids.take(now, sources.found.len() as u32);
         let of_events = matches!(replay.selection, Selection::Backfill(_));
         let source = |((id, endpoint), new): ((i64, EndpointId), i64)| {
-            let endpoint = self.directory.endpoint(endpoint);
+            let endpoint = self.config_cache.endpoint(endpoint);
             let age = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
             Source {
                 what: if of_events {
@@ -216,7 +216,7 @@ impl Replayer {
                 give_up_at: age.map(|age| now.plus(age)),
             }
         };
-        let told_by = self.directory.app_by_id(replay.app).map(|entry| entry.rules().replay_finished);
+        let told_by = self.config_cache.app_by_id(replay.app).map(|entry| entry.rules().replay_finished);
         ReplayPage {
             replay: replay.id,
             after_id: replay.reached,

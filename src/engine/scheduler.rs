@@ -34,7 +34,7 @@ const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) directory: Arc<Directory>,
+    pub(super) config_cache: Arc<Directory>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
@@ -119,7 +119,7 @@ impl Scheduler {
                 }
                 RefillDecision::Refill(RefillPermits { overdue: hands, is_probe, fresh, manual: by_hand, backlog_until }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
-                    let contract = self.directory.endpoint(endpoint).map(|found| found.contract.clone());
+                    let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {
                         endpoint,
                         hands,

@@ -83,7 +83,7 @@ impl Service {
         match self.registry.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
-                self.directory.put_app(app.clone(), rules);
+                self.config_cache.put_app(app.clone(), rules);
                 Ok(Arc::new(app))
             }
         }
@@ -92,8 +92,8 @@ impl Service {
     /// Lists all apps for an admin key; an app key sees its own.
     pub fn apps(&self, caller: Caller, after: Option<Cursor>, limit: u32) -> Page<Arc<App>> {
         let apps = match caller.scope.app() {
-            None => self.directory.apps(),
-            Some(own) => self.directory.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
+            None => self.config_cache.apps(),
+            Some(own) => self.config_cache.app_by_id(own).map(|entry| entry.app()).into_iter().collect(),
         };
         page_by_id(apps, |app| app.id.as_i64(), after, limit)
     }
@@ -151,7 +151,7 @@ impl Service {
             return Err(Error::NotFound("app"));
         }
         let has_other_limits = app.settings.limits != entry.app().settings.limits;
-        self.directory.put_app(app, rules);
+        self.config_cache.put_app(app, rules);
         if has_other_limits {
             self.permits.app_changed(entry.app().id);
         }
@@ -172,7 +172,7 @@ impl Service {
         if !self.registry.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
-        for endpoint in self.directory.remove_app(id) {
+        for endpoint in self.config_cache.remove_app(id) {
             self.permits.endpoint_changed(endpoint.id());
         }
         Ok(())

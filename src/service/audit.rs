@@ -52,7 +52,7 @@ impl Service {
         Self::must_be_admin(caller)?;
         let app = match &query.app {
             None => None,
-            Some(uid) => match self.directory.app(uid) {
+            Some(uid) => match self.config_cache.app(uid) {
                 Some(entry) => Some(entry.app().id),
                 None => return Ok(Page { rows: Vec::new(), next: None }),
             },
@@ -97,12 +97,12 @@ impl Service {
     }
 
     pub(super) fn key_name(&self, caller: Caller) -> Option<String> {
-        self.directory.key_by_id(caller.key).and_then(|live| live.key().name.clone())
+        self.config_cache.key_by_id(caller.key).and_then(|live| live.key().name.clone())
     }
 
     /// Returns the public id of an app.
     pub(super) fn uid_of(&self, app: AppId) -> Option<String> {
-        self.directory.app_by_id(app).map(|entry| entry.app().uid.clone())
+        self.config_cache.app_by_id(app).map(|entry| entry.app().uid.clone())
     }
 
     /// Builds the audit entry for a change inside an app.

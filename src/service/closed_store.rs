@@ -51,7 +51,7 @@ pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
 /// Returns a service with an admin key, on a closed store.
 pub(crate) fn service() -> Service {
     let service = Service::new(Parts {
-        directory: Arc::default(),
+        config_cache: Arc::default(),
         ledger: Arc::new(Closed),
         registry: Arc::new(Closed),
         browse: Arc::new(Closed),
@@ -70,7 +70,7 @@ pub(crate) fn service() -> Service {
         storage: Arc::default(),
         streams: Arc::default(),
     });
-    service.directory.put_key(service.key_of_settings(ADMIN_KEY));
+    service.config_cache.put_key(service.key_of_settings(ADMIN_KEY));
     service
 }
 

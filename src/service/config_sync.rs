@@ -97,26 +97,26 @@ impl Service {
         let mut keys: BTreeSet<KeyId> = everything.keys.iter().map(|key| key.id).collect();
         let mut event_types: BTreeSet<EventTypeId> =
             everything.event_types.iter().map(|one| one.id).collect();
-        apps.extend(self.directory.apps().iter().map(|app| app.id));
+        apps.extend(self.config_cache.apps().iter().map(|app| app.id));
         self.each_endpoint(|endpoint| {
             endpoints.insert(endpoint.id());
         });
-        let known_keys = self.directory.keys();
+        let known_keys = self.config_cache.keys();
         keys.extend(known_keys.iter().map(|live| live.key().id).filter(|id| *id != KEY_OF_SETTINGS));
-        event_types.extend(self.directory.catalogue().all().iter().map(|one| one.record.id));
+        event_types.extend(self.config_cache.catalogue().all().iter().map(|one| one.record.id));
         // Unchanged rows are not read again: each read is a round trip.
         for app in &everything.apps {
-            if self.directory.app_by_id(app.id).is_some_and(|known| *known.app() == *app) {
+            if self.config_cache.app_by_id(app.id).is_some_and(|known| *known.app() == *app) {
                 apps.remove(&app.id);
             }
         }
         for endpoint in &everything.endpoints {
-            if self.directory.endpoint(endpoint.id).is_some_and(|known| known.record == *endpoint) {
+            if self.config_cache.endpoint(endpoint.id).is_some_and(|known| known.record == *endpoint) {
                 endpoints.remove(&endpoint.id);
             }
         }
         for key in &everything.keys {
-            if key.revoked_at.is_none() && self.directory.key_by_id(key.id).is_some() {
+            if key.revoked_at.is_none() && self.config_cache.key_by_id(key.id).is_some() {
                 keys.remove(&key.id);
             }
         }
@@ -131,16 +131,16 @@ impl Service {
         let _turn = self.app_turns.take(id.as_i64()).await;
         let Some(app) = self.registry.app(id).await? else {
             self.readiness.app_is_gone(id);
-            for endpoint in self.directory.remove_app(id) {
+            for endpoint in self.config_cache.remove_app(id) {
                 self.permits.endpoint_changed(endpoint.id());
             }
             return Ok(());
         };
-        let known = self.directory.app_by_id(id).map(|entry| entry.app());
+        let known = self.config_cache.app_by_id(id).map(|entry| entry.app());
         if known.as_deref() == Some(&app) {
             return Ok(());
         }
-        self.directory.put_app(app.clone(), self.rules_of(&app));
+        self.config_cache.put_app(app.clone(), self.rules_of(&app));
         let Some(known) = known else { return Ok(()) };
         // Also if the limits are equal: the app may have been without limits in between.
         if known.settings.limits.is_some() || app.settings.limits.is_some() {
@@ -148,7 +148,7 @@ impl Service {
         }
         let contract = |app: &App| (app.settings.contract.clone(), app.settings.overrides.clone());
         if contract(&known) != contract(&app)
-            && let Some(entry) = self.directory.app_by_id(id)
+            && let Some(entry) = self.config_cache.app_by_id(id)
         {
             for endpoint in entry.endpoints().iter() {
                 let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
@@ -165,18 +165,18 @@ impl Service {
 
     async fn sync_endpoint(&self, id: EndpointId) -> Result<(), Error> {
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
-        let known = self.directory.endpoint(id);
+        let known = self.config_cache.endpoint(id);
         let Some(record) = self.registry.endpoint(id).await? else {
             self.readiness.can_use(id);
             if known.is_some() {
-                self.directory.remove_endpoint(id);
+                self.config_cache.remove_endpoint(id);
                 self.permits.endpoint_changed(id);
             }
             return Ok(());
         };
         // An older row counts too: the store may have lost confirmed changes.
         let is_news = known.is_none_or(|known| known.record != record);
-        match self.directory.app_by_id(record.app).filter(|_| is_news) {
+        match self.config_cache.app_by_id(record.app).filter(|_| is_news) {
             Some(entry) => self.load_changed_endpoint(&entry.app(), id).await,
             None => Ok(()),
         }
@@ -195,7 +195,7 @@ impl Service {
             Err(error) => {
                 self.readiness.cannot_use(id, app.id, &record.uid);
                 tracing::error!(%error, endpoint = record.uid, app = app.uid, "another node changed an endpoint in a way that cannot be used here");
-                let Some(known) = self.directory.endpoint(id) else { return Ok(()) };
+                let Some(known) = self.config_cache.endpoint(id) else { return Ok(()) };
                 Arc::new(Endpoint { record, ..Endpoint::clone(&known) })
             }
         };
@@ -207,9 +207,9 @@ impl Service {
 
     async fn sync_key(&self, id: KeyId) -> Result<(), Error> {
         match self.registry.key(id).await?.filter(|key| key.revoked_at.is_none()) {
-            None => self.directory.remove_key(id),
-            Some(_) if self.directory.key_by_id(id).is_some() => {}
-            Some(key) => self.directory.put_key(key),
+            None => self.config_cache.remove_key(id),
+            Some(_) if self.config_cache.key_by_id(id).is_some() => {}
+            Some(key) => self.config_cache.put_key(key),
         }
         Ok(())
     }
@@ -217,15 +217,15 @@ impl Service {
     async fn sync_event_type(&self, id: EventTypeId) -> Result<(), Error> {
         let _turn = self.catalogue_turn.lock().await;
         let Some(record) = self.registry.event_type(id).await? else {
-            let known = self.directory.catalogue().all();
+            let known = self.config_cache.catalogue().all();
             if let Some(gone) = known.iter().find(|one| one.record.id == id) {
-                self.directory.remove_event_type(&gone.record.name);
+                self.config_cache.remove_event_type(&gone.record.name);
             }
             return Ok(());
         };
         let name = record.name.clone();
         match EventType::compile(record) {
-            Ok(event_type) => self.directory.put_event_types(&[Arc::new(event_type)]),
+            Ok(event_type) => self.config_cache.put_event_types(&[Arc::new(event_type)]),
             Err(error) => {
                 tracing::error!(%error, event_type = name, "another node changed an event type in a way that cannot be used here");
             }

@@ -155,7 +155,7 @@ impl Service {
                 if shown.delivery.state == State::Delivered {
                     self.must_have_room()?;
                 }
-                let endpoint = self.directory.endpoint(shown.delivery.endpoint);
+                let endpoint = self.config_cache.endpoint(shown.delivery.endpoint);
                 let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
                 Ask::Replay {
                     as_new: DeliveryId::from_i64(self.take_ids(now, 1)),

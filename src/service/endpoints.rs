@@ -159,7 +159,7 @@ impl Service {
         match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
             Added::Added => {
-                self.directory.put_endpoint(endpoint.clone());
+                self.config_cache.put_endpoint(endpoint.clone());
                 self.permits.endpoint_changed(id);
                 self.tell(|| Hint::endpoint(app.id, id));
                 Ok(endpoint)
@@ -228,7 +228,7 @@ impl Service {
         // The app's lock first: the order in which a change of the app takes them.
         let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
-        let mut current = self.directory.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
+        let mut current = self.config_cache.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
         for _ in 0..CHANGE_TRIES {
             let (app, now) = (entry.app(), self.clock.now());
             let mut record = current.record.clone();
@@ -266,12 +266,12 @@ impl Service {
         mut endpoint: Arc<Endpoint>,
     ) -> Result<Arc<Endpoint>, Error> {
         let id = endpoint.id();
-        while !self.directory.put_endpoint(endpoint.clone()) {
+        while !self.config_cache.put_endpoint(endpoint.clone()) {
             let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             let is_newest = stored.revision <= endpoint.record.revision;
             endpoint = Arc::new(self.ready(app, stored)?);
             if is_newest {
-                self.directory.put_endpoint_back(endpoint.clone());
+                self.config_cache.put_endpoint_back(endpoint.clone());
                 break;
             }
         }

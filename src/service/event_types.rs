@@ -65,13 +65,13 @@ impl Ready {
 impl Service {
     /// Lists types in order of creation; archived ones only with `archived_too`.
     pub fn event_types(&self, archived_too: bool, after: Option<Cursor>, limit: u32) -> Page<Arc<EventType>> {
-        let mut all = self.directory.catalogue().all();
+        let mut all = self.config_cache.catalogue().all();
         all.retain(|known| archived_too || known.archived_at().is_none());
         page_by_id(all, |known| known.record.id.as_i64(), after, limit)
     }
 
     pub fn event_type(&self, name: &str) -> Result<Arc<EventType>, Error> {
-        self.directory.catalogue().get(name).cloned().ok_or(Error::NotFound("event type"))
+        self.config_cache.catalogue().get(name).cloned().ok_or(Error::NotFound("event type"))
     }
 
     pub async fn add_event_type(
@@ -109,7 +109,7 @@ impl Service {
         let known = self.event_type(name)?;
         let noted = self.entry(caller, None, Action::EventTypeDeleted, name, None);
         self.registry.remove_event_type(known.record.id, Some(noted)).await?;
-        self.directory.remove_event_type(name);
+        self.config_cache.remove_event_type(name);
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl Service {
     }
 
     pub(super) fn must_hold_more(&self, more: usize) -> Result<(), Error> {
-        if self.directory.catalogue().len() + more <= EVENT_TYPES_MAX {
+        if self.config_cache.catalogue().len() + more <= EVENT_TYPES_MAX {
             return Ok(());
         }
         Err(Error::Conflict(format!("There can be {EVENT_TYPES_MAX} event types, and no more.")))
@@ -206,7 +206,7 @@ impl Service {
             ));
         }
         let stored: Vec<_> = ready.into_iter().map(|one| one.event_type).collect();
-        self.directory.put_event_types(&stored);
+        self.config_cache.put_event_types(&stored);
         Ok(stored)
     }
 
@@ -233,7 +233,7 @@ impl Service {
             (None, None) => return Err(Error::field("version", "is missing: say which version to make")),
             (None, Some(version)) => {
                 known.as_ref().map_err(Clone::clone)?;
-                let found = self.directory.catalogue().pinned(name, &version);
+                let found = self.config_cache.catalogue().pinned(name, &version);
                 found.map_err(|error| Error::field("version", error))?
             }
         };

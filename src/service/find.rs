@@ -80,7 +80,7 @@ impl Service {
         let mut found: Vec<Found> = self.find_by_number(caller, id).await?.into_iter().collect();
         found.extend(self.find_outside(caller, id).await?);
         let seen = |entry: &Arc<AppEntry>| caller.scope.app().is_none_or(|own| own == entry.app().id);
-        let named = self.directory.app(id).filter(|entry| !caller.scope.is_portal() && seen(entry));
+        let named = self.config_cache.app(id).filter(|entry| !caller.scope.is_portal() && seen(entry));
         found.extend(named.map(|entry| Found::inside(FoundKind::App, id, &entry)));
         let having = apps.iter().filter(|entry| entry.endpoint(id).is_some());
         found.extend(having.map(|entry| Found::inside(FoundKind::Endpoint, id, entry)));
@@ -92,9 +92,9 @@ impl Service {
     fn apps_seen_by(&self, caller: Caller) -> Vec<Arc<AppEntry>> {
         let ids: Vec<AppId> = match caller.scope.app() {
             Some(own) => vec![own],
-            None => self.directory.apps().iter().take(APPS_MAX).map(|app| app.id).collect(),
+            None => self.config_cache.apps().iter().take(APPS_MAX).map(|app| app.id).collect(),
         };
-        ids.into_iter().filter_map(|id| self.directory.app_by_id(id)).collect()
+        ids.into_iter().filter_map(|id| self.config_cache.app_by_id(id)).collect()
     }
 
     /// Finds an object by an internal id, whose prefix names the kind of object.
@@ -119,7 +119,7 @@ impl Service {
         }
         let Some(app) = owner else { return Ok(Some(Found::outside(kind, id))) };
         // Objects that a deleted app left are visible to no caller.
-        let Some(entry) = self.directory.app_by_id(app) else { return Ok(None) };
+        let Some(entry) = self.config_cache.app_by_id(app) else { return Ok(None) };
         let shown = delivery.map_or_else(|| id.to_owned(), |delivery| delivery.to_string());
         let endpoint = match kind {
             FoundKind::Inspection => Some(self.inspection(&entry, id).await?.endpoint),
@@ -132,7 +132,7 @@ impl Service {
     async fn find_outside(&self, caller: Caller, id: &str) -> Result<Vec<Found>, Error> {
         let mut found = Vec::new();
         if let Some(key) = KeyId::parse(id).filter(|_| Self::must_be_admin(caller).is_ok()) {
-            let live = self.directory.key_by_id(key).map(|live| live.shown());
+            let live = self.config_cache.key_by_id(key).map(|live| live.shown());
             let known = match live {
                 Some(known) => Some(known),
                 None => self.registry.key(key).await?,
@@ -144,7 +144,7 @@ impl Service {
             }));
         }
         if !caller.scope.is_portal() {
-            let is_type = self.directory.catalogue().get(id).is_some();
+            let is_type = self.config_cache.catalogue().get(id).is_some();
             found.extend(is_type.then(|| Found::outside(FoundKind::EventType, id)));
             let is_contract = self.contract(id).is_ok();
             found.extend(is_contract.then(|| Found::outside(FoundKind::Contract, id)));

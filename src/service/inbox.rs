@@ -63,7 +63,7 @@ impl Service {
         }
         let (begun, mut intake) = (Instant::now(), Intake::default());
         for (app, submissions) in by_app {
-            if let Some(entry) = self.directory.app_by_id(app) {
+            if let Some(entry) = self.config_cache.app_by_id(app) {
                 self.compose_submitted(&entry, &submissions, &mut intake).await;
             } else if self.registry.app(app).await?.is_none() {
                 intake.settled.extend(submissions.iter().map(|submission| submission.number));

@@ -39,7 +39,7 @@ pub enum KeyRefused {
 impl Service {
     /// Returns the caller that this key belongs to, if the key exists and has not expired. Records the use in memory.
     pub fn caller(&self, key: &str) -> Result<Caller, KeyRefused> {
-        let live = self.directory.key(&KeyHash::of(key)).ok_or(KeyRefused::Unknown)?;
+        let live = self.config_cache.key(&KeyHash::of(key)).ok_or(KeyRefused::Unknown)?;
         let (key, now) = (live.key(), self.clock.now());
         if let Some(at) = key.expires_at.filter(|at| *at <= now) {
             return Err(KeyRefused::Expired(at));
@@ -50,9 +50,9 @@ impl Service {
 
     /// Whether the caller's key is still valid. If `app` is given, the app must also still exist.
     pub(super) fn is_still_let_in(&self, caller: Caller, app: Option<AppId>) -> bool {
-        let live = self.directory.key_by_id(caller.key);
+        let live = self.config_cache.key_by_id(caller.key);
         let works = live.is_some_and(|live| live.key().expires_at.is_none_or(|at| self.clock.now() < at));
-        works && app.is_none_or(|app| self.directory.app_by_id(app).is_some())
+        works && app.is_none_or(|app| self.config_cache.app_by_id(app).is_some())
     }
 
     /// Creates a key. Returns its row and its text, which cannot be read again.
@@ -82,7 +82,7 @@ impl Service {
         let detail = Some(json!({ "scope": scope.name() }));
         let entry = self.entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
         self.registry.add_key(key.clone(), Some(entry)).await?;
-        self.directory.put_key(key.clone());
+        self.config_cache.put_key(key.clone());
         Ok((key, text))
     }
 
@@ -93,7 +93,7 @@ impl Service {
         let app = match &new.app {
             None => None,
             Some(uid) => {
-                let found = self.directory.app(uid);
+                let found = self.config_cache.app(uid);
                 Some(found.ok_or_else(|| Error::field("app_id", "there is no such app"))?.app().id)
             }
         };
@@ -115,13 +115,13 @@ impl Service {
         let mut keys: Vec<Key> = Vec::new();
         if revoked_too {
             if after.is_none() {
-                keys.extend(self.directory.key_by_id(KEY_OF_SETTINGS).map(|live| live.shown()));
+                keys.extend(self.config_cache.key_by_id(KEY_OF_SETTINGS).map(|live| live.shown()));
             }
             let from = after.map_or(KEY_OF_SETTINGS, |cursor| KeyId::from_i64(cursor.id));
             let stored = self.registry.keys(from, limit + 1).await?;
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
-            let all = self.directory.keys();
+            let all = self.config_cache.keys();
             keys.extend(all.iter().filter(|live| !live.key().scope.is_portal()).map(|live| live.shown()));
         }
         Ok(page_by_id(keys, |key| key.id.as_i64(), after, limit))
@@ -131,7 +131,7 @@ impl Service {
     pub async fn key(&self, caller: Caller, id: &str) -> Result<Key, Error> {
         Self::must_be_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
-        let found = match self.directory.key_by_id(id) {
+        let found = match self.config_cache.key_by_id(id) {
             Some(live) => Some(live.shown()),
             None => self.registry.key(id).await?,
         };
@@ -145,7 +145,7 @@ impl Service {
         if id == KEY_OF_SETTINGS {
             return Err(Error::Conflict("This key is given by the settings; take it away there.".into()));
         }
-        let live = self.directory.key_by_id(id).filter(|live| !live.key().scope.is_portal());
+        let live = self.config_cache.key_by_id(id).filter(|live| !live.key().scope.is_portal());
         let app = live.ok_or(Error::NotFound("key"))?.key().scope.app();
         let entry = self.entry(caller, app, Action::KeyRevoked, id.to_string(), None);
         if self.revoke(id, entry).await? { Ok(()) } else { Err(Error::NotFound("key")) }
@@ -154,7 +154,7 @@ impl Service {
     /// Revokes a key or portal link. Returns whether it was still there; afterwards it does not work in either case.
     pub(super) async fn revoke(&self, id: KeyId, entry: Entry) -> Result<bool, Error> {
         let was_there = self.registry.revoke_key(id, self.clock.now(), Some(entry)).await?;
-        self.directory.remove_key(id);
+        self.config_cache.remove_key(id);
         Ok(was_there)
     }
 
@@ -164,7 +164,7 @@ impl Service {
     }
 
     fn with_last_use(&self, key: Key) -> Key {
-        self.directory.key_by_id(key.id).map_or(key, |live| live.shown())
+        self.config_cache.key_by_id(key.id).map_or(key, |live| live.shown())
     }
 
     pub(super) fn random_key(&self, prefix: &str) -> String {

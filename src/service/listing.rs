@@ -43,7 +43,7 @@ impl Service {
         let mut names = HashMap::new();
         let mut deleted = Vec::new();
         for id in ids {
-            match self.directory.endpoint(id) {
+            match self.config_cache.endpoint(id) {
                 Some(endpoint) => {
                     let (uid, url) = (endpoint.record.uid.clone(), endpoint.record.settings.url.clone());
                     names.insert(id, EndpointName { id, uid, url });

@@ -98,7 +98,7 @@ impl Default for Limits {
 
 /// Dependencies and settings of a service.
 pub struct Parts {
-    pub directory: Arc<Directory>,
+    pub config_cache: Arc<Directory>,
     pub ledger: Arc<dyn Ledger>,
     pub registry: Arc<dyn Registry>,
     pub browse: Arc<dyn Browse>,
@@ -120,7 +120,7 @@ pub struct Parts {
 }
 
 pub struct Service {
-    directory: Arc<Directory>,
+    config_cache: Arc<Directory>,
     ledger: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
     browse: Arc<dyn Browse>,
@@ -167,7 +167,7 @@ impl Service {
     pub fn new(parts: Parts) -> Self {
         let started_at = parts.clock.now();
         Self {
-            directory: parts.directory,
+            config_cache: parts.config_cache,
             ledger: parts.ledger,
             registry: parts.registry,
             browse: parts.browse,
@@ -214,7 +214,7 @@ impl Service {
 
     /// Returns the app with this id if the caller may see it. A hidden app gives the error of an absent one.
     pub fn app(&self, caller: Caller, uid: &str) -> Result<Arc<AppEntry>, Error> {
-        let entry = self.directory.app(uid).ok_or(Error::NotFound("app"))?;
+        let entry = self.config_cache.app(uid).ok_or(Error::NotFound("app"))?;
         match caller.scope.app() {
             Some(own) if entry.app().id != own => Err(Error::NotFound("app")),
             _ => Ok(entry),

@@ -49,7 +49,7 @@ impl Service {
         Self::must_be_admin(caller)?;
         match &query.app {
             None => self.notices_where(None, query, after, limit).await,
-            Some(uid) => match self.directory.app(uid) {
+            Some(uid) => match self.config_cache.app(uid) {
                 Some(entry) => self.notices_where(Some(&entry), query, after, limit).await,
                 None => Ok(Page { rows: Vec::new(), next: None }),
             },
@@ -101,7 +101,7 @@ impl Service {
 
     /// Adds public names; `None` if the app was deleted meanwhile.
     fn show_notice(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<ShownNotice> {
-        let app = self.directory.app_by_id(notice.app)?.app();
+        let app = self.config_cache.app_by_id(notice.app)?.app();
         let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());
         let of_digest = notice.digest.iter().flat_map(Digest::endpoints);
         Some(ShownNotice {

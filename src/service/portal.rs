@@ -58,7 +58,7 @@ impl Service {
         }
         let theme = new.theme.checked()?;
         let works = |key: &Key| key.expires_at.is_none_or(|at| now < at);
-        let links = self.directory.portal_links(app.id);
+        let links = self.config_cache.portal_links(app.id);
         if links.iter().filter(|live| works(live.key())).count() >= LINKS_MAX {
             let detail =
                 format!("An app has at most {LINKS_MAX} portal links that work; revoke some, or wait.");
@@ -80,14 +80,14 @@ impl Service {
         let detail = Some(json!({ "scope": key.scope.name() }));
         let noted = self.entry_in(caller, &app, Action::PortalLinkCreated, key.id.to_string(), detail);
         let forgotten = self.registry.add_key(key.clone(), Some(noted)).await?;
-        self.directory.remove_keys(&forgotten);
-        self.directory.put_key(key.clone());
+        self.config_cache.remove_keys(&forgotten);
+        self.config_cache.put_key(key.clone());
         Ok((key, token))
     }
 
     /// Lists links that are valid or expired within the last day.
     pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
-        let mut links = self.directory.portal_links(entry.app().id);
+        let mut links = self.config_cache.portal_links(entry.app().id);
         let now = self.clock.now();
         links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_KEPT)));
         let page = page_by_id(links, |live| live.key().id.as_i64(), after, limit);
@@ -99,7 +99,7 @@ impl Service {
         let missing = || Error::NotFound("portal link");
         let id = KeyId::parse(id).ok_or_else(missing)?;
         let app = entry.app();
-        let live = self.directory.key_by_id(id).ok_or_else(missing)?;
+        let live = self.config_cache.key_by_id(id).ok_or_else(missing)?;
         let scope = live.key().scope;
         if !scope.is_portal() || scope.app() != Some(app.id) {
             return Err(missing());
@@ -115,8 +115,8 @@ impl Service {
     }
 
     pub fn session(&self, caller: Caller) -> Session {
-        let key = self.directory.key_by_id(caller.key);
-        let app = caller.scope.app().and_then(|id| self.directory.app_by_id(id)).map(|entry| entry.app());
+        let key = self.config_cache.key_by_id(caller.key);
+        let app = caller.scope.app().and_then(|id| self.config_cache.app_by_id(id)).map(|entry| entry.app());
         Session {
             scope: caller.scope,
             app,
@@ -132,7 +132,7 @@ impl Service {
 
     /// Returns the link's logo: the only foreign image that its page may show.
     pub fn logo_of(&self, link: &str) -> Option<String> {
-        let live = self.directory.key_by_id(KeyId::parse(link)?)?;
+        let live = self.config_cache.key_by_id(KeyId::parse(link)?)?;
         live.key().theme.as_ref()?.image_source()
     }
 }

@@ -251,7 +251,7 @@ impl Service {
 
     /// Counts in small queries, so that no reader holds an old snapshot of the file for long.
     async fn count_sources(&self, replay: &Replay) -> Result<u64, Error> {
-        let mut search = SourceSearch::of(replay, &self.directory);
+        let mut search = SourceSearch::of(replay, &self.config_cache);
         let mut count = 0;
         loop {
             let sources = self.browse.count_sources(search.clone()).await?;

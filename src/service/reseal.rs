@@ -71,8 +71,8 @@ impl Service {
     }
 
     pub(super) fn each_endpoint(&self, mut visit: impl FnMut(&Endpoint)) {
-        for app in self.directory.apps() {
-            let Some(entry) = self.directory.app_by_id(app.id) else { continue };
+        for app in self.config_cache.apps() {
+            let Some(entry) = self.config_cache.app_by_id(app.id) else { continue };
             entry.endpoints().iter().for_each(|endpoint| visit(endpoint));
         }
     }
@@ -83,12 +83,12 @@ impl Service {
 
     /// Encrypts the secrets of one endpoint again. If it is changed at the same time, it is left for the next round.
     async fn reseal(&self, id: EndpointId) -> Result<(), Error> {
-        let Some(found) = self.directory.endpoint(id) else { return Ok(()) };
+        let Some(found) = self.config_cache.endpoint(id) else { return Ok(()) };
         // In the order in which a change of an endpoint takes the locks.
         let _app_turn = self.app_turns.take(found.record.app.as_i64()).await;
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
-        let Some(current) = self.directory.endpoint(id) else { return Ok(()) };
-        let Some(entry) = self.directory.app_by_id(current.record.app) else { return Ok(()) };
+        let Some(current) = self.config_cache.endpoint(id) else { return Ok(()) };
+        let Some(entry) = self.config_cache.app_by_id(current.record.app) else { return Ok(()) };
         let app = entry.app();
         let mut record = current.record.clone();
         self.seal_anew(&app, &mut record)?;

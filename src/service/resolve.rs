@@ -146,7 +146,7 @@ impl Service {
         let app = entry.app();
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
             let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
-            let Some(current) = self.directory.endpoint(endpoint.id()) else { continue };
+            let Some(current) = self.config_cache.endpoint(endpoint.id()) else { continue };
             let changed = self.ready(&app, current.record.clone())?;
             self.store_contract_of(&changed).await?;
             self.put_in_force(&app, Arc::new(changed)).await?;

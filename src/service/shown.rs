@@ -69,7 +69,7 @@ impl Service {
         let mut past = HashMap::new();
         let mut shown = Vec::with_capacity(listed.len());
         for Listed { delivery, event, last_error, last_contract, last_url } in listed {
-            let endpoint = self.directory.endpoint(delivery.endpoint);
+            let endpoint = self.config_cache.endpoint(delivery.endpoint);
             let last_contract = match (last_contract, &endpoint) {
                 (Some(hash), Some(endpoint)) if endpoint.contract_hash == hash => {
                     Some(endpoint.contract.clone())

@@ -37,12 +37,12 @@ impl Service {
         self.check_keys_are_given(&everything.endpoints)?;
         for app in everything.apps {
             let rules = self.rules_of(&app);
-            self.directory.put_app(app, rules);
+            self.config_cache.put_app(app, rules);
         }
         let mut kept = HashSet::new();
         let mut by_app: HashMap<AppId, Vec<Arc<Endpoint>>> = HashMap::new();
         for record in everything.endpoints {
-            let Some(entry) = self.directory.app_by_id(record.app) else { continue };
+            let Some(entry) = self.config_cache.app_by_id(record.app) else { continue };
             let (app, uid) = (entry.app(), record.uid.clone());
             let endpoint = self.ready(&app, record).map_err(|error| {
                 Error::Internal(format!("endpoint {uid} of app {} cannot be used: {error}", app.uid))
@@ -54,7 +54,7 @@ impl Service {
             by_app.entry(app.id).or_default().push(Arc::new(endpoint));
         }
         for (app, endpoints) in by_app {
-            self.directory.load_endpoints(app, endpoints);
+            self.config_cache.load_endpoints(app, endpoints);
         }
         let compile = |record: EventTypeRecord| {
             let name = record.name.clone();
@@ -63,12 +63,12 @@ impl Service {
         };
         let event_types: Vec<_> =
             everything.event_types.into_iter().map(compile).collect::<Result<_, _>>()?;
-        self.directory.put_event_types(&event_types);
+        self.config_cache.put_event_types(&event_types);
         for key in everything.keys.into_iter().filter(|key| key.revoked_at.is_none()) {
-            self.directory.put_key(key);
+            self.config_cache.put_key(key);
         }
         if let Some(text) = admin_key {
-            self.directory.put_key(self.key_of_settings(text));
+            self.config_cache.put_key(self.key_of_settings(text));
         }
         self.node_state.has_seen(version, self.node_state.epoch());
         Ok(loaded)

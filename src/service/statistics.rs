@@ -112,8 +112,8 @@ impl Service {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());
         for (id, sums) in counted {
-            let Some(endpoint) = self.directory.endpoint(id) else { continue };
-            let Some(entry) = self.directory.app_by_id(endpoint.record.app) else { continue };
+            let Some(endpoint) = self.config_cache.endpoint(id) else { continue };
+            let Some(entry) = self.config_cache.app_by_id(endpoint.record.app) else { continue };
             let app = entry.app();
             let known = match in_trouble.entry(app.id) {
                 Entry::Occupied(known) => known.into_mut(),

@@ -198,7 +198,7 @@ impl Service {
 
     /// Adds public names to an update; `None` if its app was deleted.
     pub fn name_hint(&self, hint: Hint) -> Option<NamedHint> {
-        let app = self.directory.app_by_id(hint.app)?.app();
+        let app = self.config_cache.app_by_id(hint.app)?.app();
         let named = NamedHint {
             kind: "",
             app: app.uid.clone(),
@@ -241,7 +241,7 @@ impl Service {
 
     /// Returns the endpoint's public id; for a deleted one its internal id, which lists also accept.
     fn endpoint_uid(&self, id: EndpointId) -> String {
-        self.directory.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
+        self.config_cache.endpoint(id).map_or_else(|| id.to_string(), |known| known.record.uid.clone())
     }
 }
 

@@ -129,7 +129,7 @@ impl Service {
         if !self.registry.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }
-        self.directory.remove_endpoint(id);
+        self.config_cache.remove_endpoint(id);
         self.permits.endpoint_changed(id);
         self.tell(|| Hint::endpoint(entry.app().id, id));
         self.apply_to_waiting(entry.app().id, id, Settle::Off(Switch::Deleted)).await

@@ -43,7 +43,7 @@ impl<S: Store + 'static> Desk<S> {
     pub(crate) fn service(&self) -> Service {
         let store = &self.store;
         Service::new(Parts {
-            directory: self.directory.clone(),
+            config_cache: self.directory.clone(),
             ledger: store.clone(),
             registry: store.clone(),
             browse: store.clone(),

@@ -40,7 +40,7 @@ impl CommitWatch for NoWatch {
 }
 
 pub(crate) struct Desk {
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) config_cache: Arc<Directory>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) node_state: Arc<Tenure>,
@@ -51,7 +51,7 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn service(&self, hands: Arc<dyn Hands>) -> Arc<Service> {
         Arc::new(Service::new(Parts {
-            directory: self.directory.clone(),
+            config_cache: self.config_cache.clone(),
             ledger: self.store.clone(),
             registry: self.store.clone(),
             browse: self.store.clone(),
@@ -79,7 +79,7 @@ impl Desk {
             queues: lanes,
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                directory: self.directory,
+                directory: self.config_cache,
                 ledger: self.store.clone(),
                 carrier,
                 clock: self.clock,

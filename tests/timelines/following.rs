@@ -126,7 +126,7 @@ impl SecondNode {
         let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
         let told = Arc::new(Told { store: stage.store.clone(), changes: Mutex::default() });
         let desk = Desk {
-            directory: directory.clone(),
+            config_cache: directory.clone(),
             store: stage.store.clone(),
             cluster: told.clone(),
             node_state: tenure.clone(),

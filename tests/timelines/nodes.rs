@@ -123,7 +123,7 @@ impl Town {
         tenure.enter(joined.epoch);
         let ledger = store.clone();
         let desk = Desk {
-            directory,
+            config_cache: directory,
             store: store.clone(),
             cluster: store,
             node_state: tenure.clone(),

@@ -237,7 +237,7 @@ async fn start(
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = Ids::new(joined.slot, joined.newest_id);
-    let desk = Desk { directory, store: store.clone(), cluster: store.clone(), node_state: tenure, clock, ids };
+    let desk = Desk { config_cache: directory, store: store.clone(), cluster: store.clone(), node_state: tenure, clock, ids };
     let service = desk.service(lanes.clone());
     service.load(None).await.unwrap();
     service.readiness().accept();

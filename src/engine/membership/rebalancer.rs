@@ -57,7 +57,7 @@ impl<'a> Rebalancer<'a> {
         let mut wanted = BTreeSet::new();
         if lanes.context.permit_pool.has_plenty() {
             wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.help));
-            wanted.retain(|endpoint| lanes.directory.endpoint(*endpoint).is_some());
+            wanted.retain(|endpoint| lanes.config_cache.endpoint(*endpoint).is_some());
         }
         lanes.help(&self.helped, &wanted, self.shared.clock.now());
         self.helped = wanted;
@@ -166,7 +166,7 @@ impl<'a> Rebalancer<'a> {
             return Ok(());
         }
         let has_arrived = |endpoint: &EndpointId| {
-            let is_known = lanes.directory.endpoint(*endpoint).is_some();
+            let is_known = lanes.config_cache.endpoint(*endpoint).is_some();
             is_known && shards.contains(&lanes.settings(*endpoint).shard)
         };
         for endpoint in standing.failing.into_iter().filter(has_arrived) {

@@ -58,7 +58,7 @@ pub(in crate::engine) fn limited(endpoint: &Endpoint) -> Arc<Endpoint> {
 }
 
 pub(in crate::engine) fn put(lanes: &EndpointQueues, endpoint: &Arc<Endpoint>) {
-    assert!(lanes.directory.put_endpoint(endpoint.clone()));
+    assert!(lanes.config_cache.put_endpoint(endpoint.clone()));
     lanes.endpoint_changed(endpoint.id());
 }
 
@@ -108,7 +108,7 @@ fn endpoints_of_an_app_with_limits_are_in_one_shard_and_exclusive() {
         || [&one, &other].map(|endpoint| lanes.settings(endpoint.id())).map(|is| (is.shard, is.is_exclusive));
     assert_eq!(shards(), [(1, false), (2, false)]);
     let limits = AppLimits { max_in_flight: Some(3), rate_limit: None };
-    lanes.directory.put_app(app(Some(limits)), AppRules::UNKNOWN);
+    lanes.config_cache.put_app(app(Some(limits)), AppRules::UNKNOWN);
     lanes.app_changed(APP);
     assert_eq!(shards(), [(shard_of_app(APP), true); 2]);
     assert!(lanes.take(one.id(), 1).is_none() && lanes.is_sent_elsewhere(one.id()));
@@ -157,7 +157,7 @@ fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     put(&lanes, &endpoint);
     let change = |seconds| {
         let limits = Some(AppLimits { max_in_flight: Some(3), rate_limit: None });
-        lanes.directory.put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::UNKNOWN);
+        lanes.config_cache.put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::UNKNOWN);
         lanes.app_changed(APP);
     };
     change(1);

@@ -41,7 +41,7 @@ impl Check {
 
 impl Service {
     pub(super) async fn must_keep_the_rules(&self, app: AppId, publish: &Publish<'_>) -> Result<(), Error> {
-        let ruling = self.ruling(&self.directory.catalogue(), publish.event_type, true);
+        let ruling = self.ruling(&self.config_cache.catalogue(), publish.event_type, true);
         match ruling {
             Ok(None) => Ok(()),
             Ok(Some(event_type)) => {
@@ -62,7 +62,7 @@ impl Service {
         let mut broken: Vec<Option<Error>> = vec![None; events.len()];
         let (mut checks, mut hints) = (Vec::new(), 0);
         {
-            let catalogue = self.directory.catalogue();
+            let catalogue = self.config_cache.catalogue();
             for (place, publish) in events.iter().enumerate() {
                 let Ok(publish) = publish else { continue };
                 match self.ruling(&catalogue, publish.event_type, hints < HINTS_MAX) {
@@ -134,7 +134,7 @@ impl Service {
     /// Refuses subscriptions to unknown exact types where unknown types cannot be published. Patterns may cover future types.
     pub(in crate::service) fn must_be_known(&self, event_types: &[String]) -> Result<(), Error> {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
-        let catalogue = self.directory.catalogue();
+        let catalogue = self.config_cache.catalogue();
         for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
             if let Err(broken @ RuleBroken::Unknown { .. }) = self.ruling(&catalogue, name, true) {
                 return Err(Error::AgainstRule { field: format!("event_types[{place}]"), broken });
