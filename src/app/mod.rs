@@ -161,7 +161,7 @@ impl Node {
         let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
-        let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_bell());
+        let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_notify());
         let engine = Engine {
             queues: lanes,
             queue_events: events,

@@ -85,7 +85,7 @@ impl Handover for EndpointQueues {
         queue.insert((due, endpoint));
         drop(queue);
         if is_first {
-            self.scheduler.notify_one();
+            self.refills.notify_one();
         }
     }
 
@@ -96,7 +96,7 @@ impl Handover for EndpointQueues {
         }
         if let Some(due) = lane.note_manual(due) {
             self.put_due(&lane, due);
-            self.scheduler.notify_one();
+            self.refills.notify_one();
         }
     }
 
@@ -111,7 +111,7 @@ impl Handover for EndpointQueues {
     }
 
     fn inspections_wait(&self) {
-        self.inspector.notify_one();
+        self.inspections.notify_one();
     }
 
     fn notices_wait(&self) {

@@ -55,9 +55,9 @@ pub struct EndpointQueues {
     pub(super) config_cache: Arc<Directory>,
     pub(super) context: Arc<QueueContext>,
     /// Wakes the scheduler.
-    pub(super) scheduler: Arc<Notify>,
+    pub(super) refills: Arc<Notify>,
     /// Wakes the inspector.
-    pub(super) inspector: Arc<Notify>,
+    pub(super) inspections: Arc<Notify>,
     /// Queues with something to send, for the dispatcher.
     pub(super) ready: mpsc::UnboundedSender<Arc<EndpointQueue>>,
     /// Endpoints whose new state may have to be applied to waiting deliveries, for housekeeping.
@@ -115,8 +115,8 @@ impl EndpointQueues {
             limits,
             config_cache: directory,
             context: Arc::new(around),
-            scheduler,
-            inspector: Arc::default(),
+            refills: scheduler,
+            inspections: Arc::default(),
             ready: ready_sender,
             changed_endpoints: changed_sender,
             recovered_endpoints: recovered_sender,
@@ -139,7 +139,7 @@ impl EndpointQueues {
     }
 
     /// Returns the signal for configuration changes by other nodes.
-    pub fn configuration_bell(&self) -> Arc<Notify> {
+    pub fn configuration_notify(&self) -> Arc<Notify> {
         self.configuration.clone()
     }
 
@@ -249,7 +249,7 @@ impl EndpointQueues {
     pub(super) fn adopt_settings(&self, lane: &Arc<EndpointQueue>) {
         if let Some(due) = lane.adopt_settings(|| self.settings(lane.endpoint)) {
             self.put_due(lane, due);
-            self.scheduler.notify_one();
+            self.refills.notify_one();
         }
         // It may send more at a time, or sooner.
         let _ = self.ready.send(lane.clone());

@@ -34,7 +34,7 @@ const INSPECTION_CHECK_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(super) struct Inspector {
-    pub(super) bell: Arc<Notify>,
+    pub(super) inspections_waiting: Arc<Notify>,
     pub(super) delivery_worker: Arc<DeliveryWorker>,
     pub(super) is_alone: bool,
 }
@@ -54,7 +54,7 @@ impl Inspector {
     async fn work(&self, running: &mut RunningInspections) {
         loop {
             // Registered before the check, so that no notification is missed.
-            let rung = self.bell.notified();
+            let rung = self.inspections_waiting.notified();
             let looked = self.start_waiting(running).await;
             if let Err(error) = &looked {
                 tracing::warn!(%error, "could not take waiting inspections");

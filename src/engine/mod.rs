@@ -228,7 +228,7 @@ impl Engine {
         };
         let is_alone = lanes.node_state().is_alone();
         let inspector =
-            inspector::Inspector { bell: lanes.inspector.clone(), delivery_worker: courier.clone(), is_alone };
+            inspector::Inspector { inspections_waiting: lanes.inspections.clone(), delivery_worker: courier.clone(), is_alone };
         let mut dispatch = dispatcher::Dispatcher {
             lanes,
             ready: self.queue_events.ready,
@@ -287,7 +287,7 @@ impl Engine {
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
             storage: self.storage.clone(),
-            bell: self.queues.webhook_notices.clone(),
+            notices_waiting: self.queues.webhook_notices.clone(),
             operator_app: self.operator_app.clone(),
             every: self.intervals.notices,
             leader: steward,

@@ -50,7 +50,7 @@ pub(super) struct NoticeMailer {
     clock: Arc<dyn Clock>,
     tally: Arc<Tally>,
     /// Notified when a notice was written.
-    bell: Arc<Notify>,
+    notices_waiting: Arc<Notify>,
     /// No mails are sent without it.
     settings: Option<MailSettings>,
     /// How often it checks without a notification.
@@ -91,7 +91,7 @@ impl NoticeMailer {
             ledger: courier.ledger.clone(),
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
-            bell,
+            notices_waiting: bell,
             settings: post,
             every,
             progress: MailProgress::default(),
@@ -114,7 +114,7 @@ impl NoticeMailer {
 
     async fn work(&mut self, stop: &Shutdown) {
         while !stop.is_soft() {
-            let bell = self.bell.clone();
+            let bell = self.notices_waiting.clone();
             // Registered before the step, so that no notification is missed.
             let rung = bell.notified();
             let Some(turn) = self.lead(stop).await else { return };

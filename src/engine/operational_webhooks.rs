@@ -39,7 +39,7 @@ pub(super) struct OperationalWebhooks {
     pub(super) ids: Ids,
     pub(super) storage: Arc<Storage>,
     /// Notified when a notice was written.
-    pub(super) bell: Arc<Notify>,
+    pub(super) notices_waiting: Arc<Notify>,
     /// App whose endpoints may receive notices about all apps.
     pub(super) operator_app: Option<String>,
     /// How often it checks without a notification.
@@ -60,7 +60,7 @@ impl OperationalWebhooks {
     async fn work(&self) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let rung = self.bell.notified();
+            let rung = self.notices_waiting.notified();
             let turn = self.leader.lead().await;
             let come_back = self.leader.next_check_at(self.step().await);
             drop(turn);

@@ -194,16 +194,16 @@ impl EndpointQueues {
     pub(super) fn open_send_gate(&self) -> bool {
         let was_closed = self.context.permit_pool.open_send_gate();
         if was_closed {
-            self.ring_all();
+            self.wake_all();
         }
         was_closed
     }
 
-    fn ring_all(&self) {
+    fn wake_all(&self) {
         for lane in self.all() {
             let _ = self.ready.send(lane);
         }
-        self.scheduler.notify_one();
+        self.refills.notify_one();
     }
 
     /// Stops waiting for requests of exclusive queues that are on their way.
@@ -222,7 +222,7 @@ impl EndpointQueues {
         self.due().clear();
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.take_doubts();
-        self.ring_all();
+        self.wake_all();
     }
 
     /// Takes these shards over. Exclusive ownership of their queues is confirmed before it is needed.
@@ -238,7 +238,7 @@ impl EndpointQueues {
         }
         self.shards_gained.notify_one();
         self.wants_recheck.store(true, Relaxed);
-        self.scheduler.notify_one();
+        self.refills.notify_one();
     }
 
     /// Wakes the queues that this node may no longer send for, so that they release what is in memory.
@@ -283,7 +283,7 @@ impl EndpointQueues {
         let lane = self.queue(endpoint);
         if let Some(due) = lane.become_exclusive_owner(now) {
             self.put_due(&lane, due);
-            self.scheduler.notify_one();
+            self.refills.notify_one();
         }
     }
 
@@ -298,7 +298,7 @@ impl EndpointQueues {
             lane.help(true);
             if let Some(due) = lane.note_due(now) {
                 self.put_due(&lane, due);
-                self.scheduler.notify_one();
+                self.refills.notify_one();
             }
         }
     }

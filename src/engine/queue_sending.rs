@@ -18,14 +18,14 @@ impl EndpointQueues {
     /// Returns the queue's next delivery, if one may be sent; wakes other queues that may send.
     pub(super) fn next(&self, lane: &EndpointQueue, now: Timestamp) -> Option<Admitted> {
         let (next, served) = lane.try_admit_next(now);
-        self.ring(served, now);
+        self.wake_queues(served, now);
         next
     }
 
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
     pub(super) fn came_back(&self, lane: &Arc<EndpointQueue>, leave: &Leave, report: Option<Report>, now: Timestamp) {
         let (change, look_at) = lane.finish_request(leave, report, now);
-        self.ring(lane.release_slot(leave, now), now);
+        self.wake_queues(lane.release_slot(leave, now), now);
         if change == Change::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered_endpoints.send(recovered);
@@ -36,21 +36,21 @@ impl EndpointQueues {
         }
         if let Some(due) = look_at {
             self.put_due(lane, due);
-            self.scheduler.notify_one();
+            self.refills.notify_one();
         }
     }
 
     /// Passes slots to others that the queue was granted and has no use for.
     pub(super) fn forgo(&self, lane: &EndpointQueue, now: Timestamp) {
-        self.ring(lane.forgo(now), now);
+        self.wake_queues(lane.forgo(now), now);
     }
 
     pub(super) fn grant_free_slots(&self, now: Timestamp) {
         let served = self.limiter().grant_free(None, now);
-        self.ring(served, now);
+        self.wake_queues(served, now);
     }
 
-    fn ring(&self, served: WokenQueues, now: Timestamp) {
+    fn wake_queues(&self, served: WokenQueues, now: Timestamp) {
         for lane in served.lanes {
             let _ = self.ready.send(self.queue(lane));
         }
@@ -65,7 +65,7 @@ impl EndpointQueues {
         let lane = self.queue(endpoint);
         if let Some(due) = lane.start_half_open(now) {
             self.put_due(&lane, due);
-            self.scheduler.notify_one();
+            self.refills.notify_one();
         }
     }
 

@@ -46,7 +46,7 @@ impl Scheduler {
     pub(super) async fn run(mut self, stop: Shutdown) {
         loop {
             // Registered before the step, so that no notification is missed.
-            let bell = self.queues.scheduler.clone();
+            let bell = self.queues.refills.clone();
             let rung = bell.notified();
             let come_back = self.step().await;
             tokio::select! {

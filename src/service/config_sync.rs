@@ -25,10 +25,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Runs until dropped; a notification on `bell` means that there are new changes. Not used in single-node mode.
-    pub async fn sync_config(&self, bell: &Notify) {
+    pub async fn sync_config(&self, notify: &Notify) {
         loop {
             // Registered before the read, so that no notification is missed.
-            let rung = bell.notified();
+            let rung = notify.notified();
             let pause = match self.catch_up().await {
                 Ok(()) => CHANGES_POLL_INTERVAL,
                 Err(error) => {

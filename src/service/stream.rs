@@ -24,19 +24,19 @@ const STREAMS_PER_APP_MAX: usize = 32;
 /// Streams that cover all apps.
 const STREAMS_EVERYWHERE_MAX: usize = 64;
 /// Updates in a ring buffer; a subscriber further behind has lost some.
-const RING: usize = 256;
+const BUFFERED_UPDATES_MAX: usize = 256;
 
 /// All open live-update streams.
 #[derive(Default)]
 pub struct Streams {
     open: AtomicUsize,
-    rings: Mutex<Rings>,
+    buffers: Mutex<UpdateBuffers>,
     /// Signals that another node wrote something, for which this node has no updates.
-    others: watch::Sender<()>,
+    other_nodes: watch::Sender<()>,
 }
 
 #[derive(Default)]
-struct Rings {
+struct UpdateBuffers {
     /// By app; `None` is the buffer for all apps.
     by_app: HashMap<Option<AppId>, broadcast::Sender<Hint>>,
     is_closed: bool,
@@ -46,7 +46,7 @@ struct Rings {
 pub struct Watch {
     app: Option<AppId>,
     hints: broadcast::Receiver<Hint>,
-    others: watch::Receiver<()>,
+    other_nodes: watch::Receiver<()>,
     streams: Arc<Streams>,
 }
 
@@ -74,19 +74,19 @@ pub struct NamedHint {
 }
 
 impl Streams {
-    fn rings(&self) -> MutexGuard<'_, Rings> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buffers(&self) -> MutexGuard<'_, UpdateBuffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends every stream and refuses new ones.
     fn close(&self) {
-        let mut rings = self.rings();
+        let mut rings = self.buffers();
         rings.is_closed = true;
         rings.by_app.clear();
     }
 
     fn watch(self: &Arc<Self>, app: Option<AppId>) -> Result<Watch, Error> {
-        let mut rings = self.rings();
+        let mut rings = self.buffers();
         if rings.is_closed {
             return Err(Error::Unavailable("This node is stopping.".to_owned()));
         }
@@ -103,15 +103,15 @@ impl Streams {
                 "There are {STREAMS_MAX} streams already; try again later."
             )));
         }
-        let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(RING).0);
+        let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(BUFFERED_UPDATES_MAX).0);
         let hints = ring.subscribe();
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Watch { app, hints, others: self.others.subscribe(), streams: self.clone() })
+        Ok(Watch { app, hints, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
     }
 
     /// Makes every stream report `Lagged`, because another node wrote something.
     pub(super) fn tell_of_others(&self) {
-        self.others.send_replace(());
+        self.other_nodes.send_replace(());
     }
 }
 
@@ -124,7 +124,7 @@ impl Watchers for Streams {
         if !self.any() {
             return;
         }
-        let rings = self.rings();
+        let rings = self.buffers();
         for ring in [Some(hint.app), None].iter().filter_map(|app| rings.by_app.get(app)) {
             // The last subscriber may just have gone.
             let _ = ring.send(hint);
@@ -138,7 +138,7 @@ impl Watch {
         let first = tokio::select! {
             biased;
             first = self.hints.recv() => first,
-            Ok(()) = self.others.changed() => return Seen::Lagged,
+            Ok(()) = self.other_nodes.changed() => return Seen::Lagged,
         };
         let mut seen = match first {
             Ok(hint) => vec![hint],
@@ -162,7 +162,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.streams.open.fetch_sub(1, Ordering::Relaxed);
-        let mut rings = self.streams.rings();
+        let mut rings = self.streams.buffers();
         // The receiver is dropped before counting: of two that leave together, the second sees none left.
         self.hints = broadcast::channel(1).1;
         if rings.by_app.get(&self.app).is_some_and(|ring| ring.receiver_count() == 0) {
@@ -276,11 +276,11 @@ mod tests {
     async fn a_slow_subscriber_lags_and_continues_with_the_buffered_updates() {
         let streams = streams();
         let mut slow = streams.watch(Some(ONE)).unwrap();
-        let told = RING as i64 + 50;
+        let told = BUFFERED_UPDATES_MAX as i64 + 50;
         (1..=told).for_each(|number| streams.tell(event(ONE, number)));
         assert_eq!(slow.next().await, Seen::Lagged);
         let Seen::Hints(rest) = slow.next().await else { panic!() };
-        assert_eq!((rest.len(), rest.last()), (RING, Some(&event(ONE, told))));
+        assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, told))));
     }
 
     #[tokio::test]
@@ -303,9 +303,9 @@ mod tests {
         let (first, second) = (streams.watch(Some(ONE)).unwrap(), streams.watch(Some(ONE)).unwrap());
         assert!(streams.any());
         drop(first);
-        assert!(streams.any() && streams.rings().by_app.contains_key(&Some(ONE)));
+        assert!(streams.any() && streams.buffers().by_app.contains_key(&Some(ONE)));
         drop(second);
-        assert!(!streams.any() && streams.rings().by_app.is_empty());
+        assert!(!streams.any() && streams.buffers().by_app.is_empty());
     }
 
     #[test]

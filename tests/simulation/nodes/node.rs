@@ -271,7 +271,7 @@ impl NodeStart {
         if let Some(service) = service {
             let engine = self.desk.engine(events, self.tools());
             let following = tokio::spawn({
-                let (service, bell) = (service.clone(), self.desk.lanes.configuration_bell());
+                let (service, bell) = (service.clone(), self.desk.lanes.configuration_notify());
                 async move { service.sync_config(&bell).await }
             });
             service.readiness().accept();
