@@ -24,7 +24,7 @@ use std::sync::{
 
 /// Delivery that is about to be sent.
 pub(super) struct OutgoingDelivery {
-    pub(super) carried: Carried,
+    pub(super) leased: Carried,
     /// History note on why it is sent when it is, if there is one.
     pub(super) note: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Leave {
     /// Whether only this node may send for its endpoint.
     is_exclusive: bool,
     /// Whether it was sent, which uses its tokens; only noted if it took some.
-    has_gone_out: AtomicBool,
+    was_sent: AtomicBool,
 }
 
 pub(super) type Admitted = (OutgoingDelivery, Leave);
@@ -105,7 +105,7 @@ impl EndpointQueue {
                 return (None, served);
             }
         }
-        let sending = state.send(is_probe, is_gated, now);
+        let sending = state.pop_outgoing(is_probe, is_gated, now);
         (sending, served)
     }
 
@@ -129,7 +129,7 @@ impl EndpointQueue {
     ) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
-        if leave.took_tokens && !leave.has_gone_out.load(Relaxed) {
+        if leave.took_tokens && !leave.was_sent.load(Relaxed) {
             state.tokens.put_back();
         }
         // An answer from another URL says nothing about this one.
@@ -144,7 +144,7 @@ impl EndpointQueue {
     /// Releases the concurrency slot, if it holds one.
     pub(super) fn release_slot(&self, leave: &Leave, now: Timestamp) -> WokenQueues {
         if leave.holds_slot {
-            self.limiter().release_slot(self.app, leave.has_gone_out.load(Relaxed), now)
+            self.limiter().release_slot(self.app, leave.was_sent.load(Relaxed), now)
         } else {
             WokenQueues::default()
         }
@@ -159,8 +159,8 @@ impl EndpointQueue {
     }
 
     /// Marks the request as sent now, which may be later than its tokens were taken.
-    pub(super) fn go_out(&self, leave: &Leave, now: Timestamp) {
-        if !leave.took_tokens || leave.has_gone_out.swap(true, Relaxed) {
+    pub(super) fn mark_sent(&self, leave: &Leave, now: Timestamp) {
+        if !leave.took_tokens || leave.was_sent.swap(true, Relaxed) {
             return;
         }
         let mut state = self.lock();
@@ -296,7 +296,7 @@ impl EndpointQueueState {
         }
     }
 
-    fn send(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Admitted> {
+    fn pop_outgoing(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Admitted> {
         let by_hand = self.ready.pop_manual();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.ready.pop())?;
@@ -318,8 +318,8 @@ impl EndpointQueueState {
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave =
-            Leave { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, has_gone_out };
-        Some((OutgoingDelivery { carried, note }, leave))
+            Leave { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, was_sent: has_gone_out };
+        Some((OutgoingDelivery { leased: carried, note }, leave))
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.

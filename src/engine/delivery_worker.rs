@@ -23,7 +23,7 @@ use crate::{
         time::Timestamp,
         verdict::{self, Standing, Verdict},
     },
-    outbound::{Carrier, Request},
+    outbound::{HttpSender, Request},
     store::Ledger,
     runtime::{Clock, Entropy},
 };
@@ -49,7 +49,7 @@ impl From<RenderError> for Hindrance {
 pub struct DeliveryWorker {
     pub directory: Arc<Directory>,
     pub ledger: Arc<dyn Ledger>,
-    pub carrier: Arc<dyn Carrier>,
+    pub carrier: Arc<dyn HttpSender>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tally: Arc<Tally>,
@@ -61,7 +61,7 @@ impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
     pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &Leave) -> Option<Report> {
-        let OutgoingDelivery { carried, note } = sending;
+        let OutgoingDelivery { leased: carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.carried()?;
@@ -142,7 +142,7 @@ impl DeliveryWorker {
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
-            lane.go_out(leave, started_at);
+            lane.mark_sent(leave, started_at);
             custody.mark_sent(started_at);
             let mut outcome = self.post(request, custody, lane, leave).await?;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);

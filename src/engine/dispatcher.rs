@@ -148,7 +148,7 @@ impl Out {
     fn come_back(&mut self, report: Option<Report>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
         if let Some(leave) = self.leave.take() {
-            self.lanes.came_back(&self.lane, &leave, report, now);
+            self.lanes.finish_request(&self.lane, &leave, report, now);
         }
         now
     }

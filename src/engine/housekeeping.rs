@@ -8,7 +8,7 @@ use crate::{
         contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
         tally::Tally, time::Timestamp,
     },
-    outbound::Carrier,
+    outbound::HttpSender,
     store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
     runtime::{Clock, Shutdown},
 };
@@ -34,7 +34,7 @@ pub(super) struct Housekeeping {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tally: Arc<Tally>,
     pub(super) intervals: Intervals,
-    pub(super) carrier: Arc<dyn Carrier>,
+    pub(super) http_sender: Arc<dyn HttpSender>,
     pub(super) measure_at: Timestamp,
     pub(super) count_at: Timestamp,
     pub(super) purge_at: Timestamp,
@@ -97,7 +97,7 @@ impl Housekeeping {
         }
         if self.count_at.has_come(self.intervals.count, now) {
             self.count_at = now.plus(self.intervals.count);
-            self.carrier.sweep();
+            self.http_sender.sweep();
             match self.query_store.waiting_count().await {
                 Ok(count) => self.tally.set_waiting(count),
                 Err(error) => tracing::warn!(%error, "could not count what waits"),

@@ -216,7 +216,7 @@ impl Engine {
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
             intervals: self.intervals,
-            carrier: courier.carrier.clone(),
+            http_sender: courier.carrier.clone(),
             measure_at: start,
             count_at: start,
             purge_at: start,

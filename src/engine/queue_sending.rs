@@ -23,7 +23,7 @@ impl EndpointQueues {
     }
 
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
-    pub(super) fn came_back(&self, lane: &Arc<EndpointQueue>, leave: &Leave, report: Option<Report>, now: Timestamp) {
+    pub(super) fn finish_request(&self, lane: &Arc<EndpointQueue>, leave: &Leave, report: Option<Report>, now: Timestamp) {
         let (change, look_at) = lane.finish_request(leave, report, now);
         self.wake_queues(lane.release_slot(leave, now), now);
         if change == Change::Recovered {

@@ -1,7 +1,7 @@
 //! The HTTP client for receivers: reuses a connection of the endpoint queue or opens one, and returns the outcome.
 
 use super::{
-    Carrier, NotSent, Posting, Request,
+    HttpSender, NotSent, Posting, Request,
     connection::{Connection, Lost},
     connector::Connector,
     send_error::SendError,
@@ -116,7 +116,7 @@ impl Client {
         self.pool.idle()
     }
 
-    async fn carry(&self, method: Method, mut request: Request) -> Result<Outcome, NotSent> {
+    async fn send(&self, method: Method, mut request: Request) -> Result<Outcome, NotSent> {
         let timeout = request.timeout.min(TIMEOUT_MAX);
         let started = Instant::now();
         let mut progress = Progress::new(started);
@@ -215,15 +215,15 @@ impl Client {
     }
 }
 
-impl Carrier for Client {
+impl HttpSender for Client {
     fn post(&self, request: Request) -> Posting<'_> {
-        Box::pin(self.carry(Method::POST, request))
+        Box::pin(self.send(Method::POST, request))
     }
 
     fn get(&self, request: Request) -> Posting<'_> {
         // On a connection of its own: idle ones of this queue lead to the endpoint's URL, and a request for another URL
         // would close them.
-        Box::pin(self.carry(Method::GET, Request { fresh: true, ..request }))
+        Box::pin(self.send(Method::GET, Request { fresh: true, ..request }))
     }
 
     fn sweep(&self) -> Option<Instant> {

@@ -36,7 +36,7 @@ use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc, time::Duration}
 use tokio::time::Instant;
 
 /// Sends requests to receivers. The engine uses only this trait, so that a simulation can replace the network.
-pub trait Carrier: Send + Sync {
+pub trait HttpSender: Send + Sync {
     /// Makes one POST and returns its outcome. Ends within `request.timeout`; the only error is `NotSent`: this node may
     /// not send, and no byte went out.
     ///

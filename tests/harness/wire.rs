@@ -139,7 +139,7 @@ impl Wire {
         let (server, shared) = (Path::new(server).join(SOCKET), state.clone());
         thread::spawn(move || {
             for client in listener.incoming() {
-                carry(client.unwrap(), &server, &shared);
+                forward(client.unwrap(), &server, &shared);
             }
         });
         Self { folder, state }
@@ -197,7 +197,7 @@ impl Wire {
     }
 }
 
-fn carry(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
+fn forward(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     let server = UnixStream::connect(server).ok().filter(|_| !state.is_cut());
     let Some(server) = server else { return };
     let (from_client, sending) = (client.try_clone().unwrap(), state.clone());

@@ -3,7 +3,7 @@
 use crate::receiver::{ENDPOINT, OK, Receiver, client, request};
 use posthaste::{
     domain::port::DialGate,
-    outbound::{Carrier, Client, NotSent, Request},
+    outbound::{HttpSender, Client, NotSent, Request},
 };
 use std::sync::{
     Arc, Mutex,

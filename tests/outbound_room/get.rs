@@ -6,7 +6,7 @@ use crate::receiver::{
 };
 use posthaste::{
     domain::outcome::Class,
-    outbound::{Carrier, Options, Request},
+    outbound::{HttpSender, Options, Request},
 };
 use std::time::Duration;
 use tokio::sync::mpsc;

@@ -3,7 +3,7 @@
 use crate::receiver::{OK, Receiver, assert_answered, assert_failed, client, post, post_within, request};
 use posthaste::{
     domain::outcome::{Class, Outcome},
-    outbound::{Carrier, Request},
+    outbound::{HttpSender, Request},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc, time::Instant};

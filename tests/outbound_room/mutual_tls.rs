@@ -9,7 +9,7 @@ use posthaste::{
         outcome::{Class, Outcome},
         tls::{EndpointTls, TlsDocument},
     },
-    outbound::{Carrier, Client, Options, Request},
+    outbound::{HttpSender, Client, Options, Request},
 };
 use rcgen::{CertificateParams, date_time_ymd};
 use std::sync::{Arc, Mutex};

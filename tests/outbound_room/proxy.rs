@@ -10,7 +10,7 @@ use crate::{
 };
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{Carrier, Client, Options, Request},
+    outbound::{HttpSender, Client, Options, Request},
 };
 use std::sync::{
     Arc,

@@ -8,7 +8,7 @@ use posthaste::{
         outcome::{Class, Outcome},
         target::Target,
     },
-    outbound::{Carrier, Client, Options, Request, Resolve, ResolveError, Resolving},
+    outbound::{HttpSender, Client, Options, Request, Resolve, ResolveError, Resolving},
 };
 use std::{
     borrow::Cow,

@@ -5,7 +5,7 @@ use crate::receiver::{
 };
 use posthaste::{
     domain::{address::AddressPolicy, id::EndpointId, outcome::Class},
-    outbound::{Carrier, Client, Options, Request},
+    outbound::{HttpSender, Client, Options, Request},
 };
 use std::{
     io::{Read, Write},
@@ -302,7 +302,7 @@ async fn every_answer_belongs_to_its_own_request() {
     })
     .await;
     let client = Arc::new(client());
-    let carriers: Vec<_> = (0..32)
+    let senders: Vec<_> = (0..32)
         .map(|carrier| {
             let (client, url) = (Arc::clone(&client), receiver.url());
             tokio::spawn(async move {
@@ -317,7 +317,7 @@ async fn every_answer_belongs_to_its_own_request() {
             })
         })
         .collect();
-    for carrier in carriers {
+    for carrier in senders {
         carrier.await.unwrap();
     }
     assert!(client.idle() <= 32);

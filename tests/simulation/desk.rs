@@ -12,7 +12,7 @@ use posthaste::{
         tenure::Tenure,
     },
     engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Intervals},
-    outbound::Carrier,
+    outbound::HttpSender,
     service::{Limits, Parts, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
     runtime::{Clock, SeededEntropy},
@@ -34,7 +34,7 @@ pub(crate) struct Desk<S> {
 /// Further parts that an engine needs.
 pub(crate) struct Tools {
     pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) carrier: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }

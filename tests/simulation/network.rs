@@ -9,7 +9,7 @@ use posthaste::{
         outcome::{Class, Outcome, Timings},
         time::Timestamp,
     },
-    outbound::{Carrier, Posting, Request},
+    outbound::{HttpSender, Posting, Request},
     runtime::Clock,
 };
 use std::{sync::Arc, time::Duration};
@@ -86,14 +86,14 @@ pub(crate) struct Line {
     pub(crate) life: u32,
 }
 
-impl Carrier for Line {
+impl HttpSender for Line {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             if self.world.is_dead(self.life) {
                 // A dead process sends nothing, in whatever order its tasks are dropped.
                 std::future::pending::<()>().await;
             }
-            Ok(self.carry(request).await)
+            Ok(self.deliver(request).await)
         })
     }
 
@@ -104,7 +104,7 @@ impl Carrier for Line {
 }
 
 impl Line {
-    async fn carry(&self, request: Request) -> Outcome {
+    async fn deliver(&self, request: Request) -> Outcome {
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate);
         self.world.post_begun(self.life, number as u32 + 1);

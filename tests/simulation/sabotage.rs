@@ -14,7 +14,7 @@ use posthaste::{
         verdict::Verdict,
     },
     engine::{SharedLimits, EndpointQueues},
-    outbound::{Carrier, Posting, Request},
+    outbound::{HttpSender, Posting, Request},
     store::{
         Ledger, Reply, StoreError,
         cluster::Joined,
@@ -185,7 +185,7 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn carrier(&self, line: Arc<Line>) -> Arc<dyn Carrier> {
+    pub(crate) fn carrier(&self, line: Arc<Line>) -> Arc<dyn HttpSender> {
         match self {
             Self::PostTwice => Arc::new(DoublingSender(line)),
             _ => line,
@@ -202,7 +202,7 @@ impl Sabotage {
 
 struct DoublingSender(Arc<Line>);
 
-impl Carrier for DoublingSender {
+impl HttpSender for DoublingSender {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             let _ = self.0.post(request.clone()).await;

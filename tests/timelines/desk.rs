@@ -12,7 +12,7 @@ use posthaste::{
         tenure::Tenure,
     },
     engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, QueueEvents, EndpointQueues, Renderer, Intervals},
-    outbound::Carrier,
+    outbound::HttpSender,
     service::{Limits, Parts, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
     runtime::{SeededEntropy, VirtualClock},
@@ -73,7 +73,7 @@ impl Desk {
     }
 
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
-    pub(crate) fn engine(self, lanes: Arc<EndpointQueues>, events: QueueEvents, carrier: Arc<dyn Carrier>) -> Engine {
+    pub(crate) fn engine(self, lanes: Arc<EndpointQueues>, events: QueueEvents, carrier: Arc<dyn HttpSender>) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
             queues: lanes,

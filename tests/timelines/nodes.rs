@@ -16,7 +16,7 @@ use posthaste::{
         time::Timestamp,
     },
     engine::{NodeSendGate, Engine, EndpointQueues, Intervals},
-    outbound::{Carrier, NotSent, Posting, Request},
+    outbound::{HttpSender, NotSent, Posting, Request},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         Cluster,
@@ -53,7 +53,7 @@ struct Line {
     gate: NodeSendGate,
 }
 
-impl Carrier for Line {
+impl HttpSender for Line {
     fn post(&self, _: Request) -> Posting<'_> {
         Box::pin(async move {
             if !self.gate.is_open() {

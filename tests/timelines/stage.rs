@@ -13,7 +13,7 @@ use posthaste::{
         time::Timestamp,
     },
     engine::{Engine, EndpointQueues, MailSettings},
-    outbound::{Carrier, NotSent, Posting, Request},
+    outbound::{HttpSender, NotSent, Posting, Request},
     service::{
         Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish,
     },
@@ -81,7 +81,7 @@ struct Receiver {
     clock: Arc<VirtualClock>,
 }
 
-impl Carrier for Receiver {
+impl HttpSender for Receiver {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(SeenRequest { at: self.clock.now(), body: request.body });

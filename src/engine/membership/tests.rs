@@ -12,7 +12,7 @@ use crate::{
     },
     engine::{
         QueueEvents,
-        ownership::tests::{RATE, carried, in_shard, queues_of, limited, put},
+        ownership::tests::{RATE, leased, in_shard, queues_of, limited, put},
     },
     runtime::ShutdownHandle,
 };
@@ -234,13 +234,13 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
-    town.state().carried.insert((other.tenure().epoch(), shared.id()));
+    town.state().in_flight.insert((other.tenure().epoch(), shared.id()));
     other.put(&now_limited);
     other.tenure().has_seen(5, other.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_sent_elsewhere(shared.id()));
-    town.state().carried.clear();
+    town.state().in_flight.clear();
     sleep(Duration::from_millis(600)).await;
     assert!(home.may_take(&shared) && !home.queues.is_sent_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
@@ -290,7 +290,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let shared = in_shard(0, None);
     silent.put(&shared);
     let before = silent.tenure().epoch();
-    let carried = |epoch| carried(&silent.queues, &shared, epoch);
+    let carried = |epoch| leased(&silent.queues, &shared, epoch);
     silent.queues.carry(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 1);
     silent.door.is_cut.store(true, SeqCst);

@@ -112,7 +112,7 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
         stage.tell(Server::stop_flushing).await;
         stage.some_are_accepted(60).await;
     }
-    let in_flight = stage.carried().await;
+    let in_flight = stage.in_flight().await;
     stage.tell(Server::crash).await;
     let gone_at = Instant::now();
     tokio::time::sleep(QUIET_AFTER).await;

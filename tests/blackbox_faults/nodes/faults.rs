@@ -57,7 +57,7 @@ pub(super) async fn die(stage: &mut Stage) -> Death {
     let (epoch, other) = (stage.epoch(dead).await, (dead + 1) % 3);
     let begun = Instant::now();
     stage.members[dead].node.kill().await;
-    let in_flight = stage.carried_by(epoch).await;
+    let in_flight = stage.in_flight_on(epoch).await;
     let takeover = stage.taken_over(epoch, other, begun).await;
     assert!(in_flight > 0, "the kill met nothing in flight");
     Death { of: dead, in_flight, takeover }
@@ -78,7 +78,7 @@ pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kep
         } else {
             stage.freeze_at_rest(zombie).await;
         }
-        in_flight = stage.carried_by(epoch).await;
+        in_flight = stage.in_flight_on(epoch).await;
         if in_flight > 0 {
             break;
         }
@@ -106,14 +106,14 @@ async fn stopped_one_by_one(stage: &mut Stage) {
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for leaving in 0..3 {
         let epoch = stage.epoch(leaving).await;
-        in_flight += stage.carried_by(epoch).await;
+        in_flight += stage.in_flight_on(epoch).await;
         assert_eq!(
             stage.members[leaving].node.stop().await,
             Some(0),
             "{}",
             stage.members[leaving].node.log()
         );
-        assert_eq!(stage.carried_by(epoch).await, 0, "deliveries that it had not tried were released");
+        assert_eq!(stage.in_flight_on(epoch).await, 0, "deliveries that it had not tried were released");
         let others = [(leaving + 1) % 3, (leaving + 2) % 3];
         slowest = slowest.max(stage.is_shared_evenly(&others).await);
         stage.some_are_accepted(20).await;
@@ -130,7 +130,7 @@ async fn restarted(stage: &mut Stage) {
     let load = stage.load().await;
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for _ in 0..2 {
-        in_flight += stage.carried().await;
+        in_flight += stage.in_flight().await;
         stage.tell(Server::crash).await;
         stage.tell(Server::start_again).await;
         slowest = slowest.max(stage.all_are_back().await);
@@ -146,7 +146,7 @@ async fn cut_after_commit(stage: &mut Stage) {
     let load = stage.load().await;
     let mut in_flight = 0;
     for _ in 0..3 {
-        in_flight += stage.carried().await;
+        in_flight += stage.in_flight().await;
         for wire in &stage.wires {
             wire.lose_the_next_answer_to_a_batch();
         }
@@ -177,7 +177,7 @@ pub(super) async fn cut_off(stage: &mut Stage) -> Verdict {
     let begun = Instant::now();
     let hit = wait_for("it is cut off", LIMIT, async || wire.lost_batch()).await;
     assert_eq!(hit.epoch, epoch, "in the middle of a batch of its writer");
-    let in_flight = stage.carried_by(epoch).await;
+    let in_flight = stage.in_flight_on(epoch).await;
     let takeover = stage.taken_over(epoch, other, begun).await;
     stage.some_are_accepted(20).await;
     stage.wires[alone].mend();

@@ -33,7 +33,7 @@ async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
         let dead = stage.owner_of(&format!("{app}-one")).await;
         let (epoch, killed_at) = (stage.epoch(dead).await, Instant::now());
         stage.members[dead].node.kill().await;
-        assert!(stage.carried_by(epoch).await > 0, "it died with nothing in flight");
+        assert!(stage.in_flight_on(epoch).await > 0, "it died with nothing in flight");
         takeovers.push(stage.taken_over(epoch, (dead + 1) % 3, killed_at).await);
         let sent = stage.receiver.count_at(&format!("/{app}"));
         let goes_on = async || stage.receiver.count_at(&format!("/{app}")) > sent + AT_ONCE;

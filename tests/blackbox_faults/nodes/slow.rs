@@ -20,7 +20,7 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
     let mut stage = Stage::set("").await;
     let load = stage.load().await;
     let before = epochs(&stage).await;
-    let mut in_flight = stage.carried().await;
+    let mut in_flight = stage.in_flight().await;
     stage.wires.iter().for_each(|wire| wire.delay(LATE));
     let (begun, sent_so_far) = (Instant::now(), stage.receiver.receipts().len());
     let accepted_so_far = stage.producers.sent().accepted.len();
@@ -35,7 +35,7 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
         for member in 0..3 {
             assert_eq!(stage.client(member).get("/livez").await.status, 200);
         }
-        in_flight = in_flight.max(stage.carried().await);
+        in_flight = in_flight.max(stage.in_flight().await);
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let mut told = Vec::new();

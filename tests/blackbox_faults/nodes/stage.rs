@@ -219,11 +219,11 @@ impl Stage {
     }
 
     /// Counts the deliveries in flight on all nodes.
-    pub(super) async fn carried(&self) -> usize {
+    pub(super) async fn in_flight(&self) -> usize {
         self.count("live WHERE lane < 0").await
     }
 
-    pub(super) async fn carried_by(&self, epoch: i64) -> usize {
+    pub(super) async fn in_flight_on(&self, epoch: i64) -> usize {
         self.count(&format!("live WHERE lane = -{epoch}")).await
     }
 

@@ -66,7 +66,7 @@ async fn fail_over(is_followed: bool) -> Verdict {
         wait_until("the standby follows no more", LIMIT, async || is_streaming("0").await).await;
         stage.some_are_accepted(60).await;
     }
-    let in_flight = stage.carried().await;
+    let in_flight = stage.in_flight().await;
     stage.tell(Server::crash).await;
     stage.server = standby;
     stage.ask("SELECT pg_promote()").await;

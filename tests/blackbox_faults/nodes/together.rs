@@ -251,9 +251,9 @@ async fn who_leaves_hands_back(stage: &mut Stage) {
     }
     let leaves = stage.owner_of("paced").await;
     let epoch = stage.epoch(leaves).await;
-    let had = stage.carried_by(epoch).await;
+    let had = stage.in_flight_on(epoch).await;
     assert_eq!(stage.members[leaves].node.stop().await, Some(0));
-    assert_eq!(stage.carried_by(epoch).await, 0);
+    assert_eq!(stage.in_flight_on(epoch).await, 0);
     let left = EVENTS - stage.receiver.receipts_at("/paced").len();
     println!("a node that had {had} left when {left} were still to be sent");
     assert!(left > 0, "it left nothing to be sent");

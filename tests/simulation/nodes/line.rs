@@ -14,7 +14,7 @@ use posthaste::{
         id::DeliveryId,
         outcome::{Class, Outcome},
     },
-    outbound::{Carrier, NotSent, Posting, Request},
+    outbound::{HttpSender, NotSent, Posting, Request},
 };
 use rusqlite::OptionalExtension;
 use std::sync::Arc;
@@ -31,9 +31,9 @@ pub(crate) struct Line {
     pub(crate) gate: CheckedSendGate,
 }
 
-impl Carrier for Line {
+impl HttpSender for Line {
     fn post(&self, request: Request) -> Posting<'_> {
-        Box::pin(self.carry(request))
+        Box::pin(self.deliver(request))
     }
 
     /// No endpoint here has a health address.
@@ -43,7 +43,7 @@ impl Carrier for Line {
 }
 
 impl Line {
-    async fn carry(&self, request: Request) -> Result<Outcome, NotSent> {
+    async fn deliver(&self, request: Request) -> Result<Outcome, NotSent> {
         let called_at = self.town.now();
         if self.sent_last(&request).is_some_and(|life| life != self.life) {
             self.gate.is_handed_over();

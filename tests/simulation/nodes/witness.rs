@@ -50,7 +50,7 @@ const TABLES: &str = "
 pub(crate) const TAKEN_OVER: &str = "SELECT epoch FROM fenced WHERE by <> epoch";
 
 /// Rules of leases: no node leases for another, and deliveries of an exclusive queue are leased by its owner alone.
-const CARRIES: &str = "
+const LEASE_RULES: &str = "
     INSERT INTO broken SELECT 'place', 'epoch ' || w.epoch || ' lets ' || -new.lane || ' carry ' || new.id
         FROM who w WHERE new.lane <> -w.epoch;
     INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' carries ' || new.id || ' of endpoint ' || new.endpoint || ' at '
@@ -87,7 +87,7 @@ pub(crate) fn install(file: &Connection) {
     for (name, on) in [("born", "INSERT"), ("fetched", "UPDATE OF lane")] {
         let was = if on == "INSERT" { "" } else { "AND old.lane IS NOT new.lane" };
         let sql = format!(
-            "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.lane < 0 {was} BEGIN {CARRIES} END"
+            "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.lane < 0 {was} BEGIN {LEASE_RULES} END"
         );
         file.execute_batch(&sql).unwrap();
     }

@@ -39,7 +39,7 @@ pub(super) struct FakeClusterState {
     /// Version of the configuration.
     pub(super) version: i64,
     /// Deliveries in flight: the epoch and the endpoint.
-    pub(super) carried: BTreeSet<(i64, EndpointId)>,
+    pub(super) in_flight: BTreeSet<(i64, EndpointId)>,
     last_epoch: i64,
     /// Endpoints that have only failed for long.
     pub(super) failing: Vec<EndpointId>,
@@ -157,11 +157,11 @@ impl Cluster for Door {
         self.answer(move |state, _| {
             let is_over = state.nodes.get(&epoch)?.lease_until <= self.town.clock.steady();
             is_over.then(|| {
-                let before = state.carried.len();
-                state.carried.retain(|(owner, _)| *owner != epoch);
+                let before = state.in_flight.len();
+                state.in_flight.retain(|(owner, _)| *owner != epoch);
                 state.shards.iter_mut().filter(|owner| **owner == epoch).for_each(|owner| *owner = 0);
                 state.nodes.remove(&epoch);
-                before - state.carried.len()
+                before - state.in_flight.len()
             })
         })
     }
@@ -189,7 +189,7 @@ impl Cluster for Door {
 
     fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
         self.answer(move |state, epoch| {
-            let elsewhere = state.carried.iter().filter(|(owner, _)| *owner != epoch).map(|(_, of)| *of);
+            let elsewhere = state.in_flight.iter().filter(|(owner, _)| *owner != epoch).map(|(_, of)| *of);
             elsewhere.filter(|endpoint| endpoints.contains(endpoint)).collect()
         })
     }
