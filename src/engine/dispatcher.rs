@@ -92,7 +92,7 @@ impl Dispatcher {
                 }
             });
         }
-        self.lanes.forgo(lane, now);
+        self.lanes.give_up_granted(lane, now);
         now
     }
 

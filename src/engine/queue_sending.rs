@@ -41,8 +41,8 @@ impl EndpointQueues {
     }
 
     /// Passes slots to others that the queue was granted and has no use for.
-    pub(super) fn forgo(&self, lane: &EndpointQueue, now: Timestamp) {
-        self.wake_queues(lane.forgo(now), now);
+    pub(super) fn give_up_granted(&self, lane: &EndpointQueue, now: Timestamp) {
+        self.wake_queues(lane.give_up_granted(now), now);
     }
 
     pub(super) fn grant_free_slots(&self, now: Timestamp) {
