@@ -223,7 +223,7 @@ impl EndpointQueue {
     }
 
     /// Whether the endpoint is paused, and whether its circuit breaker is open.
-    pub(super) fn is_spared(&self, now: Timestamp) -> (bool, bool) {
+    pub(super) fn throttle_state(&self, now: Timestamp) -> (bool, bool) {
         let state = self.lock();
         (state.circuit.is_paused(now), state.circuit.is_open())
     }

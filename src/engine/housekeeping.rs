@@ -88,7 +88,7 @@ impl Housekeeping {
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
         self.tally.set_in_flight(self.queues.permits_out() as u64);
-        let (paused, open) = self.queues.spared(now);
+        let (paused, open) = self.queues.throttled_counts(now);
         self.tally.set_spared(paused as u64, open as u64);
         let oldest = self.queues.oldest_due();
         self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));

@@ -75,8 +75,8 @@ impl EndpointQueues {
     }
 
     /// Returns how many endpoints are paused, and how many circuit breakers are open.
-    pub(super) fn spared(&self, now: Timestamp) -> (usize, usize) {
-        let spared = self.all().into_iter().map(|lane| lane.is_spared(now));
+    pub(super) fn throttled_counts(&self, now: Timestamp) -> (usize, usize) {
+        let spared = self.all().into_iter().map(|lane| lane.throttle_state(now));
         spared.fold((0, 0), |(paused, open), one| (paused + usize::from(one.0), open + usize::from(one.1)))
     }
 }

@@ -255,7 +255,7 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     town.state().failing.push(failing.id());
     node.put(&failing);
     node.door.delay_ms.store(700, SeqCst);
-    let is_spared = || node.queues.queue(failing.id()).is_spared(town.clock.now()).1;
+    let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
     while node.tenure().home(0) != Home::Here {
         sleep(Duration::from_millis(10)).await;
         assert!(town.clock.steady() < Steady::from_millis(10_000), "it never arrives");

@@ -16,7 +16,7 @@ const LATENESS_TOLERANCE: i64 = SECOND;
 /// The scheduler tries again a second after the store refused.
 const RETRY_AFTER_DISK_TROUBLE: i64 = 1300;
 /// Longest time that an open circuit breaker waits for its next probe, and longest pause without a given time.
-const LEFT_ALONE_MAX: i64 = 5 * MINUTE;
+const THROTTLED_MAX: i64 = 5 * MINUTE;
 
 impl Excuses {
     pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize, contract: &Contract) -> Self {
@@ -42,7 +42,7 @@ impl Excuses {
             let is_own = post.lane == lane;
             let mut until = end.max(post.started_at.as_millis() + token_wait);
             if is_own && is_adaptive && has_failed(post) {
-                until = until.max(end + left_alone(post, contract));
+                until = until.max(end + throttled_for(post, contract));
             }
             if is_shared || is_narrow || is_adaptive {
                 spans.push((post.started_at.as_millis() - LATENESS_TOLERANCE, until + LATENESS_TOLERANCE));
@@ -71,10 +71,10 @@ fn has_failed(post: &SeenRequest) -> bool {
 
 /// Returns how long the endpoint may be throttled: until the next probe, or for as long as the receiver asks, within the
 /// contract.
-fn left_alone(post: &SeenRequest, contract: &Contract) -> i64 {
+fn throttled_for(post: &SeenRequest, contract: &Contract) -> i64 {
     let longest = contract.retry.waits.iter().max().map_or(0, |wait| wait.as_millis() as i64);
     let asked = post.retry_after.map_or(0, |seconds| (i64::from(seconds) * SECOND).min(longest));
-    asked.max(LEFT_ALONE_MAX)
+    asked.max(THROTTLED_MAX)
 }
 
 fn merged(mut spans: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
