@@ -137,7 +137,7 @@ impl MembershipState {
         Beat {
             seen: self.node_state().seen(),
             free_hands: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
-            help: survey.help,
+            help: survey.help_wanted,
             is_stopping: self.stop.is_soft(),
         }
     }

@@ -24,7 +24,7 @@ use std::{
 };
 
 /// Queues that a node asks others to help with.
-const HELP_MAX: usize = 64;
+const HELP_REQUESTS_MAX: usize = 64;
 
 /// State of all queues at a moment, as far as it concerns other nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(super) struct ClusterSurvey {
     /// Shards with deliveries under way that only their owner may send.
     pub(super) busy: BTreeSet<u8>,
     /// Queues with more to send than this node can.
-    pub(super) help: Vec<EndpointId>,
+    pub(super) help_wanted: Vec<EndpointId>,
 }
 
 impl EndpointQueue {
@@ -134,7 +134,7 @@ impl EndpointQueue {
         state.ready.take_all()
     }
 
-    fn help(&self, is_helping: bool) {
+    fn set_helping(&self, is_helping: bool) {
         self.lock().is_helping_owner = is_helping;
     }
 
@@ -151,8 +151,8 @@ impl EndpointQueue {
             survey.busy.insert(state.settings.shard);
         }
         let is_wide = !state.settings.is_exclusive && !is_closed && state.circuit.width().is_none();
-        if is_here && is_wide && state.has_stored_backlog && survey.help.len() < HELP_MAX {
-            survey.help.push(self.endpoint);
+        if is_here && is_wide && state.has_stored_backlog && survey.help_wanted.len() < HELP_REQUESTS_MAX {
+            survey.help_wanted.push(self.endpoint);
         }
     }
 }
@@ -289,13 +289,13 @@ impl EndpointQueues {
 
     /// Sets which queues of other nodes this one helps with; those of before that are not among them are left to their
     /// owners.
-    pub(super) fn help(&self, before: &BTreeSet<EndpointId>, wanted: &BTreeSet<EndpointId>, now: Timestamp) {
+    pub(super) fn set_helped_queues(&self, before: &BTreeSet<EndpointId>, wanted: &BTreeSet<EndpointId>, now: Timestamp) {
         for endpoint in before.difference(wanted) {
-            self.queue(*endpoint).help(false);
+            self.queue(*endpoint).set_helping(false);
         }
         for endpoint in wanted {
             let lane = self.queue(*endpoint);
-            lane.help(true);
+            lane.set_helping(true);
             if let Some(due) = lane.note_due(now) {
                 self.put_due(&lane, due);
                 self.refills.notify_one();

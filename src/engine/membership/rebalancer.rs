@@ -25,12 +25,12 @@ pub(super) struct Rebalancer<'a> {
     shared: &'a MembershipState,
     heard: watch::Receiver<Option<Arc<Heard>>>,
     /// Queues of other nodes that this one fetches for.
-    helped: BTreeSet<EndpointId>,
+    helped_queues: BTreeSet<EndpointId>,
 }
 
 impl<'a> Rebalancer<'a> {
     pub(super) fn new(shared: &'a MembershipState) -> Self {
-        Self { shared, heard: shared.heard.subscribe(), helped: BTreeSet::new() }
+        Self { shared, heard: shared.heard.subscribe(), helped_queues: BTreeSet::new() }
     }
 
     pub(super) async fn run(mut self) {
@@ -45,22 +45,22 @@ impl<'a> Rebalancer<'a> {
     }
 
     async fn rebalance(&mut self, heard: &Heard) -> Result<(), StoreError> {
-        self.help(&heard.view);
+        self.help_owners(&heard.view);
         self.settle_doubts(&heard.view).await?;
         self.balance_shards(heard).await?;
         self.take_over_from_the_dead(&heard.view).await
     }
 
     /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
-    fn help(&mut self, view: &View) {
+    fn help_owners(&mut self, view: &View) {
         let lanes = &self.shared.queues;
         let mut wanted = BTreeSet::new();
         if lanes.context.permit_pool.has_plenty() {
             wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.help));
             wanted.retain(|endpoint| lanes.config_cache.endpoint(*endpoint).is_some());
         }
-        lanes.help(&self.helped, &wanted, self.shared.clock.now());
-        self.helped = wanted;
+        lanes.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());
+        self.helped_queues = wanted;
     }
 
     fn others<'v>(&self, view: &'v View) -> impl Iterator<Item = &'v Node> {

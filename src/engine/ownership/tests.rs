@@ -213,7 +213,7 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     lanes.start_half_open(shared.id(), at(0));
     let lane = lanes.queue(shared.id());
     assert!(lanes.take(shared.id(), 1).is_none());
-    lane.help(true);
+    lane.set_helping(true);
     lane.note_due(at(0));
     assert!(matches!(lane.begin_refill(1, at(1)), RefillDecision::NotBefore(_)), "its owner probes");
     lanes.survey(at(1));
