@@ -129,7 +129,7 @@ impl MembershipState {
 
     /// Returns the time between two heartbeats: shorter while confirmations by other nodes are awaited.
     fn pause(&self) -> Duration {
-        if self.doubts().is_empty() { BEAT_EVERY } else { BEAT_IN_DOUBT }
+        if self.unconfirmed().is_empty() { BEAT_EVERY } else { BEAT_IN_DOUBT }
     }
 
     fn words(&self) -> Beat {
@@ -198,12 +198,12 @@ impl MembershipState {
         self.shard_moves.fetch_add(1, SeqCst);
         self.node_state().enter_again(epoch);
         self.queues.drop_all_leases();
-        self.doubts().clear();
+        self.unconfirmed().clear();
         self.begin_lease();
         Ok(())
     }
 
-    fn doubts(&self) -> MutexGuard<'_, BTreeMap<EndpointId, i64>> {
+    fn unconfirmed(&self) -> MutexGuard<'_, BTreeMap<EndpointId, i64>> {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -67,7 +67,7 @@ impl EndpointQueue {
         let is_shared = !state.settings.is_exclusive && !state.circuit.is_closed();
         let is_ours = match self.owner(state) {
             Home::Here if self.may_not_send(state) => {
-                self.doubt();
+                self.request_confirmation();
                 return true;
             }
             Home::Here => true,
@@ -89,17 +89,17 @@ impl EndpointQueue {
             state.is_exclusive_owner = false;
         }
         if self.may_not_send(state) && self.owner(state) == Home::Here {
-            self.doubt();
+            self.request_confirmation();
         }
     }
 
     /// Requests confirmation that no other node has deliveries of it in flight.
-    fn doubt(&self) {
-        self.doubts().insert(self.endpoint);
+    fn request_confirmation(&self) {
+        self.unconfirmed().insert(self.endpoint);
         self.context.membership.notify_one();
     }
 
-    fn doubts(&self) -> MutexGuard<'_, BTreeSet<EndpointId>> {
+    fn unconfirmed(&self) -> MutexGuard<'_, BTreeSet<EndpointId>> {
         self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl EndpointQueues {
         }
         self.due().clear();
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.take_doubts();
+        self.take_unconfirmed();
         self.wake_all();
     }
 
@@ -232,7 +232,7 @@ impl EndpointQueues {
             for endpoint in entry.endpoints().iter() {
                 let settings = self.settings(endpoint.id());
                 if settings.is_exclusive && shards.contains(&settings.shard) {
-                    self.queue(endpoint.id()).doubt();
+                    self.queue(endpoint.id()).request_confirmation();
                 }
             }
         }
@@ -265,16 +265,16 @@ impl EndpointQueues {
     }
 
     /// Takes the queues whose exclusive ownership has to be confirmed.
-    pub(super) fn take_doubts(&self) -> BTreeSet<EndpointId> {
+    pub(super) fn take_unconfirmed(&self) -> BTreeSet<EndpointId> {
         std::mem::take(&mut *self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a confirmation was requested for it since they were last taken.
-    pub(super) fn is_doubted(&self, endpoint: EndpointId) -> bool {
+    pub(super) fn is_unconfirmed(&self, endpoint: EndpointId) -> bool {
         self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner).contains(&endpoint)
     }
 
-    pub(super) fn doubt_again(&self, doubts: BTreeSet<EndpointId>) {
+    pub(super) fn confirm_again(&self, doubts: BTreeSet<EndpointId>) {
         self.context.doubts.lock().unwrap_or_else(PoisonError::into_inner).extend(doubts);
     }
 

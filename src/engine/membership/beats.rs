@@ -30,7 +30,7 @@ pub(super) struct Beats<'a> {
 struct Sent {
     at: Steady,
     moves: u64,
-    doubts: BTreeSet<EndpointId>,
+    unconfirmed: BTreeSet<EndpointId>,
 }
 
 impl<'a> Beats<'a> {
@@ -67,11 +67,11 @@ impl<'a> Beats<'a> {
         let shared = self.shared;
         let (at, moves) = (shared.clock.steady(), shared.shard_moves.load(SeqCst));
         // Their causes were committed before, so the version that is answered is not older.
-        let doubts = shared.queues.take_doubts();
-        shared.doubts().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
+        let doubts = shared.queues.take_unconfirmed();
+        shared.unconfirmed().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
         self.sent_so_far += 1;
         let number = self.sent_so_far;
-        self.unanswered.insert(number, Sent { at, moves, doubts });
+        self.unanswered.insert(number, Sent { at, moves, unconfirmed: doubts });
         let (cluster, clock, words) = (shared.cluster_store.clone(), shared.clock.clone(), shared.words());
         self.answers.spawn(async move {
             let answer = tokio::select! {
@@ -85,7 +85,7 @@ impl<'a> Beats<'a> {
 
     async fn hear(&mut self, number: u64, answer: Answer) -> Result<(), StoreError> {
         let shared = self.shared;
-        let Some(Sent { at, moves, doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
+        let Some(Sent { at, moves, unconfirmed: doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
         match answer {
             Ok(Some(view)) => {
                 self.assign_version(number, &doubts, view.version);
@@ -101,7 +101,7 @@ impl<'a> Beats<'a> {
             Ok(None) => {}
             Err(StoreError::Closed) => return Err(StoreError::Closed),
             Err(error) => {
-                shared.queues.doubt_again(doubts);
+                shared.queues.confirm_again(doubts);
                 if std::mem::replace(&mut self.is_heard, false) {
                     tracing::warn!(%error, "a heartbeat was not answered; nothing is sent if that goes on");
                 }
@@ -119,8 +119,8 @@ impl<'a> Beats<'a> {
     /// ones.
     fn assign_version(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
         let later = || self.unanswered.range(number + 1..).map(|(_, sent)| sent);
-        let is_asked_again = |endpoint| later().any(|sent| sent.doubts.contains(endpoint));
-        let mut all = self.shared.doubts();
+        let is_asked_again = |endpoint| later().any(|sent| sent.unconfirmed.contains(endpoint));
+        let mut all = self.shared.unconfirmed();
         for endpoint in doubts.iter().filter(|endpoint| !is_asked_again(endpoint)) {
             let known = all.entry(*endpoint).or_insert(version);
             *known = if *known == i64::MAX { version } else { version.max(*known) };

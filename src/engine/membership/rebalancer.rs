@@ -46,7 +46,7 @@ impl<'a> Rebalancer<'a> {
 
     async fn rebalance(&mut self, heard: &Heard) -> Result<(), StoreError> {
         self.help_owners(&heard.view);
-        self.settle_doubts(&heard.view).await?;
+        self.confirm_ownership(&heard.view).await?;
         self.balance_shards(heard).await?;
         self.take_over_from_the_dead(&heard.view).await
     }
@@ -70,11 +70,11 @@ impl<'a> Rebalancer<'a> {
 
     /// Makes this node the only sender of a queue once every other node knows of it, and has nothing of it in flight. A node
     /// whose lease is over is asked too, as long as it has not been taken over: it may come back.
-    async fn settle_doubts(&mut self, view: &View) -> Result<(), StoreError> {
+    async fn confirm_ownership(&mut self, view: &View) -> Result<(), StoreError> {
         let shared = self.shared;
         let known_to_all = self.others(view).map(|node| node.seen).min().unwrap_or(i64::MAX);
         let asked: Vec<EndpointId> = {
-            let doubts = shared.doubts();
+            let doubts = shared.unconfirmed();
             let settled = doubts.iter().filter(|(_, version)| **version <= known_to_all);
             settled.map(|(endpoint, _)| *endpoint).collect()
         };
@@ -86,10 +86,10 @@ impl<'a> Rebalancer<'a> {
             }
             let now = shared.clock.now();
             let is_settled = |endpoint: &&EndpointId| {
-                !elsewhere.contains(endpoint) && !shared.queues.is_doubted(**endpoint)
+                !elsewhere.contains(endpoint) && !shared.queues.is_unconfirmed(**endpoint)
             };
             for endpoint in some.iter().filter(is_settled) {
-                shared.doubts().remove(endpoint);
+                shared.unconfirmed().remove(endpoint);
                 shared.queues.become_exclusive_owner(*endpoint, now);
             }
         }

@@ -94,7 +94,7 @@ fn on_a_single_node_no_queue_is_exclusive_and_every_shard_is_its_own() {
     let limited = in_shard(9, Some(RATE));
     put(&lanes, &limited);
     assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_owned_here(limited.id()));
-    assert!(lanes.take_doubts().is_empty());
+    assert!(lanes.take_unconfirmed().is_empty());
 }
 
 #[test]
@@ -140,13 +140,13 @@ fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
     put(&lanes, &endpoint);
     let lane = lanes.queue(endpoint.id());
     lane.become_exclusive_owner(at(1));
-    lanes.take_doubts();
+    lanes.take_unconfirmed();
     let next = limited(&endpoint);
     put(&lanes, &next);
-    assert!(!lane.is_sent_elsewhere() && lanes.take_doubts().is_empty(), "every change was seen");
+    assert!(!lane.is_sent_elsewhere() && lanes.take_unconfirmed().is_empty(), "every change was seen");
     put(&lanes, &limited(&limited(&next)));
     assert!(lane.is_sent_elsewhere());
-    assert_eq!(lanes.take_doubts(), BTreeSet::from([endpoint.id()]));
+    assert_eq!(lanes.take_unconfirmed(), BTreeSet::from([endpoint.id()]));
 }
 
 #[test]
@@ -163,12 +163,12 @@ fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     change(1);
     let lane = lanes.queue(endpoint.id());
     lane.become_exclusive_owner(at(2));
-    lanes.take_doubts();
+    lanes.take_unconfirmed();
     change(1);
-    assert!(!lane.is_sent_elsewhere() && lanes.take_doubts().is_empty(), "nothing was changed");
+    assert!(!lane.is_sent_elsewhere() && lanes.take_unconfirmed().is_empty(), "nothing was changed");
     change(3);
     assert!(lane.is_sent_elsewhere(), "in between it may have had none");
-    assert_eq!(lanes.take_doubts(), BTreeSet::from([endpoint.id()]));
+    assert_eq!(lanes.take_unconfirmed(), BTreeSet::from([endpoint.id()]));
 }
 
 #[test]
@@ -187,10 +187,10 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     for shard in [5, 6] {
         lanes.node_state().set_home(shard, Home::Here);
     }
-    lanes.take_doubts();
+    lanes.take_unconfirmed();
     assert!(asks(&shared) && !asks(&limited));
     assert_eq!(
-        lanes.take_doubts().into_iter().collect::<Vec<_>>(),
+        lanes.take_unconfirmed().into_iter().collect::<Vec<_>>(),
         [limited.id()],
         "its confirmation is requested"
     );
