@@ -32,7 +32,7 @@ pub(super) struct OutgoingDelivery {
 /// Admission ticket: what the queue has to know when the request has ended.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent flag, and all combine")]
-pub(super) struct Leave {
+pub(super) struct AdmissionTicket {
     delivery: DeliveryId,
     /// Hash of the URL that it goes to.
     url: u64,
@@ -48,9 +48,9 @@ pub(super) struct Leave {
     was_sent: AtomicBool,
 }
 
-pub(super) type Admitted = (OutgoingDelivery, Leave);
+pub(super) type Admitted = (OutgoingDelivery, AdmissionTicket);
 
-impl Leave {
+impl AdmissionTicket {
     /// Whether each of its requests takes tokens.
     pub(super) fn took_tokens(&self) -> bool {
         self.took_tokens
@@ -123,7 +123,7 @@ impl EndpointQueue {
     /// it. Returns what changed, and when the scheduler has to refill if that changed.
     pub(super) fn finish_request(
         &self,
-        leave: &Leave,
+        leave: &AdmissionTicket,
         report: Option<Report>,
         now: Timestamp,
     ) -> (Change, Option<Timestamp>) {
@@ -142,7 +142,7 @@ impl EndpointQueue {
     }
 
     /// Releases the concurrency slot, if it holds one.
-    pub(super) fn release_slot(&self, leave: &Leave, now: Timestamp) -> WokenQueues {
+    pub(super) fn release_slot(&self, leave: &AdmissionTicket, now: Timestamp) -> WokenQueues {
         if leave.holds_slot {
             self.limiter().release_slot(self.app, leave.was_sent.load(Relaxed), now)
         } else {
@@ -159,7 +159,7 @@ impl EndpointQueue {
     }
 
     /// Marks the request as sent now, which may be later than its tokens were taken.
-    pub(super) fn mark_sent(&self, leave: &Leave, now: Timestamp) {
+    pub(super) fn mark_sent(&self, leave: &AdmissionTicket, now: Timestamp) {
         if !leave.took_tokens || leave.was_sent.swap(true, Relaxed) {
             return;
         }
@@ -172,7 +172,7 @@ impl EndpointQueue {
     }
 
     /// Whether another request may be sent at once in place of one that did not arrive; takes the tokens for it if so.
-    pub(super) fn may_repeat(&self, leave: &Leave, now: Timestamp) -> bool {
+    pub(super) fn may_repeat(&self, leave: &AdmissionTicket, now: Timestamp) -> bool {
         if !leave.took_tokens {
             return true;
         }
@@ -250,7 +250,7 @@ impl EndpointQueue {
 
 impl EndpointQueueState {
     /// Updates the circuit breaker by what a request says about the endpoint.
-    fn judge(&mut self, leave: &Leave, report: Option<Report>, now: Timestamp) -> Change {
+    fn judge(&mut self, leave: &AdmissionTicket, report: Option<Report>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
         let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
@@ -318,7 +318,7 @@ impl EndpointQueueState {
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave =
-            Leave { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, was_sent: has_gone_out };
+            AdmissionTicket { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, was_sent: has_gone_out };
         Some((OutgoingDelivery { leased: carried, note }, leave))
     }
 

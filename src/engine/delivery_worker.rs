@@ -6,7 +6,7 @@ use super::{
     endpoint_queue::EndpointQueue,
     prepared_request::{PreparedRequest, new_attempt},
     renderer::Renderer,
-    admission::{Leave, Report, OutgoingDelivery},
+    admission::{AdmissionTicket, Report, OutgoingDelivery},
 };
 use crate::{
     domain::{
@@ -60,7 +60,7 @@ pub struct DeliveryWorker {
 impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
-    pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &Leave) -> Option<Report> {
+    pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &AdmissionTicket) -> Option<Report> {
         let OutgoingDelivery { leased: carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
@@ -132,7 +132,7 @@ impl DeliveryWorker {
         custody: &mut LeaseGuard,
         parcel: &PreparedRequest,
         lane: &EndpointQueue,
-        leave: &Leave,
+        leave: &AdmissionTicket,
     ) -> Result<bool, Hindrance> {
         let had_bad_luck = |carried: &Carried| carried.delivery.history_len > carried.delivery.attempt_count;
         let starts_fresh = leave.took_tokens() && custody.carried().is_some_and(had_bad_luck);
@@ -166,7 +166,7 @@ impl DeliveryWorker {
         request: Request,
         custody: &mut LeaseGuard,
         lane: &EndpointQueue,
-        leave: &Leave,
+        leave: &AdmissionTicket,
     ) -> Result<Outcome, Hindrance> {
         let (around, posting) = (&lane.context, self.carrier.post(request));
         let posted = if around.node_state.is_alone() {

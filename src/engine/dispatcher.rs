@@ -6,7 +6,7 @@ use super::{
     delivery_worker::DeliveryWorker,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    admission::{Leave, Report, OutgoingDelivery},
+    admission::{AdmissionTicket, Report, OutgoingDelivery},
 };
 use crate::{
     domain::{port::Carried, time::Timestamp},
@@ -131,7 +131,7 @@ struct Out {
     lanes: Arc<EndpointQueues>,
     lane: Arc<EndpointQueue>,
     delivery_worker: Arc<DeliveryWorker>,
-    leave: Option<Leave>,
+    leave: Option<AdmissionTicket>,
 }
 
 impl Out {
