@@ -296,11 +296,11 @@ impl EndpointQueueState {
         }
     }
 
-    fn pop_outgoing(&mut self, is_probe: bool, is_gated: bool, now: Timestamp) -> Option<Admitted> {
+    fn pop_outgoing(&mut self, is_probe: bool, holds_slot: bool, now: Timestamp) -> Option<Admitted> {
         let by_hand = self.ready.pop_manual();
         let is_by_hand = by_hand.is_some();
         let carried = by_hand.or_else(|| self.ready.pop())?;
-        let is_limited = is_gated || self.settings.rate.is_some();
+        let is_limited = holds_slot || self.settings.rate.is_some();
         if is_limited {
             self.tokens.reserve();
         }
@@ -318,7 +318,7 @@ impl EndpointQueueState {
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
         let leave =
-            AdmissionTicket { delivery, url, is_test, is_probe, holds_slot: is_gated, took_tokens: is_limited, is_exclusive, was_sent: has_gone_out };
+            AdmissionTicket { delivery, url, is_test, is_probe, holds_slot, took_tokens: is_limited, is_exclusive, was_sent: has_gone_out };
         Some((OutgoingDelivery { leased: carried, note }, leave))
     }
 
