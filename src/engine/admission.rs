@@ -64,7 +64,7 @@ impl AdmissionTicket {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Report {
+pub(super) struct SendResult {
     pub(super) class: Class,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Timestamp,
@@ -124,7 +124,7 @@ impl EndpointQueue {
     pub(super) fn finish_request(
         &self,
         leave: &AdmissionTicket,
-        report: Option<Report>,
+        report: Option<SendResult>,
         now: Timestamp,
     ) -> (Change, Option<Timestamp>) {
         let mut state = self.lock();
@@ -250,10 +250,10 @@ impl EndpointQueue {
 
 impl EndpointQueueState {
     /// Updates the circuit breaker by what a request says about the endpoint.
-    fn judge(&mut self, leave: &AdmissionTicket, report: Option<Report>, now: Timestamp) -> Change {
+    fn judge(&mut self, leave: &AdmissionTicket, report: Option<SendResult>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
-        let counts = |report: &Report| report.class == Class::Ok || leave.is_probe || !leave.is_test;
+        let counts = |report: &SendResult| report.class == Class::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
             // After a lost connection the next probe may be sent at once; a local error, or what kept it from being sent, is
             // not over so soon.
@@ -264,7 +264,7 @@ impl EndpointQueueState {
             }
             return Change::Nothing;
         };
-        let Report { started_at, ended_at, requested_pause: asked, class } = report;
+        let SendResult { started_at, ended_at, requested_pause: asked, class } = report;
         let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
         let ended = Ended { delivery, started_at, ended_at, is_probe, order };
         if class != Class::Ok {

@@ -6,7 +6,7 @@ use super::{
     endpoint_queue::EndpointQueue,
     prepared_request::{PreparedRequest, new_attempt},
     renderer::Renderer,
-    admission::{AdmissionTicket, Report, OutgoingDelivery},
+    admission::{AdmissionTicket, SendResult, OutgoingDelivery},
 };
 use crate::{
     domain::{
@@ -60,7 +60,7 @@ pub struct DeliveryWorker {
 impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
-    pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &AdmissionTicket) -> Option<Report> {
+    pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &AdmissionTicket) -> Option<SendResult> {
         let OutgoingDelivery { leased: carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
@@ -89,13 +89,13 @@ impl DeliveryWorker {
     }
 
     /// Returns how the last request ended. A failure that does not count against the endpoint is reported as `Class::Local`.
-    fn report(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<Report> {
+    fn report(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
         let last = custody.attempts().last()?;
         let class = last.outcome.class;
         let class = if counts || !class.is_numbered() { class } else { Class::Local };
         let ended_at = self.clock.now();
         let asked = PauseAsked::by(&last.outcome, &endpoint.contract, ended_at);
-        Some(Report { class, started_at: last.started_at, ended_at, requested_pause: asked })
+        Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
     }
 
     async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<PreparedRequest, RenderError> {

@@ -6,7 +6,7 @@ use super::{
     delivery_worker::DeliveryWorker,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    admission::{AdmissionTicket, Report, OutgoingDelivery},
+    admission::{AdmissionTicket, SendResult, OutgoingDelivery},
 };
 use crate::{
     domain::{port::Carried, time::Timestamp},
@@ -145,7 +145,7 @@ impl Out {
         Some(next)
     }
 
-    fn come_back(&mut self, report: Option<Report>) -> Timestamp {
+    fn come_back(&mut self, report: Option<SendResult>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
         if let Some(leave) = self.leave.take() {
             self.lanes.finish_request(&self.lane, &leave, report, now);

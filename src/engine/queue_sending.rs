@@ -5,7 +5,7 @@ use super::{
     concurrency_limiter::WokenQueues,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    admission::{AdmissionTicket, Admitted, Report},
+    admission::{AdmissionTicket, Admitted, SendResult},
 };
 use crate::domain::{
     circuit::{Change, PausedUntil},
@@ -23,7 +23,7 @@ impl EndpointQueues {
     }
 
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
-    pub(super) fn finish_request(&self, lane: &Arc<EndpointQueue>, leave: &AdmissionTicket, report: Option<Report>, now: Timestamp) {
+    pub(super) fn finish_request(&self, lane: &Arc<EndpointQueue>, leave: &AdmissionTicket, report: Option<SendResult>, now: Timestamp) {
         let (change, look_at) = lane.finish_request(leave, report, now);
         self.wake_queues(lane.release_slot(leave, now), now);
         if change == Change::Recovered {
