@@ -191,7 +191,7 @@ impl EndpointQueue {
 
     /// Takes what is in memory and may not be sent, by this node or while the endpoint is throttled: it waits in the store
     /// instead.
-    pub(super) fn take_misplaced(&self, now: Timestamp) -> Vec<Carried> {
+    pub(super) fn take_unsendable(&self, now: Timestamp) -> Vec<Carried> {
         let mut state = self.lock();
         if self.may_not_send(&state) {
             return state.ready.take_all();

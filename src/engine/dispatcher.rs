@@ -77,7 +77,7 @@ impl Dispatcher {
     /// Starts workers for all that the queue may send now. Returns the time at which it did.
     fn start_workers(&self, lane: &Arc<EndpointQueue>, couriers: &mut JoinSet<()>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
-        let misplaced = lane.take_misplaced(now);
+        let misplaced = lane.take_unsendable(now);
         if !misplaced.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
             drop(self.delivery_worker.ledger.hand_back(misplaced, now));

@@ -44,7 +44,7 @@ impl Answer {
     }
 
     /// Keeps a piece of the body as far as there is room. False when no more should be read.
-    pub(super) fn take(&mut self, data: &[u8]) -> bool {
+    pub(super) fn keep(&mut self, data: &[u8]) -> bool {
         let room = BODY_BYTES_KEPT_MAX - self.body.len();
         // Copied, so that the 8 KiB buffer it lies in can be read into again.
         self.body.extend_from_slice(&data[..data.len().min(room)]);

@@ -165,7 +165,7 @@ impl Connection {
         while !body.is_end_stream() {
             match poll_fn(|cx| self.poll_frame(&mut body, cx)).await {
                 Some(Ok(frame)) => {
-                    if frame.data_ref().is_some_and(|data| !progress.answer.take(data)) {
+                    if frame.data_ref().is_some_and(|data| !progress.answer.keep(data)) {
                         return Ok(false);
                     }
                 }

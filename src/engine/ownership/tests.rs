@@ -121,15 +121,15 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     put(&lanes, &shared);
     lanes.carry(vec![leased(&lanes, &shared, 7)]);
     let lane = lanes.queue(shared.id());
-    assert!(lane.take_misplaced(at(1)).is_empty());
+    assert!(lane.take_unsendable(at(1)).is_empty());
     put(&lanes, &limited(&shared));
     assert!(lane.try_admit_next(at(1)).0.is_none());
-    assert_eq!(lane.take_misplaced(at(1)).len(), 1);
+    assert_eq!(lane.take_unsendable(at(1)).len(), 1);
     // On its owner it goes back too, until that is confirmed as the only sender.
     lanes.node_state().set_home(5, Home::Here);
     lane.become_exclusive_owner(at(1));
     lanes.carry(vec![leased(&lanes, &shared, 7)]);
-    assert!(lane.take_misplaced(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
+    assert!(lane.take_unsendable(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
 }
 
 #[test]
