@@ -229,7 +229,7 @@ impl EndpointQueue {
     }
 
     /// Returns what keeps this delivery from being sent now, if anything does.
-    pub(super) fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
+    pub(super) fn delay_reason(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
         let state = self.lock();
         let is_due = delivery.state.is_waiting() && delivery.due.is_some_and(|due| due <= now);
         let is_queued = delivery.state == State::InFlight && state.ready.holds(delivery.id);

@@ -50,7 +50,7 @@ impl Hands for EndpointQueues {
         let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
         let lane = lanes.get(&delivery.endpoint).cloned()?;
         drop(lanes);
-        lane.pace(delivery, now)
+        lane.delay_reason(delivery, now)
     }
 }
 
