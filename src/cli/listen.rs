@@ -9,7 +9,7 @@ mod show;
 use super::{
     connection::Connection,
     failed, on_runtime,
-    verify::{Finding, Judge, JudgeArgs},
+    verify::{Finding, RequestVerifier, VerifyFlags},
 };
 use crate::{
     api::server::{self, ServerLimits},
@@ -70,7 +70,7 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
     #[command(flatten)]
-    judge: JudgeArgs,
+    judge: VerifyFlags,
     /// The status to answer with; a list is gone through, then its last one stays; /path=… is for one path
     #[arg(long, value_name = "[PATH=]STATUS,…", value_parser = Rule::parse)]
     status: Vec<Rule>,
@@ -102,7 +102,7 @@ fn delay(text: &str) -> Result<Duration, String> {
 
 /// The state shared by all requests.
 struct Desk {
-    judge: Judge,
+    judge: RequestVerifier,
     answers: Answers,
     delay: Option<Duration>,
     body: String,

@@ -35,7 +35,7 @@ The body must be the bytes as they came, not what a framework parsed and printed
 #[command(after_help = EXAMPLES)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
-    judge: JudgeArgs,
+    judge: VerifyFlags,
     /// A file of headers: a line each, as they came, or a JSON object
     #[arg(long, value_name = "FILE")]
     headers: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub(super) struct VerifyArgs {
 
 /// What requests are held against.
 #[derive(Debug, Args)]
-pub(super) struct JudgeArgs {
+pub(super) struct VerifyFlags {
     /// The endpoint's secret, or its public key; several during a rotation. Better in a file: other users can see flags
     #[arg(long, value_name = "SECRET")]
     secret: Vec<String>,
@@ -73,7 +73,7 @@ pub(super) struct JudgeArgs {
 }
 
 /// The contract and the secrets that requests are verified with.
-pub(super) struct Judge {
+pub(super) struct RequestVerifier {
     pub(super) contract: Contract,
     pub(super) secrets: Vec<String>,
     tolerance: Duration,
@@ -95,8 +95,8 @@ fn tolerance(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| format!("give {DURATION_FORM}"))
 }
 
-impl JudgeArgs {
-    pub(super) fn read(self) -> anyhow::Result<Judge> {
+impl VerifyFlags {
+    pub(super) fn read(self) -> anyhow::Result<RequestVerifier> {
         let mut secrets = self.secret;
         if let Some(path) = &self.secret_file {
             let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -105,11 +105,11 @@ impl JudgeArgs {
         }
         let others = self.known.load()?;
         let contract = contracts::find(&others, &self.contract)?.clone();
-        Ok(Judge { contract, secrets, tolerance: self.tolerance, others })
+        Ok(RequestVerifier { contract, secrets, tolerance: self.tolerance, others })
     }
 }
 
-impl Judge {
+impl RequestVerifier {
     pub(super) fn verify(&self, received: &Received<'_>, now: Timestamp) -> Finding {
         let Self { contract, secrets, tolerance, others } = self;
         let terms = Terms { contract, secrets, now, tolerance: *tolerance };
@@ -157,7 +157,7 @@ impl Finding {
 }
 
 pub(super) fn run(args: VerifyArgs) -> ExitCode {
-    match judged(args) {
+    match verify_request(args) {
         Ok((text, is_verified)) => {
             print(&text);
             if is_verified { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -169,7 +169,7 @@ pub(super) fn run(args: VerifyArgs) -> ExitCode {
     }
 }
 
-fn judged(args: VerifyArgs) -> anyhow::Result<(String, bool)> {
+fn verify_request(args: VerifyArgs) -> anyhow::Result<(String, bool)> {
     let headers = request::headers(args.headers.as_deref(), &args.header)?;
     let body = request::body(&args.body)?;
     let judge = args.judge.read()?;

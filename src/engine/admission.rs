@@ -136,7 +136,7 @@ impl EndpointQueue {
         if !state.settings.is_adaptive || leave.url != state.settings.url {
             return (Change::Nothing, None);
         }
-        let change = state.judge(leave, report, now);
+        let change = state.update_circuit(leave, report, now);
         let has_changed = change != Change::Nothing || state.circuit.is_closed();
         (change, if has_changed { state.next_refill_at() } else { None })
     }
@@ -250,7 +250,7 @@ impl EndpointQueue {
 
 impl EndpointQueueState {
     /// Updates the circuit breaker by what a request says about the endpoint.
-    fn judge(&mut self, leave: &AdmissionTicket, report: Option<SendResult>, now: Timestamp) -> Change {
+    fn update_circuit(&mut self, leave: &AdmissionTicket, report: Option<SendResult>, now: Timestamp) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
         let counts = |report: &SendResult| report.class == Class::Ok || leave.is_probe || !leave.is_test;

@@ -26,7 +26,7 @@ const ROLL_UP_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Pause before the same endpoint is evaluated again: windows are long, and reading them costs a hundred rows.
 const SAME_ENDPOINT_AFTER: Duration = Duration::from_secs(5);
 /// How often degraded endpoints are evaluated that had nothing new: time alone may make them healthy.
-const UNCHANGED_EVERY: Duration = Duration::from_mins(1);
+const DEGRADED_EVERY: Duration = Duration::from_mins(1);
 /// Without a reading of the clock for so many rounds, no process was running.
 const INTERVALS_MISSED_MAX: u32 = 60;
 
@@ -38,7 +38,7 @@ pub(super) struct HealthWorker {
     every: Duration,
     suspects: BTreeSet<EndpointId>,
     /// Endpoints that were evaluated lately, and when they may be again.
-    judged: BTreeMap<EndpointId, Timestamp>,
+    evaluated: BTreeMap<EndpointId, Timestamp>,
     /// When all degraded endpoints are evaluated next.
     degraded_at: Timestamp,
     leader: LeaderRole,
@@ -72,7 +72,7 @@ impl HealthWorker {
             blame: blame.clone(),
             every,
             suspects: BTreeSet::new(),
-            judged: BTreeMap::new(),
+            evaluated: BTreeMap::new(),
             degraded_at: now,
             leader: LeaderRole { node_state: lanes.node_state().clone(), clock: clock.clone() },
         })
@@ -116,7 +116,7 @@ impl HealthWorker {
     /// Rolls up what there is and evaluates endpoints. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let (rest, done) = match self.roll_up().await {
-            Ok(rows) => (pause_after(rows), self.judge().await),
+            Ok(rows) => (pause_after(rows), self.evaluate().await),
             Err(error) => (Duration::ZERO, Err(error)),
         };
         if let Err(error) = done {
@@ -140,16 +140,16 @@ impl HealthWorker {
         }
     }
 
-    async fn judge(&mut self) -> Result<(), StoreError> {
+    async fn evaluate(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         // A clock that was set back must not delay an evaluation.
-        if self.degraded_at <= now || self.degraded_at.since(now) > UNCHANGED_EVERY {
+        if self.degraded_at <= now || self.degraded_at.since(now) > DEGRADED_EVERY {
             self.suspects.extend(self.cluster_store.degraded().await?);
-            self.degraded_at = now.plus(UNCHANGED_EVERY);
+            self.degraded_at = now.plus(DEGRADED_EVERY);
         }
-        self.judged.retain(|_, again| now < *again && again.since(now) <= SAME_ENDPOINT_AFTER);
+        self.evaluated.retain(|_, again| now < *again && again.since(now) <= SAME_ENDPOINT_AFTER);
         let due: Vec<EndpointId> =
-            self.suspects.iter().filter(|id| !self.judged.contains_key(id)).copied().collect();
+            self.suspects.iter().filter(|id| !self.evaluated.contains_key(id)).copied().collect();
         for some in due.chunks(SUSPECTS_PER_STEP) {
             let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.suspect(*id)).collect();
             if !suspects.is_empty() {
@@ -158,7 +158,7 @@ impl HealthWorker {
         }
         for endpoint in due {
             self.suspects.remove(&endpoint);
-            self.judged.insert(endpoint, now.plus(SAME_ENDPOINT_AFTER));
+            self.evaluated.insert(endpoint, now.plus(SAME_ENDPOINT_AFTER));
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ async fn keep_order(load: Load, seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
     let (home, receiver, book) = (Home::new(), Receiver::start().await, Arc::new(Mutex::default()));
     for path in ["/keyed", "/whole"] {
-        receiver.behave(path, judged(book.clone()));
+        receiver.behave(path, recording_behaviour(book.clone()));
     }
     let mut node = home.start().await;
     furnish(&node, &receiver).await;
@@ -118,13 +118,13 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
     book.lock().unwrap()
 }
 
-fn judged(book: Arc<Mutex<Book>>) -> Behaviour {
-    Behaviour::Judge(Arc::new(move |receipt: &Receipt| Some(lock(&book).judge(receipt.id()))))
+fn recording_behaviour(book: Arc<Mutex<Book>>) -> Behaviour {
+    Behaviour::Judge(Arc::new(move |receipt: &Receipt| Some(lock(&book).record(receipt.id()))))
 }
 
 impl Book {
     /// Checks that the event before this one was accepted, and that no later one has arrived, not even to be refused.
-    fn judge(&mut self, id: &str) -> u16 {
+    fn record(&mut self, id: &str) -> u16 {
         let (line, number) = id.rsplit_once('-').unwrap();
         let number: usize = number.parse().unwrap();
         let is_taken = |number: usize| self.taken.contains_key(&format!("{line}-{number}"));

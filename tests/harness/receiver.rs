@@ -37,13 +37,13 @@ pub(crate) enum Behaviour {
     /// The script handles the connection.
     Script(Script),
     /// Calls a function with the request, and answers with the status it returns.
-    Judge(Judge),
+    Judge(AnswerFn),
 }
 
 pub(crate) type Script = fn(Peer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns the status of the answer; with `None` the connection stays silent until the sender closes it.
-pub(crate) type Judge = Arc<dyn Fn(&Receipt) -> Option<u16> + Send + Sync>;
+pub(crate) type AnswerFn = Arc<dyn Fn(&Receipt) -> Option<u16> + Send + Sync>;
 
 /// A request that was read to its end.
 #[derive(Clone, Debug)]

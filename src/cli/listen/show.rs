@@ -3,7 +3,7 @@
 use super::{
     super::{
         table::{visible, visible_json},
-        verify::Judge,
+        verify::RequestVerifier,
     },
     VerifyOutcome,
 };
@@ -31,7 +31,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    pub(super) fn words(&self, judge: &Judge, finding: VerifyOutcome<'_>) -> String {
+    pub(super) fn words(&self, judge: &RequestVerifier, finding: VerifyOutcome<'_>) -> String {
         let Self { at, method, uri, status, .. } = self;
         let mut out = format!("{at}  {method} {}  answered {}\n", visible(&uri.to_string()), status.as_u16());
         match finding {

@@ -141,7 +141,7 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     wait_until("they send again", BACK_WITHIN, sends).await;
     stage.some_are_accepted(50).await;
     let refused = stage.producers.sent().refused.clone().into_iter().collect();
-    let verdict = stage.judge("the database was away", load).await.in_flight(in_flight).back(back);
+    let verdict = stage.verdict("the database was away", load).await.in_flight(in_flight).back(back);
     Absence { away, untrue, sent, lines, refused, verdict }
 }
 

@@ -34,7 +34,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     let death = die(&mut stage).await;
     stage.ask("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
     stage.start_again(death.of).await;
-    let verdict = stage.judge("kill -9", load).await;
+    let verdict = stage.verdict("kill -9", load).await;
     verdict.in_flight(death.in_flight).taken_over(death.takeover).must_be_broken();
     assert!(death.takeover > TAKEN_OVER_WITHIN);
 
@@ -49,7 +49,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     assert_eq!(node.exited().await.code(), Some(1), "it had no time");
     stage.receiver.behave("/shared", Behaviour::Ok);
     stage.start_again(0).await;
-    let verdict = stage.judge("SIGTERM twice", load).await;
+    let verdict = stage.verdict("SIGTERM twice", load).await;
     report(format_args!("control: {verdict}"));
     assert!(verdict.unknown > 0 && !verdict.repeats_nothing(), "{verdict}");
 
@@ -88,7 +88,7 @@ async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
         wait_until("a batch of every node is undone", LIMIT, all_undone).await;
         stage.some_are_accepted(20).await;
     }
-    let verdict = stage.judge("cut after COMMIT", load).await;
+    let verdict = stage.verdict("cut after COMMIT", load).await;
     verdict.must_be_broken();
     let (lost, wrong) = (verdict.lost, verdict.wrong);
     assert!(lost + wrong > 0, "{verdict}");
@@ -106,7 +106,7 @@ async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
     for member in 0..3 {
         stage.start_again(member).await;
     }
-    let verdict = stage.judge("restart -m immediate", load).await;
+    let verdict = stage.verdict("restart -m immediate", load).await;
     verdict.must_be_broken();
     assert!(verdict.lost + verdict.wrong > lost + wrong, "{verdict}");
 }

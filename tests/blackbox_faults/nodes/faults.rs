@@ -40,7 +40,7 @@ async fn killed(stage: &mut Stage) {
     let death = die(stage).await;
     stage.start_again(death.of).await;
     let back = stage.is_shared_evenly(&[0, 1, 2]).await;
-    let verdict = stage.judge("kill -9", load).await;
+    let verdict = stage.verdict("kill -9", load).await;
     verdict.in_flight(death.in_flight).taken_over(death.takeover).back(back).must_be_kept();
     assert!(back < SECONDS, "a node that joins takes its part: {back:?}");
 }
@@ -97,7 +97,7 @@ pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kep
     stage.all_are_back().await;
     let back = stage.is_shared_evenly(&[0, 1, 2]).await;
     assert_ne!(stage.epoch(zombie).await, epoch, "it joined again");
-    stage.judge("SIGSTOP, SIGCONT", load).await.in_flight(in_flight).taken_over(takeover).back(back)
+    stage.verdict("SIGSTOP, SIGCONT", load).await.in_flight(in_flight).taken_over(takeover).back(back)
 }
 
 /// Stops each node in turn by SIGTERM; another one starts in its place.
@@ -121,7 +121,7 @@ async fn stopped_one_by_one(stage: &mut Stage) {
         slowest = slowest.max(stage.is_shared_evenly(&[0, 1, 2]).await);
     }
     assert!(slowest < SECONDS, "shards change their owner within seconds: {slowest:?}");
-    let verdict = stage.judge("SIGTERM one by one", load).await;
+    let verdict = stage.verdict("SIGTERM one by one", load).await;
     verdict.in_flight(in_flight).back(slowest).must_be_kept_and_repeat_nothing();
 }
 
@@ -136,7 +136,7 @@ async fn restarted(stage: &mut Stage) {
         slowest = slowest.max(stage.all_are_back().await);
         stage.some_are_accepted(30).await;
     }
-    let verdict = stage.judge("restart -m immediate", load).await;
+    let verdict = stage.verdict("restart -m immediate", load).await;
     verdict.in_flight(in_flight).back(slowest).must_be_kept_and_repeat_nothing();
     assert!(slowest < BACK_WITHIN, "{slowest:?}");
 }
@@ -160,7 +160,7 @@ async fn cut_after_commit(stage: &mut Stage) {
         stage.some_are_accepted(20).await;
     }
     let back = stage.all_are_back().await;
-    let verdict = stage.judge("cut after COMMIT", load).await;
+    let verdict = stage.verdict("cut after COMMIT", load).await;
     verdict.in_flight(in_flight).back(back).must_be_kept_and_repeat_nothing();
     assert!(back < BACK_WITHIN, "{back:?}");
 }
@@ -183,6 +183,6 @@ pub(super) async fn cut_off(stage: &mut Stage) -> Verdict {
     stage.wires[alone].mend();
     let back = stage.all_are_back().await;
     stage.is_shared_evenly(&[0, 1, 2]).await;
-    let verdict = stage.judge("cut off from the database", load).await;
+    let verdict = stage.verdict("cut off from the database", load).await;
     verdict.in_flight(in_flight).taken_over(takeover).back(back)
 }

@@ -48,7 +48,7 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
     stage.wires.iter().for_each(|wire| wire.delay(Duration::ZERO));
     let back = stage.all_are_back().await;
     stage.some_are_accepted(60).await;
-    let verdict = stage.judge("2 s more for every answer", load).await.in_flight(in_flight).back(back);
+    let verdict = stage.verdict("2 s more for every answer", load).await.in_flight(in_flight).back(back);
     report(format_args!(
         "three nodes, meanwhile: epochs_kept={kept} requests_sent={sent} events_accepted={accepted}"
     ));

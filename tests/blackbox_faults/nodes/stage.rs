@@ -289,7 +289,7 @@ impl Stage {
     }
 
     /// Ends the load, waits for its deliveries, and returns the verdict.
-    pub(super) async fn judge(&mut self, fault: &'static str, load: JoinSet<()>) -> Verdict {
+    pub(super) async fn verdict(&mut self, fault: &'static str, load: JoinSet<()>) -> Verdict {
         self.producers.finish(load).await;
         let begun = Instant::now();
         while begun.elapsed() < SETTLED_WITHIN && self.count("live WHERE state < 4").await > 0 {

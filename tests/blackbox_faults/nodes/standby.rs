@@ -78,7 +78,7 @@ async fn fail_over(is_followed: bool) -> Verdict {
         let has_said_so = member.node.log().contains("it lost some that it had confirmed");
         assert!(!(has_said_so && is_followed), "{}", member.node.log());
     }
-    stage.judge("a promoted standby", load).await.in_flight(in_flight).back(back)
+    stage.verdict("a promoted standby", load).await.in_flight(in_flight).back(back)
 }
 
 fn configure(server: &Server, setting: &str) {

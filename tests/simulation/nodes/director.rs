@@ -70,7 +70,7 @@ pub(crate) fn run(seed: u64, sabotage: NodeSabotage) -> NodesResult {
     };
     director.direct();
     let NodesDirector { town, producers, .. } = director;
-    let (figures, trace) = verdict::pronounce(&town, &producers.published);
+    let (figures, trace) = verdict::check_end(&town, &producers.published);
     let violations = std::mem::take(&mut town.journal().violations);
     NodesResult { violations, figures, trace }
 }

@@ -43,7 +43,7 @@ impl NodesFigures {
 }
 
 /// Checks everything that only the end shows. Returns the figures, and a number that the same story gives again.
-pub(crate) fn pronounce(town: &Town, published: &[Published]) -> (NodesFigures, u64) {
+pub(crate) fn check_end(town: &Town, published: &[Published]) -> (NodesFigures, u64) {
     all_delivered(town, published);
     left_behind(town);
     let dials = town.journal().dials.clone();
