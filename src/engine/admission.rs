@@ -79,7 +79,7 @@ impl EndpointQueue {
         if self.context.permit_pool.is_send_gate_closed() || self.may_not_send(&state) {
             return (None, WokenQueues::default());
         }
-        let Some(is_probe) = state.choose(now) else {
+        let Some(is_probe) = state.pick(now) else {
             state.rate_limited_since = state.rate_limited_since.filter(|_| !state.ready.is_empty());
             return (None, WokenQueues::default());
         };
@@ -278,7 +278,7 @@ impl EndpointQueueState {
     }
 
     /// Whether the endpoint itself allows a delivery to be sent, and if so, whether that is the probe.
-    fn choose(&mut self, now: Timestamp) -> Option<bool> {
+    fn pick(&mut self, now: Timestamp) -> Option<bool> {
         if self.in_flight >= self.settings.in_flight_max {
             return None;
         }
