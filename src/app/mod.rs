@@ -132,7 +132,7 @@ impl Node {
         let client = client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::Parts {
             config_cache: directory.clone(),
-            ledger: ledger.clone(),
+            delivery_store: ledger.clone(),
             registry: store.clone(),
             browse: store.clone(),
             cluster_store: store.clone(),

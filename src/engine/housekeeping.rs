@@ -28,7 +28,7 @@ pub(super) struct Housekeeping {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) config_cache: Arc<Directory>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
@@ -201,7 +201,7 @@ impl Housekeeping {
                     off => Settle::Off(off),
                 },
             };
-            match self.ledger.settle(endpoint, settle, APPLY_STEP, self.clock.now()).await {
+            match self.delivery_store.settle(endpoint, settle, APPLY_STEP, self.clock.now()).await {
                 Ok(settled) if settled < APPLY_STEP => return,
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {

@@ -202,7 +202,7 @@ impl Engine {
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            ledger: courier.ledger.clone(),
+            delivery_store: courier.ledger.clone(),
             clock: courier.clock.clone(),
             under_way: Vec::new(),
         };
@@ -210,7 +210,7 @@ impl Engine {
             queues: lanes.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
             config_cache: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
+            delivery_store: courier.ledger.clone(),
             cluster_store: self.cluster_store,
             query_store: self.query_store,
             clock: courier.clock.clone(),
@@ -254,7 +254,7 @@ impl Engine {
         scheduler::Scheduler {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.directory.clone(),
-            ledger: self.delivery_worker.ledger.clone(),
+            delivery_store: self.delivery_worker.ledger.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             recheck_every: self.intervals.recheck,
@@ -266,7 +266,7 @@ impl Engine {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.directory.clone(),
-            ledger: self.delivery_worker.ledger.clone(),
+            delivery_store: self.delivery_worker.ledger.clone(),
             query_store: self.query_store.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
@@ -282,7 +282,7 @@ impl Engine {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.directory.clone(),
-            ledger: self.delivery_worker.ledger.clone(),
+            delivery_store: self.delivery_worker.ledger.clone(),
             query_store: self.query_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),

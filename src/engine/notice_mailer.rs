@@ -46,7 +46,7 @@ pub struct MailSettings {
 
 pub(super) struct NoticeMailer {
     config_cache: Arc<Directory>,
-    ledger: Arc<dyn Ledger>,
+    delivery_store: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     tally: Arc<Tally>,
     /// Notified when a notice was written.
@@ -88,7 +88,7 @@ impl NoticeMailer {
     ) -> Self {
         Self {
             config_cache: courier.directory.clone(),
-            ledger: courier.ledger.clone(),
+            delivery_store: courier.ledger.clone(),
             clock: courier.clock.clone(),
             tally: courier.tally.clone(),
             notices_waiting: bell,
@@ -149,7 +149,7 @@ impl NoticeMailer {
         self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
         let resting = self.progress.cooling_down.keys().copied().collect();
         let turn = MailTurn { after: self.progress.last_app, resting };
-        match self.ledger.take_mail(turn, now).await {
+        match self.delivery_store.take_mail(turn, now).await {
             Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(Outgoing { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
@@ -221,7 +221,7 @@ impl NoticeMailer {
     async fn record_result(&self, first: &Notice, end: MailEnd, come_back: Timestamp) -> Timestamp {
         loop {
             let now = self.clock.now();
-            match self.ledger.end_mail(first.app, first.id, end.clone(), now).await {
+            match self.delivery_store.end_mail(first.app, first.id, end.clone(), now).await {
                 Ok(()) => return come_back,
                 Err(error @ (StoreError::Closed | StoreError::Corrupt(_))) => {
                     tracing::error!(%error, notice = %first.id, "could not record the result of a mail");

@@ -33,7 +33,7 @@ const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<Directory>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Ids,
@@ -90,7 +90,7 @@ impl OperationalWebhooks {
     async fn publish(&self, now: Timestamp) -> Result<Timestamp, StoreError> {
         let waiting = self.query_store.unpublished_notices(NOTICES_PER_STEP).await?;
         if waiting.closes_at.is_some_and(|at| at <= now) {
-            self.ledger.close_digests(now).await?;
+            self.delivery_store.close_digests(now).await?;
             return Ok(now);
         }
         if waiting.notices.is_empty() {
@@ -103,9 +103,9 @@ impl OperationalWebhooks {
             self.storage.took(new.event.data.len(), new.births.len());
         }
         if !events.is_empty() {
-            self.ledger.accept(events).await?;
+            self.delivery_store.accept(events).await?;
         }
-        self.ledger.published_notices(waiting.notices.iter().map(|notice| notice.id).collect()).await?;
+        self.delivery_store.published_notices(waiting.notices.iter().map(|notice| notice.id).collect()).await?;
         Ok(now)
     }
 

@@ -33,7 +33,7 @@ const REPLAY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<Directory>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
@@ -155,7 +155,7 @@ impl Replayer {
         }
         sources.cut(room.max(1));
         let count = sources.found.len() as u32;
-        let Some(replay) = self.ledger.proceed(self.page(replay, sources, now), now).await? else {
+        let Some(replay) = self.delivery_store.proceed(self.page(replay, sources, now), now).await? else {
             return Ok(None);
         };
         // Rounded up, so that it is never faster; even a page without sources leaves the others their turn.

@@ -35,7 +35,7 @@ const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<Directory>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recheck_every: Duration,
@@ -74,7 +74,7 @@ impl Scheduler {
             tokio::task::yield_now().await;
             return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
-        match self.ledger.refill(wants, now).await {
+        match self.delivery_store.refill(wants, now).await {
             Ok(refilled) => {
                 for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
                     self.finish_refill(

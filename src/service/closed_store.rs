@@ -52,7 +52,7 @@ pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
 pub(crate) fn service() -> Service {
     let service = Service::new(Parts {
         config_cache: Arc::default(),
-        ledger: Arc::new(Closed),
+        delivery_store: Arc::new(Closed),
         registry: Arc::new(Closed),
         browse: Arc::new(Closed),
         cluster_store: Arc::new(Closed),

@@ -84,7 +84,7 @@ impl Service {
         }
         // Commands whose permits were taken before the change are stored by then, so another node that reads this node's leases
         // sees them.
-        self.ledger.flush().await?;
+        self.delivery_store.flush().await?;
         self.node_state.has_seen(changes.version, epoch);
         Ok(())
     }

@@ -167,7 +167,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.entry_in(caller, &app, wish.action(), id.to_string(), None);
-        match self.ledger.ask(app.id, id, ask, now, Some(noted)).await? {
+        match self.delivery_store.ask(app.id, id, ask, now, Some(noted)).await? {
             Asked::Done(delivery) | Asked::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
                 // The delivery may have changed since; the answer shows the result of the action.
@@ -202,7 +202,7 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.entry_in(caller, &app, Action::DeliveryDeleted, id.to_string(), None);
-        match self.ledger.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
+        match self.delivery_store.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
             Asked::Refused(refusal) => Err(refusal.into()),
             Asked::Absent => Err(Error::NotFound("delivery")),
             Asked::Deleted | Asked::Done(_) | Asked::Made(_) => Ok(()),

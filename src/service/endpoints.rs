@@ -235,7 +235,7 @@ impl Service {
             change(&current, &mut record, now)?;
             if record == current.record {
                 for (replay, noted) in replays {
-                    self.ledger.begin_replay(replay.clone(), Some(noted.clone())).await?;
+                    self.delivery_store.begin_replay(replay.clone(), Some(noted.clone())).await?;
                 }
                 return Ok(current);
             }

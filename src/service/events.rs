@@ -52,7 +52,7 @@ impl Service {
         let event = self.event(entry, id).await?;
         let noted = self.entry_in(caller, &entry.app(), Action::EventErased, id, None);
         // False means that another call erased it first; the result is equal.
-        self.ledger.erase_data(event.app, event.id, Some(noted)).await?;
+        self.delivery_store.erase_data(event.app, event.id, Some(noted)).await?;
         Ok(())
     }
 }

@@ -39,7 +39,7 @@ impl Service {
             finished_at: None,
             report: None,
         };
-        match self.ledger.order_inspection(inspection.clone()).await? {
+        match self.delivery_store.order_inspection(inspection.clone()).await? {
             Ordered::Waiting => Ok(ShownInspection { inspection, endpoint: endpoint.record.uid.clone() }),
             Ordered::Busy(other) => {
                 Err(Error::Conflict(format!("This endpoint is being inspected already, by {other}.")))

@@ -99,7 +99,7 @@ impl Default for Limits {
 /// Dependencies and settings of a service.
 pub struct Parts {
     pub config_cache: Arc<Directory>,
-    pub ledger: Arc<dyn Ledger>,
+    pub delivery_store: Arc<dyn Ledger>,
     pub registry: Arc<dyn Registry>,
     pub browse: Arc<dyn Browse>,
     pub cluster_store: Arc<dyn Cluster>,
@@ -121,7 +121,7 @@ pub struct Parts {
 
 pub struct Service {
     config_cache: Arc<Directory>,
-    ledger: Arc<dyn Ledger>,
+    delivery_store: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
     browse: Arc<dyn Browse>,
     cluster_store: Arc<dyn Cluster>,
@@ -168,7 +168,7 @@ impl Service {
         let started_at = parts.clock.now();
         Self {
             config_cache: parts.config_cache,
-            ledger: parts.ledger,
+            delivery_store: parts.delivery_store,
             registry: parts.registry,
             browse: parts.browse,
             cluster_store: parts.cluster_store,

@@ -129,7 +129,7 @@ impl Service {
         let accepted = if accepting.is_empty() {
             Vec::new()
         } else {
-            self.note_accept(begun, self.in_time(self.ledger.accept(accepting)).await)?
+            self.note_accept(begun, self.in_time(self.delivery_store.accept(accepting)).await)?
         };
         let mut accepted = accepted.into_iter();
         let mut published = Vec::with_capacity(answers.len());
@@ -229,7 +229,7 @@ impl Service {
 
     async fn accept(&self, app: &App, composed: Composed, begun: Instant) -> Result<Published, Error> {
         let event = composed.new.event.clone();
-        let accepted = self.note_accept(begun, self.in_time(self.ledger.accept(vec![composed.new])).await)?;
+        let accepted = self.note_accept(begun, self.in_time(self.delivery_store.accept(vec![composed.new])).await)?;
         let accepted = accepted.into_iter().next().ok_or_else(unanswered)?;
         self.answer(app, event, composed.deliveries, accepted).await
     }

@@ -95,7 +95,7 @@ impl Service {
         };
         let app = entry.app();
         let noted = self.entry_in(caller, &app, action, id.to_string(), None);
-        match self.ledger.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
+        match self.delivery_store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Unchanged(replay) => self.show_replay(replay).await,
             ReplayChanged::Over(replay) => {
@@ -119,7 +119,7 @@ impl Service {
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         self.must_be_few(entry, 1).await?;
         let (replay, noted) = self.counted(caller, entry, replay).await?;
-        self.ledger.begin_replay(replay.clone(), Some(noted)).await?;
+        self.delivery_store.begin_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
         self.show_replay(replay).await
     }

@@ -36,7 +36,7 @@ impl Service {
     /// Returns a reason while the store knows that it cannot record attempt results.
     pub(super) fn cannot_record(&self) -> Option<NotReady> {
         let detail = || "The store cannot write at the moment.".to_owned();
-        (!self.ledger.can_record()).then(|| NotReady { code: STORE, detail: detail() })
+        (!self.delivery_store.can_record()).then(|| NotReady { code: STORE, detail: detail() })
     }
 
     pub(super) fn must_have_room(&self) -> Result<(), Error> {

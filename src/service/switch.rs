@@ -147,7 +147,7 @@ impl Service {
     /// Adjusts waiting deliveries to the endpoint's state. The change itself was published before; a second live update follows
     /// here.
     async fn apply_to_waiting(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
-        let settled = self.ledger.settle(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
+        let settled = self.delivery_store.settle(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
         if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }

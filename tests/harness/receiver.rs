@@ -72,11 +72,11 @@ impl Receipt {
 #[derive(Clone)]
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<ReceiverLog>>,
 }
 
 #[derive(Default)]
-struct Ledger {
+struct ReceiverLog {
     behaviours: HashMap<String, Behaviour>,
     receipts: Vec<Receipt>,
     /// How often each event came, by path and id.
@@ -142,7 +142,7 @@ impl Receiver {
         self.lock().open.get(path).copied().unwrap_or_default().1
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
+    fn lock(&self) -> MutexGuard<'_, ReceiverLog> {
         self.ledger.lock().unwrap()
     }
 

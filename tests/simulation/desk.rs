@@ -44,7 +44,7 @@ impl<S: Store + 'static> Desk<S> {
         let store = &self.store;
         Service::new(Parts {
             config_cache: self.directory.clone(),
-            ledger: store.clone(),
+            delivery_store: store.clone(),
             registry: store.clone(),
             browse: store.clone(),
             cluster_store: store.clone(),

@@ -172,14 +172,14 @@ impl Sabotage {
     pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {
         match self {
             Self::ShiftWaits(shift_ms) => {
-                Arc::new(BentLedger { shift_ms: *shift_ms, ..BentLedger::on(store) })
+                Arc::new(SabotagedStore { shift_ms: *shift_ms, ..SabotagedStore::on(store) })
             }
-            Self::ForgetSuccess => Arc::new(BentLedger { forgets: true, ..BentLedger::on(store) }),
-            Self::SwitchHastily => Arc::new(BentLedger { is_hasty: true, ..BentLedger::on(store) }),
-            Self::ForgetFailures => Arc::new(BentLedger { is_lenient: true, ..BentLedger::on(store) }),
-            Self::TakeTwice => Arc::new(BentLedger { takes_twice: true, ..BentLedger::on(store) }),
+            Self::ForgetSuccess => Arc::new(SabotagedStore { forgets: true, ..SabotagedStore::on(store) }),
+            Self::SwitchHastily => Arc::new(SabotagedStore { is_hasty: true, ..SabotagedStore::on(store) }),
+            Self::ForgetFailures => Arc::new(SabotagedStore { is_lenient: true, ..SabotagedStore::on(store) }),
+            Self::TakeTwice => Arc::new(SabotagedStore { takes_twice: true, ..SabotagedStore::on(store) }),
             Self::ExpireEarly => {
-                Arc::new(BentLedger { expires_early: Duration::from_hours(48), ..BentLedger::on(store) })
+                Arc::new(SabotagedStore { expires_early: Duration::from_hours(48), ..SabotagedStore::on(store) })
             }
             _ => store,
         }
@@ -239,7 +239,7 @@ impl Handover for SilentListener {
 
 /// Passes everything on, and bends some verdicts.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fault of its own")]
-struct BentLedger {
+struct SabotagedStore {
     store: Arc<SqliteStore>,
     shift_ms: i64,
     forgets: bool,
@@ -249,7 +249,7 @@ struct BentLedger {
     expires_early: Duration,
 }
 
-impl BentLedger {
+impl SabotagedStore {
     fn on(store: Arc<SqliteStore>) -> Self {
         Self {
             store,
@@ -297,7 +297,7 @@ impl BentLedger {
     }
 }
 
-impl Ledger for BentLedger {
+impl Ledger for SabotagedStore {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         self.store.accept(events)
     }

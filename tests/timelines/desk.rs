@@ -52,7 +52,7 @@ impl Desk {
     pub(crate) fn service(&self, hands: Arc<dyn Hands>) -> Arc<Service> {
         Arc::new(Service::new(Parts {
             config_cache: self.config_cache.clone(),
-            ledger: self.store.clone(),
+            delivery_store: self.store.clone(),
             registry: self.store.clone(),
             browse: self.store.clone(),
             cluster_store: self.cluster.clone(),
