@@ -66,7 +66,7 @@ impl Scheduler {
             self.recheck(now).await;
         }
         self.queues.unblock();
-        let wants = self.wants(now);
+        let wants = self.refill_requests(now);
         let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
         if wants.is_empty() {
             // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
@@ -103,7 +103,7 @@ impl Scheduler {
         }
     }
 
-    fn wants(&self, now: Timestamp) -> Vec<Want> {
+    fn refill_requests(&self, now: Timestamp) -> Vec<Want> {
         let mut seen = HashSet::new();
         let mut wants = Vec::new();
         for lane in self.queues.take_due(now, QUEUES_PER_STEP) {

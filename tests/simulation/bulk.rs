@@ -164,7 +164,7 @@ impl ReplayNote {
         let said = if self.is_made { ActionAnswer::Made(after) } else { ActionAnswer::Done(after) };
         let (delivery, kind) = (self.delivery, ActionKind::Replay);
         let (called_at, answered_at) = (self.asked_at, self.asked_at.max(self.due));
-        ActionFact { delivery, is_wish: false, kind, called_at, answered_at, said }
+        ActionFact { delivery, is_manual: false, kind, called_at, answered_at, said }
     }
 }
 

@@ -153,7 +153,7 @@ impl Director {
         let process = world.state().process.clone();
         match deed {
             AgendaItem::Publish(number) => drop(self.people.spawn(people::publish(world, number))),
-            AgendaItem::Wish(plan) => drop(self.people.spawn(people::wish(world, plan))),
+            AgendaItem::Wish(plan) => drop(self.people.spawn(people::act(world, plan))),
             AgendaItem::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
             AgendaItem::SendAgain(number) => {
                 let plan = world.plan.bulks[number].clone();

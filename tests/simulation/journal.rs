@@ -120,7 +120,7 @@ pub(crate) enum ActionAnswer {
 pub(crate) struct ActionFact {
     pub(crate) delivery: DeliveryId,
     /// A person requested this one delivery; otherwise a bulk replay did.
-    pub(crate) is_wish: bool,
+    pub(crate) is_manual: bool,
     pub(crate) kind: ActionKind,
     pub(crate) called_at: Timestamp,
     pub(crate) answered_at: Timestamp,

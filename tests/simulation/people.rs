@@ -136,7 +136,7 @@ fn note_answer(world: &SimulationEnv, plan: usize, called_at: Timestamp, publish
 }
 
 /// Makes a request once; without an answer it is not repeated.
-pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: ActionPlan) {
+pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
     let Some(office) = world.office() else { return };
     let called_at = world.now();
     let Ok(entry) = office.service.app(ADMIN, APP) else { return };
@@ -174,7 +174,7 @@ pub(crate) async fn wish(world: Arc<SimulationEnv>, plan: ActionPlan) {
     if let ActionAnswer::Made(made) = &said {
         journal.known.push(made.id);
     }
-    journal.asks.push(ActionFact { delivery, is_wish: true, kind: plan.kind, called_at, answered_at, said });
+    journal.asks.push(ActionFact { delivery, is_manual: true, kind: plan.kind, called_at, answered_at, said });
 }
 
 /// Enables or disables an endpoint, repeated until it is known to be done.

@@ -41,7 +41,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     }
     let wishes = |said: fn(&ActionAnswer) -> bool| {
         let asks = evidence.journal.asks.iter();
-        asks.filter(move |ask| ask.is_wish && ask.kind == ActionKind::Replay && said(&ask.said))
+        asks.filter(move |ask| ask.is_manual && ask.kind == ActionKind::Replay && said(&ask.said))
     };
     let (told, unknown) = (
         wishes(|said| matches!(said, ActionAnswer::Made(_) | ActionAnswer::Done(_))).count(),

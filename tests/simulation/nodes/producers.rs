@@ -31,7 +31,7 @@ enum ClientCall {
 }
 
 /// A call that is repeated until it is known to be done.
-struct Wish {
+struct PendingCall {
     errand: ClientCall,
     at: i64,
     node: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Published {
 
 pub(crate) struct Producers {
     town: Arc<Town>,
-    wishes: Vec<Wish>,
+    wishes: Vec<PendingCall>,
     answers: Answers,
     /// Published events, by the number of their plan.
     pub(crate) published: Vec<Published>,
@@ -71,7 +71,7 @@ impl Producers {
         let plan = &town.plan;
         let mut wishes = Vec::new();
         let mut wish = |errand, at, node, can_ask_again| {
-            wishes.push(Wish { errand, at, node, asked: None, can_ask_again, is_done: false });
+            wishes.push(PendingCall { errand, at, node, asked: None, can_ask_again, is_done: false });
         };
         for (number, event) in plan.events.iter().enumerate() {
             wish(ClientCall::Publish(number), event.at, event.node, event.id.is_some());
