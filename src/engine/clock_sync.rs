@@ -14,7 +14,7 @@ const CLOCK_SYNC_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct ClockSync {
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) blame: Arc<Blame>,
+    pub(super) outage_detector: Arc<Blame>,
     pub(super) node_state: Arc<Tenure>,
 }
 
@@ -34,8 +34,8 @@ impl ClockSync {
 
     async fn step(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let all = self.cluster_store.account(self.blame.account(now), now).await?;
-        self.blame.heed(all, self.clock.now());
+        let all = self.cluster_store.account(self.outage_detector.account(now), now).await?;
+        self.outage_detector.heed(all, self.clock.now());
         Ok(())
     }
 }

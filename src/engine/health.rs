@@ -34,7 +34,7 @@ pub(super) struct HealthWorker {
     config_cache: Arc<Directory>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
-    blame: Arc<Blame>,
+    outage_detector: Arc<Blame>,
     every: Duration,
     suspects: BTreeSet<EndpointId>,
     /// Endpoints that were evaluated lately, and when they may be again.
@@ -69,7 +69,7 @@ impl HealthWorker {
             config_cache: directory.clone(),
             cluster_store: cluster,
             clock: clock.clone(),
-            blame: blame.clone(),
+            outage_detector: blame.clone(),
             every,
             suspects: BTreeSet::new(),
             evaluated: BTreeMap::new(),
@@ -99,7 +99,7 @@ impl HealthWorker {
         ClockSync {
             cluster_store: self.cluster_store.clone(),
             clock: self.clock.clone(),
-            blame: self.blame.clone(),
+            outage_detector: self.outage_detector.clone(),
             node_state: self.leader.node_state.clone(),
         }
     }
@@ -131,7 +131,7 @@ impl HealthWorker {
         loop {
             let now = self.clock.now();
             let RolledUp { suspects, rows, has_more } =
-                self.cluster_store.roll_up(self.blame.accountable(now), now).await?;
+                self.cluster_store.roll_up(self.outage_detector.accountable(now), now).await?;
             self.suspects.extend(suspects);
             all += rows;
             if !has_more {

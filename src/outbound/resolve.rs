@@ -90,7 +90,7 @@ impl Resolve for SystemResolver {
                     self.note_answer();
                     Err(ResolveError::NotFound)
                 }
-                Ok(Err(_)) | Err(_) => Err(self.blame()),
+                Ok(Err(_)) | Err(_) => Err(self.classify_failure()),
             }
         })
     }
@@ -135,7 +135,7 @@ impl SystemResolver {
 
     /// Classifies a failed look-up. The system library says "try again" both when no resolver answers and when the
     /// name's own servers fail.
-    fn blame(&self) -> ResolveError {
+    fn classify_failure(&self) -> ResolveError {
         let answered_at = *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
         match answered_at {
             Some(at) if at.elapsed() < PROOF_LASTS => ResolveError::Broken,
@@ -214,10 +214,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_is_the_names_only_while_the_resolver_is_known_to_work() {
         let resolver = SystemResolver::default();
-        assert_eq!(resolver.blame(), ResolveError::Unavailable);
+        assert_eq!(resolver.classify_failure(), ResolveError::Unavailable);
         resolver.note_answer();
-        assert_eq!(resolver.blame(), ResolveError::Broken);
+        assert_eq!(resolver.classify_failure(), ResolveError::Broken);
         tokio::time::advance(PROOF_LASTS).await;
-        assert_eq!(resolver.blame(), ResolveError::Unavailable);
+        assert_eq!(resolver.classify_failure(), ResolveError::Unavailable);
     }
 }

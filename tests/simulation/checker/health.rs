@@ -62,7 +62,7 @@ struct EndpointHistory<'a> {
     /// How much more time kills may have taken.
     slack: i64,
     /// Only rules disabled or enabled it.
-    is_plain: bool,
+    has_only_rules: bool,
     is_troubled: bool,
     /// A request could not be sent: time stood still, for how long is not known here.
     has_local: bool,
@@ -115,7 +115,7 @@ impl<'a> EndpointHistory<'a> {
             switched_on: ons.map(|fact| fact.called_at.as_millis()).collect(),
             down,
             slack: SECOND + kills * HEALTH_EVERY.as_millis() as i64,
-            is_plain,
+            has_only_rules: is_plain,
             is_troubled: !journal.troubles.is_empty(),
             has_local,
         }
@@ -186,7 +186,7 @@ impl<'a> EndpointHistory<'a> {
     }
 
     fn missed_offs(&self) -> Option<String> {
-        if !self.is_plain {
+        if !self.has_only_rules {
             return None;
         }
         let went_off = self.receiver.disabled_by_rule.first().map_or(i64::MAX, |at| at.as_millis());
