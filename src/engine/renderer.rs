@@ -73,7 +73,7 @@ impl Renderer {
             Pinned::AsPublished(version) => return Ok(as_published(version)),
             Pinned::Converted(version) => version,
         };
-        let ended = match kept(event, &version) {
+        let ended = match cached_result(event, &version) {
             Some(ended) => ended,
             None => self.convert(event, &version, endpoint.contract.rendering).await?,
         };
@@ -109,7 +109,7 @@ impl Renderer {
         };
         let hold = hold.ok_or_else(|| busy_error(&function, places))?;
         // Another delivery may have made it for the same event meanwhile.
-        if let Some(ended) = kept(event, version) {
+        if let Some(ended) = cached_result(event, version) {
             return Ok(ended);
         }
         let work = (version.clone(), event.data.clone(), rule);
@@ -152,7 +152,7 @@ async fn take_slot_in_turn(turn: &Arc<AppTurns>, queue: &TurnQueue, places: &Fun
     Some(SlotGuard::take_slot_in_turn(place, turn.clone(), permit))
 }
 
-fn kept(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
+fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
     event.bodies.converted(version).map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }
 

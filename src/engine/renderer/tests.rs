@@ -56,7 +56,7 @@ async fn a_timeout_depends_on_the_contract_and_is_not_cached_for_the_next_endpoi
     assert_eq!(message_of(&often), "did not finish within 120ms, tried 3 times");
     let thrown = version("d => { throw 'no' }");
     assert!(matches!(renderer.convert(&event, &thrown, rule(1, 120)).await, Ok(RunResult::Failed(_))));
-    assert_eq!(message_of(&kept(&event, &thrown).unwrap()), "no", "everything else is kept");
+    assert_eq!(message_of(&cached_result(&event, &thrown).unwrap()), "no", "everything else is kept");
 }
 
 #[tokio::test]
