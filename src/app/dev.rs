@@ -1,6 +1,6 @@
 //! `posthaste dev`: the server with a sample app and a sample receiver, and commands to paste next.
 
-use super::{Node, dashboard_at, sample, store, until_told_twice};
+use super::{Node, dashboard_at, sample, store, until_second_signal};
 use crate::{
     api::HAS_DASHBOARD,
     config::{self, Settings},
@@ -18,7 +18,7 @@ const APP: &str = "sample";
 const ENDPOINT: &str = "sample-receiver";
 
 pub async fn dev(settings: Settings) -> anyhow::Result<()> {
-    until_told_twice(async |handle, stop| run_samples(&settings, handle, stop).await).await
+    until_second_signal(async |handle, stop| run_samples(&settings, handle, stop).await).await
 }
 
 async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {

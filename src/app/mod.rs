@@ -51,11 +51,11 @@ const REQUESTS_GRACE: Duration = Duration::from_secs(5);
 
 /// Runs the server until it is stopped.
 pub async fn serve(settings: Settings) -> anyhow::Result<()> {
-    until_told_twice(async |handle, stop| run_server(&settings, handle, stop).await).await
+    until_second_signal(async |handle, stop| run_server(&settings, handle, stop).await).await
 }
 
 /// Runs the work until it ends. A second signal stops it at once.
-async fn until_told_twice(
+async fn until_second_signal(
     work: impl AsyncFnOnce(ShutdownHandle, Shutdown) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let (handle, stop) = Shutdown::by_hand();
@@ -257,7 +257,7 @@ fn initial_node_state(store: &StoreLocation) -> Tenure {
 fn client(settings: &Settings, addresses: &AddressPolicy, gate: NodeSendGate) -> anyhow::Result<Arc<Client>> {
     let options = outbound_options(settings, addresses)?;
     let client = Client::new(options, Arc::new(SystemResolver::default()))?;
-    Ok(Arc::new(client.behind(Arc::new(gate))))
+    Ok(Arc::new(client.with_gate(Arc::new(gate))))
 }
 
 fn engine_limits(settings: &Settings) -> EngineLimits {

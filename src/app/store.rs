@@ -73,11 +73,11 @@ pub(super) async fn patiently<T, E: fmt::Display>(
     is_away: impl Fn(&E) -> bool,
     mut ask: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T, E> {
-    let mut was_told = false;
+    let mut was_logged = false;
     loop {
         match ask().await {
             Err(error) if matches!(settings.store, StoreLocation::Postgres(_)) && is_away(&error) => {
-                if !std::mem::replace(&mut was_told, true) {
+                if !std::mem::replace(&mut was_logged, true) {
                     tracing::warn!(%error, "the database is unreachable; retrying until it answers");
                 }
                 tokio::time::sleep(PAUSE_WHILE_AWAY).await;

@@ -84,13 +84,13 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
 
 fn copy(from: &Path, to: &Address, json: bool) -> ExitCode {
     let mut said = 0;
-    let mut told = |table: &'static str, done: i64, of: i64| {
+    let mut report_progress = |table: &'static str, done: i64, of: i64| {
         if done == of || done < said || done >= said + ROWS_PER_LINE {
             eprintln!("{table}: {done} of {of}");
             said = done;
         }
     };
-    match move_up(from, to, SystemClock.now(), &mut told) {
+    match move_up(from, to, SystemClock.now(), &mut report_progress) {
         Ok(counts) if json => {
             let tables: serde_json::Map<_, _> =
                 counts.into_iter().map(|(table, rows)| (table.to_owned(), json!(rows))).collect();

@@ -174,16 +174,16 @@ impl Given {
                 || format!("is not allowed; give {}", key.allowed),
                 |why| format!("is not allowed: {why}"),
             );
-            self.problems.push(format!("{name} ({}): {said} {wrong}", Told(key, source)));
+            self.problems.push(format!("{name} ({}): {said} {wrong}", SourceName(key, source)));
         }
         value
     }
 }
 
 /// Formats a source for messages.
-struct Told<'a>(&'a Key, &'a Source);
+struct SourceName<'a>(&'a Key, &'a Source);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for SourceName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
             Source::Default => f.write_str("default"),

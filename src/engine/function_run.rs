@@ -59,7 +59,7 @@ type SharedSlotGuard = Arc<Mutex<Option<SlotGuard>>>;
 
 /// A run that is under way. Dropping it asks the run to stop.
 pub(super) struct FunctionRun {
-    told: oneshot::Receiver<RunResult>,
+    result: oneshot::Receiver<RunResult>,
     slot_guard: SharedSlotGuard,
     is_given_up: Arc<AtomicBool>,
     within: Duration,
@@ -81,12 +81,12 @@ impl FunctionRun {
         let told = apart(LetGo(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
             .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
-        Ok(Self { told, slot_guard: hold, is_given_up, within, function, event })
+        Ok(Self { result: told, slot_guard: hold, is_given_up, within, function, event })
     }
 
     /// Waits for the result. It may be called again after its future was dropped.
     pub(super) async fn finish(&mut self) -> RunResult {
-        let told = (&mut self.told).await;
+        let told = (&mut self.result).await;
         told.unwrap_or_else(|_| RunResult::Failed("could not be made: its thread came to grief".into()))
     }
 

@@ -157,19 +157,19 @@ impl Inspector {
             extra_headers: endpoint.headers.clone(),
             ..empty_request(endpoint, endpoint.target.clone(), headers)
         };
-        let outcome = told(self.delivery_worker.carrier.post(request.clone()).await);
+        let outcome = into_outcome(self.delivery_worker.carrier.post(request.clone()).await);
         if outcome.class != Class::StaleConnection {
             return outcome;
         }
-        told(self.delivery_worker.carrier.post(Request { fresh: true, ..request }).await)
+        into_outcome(self.delivery_worker.carrier.post(Request { fresh: true, ..request }).await)
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
-        told(self.delivery_worker.carrier.get(empty_request(endpoint, target.clone(), health_headers(id))).await)
+        into_outcome(self.delivery_worker.carrier.get(empty_request(endpoint, target.clone(), health_headers(id))).await)
     }
 }
 
-fn told(posted: Result<Outcome, NotSent>) -> Outcome {
+fn into_outcome(posted: Result<Outcome, NotSent>) -> Outcome {
     posted.unwrap_or_else(|NotSent| {
         Outcome::failed(Class::Local, "this node may not send: it has lost touch with its store")
     })

@@ -13,7 +13,7 @@ use crate::{
         tenure::Stewarding,
         time::Timestamp,
     },
-    outbound::{Mailed, Mailer},
+    outbound::{SendMailResult, Mailer},
     store::{
         Ledger, StoreError,
         notices::{MailEnd, MailTurn, Outgoing},
@@ -174,7 +174,7 @@ impl NoticeMailer {
         };
         let mailed = post.mailer.send(letter).await;
         let now = self.clock.now();
-        if let Mailed::Down(error) = mailed {
+        if let SendMailResult::Down(error) = mailed {
             let pause = MAIL_ERROR_PAUSE.saturating_mul(1 << self.progress.failures.min(10)).min(MAIL_ERROR_PAUSE_MAX);
             self.progress.failures += 1;
             self.progress.next_at = now.plus(pause);
@@ -188,12 +188,12 @@ impl NoticeMailer {
         let spacing = Duration::from_mins(1) / post.per_minute_max.max(1);
         self.progress.next_at = now.plus(spacing);
         let end = match mailed {
-            Mailed::Refused(words) => {
+            SendMailResult::Refused(words) => {
                 tracing::warn!(notice = %first.id, answer = %words, "the mail server refused a notice for good");
                 self.tally.mail(Mails::Refused);
                 MailEnd::Refused(words)
             }
-            Mailed::Sent | Mailed::Down(_) => {
+            SendMailResult::Sent | SendMailResult::Down(_) => {
                 self.tally.mail(Mails::Sent);
                 MailEnd::Sent
             }

@@ -102,7 +102,7 @@ impl Client {
 
     /// Sets the send gate: while it is closed no request goes out.
     #[must_use]
-    pub fn behind(self, gate: Arc<dyn DialGate>) -> Self {
+    pub fn with_gate(self, gate: Arc<dyn DialGate>) -> Self {
         Self { gate: Some(gate), ..self }
     }
 

@@ -38,17 +38,17 @@ const WORDS_CHARS_MAX: usize = 300;
 /// Sends mails. The engine uses only this trait, so that a test can replace the mail service.
 pub trait Mailer: Send + Sync {
     /// Sends one mail and returns the result. Has no other error, and ends within the configured timeout.
-    fn send(&self, letter: Letter) -> Mailing<'_>;
+    fn send(&self, letter: Letter) -> SendMailFuture<'_>;
 
     /// Closes the open connection, if any. Called when no more mail is due for now.
     fn close_idle(&self) -> CloseFuture<'_>;
 }
 
-pub type Mailing<'a> = Pin<Box<dyn Future<Output = Mailed> + Send + 'a>>;
+pub type SendMailFuture<'a> = Pin<Box<dyn Future<Output = SendMailResult> + Send + 'a>>;
 pub type CloseFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mailed {
+pub enum SendMailResult {
     Sent,
     /// The server will never accept this mail; holds the server's text.
     Refused(String),
@@ -129,10 +129,10 @@ impl Smtp {
         tried.await.unwrap_or_else(|_| Err(self.out_of_time())).map_err(|words| self.discreet(&words))
     }
 
-    async fn deliver(&self, letter: &Letter) -> Mailed {
+    async fn deliver(&self, letter: &Letter) -> SendMailResult {
         let message = match message::write(letter, &self.options.from) {
             Ok(message) => message,
-            Err(words) => return Mailed::Refused(words),
+            Err(words) => return SendMailResult::Refused(words),
         };
         let mut open = self.open.lock().await;
         let rested = open.take().filter(|open| open.used_at.elapsed() < IDLE_MAX);
@@ -154,9 +154,9 @@ impl Smtp {
             .unwrap_or_else(|_| (Err(Trouble::Down(self.out_of_time())), None));
         *open = connection.map(|connection| Open { connection, used_at: Instant::now() });
         match ended {
-            Ok(()) => Mailed::Sent,
-            Err(Trouble::Refused(words)) => Mailed::Refused(self.discreet(&words)),
-            Err(Trouble::Down(words) | Trouble::Stale(words)) => Mailed::Down(self.discreet(&words)),
+            Ok(()) => SendMailResult::Sent,
+            Err(Trouble::Refused(words)) => SendMailResult::Refused(self.discreet(&words)),
+            Err(Trouble::Down(words) | Trouble::Stale(words)) => SendMailResult::Down(self.discreet(&words)),
         }
     }
 
@@ -190,11 +190,11 @@ impl Smtp {
             IpAddr::V6(ip) => ClientId::Ipv6(ip),
         };
         let greeted = AsyncSmtpConnection::connect_with_transport(Box::new(wire), &me).await;
-        let mut connection = greeted.map_err(|error| said("the greeting", &error))?;
+        let mut connection = greeted.map_err(|error| describe("the greeting", &error))?;
         if let Some((user, password)) = &options.login {
             let login = Credentials::new(user.clone(), password.clone());
             let answered = connection.auth(&[Mechanism::Plain, Mechanism::Login], &login).await;
-            answered.map_err(|error| said("the login", &error))?;
+            answered.map_err(|error| describe("the login", &error))?;
         }
         Ok(connection)
     }
@@ -219,7 +219,7 @@ impl Smtp {
 }
 
 impl Mailer for Smtp {
-    fn send(&self, letter: Letter) -> Mailing<'_> {
+    fn send(&self, letter: Letter) -> SendMailFuture<'_> {
         Box::pin(async move { self.deliver(&letter).await })
     }
 
@@ -237,12 +237,12 @@ async fn converse(connection: &mut AsyncSmtpConnection, message: &message::Writt
     let mail = connection.command(Mail::new(Some(message.from.clone()), vec![])).await;
     mail.map_err(|error| match error.status() {
         // A sender that is not accepted at all is no failure of this mail.
-        Some(_) => Trouble::Down(said("the sender", &error)),
-        None => Trouble::Stale(said("the sender", &error)),
+        Some(_) => Trouble::Down(describe("the sender", &error)),
+        None => Trouble::Stale(describe("the sender", &error)),
     })?;
     let ended = |step: &'static str| {
         move |error: Error| {
-            let words = said(step, &error);
+            let words = describe(step, &error);
             if error.is_permanent() && !is_about_us(&error, &words) {
                 Trouble::Refused(words)
             } else {
@@ -263,7 +263,7 @@ fn is_about_us(error: &Error, words: &str) -> bool {
 }
 
 /// Describes the server's answer to a step, or why there is none.
-fn said(step: &str, error: &Error) -> String {
+fn describe(step: &str, error: &Error) -> String {
     let source = std::error::Error::source(error).map(ToString::to_string);
     match (error.status(), source) {
         (Some(code), Some(words)) => format!("the mail server answered {code} to {step}: {words}"),

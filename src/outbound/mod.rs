@@ -26,7 +26,7 @@ mod wire;
 
 pub use client::{Client, Options};
 pub use errand::{Errand, ErrandFailed, Runner};
-pub use mail::{Mailed, Mailer, Mailing, CloseFuture, Security, Smtp, SmtpOptions};
+pub use mail::{SendMailResult, Mailer, SendMailFuture, CloseFuture, Security, Smtp, SmtpOptions};
 pub use resolve::{Resolve, ResolveError, Resolving, SystemResolver};
 pub use tls::TlsError;
 

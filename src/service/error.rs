@@ -16,7 +16,7 @@ pub enum Error {
     #[error("{0}")]
     Field(FieldError),
     /// All errors of a list.
-    #[error("{}", told(.0))]
+    #[error("{}", summary(.0))]
     Fields(Vec<FieldError>),
     /// Event or subscription that violates the operator's rules for event types.
     #[error("{field}: {broken}")]
@@ -60,7 +60,7 @@ impl Error {
     }
 }
 
-fn told(errors: &[FieldError]) -> String {
+fn summary(errors: &[FieldError]) -> String {
     match errors {
         [] => String::new(),
         [only] => only.to_string(),

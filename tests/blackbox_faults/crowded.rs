@@ -2,7 +2,7 @@
 //! a pooler. Nodes wait, accept and send nothing meanwhile, and continue by themselves when there is room.
 
 use crate::{
-    database::{BACK_WITHIN, LIMIT, World, all_have_ended, says_that_it_is_away},
+    database::{BACK_WITHIN, LIMIT, World, all_have_ended, reports_outage},
     harness::{
         Node,
         crowd::Crowd,
@@ -136,7 +136,7 @@ async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_the
 /// Asserts that for longer than a lease the nodes report the outage and send nothing.
 async fn stays_away(world: &World, nodes: &[&Node]) {
     for node in nodes {
-        let is_away = async || says_that_it_is_away(&node.client).await;
+        let is_away = async || reports_outage(&node.client).await;
         wait_until("it says that it cannot promise", LIMIT, is_away).await;
     }
     let begun = Instant::now();
@@ -144,7 +144,7 @@ async fn stays_away(world: &World, nodes: &[&Node]) {
     let sent_so_far = world.receiver.receipts().len();
     while begun.elapsed() < CROWDED_FOR {
         for node in nodes {
-            assert!(says_that_it_is_away(&node.client).await, "{}", node.log());
+            assert!(reports_outage(&node.client).await, "{}", node.log());
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

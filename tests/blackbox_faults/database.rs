@@ -89,7 +89,7 @@ pub(crate) async fn all_have_ended(node: &Node) {
 }
 
 /// Whether the node is alive but not ready because of its store, and refuses events with a Retry-After.
-pub(crate) async fn says_that_it_is_away(client: &Client) -> bool {
+pub(crate) async fn reports_outage(client: &Client) -> bool {
     let ready = client.get("/readyz").await;
     let refused = client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
     client.get("/livez").await.status == 200
@@ -162,7 +162,7 @@ async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_i
     let gone_at = Instant::now();
     wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
         .await;
-    assert!(says_that_it_is_away(&node.client).await);
+    assert!(reports_outage(&node.client).await);
     // Requests that were in flight when the database stopped.
     let in_flight = async || world.receiver.receipts().iter().all(|receipt| receipt.answered.is_some());
     wait_until("nothing is in flight", LIMIT, in_flight).await;
@@ -174,7 +174,7 @@ async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_i
         sent_so_far,
         "a request was sent whose result could not be recorded"
     );
-    assert!(says_that_it_is_away(&node.client).await);
+    assert!(reports_outage(&node.client).await);
     world.server.start_again();
     let back = world.back().await;
     world.producers.finish(running).await;

@@ -169,8 +169,8 @@ async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
         ),
     ] {
         run(harm);
-        let told = migrate(1).await;
-        assert!(told.contains(said) && told.contains("it is not to be used"), "{told}");
+        let output = migrate(1).await;
+        assert!(output.contains(said) && output.contains("it is not to be used"), "{output}");
         assert_eq!(run("SELECT done FROM moving"), "0", "{said}");
         let mut early = home.spawn(&[], &["serve", "--store", &to]);
         assert_eq!(early.exited().await.code(), Some(1));

@@ -73,9 +73,9 @@ async fn it_answers_with_the_given_statuses_prints_json_lines_and_ends_after_the
     assert_eq!(listen.exited().await.code(), Some(0), "{}", listen.log());
     let log = listen.log();
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let told: Vec<_> =
+    let answered: Vec<_> =
         lines.iter().map(|line| (line["status"].as_u64(), line["verified"].as_bool())).collect();
-    assert_eq!(told, [(Some(500), Some(true)), (Some(503), Some(true)), (Some(201), Some(true))], "{log}");
+    assert_eq!(answered, [(Some(500), Some(true)), (Some(503), Some(true)), (Some(201), Some(true))], "{log}");
     let first = &lines[0];
     assert_eq!(
         (&first["method"], &first["path"], &first["mismatch"]),

@@ -10,7 +10,7 @@ use std::{
 pub(crate) struct Keeper {
     pub(crate) folder: String,
     /// The shell's input and output; the input closes with this process.
-    told: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
     _child: Child,
 }
 
@@ -33,12 +33,12 @@ impl Keeper {
         answers.read_line(&mut folder).unwrap();
         assert!(!folder.is_empty(), "the server did not start");
         let told = Mutex::new((child.stdin.take().unwrap(), answers));
-        Self { folder: folder.trim().to_owned(), told, _child: child }
+        Self { folder: folder.trim().to_owned(), pipes: told, _child: child }
     }
 
     /// Sends a command. Returns when it is done.
     pub(crate) fn tell(&self, word: &str) {
-        let (input, answers) = &mut *self.told.lock().unwrap();
+        let (input, answers) = &mut *self.pipes.lock().unwrap();
         writeln!(input, "{word}").unwrap();
         let mut answer = String::new();
         answers.read_line(&mut answer).unwrap();

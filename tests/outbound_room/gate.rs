@@ -54,7 +54,7 @@ async fn listening() -> (Receiver, Arc<Mutex<Vec<u8>>>, mpsc::UnboundedReceiver<
 }
 
 fn behind(gate: &Arc<Gate>) -> Client {
-    client().behind(gate.clone())
+    client().with_gate(gate.clone())
 }
 
 #[tokio::test]

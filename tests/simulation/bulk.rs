@@ -142,7 +142,7 @@ pub(crate) fn notes(disk: &Connection) -> Vec<ReplayNote> {
 
 impl ReplayNote {
     /// Whether this is the answer to a request for just this delivery.
-    pub(crate) fn is_told_by(&self, ask: &ActionFact) -> bool {
+    pub(crate) fn is_answered_by(&self, ask: &ActionFact) -> bool {
         match &ask.said {
             ActionAnswer::Made(made) => self.is_made && made.id == self.delivery,
             ActionAnswer::Done(after) => {
@@ -170,7 +170,7 @@ impl ReplayNote {
 
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
 pub(crate) fn add_to_log(journal: &mut Journal, disk: &Connection) {
-    let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_told_by(ask));
+    let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_answered_by(ask));
     let added: Vec<ActionFact> = notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
     journal.asks.extend(added);
     journal.asks.sort_by_key(|ask| ask.answered_at);

@@ -46,7 +46,7 @@ impl SeedRuns {
                         if seed >= self.first + self.count || broken.lock().unwrap().len() >= SEEDS_SHOWN {
                             return;
                         }
-                        match self.tell_one(seed, &run) {
+                        match self.run_one(seed, &run) {
                             Ok(figures) => (add.lock().unwrap())(figures),
                             Err(report) => broken.lock().unwrap().push(report),
                         }
@@ -59,7 +59,7 @@ impl SeedRuns {
     }
 
     /// Runs one seed. Returns its figures, or what went wrong and how to see it again.
-    fn tell_one<F>(
+    fn run_one<F>(
         &self,
         seed: u64,
         run: &(impl Fn(u64) -> (F, Vec<Violation>) + RefUnwindSafe),
@@ -83,7 +83,7 @@ impl SeedRuns {
     }
 }
 
-fn tell_all(count: u64) {
+fn run_all(count: u64) {
     let (first, count) = asked_for().map_or((0, count), |seed| (seed, 1));
     let mut total = Figures::default();
     let stories = SeedRuns { first, count, name: "no_seed_breaks" };
@@ -99,13 +99,13 @@ fn tell_all(count: u64) {
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    tell_all(SEEDS);
+    run_all(SEEDS);
 }
 
 #[test]
 #[ignore = "soak: half an hour of a processor"]
 fn no_seed_of_a_soak_breaks_a_promise() {
-    tell_all(SEEDS_OF_A_SOAK);
+    run_all(SEEDS_OF_A_SOAK);
 }
 
 #[test]

@@ -41,7 +41,7 @@ use std::{
 use tokio::{sync::Notify, task::AbortHandle};
 
 /// The store, with configuration changes that the test makes up.
-struct Told {
+struct ChangesStore {
     store: Arc<SqliteStore>,
     changes: Mutex<Changes>,
 }
@@ -54,7 +54,7 @@ macro_rules! pass_on {
     };
 }
 
-impl Cluster for Told {
+impl Cluster for ChangesStore {
     fn changes(&self, after: i64) -> Reply<'_, Changes> {
         let changes = self.changes.lock().unwrap().clone();
         let is_news = changes.version > after;
@@ -89,11 +89,11 @@ impl Cluster for Told {
 
 /// Records the endpoints that it is notified of.
 #[derive(Default)]
-struct Listening {
+struct RecordingPermits {
     changed: Mutex<Vec<EndpointId>>,
 }
 
-impl Hands for Listening {
+impl Hands for RecordingPermits {
     fn take(&self, _: EndpointId, _: usize) -> Option<Hand> {
         None
     }
@@ -108,10 +108,10 @@ impl Hands for Listening {
 
 struct SecondNode {
     service: Arc<Service>,
-    told: Arc<Told>,
+    told: Arc<ChangesStore>,
     tenure: Arc<Tenure>,
     directory: Arc<Directory>,
-    hands: Arc<Listening>,
+    hands: Arc<RecordingPermits>,
     following: AbortHandle,
 }
 
@@ -124,7 +124,7 @@ impl Drop for SecondNode {
 impl SecondNode {
     async fn start(stage: &Stage) -> Self {
         let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
-        let told = Arc::new(Told { store: stage.store.clone(), changes: Mutex::default() });
+        let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
         let desk = Desk {
             config_cache: directory.clone(),
             store: stage.store.clone(),
@@ -133,7 +133,7 @@ impl SecondNode {
             clock: stage.clock.clone(),
             ids: Ids::new(1, 0),
         };
-        let hands = Arc::<Listening>::default();
+        let hands = Arc::<RecordingPermits>::default();
         let service = desk.service(hands.clone());
         service.load(Some("the key of the settings")).await.unwrap();
         let following = service.clone();

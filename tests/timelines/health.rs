@@ -20,7 +20,7 @@ const WORKS: Behaviour = Behaviour::Answer(200);
 const FAILS: Behaviour = Behaviour::Answer(503);
 
 /// Returns the notices, in order.
-pub(crate) fn told(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
+pub(crate) fn notices(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
     stage.on_disk(|disk| {
         let mut rows = disk.prepare("SELECT kind, at, facts FROM notices ORDER BY id").unwrap();
         let read = |row: &rusqlite::Row<'_>| {
@@ -34,7 +34,7 @@ pub(crate) fn told(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
 }
 
 fn kinds(stage: &Stage) -> Vec<NoticeKind> {
-    told(stage).into_iter().map(|(kind, ..)| kind).collect()
+    notices(stage).into_iter().map(|(kind, ..)| kind).collect()
 }
 
 /// Returns why and when the endpoint was disabled, if it was.
@@ -80,7 +80,7 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
     let states: Vec<_> = stage.deliveries().await.iter().map(|delivery| delivery.state).collect();
     assert_eq!(states[..2], [State::Held, State::Dead], "the tenth ended, the one on its way is held");
     assert_eq!(stage.deliveries().await[1].finished_at, Some(at), "with the end of the tenth");
-    let (kind, told_at, facts) = told(&stage).pop().unwrap();
+    let (kind, told_at, facts) = notices(&stage).pop().unwrap();
     assert_eq!((kind, told_at), (NoticeKind::EndpointDisabled, at));
     assert_eq!(facts.last_error.as_deref(), Some("HTTP 503"));
     assert_eq!(facts.reason.as_deref(), Some("auto_disabled_failures"));
@@ -98,7 +98,7 @@ async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(disabled(&stage), Some(("failing".to_owned(), first.plus(HOUR * 72))));
-    let told = told(&stage);
+    let told = notices(&stage);
     let warning = told.iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
     assert_eq!((warning.1, warning.2.since), (first.plus(HOUR * 48), Some(first)));
     assert_eq!(warning.2.off_at, Some(first.plus(HOUR * 72)));
@@ -122,7 +122,7 @@ async fn standard_is_warned_at_60_hours_and_disabled_at_5_days() {
     assert_eq!(reason, "failing");
     let soon = |at: Timestamp, due: Timestamp| at >= due && at <= due.plus(HOUR);
     assert!(soon(at, first.plus(DAY * 5)), "{at}");
-    let warning = told(&stage).into_iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
+    let warning = notices(&stage).into_iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
     assert!(soon(warning.1, first.plus(HOUR * 60)), "{}", warning.1);
 }
 
@@ -148,7 +148,7 @@ async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
     stage.set_behaviour(WORKS);
     hourly(&stage, 3).await;
     assert_eq!(
-        told(&stage).iter().filter(|(kind, ..)| *kind == NoticeKind::EndpointRecovered).count(),
+        notices(&stage).iter().filter(|(kind, ..)| *kind == NoticeKind::EndpointRecovered).count(),
         0,
         "24 h are bad"
     );
@@ -175,7 +175,7 @@ async fn bastionary_is_degraded_above_80_percent_of_a_day_s_deliveries_and_not_a
     some(FAILS, 16).await;
     assert_eq!(kinds(&stage), [], "16 of 20 are 80 %");
     some(FAILS, 1).await;
-    let told_now = told(&stage);
+    let told_now = notices(&stage);
     assert_eq!(told_now.len(), 1);
     let (kind, _, facts) = &told_now[0];
     assert_eq!((*kind, facts.last_error.as_deref()), (NoticeKind::EndpointDegraded, Some("HTTP 503")));
@@ -286,7 +286,7 @@ async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
         let record = stage.entry.endpoint("ep").unwrap().record.clone();
         let gone = record.off.unwrap();
         assert_eq!((gone.reason.name(), gone.by), ("gone", Some(SwitchedBy::Receiver)), "{contract}");
-        let told = told(&stage);
+        let told = notices(&stage);
         assert_eq!(
             (told[0].0, told[0].2.last_error.as_deref()),
             (NoticeKind::EndpointDisabled, Some("HTTP 410"))

@@ -12,7 +12,7 @@ use posthaste::{
         replay::{Deliveries, Replay, ReplayState, Selection},
         time::Timestamp,
     },
-    outbound::Mailed,
+    outbound::SendMailResult,
     service::{endpoints::NewEndpoint, notices::NoticeQuery},
     store::{Ledger, replays::ReplayPage},
     runtime::Clock,
@@ -30,7 +30,7 @@ async fn mail_states(stage: &Stage) -> Vec<(MailState, Option<String>)> {
 }
 
 /// Makes a replay that is over at once and has a mail notice: the kind of which several share a mail.
-async fn tell(stage: &Stage, app: AppId, number: i64) {
+async fn add_finished_replay(stage: &Stage, app: AppId, number: i64) {
     let now = stage.clock.now();
     let states = vec!["dead".to_owned()];
     let replay = Replay {
@@ -85,7 +85,7 @@ fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
 
 #[tokio::test(start_paused = true)]
 async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
-    let service = Service::new(Mailed::Sent);
+    let service = Service::new(SendMailResult::Sent);
     let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     quick_endpoint(&stage, "one").await;
@@ -111,7 +111,7 @@ async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
-    let service = Service::new(Mailed::Down("connection refused".into()));
+    let service = Service::new(SendMailResult::Down("connection refused".into()));
     let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     for _ in 0..50 {
         stage.publish().await;
@@ -130,7 +130,7 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
     );
     assert!(mail_states(&stage).await.iter().all(|(state, _)| *state == MailState::Waiting));
 
-    service.now_does(Mailed::Sent);
+    service.now_does(SendMailResult::Sent);
     stage.pass(Duration::from_mins(12)).await;
     let taken = service.taken();
     let dead = of_dead_letters(&taken);
@@ -143,11 +143,11 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
 
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute() {
-    let service = Service::new(Mailed::Sent);
+    let service = Service::new(SendMailResult::Sent);
     let stage = Stage::with_post("standard", Behaviour::Answer(200), Some(service.post())).await;
     let app = stage.entry.app().id;
     for number in 1..=500 {
-        tell(&stage, app, number).await;
+        add_finished_replay(&stage, app, number).await;
     }
     stage.pass(10 * SECOND).await;
     assert_eq!(service.taken().len(), 1, "the first goes at once");
@@ -166,7 +166,7 @@ async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute()
 
 #[tokio::test(start_paused = true)]
 async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundred() {
-    let service = Service::new(Mailed::Sent);
+    let service = Service::new(SendMailResult::Sent);
     let stage = Stage::with_post("standard", Behaviour::Answer(503), Some(service.post())).await;
     let overrides = json!({
         "pacing": "strict", "retry": { "waits": [] }, "notices": { "dead_letter": "none", "degraded": "email" },
@@ -184,7 +184,7 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
         }
         stage.pass(Duration::from_mins(3)).await;
         let (_, last) = service.taken().last().cloned().unwrap();
-        let (before, now) = (told, all_told(&stage));
+        let (before, now) = (told, mails_sent(&stage));
         assert!(now - before >= 499, "{does:?}: a notice for each, {before} and {now}");
         assert!(service.taken().len() - mails <= 2, "{does:?}: the first at once, the others together");
         assert!(last.subject.contains("notices, the first: "), "{}", last.subject);
@@ -194,14 +194,14 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
     assert_eq!(stage.on_disk(|disk| disk.query_row(unsent, [], |row| row.get::<_, i64>(0)).unwrap()), 0);
 }
 
-fn all_told(stage: &Stage) -> i64 {
+fn mails_sent(stage: &Stage) -> i64 {
     let sql = "SELECT count(*) FROM notices WHERE endpoint IS NOT NULL";
     stage.on_disk(|disk| disk.query_row(sql, [], |row| row.get(0)).unwrap())
 }
 
 #[tokio::test(start_paused = true)]
 async fn dead_letters_of_a_window_are_one_digest_under_standard() {
-    let service = Service::new(Mailed::Sent);
+    let service = Service::new(SendMailResult::Sent);
     let stage = Stage::with_post("standard", Behaviour::Answer(500), Some(service.post())).await;
     for uid in ["one", "two"] {
         quick_endpoint(&stage, uid).await;
@@ -225,11 +225,11 @@ async fn dead_letters_of_a_window_are_one_digest_under_standard() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
-    let service = Service::new(Mailed::Refused("550 no such user".into()));
+    let service = Service::new(SendMailResult::Refused("550 no such user".into()));
     let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
-    service.now_does(Mailed::Sent);
+    service.now_does(SendMailResult::Sent);
     stage.publish().await;
     stage.pass(HOUR).await;
     let states = mail_states(&stage).await;
@@ -245,7 +245,7 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_keeps_no_mail_waiting() {
-    let service = Service::new(Mailed::Sent);
+    let service = Service::new(SendMailResult::Sent);
     let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
     stage.publish().await;
     stage.pass(HOUR).await;

@@ -3,7 +3,7 @@
 use posthaste::{
     domain::notice::Letter,
     engine::MailSettings,
-    outbound::{Mailed, Mailer, Mailing, CloseFuture},
+    outbound::{SendMailResult, Mailer, SendMailFuture, CloseFuture},
 };
 use std::{
     sync::{Arc, Mutex},
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 const TAKES: Duration = Duration::from_millis(200);
 
 pub(crate) struct Service {
-    does: Mutex<Mailed>,
-    tries: Mutex<Vec<(Instant, Letter, Mailed)>>,
+    does: Mutex<SendMailResult>,
+    tries: Mutex<Vec<(Instant, Letter, SendMailResult)>>,
 }
 
 impl Service {
-    pub(crate) fn new(does: Mailed) -> Arc<Self> {
+    pub(crate) fn new(does: SendMailResult) -> Arc<Self> {
         Arc::new(Self { does: Mutex::new(does), tries: Mutex::default() })
     }
 
@@ -29,7 +29,7 @@ impl Service {
         MailSettings { mailer: self.clone(), operator_email: operator, public_url, per_minute_max: 60 }
     }
 
-    pub(crate) fn now_does(&self, does: Mailed) {
+    pub(crate) fn now_does(&self, does: SendMailResult) {
         *self.does.lock().unwrap() = does;
     }
 
@@ -41,13 +41,13 @@ impl Service {
     /// Mails that were taken, and when.
     pub(crate) fn taken(&self) -> Vec<(Instant, Letter)> {
         let tries = self.tries.lock().unwrap();
-        let taken = tries.iter().filter(|(_, _, mailed)| *mailed == Mailed::Sent);
+        let taken = tries.iter().filter(|(_, _, mailed)| *mailed == SendMailResult::Sent);
         taken.map(|(at, letter, _)| (*at, letter.clone())).collect()
     }
 }
 
 impl Mailer for Service {
-    fn send(&self, letter: Letter) -> Mailing<'_> {
+    fn send(&self, letter: Letter) -> SendMailFuture<'_> {
         Box::pin(async move {
             let (begun, does) = (Instant::now(), self.does.lock().unwrap().clone());
             tokio::time::sleep(TAKES).await;

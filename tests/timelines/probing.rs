@@ -25,7 +25,7 @@ async fn quiet() -> Stage {
     stage
 }
 
-async fn count_told(stage: &Stage, delivery: &Delivery, start: &str) -> usize {
+async fn count_notes(stage: &Stage, delivery: &Delivery, start: &str) -> usize {
     let notes = stage.notes(delivery).await;
     notes.into_iter().flatten().filter(|note| note.starts_with(start)).count()
 }
@@ -52,7 +52,7 @@ async fn a_quiet_endpoint_is_probed_with_what_waits_for_hours() {
     let slots = |all: &[Delivery]| all.iter().map(|one| (one.place, one.due)).collect::<Vec<_>>();
     assert_eq!(slots(&after), slots(&waiting), "the schedule stays as it is");
     let first = after.iter().find(|one| one.due == Some(planned)).unwrap();
-    assert!(count_told(&stage, first, AHEAD).await >= 2);
+    assert!(count_notes(&stage, first, AHEAD).await >= 2);
 
     stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_mins(15) + Duration::from_secs(5)).await;
@@ -68,7 +68,7 @@ async fn a_quiet_endpoint_is_probed_after_a_restart_too() {
     assert!(is_all_delivered(&stage).await);
     let mut told = 0;
     for delivery in stage.deliveries().await {
-        told += count_told(&stage, &delivery, &format!("{AHEAD}was failing before the last start")).await;
+        told += count_notes(&stage, &delivery, &format!("{AHEAD}was failing before the last start")).await;
     }
     assert_eq!(told, 1, "the others were brought forward");
 }
@@ -106,7 +106,7 @@ async fn a_probe_that_can_never_be_sent_ends_and_the_next_is_tried() {
     assert_eq!(erased.history_len, first.history_len + 1, "once");
     let next = first_of(&all);
     assert_ne!(next.id, first.id);
-    assert!(count_told(&stage, &next, AHEAD).await >= 1, "it goes on");
+    assert!(count_notes(&stage, &next, AHEAD).await >= 1, "it goes on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +120,7 @@ async fn the_first_of_an_ordered_endpoint_is_probed_although_no_other_can_fail()
     stage.pass(Duration::from_mins(20)).await;
     let first = stage.deliveries().await.pop().unwrap();
     assert!(first.due.unwrap() > stage.clock.now().plus(Duration::from_mins(6)), "{first:?}");
-    assert!(count_told(&stage, &first, AHEAD).await >= 3);
+    assert!(count_notes(&stage, &first, AHEAD).await >= 3);
     stage.set_behaviour(Behaviour::Answer(200));
     stage.pass(Duration::from_mins(5) + Duration::from_secs(5)).await;
     assert!(is_all_delivered(&stage).await);

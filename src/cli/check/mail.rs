@@ -9,7 +9,7 @@ use crate::{
         email::{ADDRESS_FORM, is_address},
         notice::Letter,
     },
-    outbound::{Mailed, Mailer, Smtp},
+    outbound::{SendMailResult, Mailer, Smtp},
     runtime::{Clock, SystemClock},
 };
 
@@ -69,8 +69,8 @@ async fn test(server: &Smtp, to: String) -> Line {
     let mailed = server.send(letter).await;
     server.close_idle().await;
     match mailed {
-        Mailed::Sent => Line::ok(NAME, "the mail server took a test mail"),
-        Mailed::Refused(words) | Mailed::Down(words) => {
+        SendMailResult::Sent => Line::ok(NAME, "the mail server took a test mail"),
+        SendMailResult::Refused(words) | SendMailResult::Down(words) => {
             Line::failed(NAME, words, "Look at mail_from and at the address; the server's words say which.")
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{faults::BACK_WITHIN, stage::Stage, verdict::Verdict};
 use crate::{
-    database::says_that_it_is_away,
+    database::reports_outage,
     harness::{
         database::{NOT_WRITTEN_EARLY, Server},
         report, wait_until,
@@ -124,7 +124,7 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     let mut untrue = 0;
     while gone_at.elapsed() < away {
         for member in 0..3 {
-            untrue += usize::from(!says_that_it_is_away(&stage.client(member)).await);
+            untrue += usize::from(!reports_outage(&stage.client(member)).await);
         }
         tokio::time::sleep(CHECK_INTERVAL).await;
     }

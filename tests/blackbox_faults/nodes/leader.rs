@@ -80,7 +80,7 @@ async fn let_die(nodes: &[Client], count: usize, dead: &mut BTreeSet<String>) {
 }
 
 /// Returns the ids of the mails about this dead letter.
-fn told_by(post: &mail::Server, delivery: &str) -> BTreeSet<String> {
+fn mails_about(post: &mail::Server, delivery: &str) -> BTreeSet<String> {
     let link = format!("/deliveries/{delivery}\n");
     let mails = post.mails().into_iter().filter(|mail| mail.body.contains(&link));
     mails.map(|mail| mail.header("Message-ID").to_owned()).collect()
@@ -89,11 +89,11 @@ fn told_by(post: &mail::Server, delivery: &str) -> BTreeSet<String> {
 async fn all_are_mailed(pair: &Pair, post: &mail::Server, dead: &BTreeSet<String>) {
     let waiting = "SELECT count(*) FROM posthaste.notices WHERE mail = 1";
     wait_until("every notice is mailed", LIMIT, async || {
-        dead.iter().all(|delivery| !told_by(post, delivery).is_empty()) && pair.ask(waiting) == "0"
+        dead.iter().all(|delivery| !mails_about(post, delivery).is_empty()) && pair.ask(waiting) == "0"
     })
     .await;
     for delivery in dead {
-        let mails = told_by(post, delivery);
+        let mails = mails_about(post, delivery);
         assert_eq!(mails.len(), 1, "{delivery}: {mails:?}");
     }
 }

@@ -66,15 +66,15 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
 
 /// Answers to a producer that waits for each answer, and tries again when Retry-After says.
 #[derive(Default)]
-struct Told {
+struct PatientAnswers {
     answers: Vec<(Answer, Duration)>,
     /// How often the client of these tests gave up, which it does after half a minute.
     unanswered: usize,
 }
 
 /// Publishes one event after the other to this node, each under an id of its own.
-async fn publish_patiently(producers: Producers, client: Client, member: usize, until: Instant) -> Told {
-    let mut told = Told::default();
+async fn publish_patiently(producers: Producers, client: Client, member: usize, until: Instant) -> PatientAnswers {
+    let mut told = PatientAnswers::default();
     while Instant::now() < until {
         let id = format!("patient{member}x{}-0", told.answers.len() + told.unanswered);
         let (event, begun) = (producers.event(&id, PLAIN), Instant::now());
@@ -94,7 +94,7 @@ async fn publish_patiently(producers: Producers, client: Client, member: usize, 
 
 /// Asserts that each answer is either 202, or 503 with a Retry-After.
 #[track_caller]
-fn must_be_honest(told: &[Told]) {
+fn must_be_honest(told: &[PatientAnswers]) {
     let answers = || told.iter().flat_map(|told| &told.answers);
     let accepted = answers().filter(|(answer, _)| answer.status == 202).count();
     let slowest = answers().map(|(_, took)| *took).max().unwrap_or_default();

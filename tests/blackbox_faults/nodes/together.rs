@@ -16,7 +16,7 @@ use tokio::{
 };
 
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
-const TOLD_WITHIN: Duration = Duration::from_secs(10);
+const LIVE_UPDATE_LIMIT: Duration = Duration::from_secs(10);
 const EVENTS: usize = 40;
 /// Duration of each request to the endpoint with a backlog.
 const TAKES: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ async fn three_nodes_behave_as_one_to_a_client_of_any_of_them() {
     report(format_args!("three nodes, the slowest change was known to all after {slowest:?}"));
     assert!(slowest < KNOWN_WITHIN, "{slowest:?}");
     who_stands_still_is_seen_to_lag(&stage).await;
-    what_one_does_is_told_at_another(&stage).await;
+    changes_at_one_node_reach_clients_of_another(&stage).await;
     what_is_overdue_is_shown_by_all(&stage).await;
     one_id_is_one_event(&stage).await;
     a_replay_runs_once(&stage).await;
@@ -127,14 +127,14 @@ async fn lags(client: &Client) -> HashMap<String, i64> {
 }
 
 /// A client that watches at one node gets a live update when another node accepted an event.
-async fn what_one_does_is_told_at_another(stage: &Stage) {
+async fn changes_at_one_node_reach_clients_of_another(stage: &Stage) {
     let mut watching = Tail::open(&stage.client(0), "/v1/apps/a/stream").await;
     let begun = Instant::now();
     stage.client(1).publish("a", &json!({ "type": "nothing.of_this", "data": 1 })).await;
     watching.hears("event: lagged").await;
     let told = begun.elapsed();
     report(format_args!("three nodes, told at another one after {told:?}"));
-    assert!(told < TOLD_WITHIN, "{told:?}");
+    assert!(told < LIVE_UPDATE_LIMIT, "{told:?}");
 }
 
 /// A client of the event stream.

@@ -243,7 +243,7 @@ impl Course<'_> {
         let post = self.file.post_of(row);
         let started_at = row.started_at.as_millis();
         // A probe of a throttled endpoint: an extra attempt, after which everything is as it was.
-        let is_ahead = row.is_told(PROBE_AHEAD) || row.is_told(AHEAD);
+        let is_ahead = row.has_note(PROBE_AHEAD) || row.has_note(AHEAD);
         if is_ahead && self.standing.extra.is_none() {
             let Standing { due, at_due, end, .. } = self.standing;
             self.standing.extra = Some(ReturnState { due, at_due, end });
@@ -286,7 +286,7 @@ impl Course<'_> {
         // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
         let was_held = receiver.switches.last_enabled(at).is_some_and(|on| on >= standing.last_end);
         let may_be_early = receiver.contract.pacing == Pacing::Adaptive
-            && (EARLY_NOTES.iter().any(|note| row.is_told(note)) || was_held);
+            && (EARLY_NOTES.iter().any(|note| row.has_note(note)) || was_held);
         if at < standing.due.from && !may_be_early {
             self.complain(Promise::Schedule, &format!("{} ms early", standing.due.from - at), at);
         }

@@ -64,7 +64,7 @@ fn too_many(posts: &[&SeenRequest], most: usize) -> Option<String> {
 fn probes(evidence: &Evidence<'_>, receiver: usize, violations: &mut Vec<Violation>) {
     let files = evidence.files.iter().filter(|file| file.receiver == receiver);
     let probes = files.flat_map(|file| {
-        let rows = file.rows.iter().filter(|row| row.is_told("a probe"));
+        let rows = file.rows.iter().filter(|row| row.has_note("a probe"));
         rows.filter_map(|row| file.post_of(row))
     });
     let mut probes: Vec<&SeenRequest> = probes.collect();
