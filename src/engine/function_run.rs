@@ -78,7 +78,7 @@ impl FunctionRun {
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
-        let told = apart(LetGo(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
+        let told = apart(SlotReleaser(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
             .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
         Ok(Self { result: told, slot_guard: hold, is_given_up, within, function, event })
@@ -135,9 +135,9 @@ impl Drop for FunctionRun {
 }
 
 /// Releases what a run holds when its thread ends.
-struct LetGo(SharedSlotGuard);
+struct SlotReleaser(SharedSlotGuard);
 
-impl Drop for LetGo {
+impl Drop for SlotReleaser {
     fn drop(&mut self) {
         let held = lock_slot(&self.0).take();
         drop(held);
