@@ -4,7 +4,7 @@
 //! A node that takes this one over waits for the end of its lease, which runs from when its last heartbeat was executed. So
 //! this node sends nothing later than a lease after that heartbeat was *sent*, less a margin, on a monotonic clock.
 
-mod beats;
+mod heartbeat;
 mod rebalancer;
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
 };
-use beats::Beats;
+use heartbeat::HeartbeatTask;
 use rebalancer::Rebalancer;
 use std::{
     collections::BTreeMap,
@@ -34,18 +34,18 @@ use std::{
 };
 use tokio::sync::watch;
 
-const BEAT_EVERY: Duration = Duration::from_secs(1);
-const BEAT_IN_DOUBT: Duration = Duration::from_millis(250);
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_EVERY_UNCONFIRMED: Duration = Duration::from_millis(250);
 /// Delay of a heartbeat after a notification: it comes sooner, but not at once, as more notifications may follow.
-const BEAT_SOON: Duration = Duration::from_millis(50);
+const HEARTBEAT_SOON: Duration = Duration::from_millis(50);
 /// How long a heartbeat holds, by the clock of the store.
 const LEASE: Duration = Duration::from_secs(10);
 /// Clocks drift, and a moment passes between the last reading of this one and the first byte on the wire.
-const MARGIN: Duration = Duration::from_secs(1);
+const LEASE_MARGIN: Duration = Duration::from_secs(1);
 /// How long an answer to a heartbeat is waited for: a later one opens nothing.
-const PATIENCE: Duration = LEASE.saturating_sub(MARGIN);
+const HEARTBEAT_TIMEOUT: Duration = LEASE.saturating_sub(LEASE_MARGIN);
 /// Without an answer for so long nothing new is sent: its result could perhaps not be recorded.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
+const STORE_SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest time for which a machine's sleep goes unnoticed.
 const GATE_CHECK_MAX: Duration = Duration::from_millis(250);
 const JOIN_ERROR_PAUSE: Duration = Duration::from_secs(1);
@@ -63,26 +63,26 @@ struct MembershipState {
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     ids: Ids,
-    lease: Lease,
+    lease: OwnLease,
     stop: Shutdown,
     /// Counts claims and releases of shards: an answer from before one says nothing about shards.
     shard_moves: AtomicU64,
     /// Queues that may become exclusive here, and which version of the configuration all other nodes have to know first.
     doubts: Mutex<BTreeMap<EndpointId, i64>>,
     /// Last answer to a heartbeat.
-    heard: watch::Sender<Option<Arc<Heard>>>,
+    heard: watch::Sender<Option<Arc<HeartbeatReply>>>,
 }
 
 /// Times on the monotonic clock, in milliseconds.
 #[derive(Default)]
-struct Lease {
-    heard_at: AtomicI64,
+struct OwnLease {
+    answered_at: AtomicI64,
     /// When another node may take over.
     ends_at: AtomicI64,
 }
 
 /// Answer to a heartbeat, and the count of shard moves when that was sent.
-pub(super) struct Heard {
+pub(super) struct HeartbeatReply {
     view: View,
     shard_moves: u64,
 }
@@ -91,7 +91,7 @@ impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
         let Self { queues: lanes, cluster_store: cluster, clock, ids } = self;
-        let lease = Lease::default();
+        let lease = OwnLease::default();
         let shared = MembershipState {
             queues: lanes,
             cluster_store: cluster,
@@ -107,7 +107,7 @@ impl Membership {
         let house = Rebalancer::new(&shared);
         tokio::select! {
             biased;
-            ended = Beats::new(&shared).run() => ended,
+            ended = HeartbeatTask::new(&shared).run() => ended,
             () = shared.watch_send_gate() => Ok(()),
             () = house.run() => Ok(()),
         }
@@ -123,13 +123,13 @@ impl MembershipState {
     fn begin_lease(&self) {
         self.queues.close_send_gate();
         let now = self.clock.steady();
-        self.lease.heard_at.store(now.as_millis(), SeqCst);
+        self.lease.answered_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
     }
 
     /// Returns the time between two heartbeats: shorter while confirmations by other nodes are awaited.
-    fn pause(&self) -> Duration {
-        if self.unconfirmed().is_empty() { BEAT_EVERY } else { BEAT_IN_DOUBT }
+    fn heartbeat_interval(&self) -> Duration {
+        if self.unconfirmed().is_empty() { HEARTBEAT_EVERY } else { HEARTBEAT_EVERY_UNCONFIRMED }
     }
 
     fn words(&self) -> Beat {
@@ -145,7 +145,7 @@ impl MembershipState {
     /// Notes that a heartbeat was answered: requests may begin until then.
     fn extend_lease(&self, until: Steady) {
         let now = self.clock.steady();
-        self.lease.heard_at.store(now.as_millis(), SeqCst);
+        self.lease.answered_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
         // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
         // the configuration.
@@ -162,7 +162,7 @@ impl MembershipState {
         let mut was_cut_at = None;
         loop {
             let now = self.clock.steady();
-            let silent_at = Steady::from_millis(self.lease.heard_at.load(SeqCst)).plus(SILENCE_MAX);
+            let silent_at = Steady::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
             let ends_at = Steady::from_millis(self.lease.ends_at.load(SeqCst));
             let closes_at = silent_at.min(self.node_state().dial_until());
             if closes_at <= now && self.queues.close_send_gate() {

@@ -1,7 +1,7 @@
 //! Acts on what heartbeats report of other nodes: takes over from dead ones, shares shards with living ones, confirms which
 //! queues only this node sends for, and helps where others have too much to send.
 
-use super::{Heard, MembershipState};
+use super::{HeartbeatReply, MembershipState};
 use crate::{
     domain::{
         id::EndpointId,
@@ -23,7 +23,7 @@ const CONFIRMATIONS_MAX: usize = 1000;
 
 pub(super) struct Rebalancer<'a> {
     shared: &'a MembershipState,
-    heard: watch::Receiver<Option<Arc<Heard>>>,
+    heard: watch::Receiver<Option<Arc<HeartbeatReply>>>,
     /// Queues of other nodes that this one fetches for.
     helped_queues: BTreeSet<EndpointId>,
 }
@@ -44,7 +44,7 @@ impl<'a> Rebalancer<'a> {
         }
     }
 
-    async fn rebalance(&mut self, heard: &Heard) -> Result<(), StoreError> {
+    async fn rebalance(&mut self, heard: &HeartbeatReply) -> Result<(), StoreError> {
         self.help_owners(&heard.view);
         self.confirm_ownership(&heard.view).await?;
         self.balance_shards(heard).await?;
@@ -97,7 +97,7 @@ impl<'a> Rebalancer<'a> {
     }
 
     /// Moves towards the fair share of shards. A node that stops wants none.
-    async fn balance_shards(&mut self, heard: &Heard) -> Result<(), StoreError> {
+    async fn balance_shards(&mut self, heard: &HeartbeatReply) -> Result<(), StoreError> {
         let shared = self.shared;
         if heard.shard_moves != shared.shard_moves.load(SeqCst) {
             return Ok(());

@@ -47,7 +47,7 @@ pub(super) struct FakeClusterState {
 
 struct Row {
     lease_until: Steady,
-    beat: Beat,
+    last_heartbeat: Beat,
 }
 
 impl Town {
@@ -73,12 +73,12 @@ impl Town {
             name: format!("node {epoch}"),
             version: String::new(),
             is_expired: row.lease_until <= now,
-            seen: row.beat.seen,
-            free_hands: row.beat.free_hands,
-            help: row.beat.help.clone(),
+            seen: row.last_heartbeat.seen,
+            free_hands: row.last_heartbeat.free_hands,
+            help: row.last_heartbeat.help.clone(),
             joined_at: Timestamp::from_millis(0),
             lease_ms: row.lease_until.as_millis() - now.as_millis(),
-            is_stopping: row.beat.is_stopping,
+            is_stopping: row.last_heartbeat.is_stopping,
         };
         View {
             nodes: state.nodes.iter().map(node).collect(),
@@ -138,7 +138,7 @@ impl Cluster for Door {
         self.answer(|state, _| {
             state.last_epoch += 1;
             let (epoch, lease_until) = (state.last_epoch, self.town.clock.steady().plus(LEASE));
-            state.nodes.insert(epoch, Row { lease_until, beat: Beat::default() });
+            state.nodes.insert(epoch, Row { lease_until, last_heartbeat: Beat::default() });
             self.epoch.store(epoch, SeqCst);
             Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
         })
@@ -147,7 +147,7 @@ impl Cluster for Door {
     fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
         let heard = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
-            *row = Row { lease_until: self.town.clock.steady().plus(LEASE), beat };
+            *row = Row { lease_until: self.town.clock.steady().plus(LEASE), last_heartbeat: beat };
             Some(())
         });
         Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.town.view())) })

@@ -1,7 +1,7 @@
 //! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
 //! and steadily is as good as one that answers at once.
 
-use super::{BEAT_SOON, Heard, LEASE, MARGIN, PATIENCE, MembershipState};
+use super::{HEARTBEAT_SOON, HeartbeatReply, LEASE, LEASE_MARGIN, HEARTBEAT_TIMEOUT, MembershipState};
 use crate::{
     domain::{id::EndpointId, time::Steady},
     store::{StoreError, cluster::View},
@@ -13,30 +13,30 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-type Answer = Result<Option<View>, StoreError>;
+type HeartbeatAnswer = Result<Option<View>, StoreError>;
 
-pub(super) struct Beats<'a> {
+pub(super) struct HeartbeatTask<'a> {
     shared: &'a MembershipState,
     /// Heartbeats without an answer, in the order in which they were sent.
-    unanswered: BTreeMap<u64, Sent>,
-    answers: JoinSet<(u64, Answer)>,
+    unanswered: BTreeMap<u64, UnansweredHeartbeat>,
+    answers: JoinSet<(u64, HeartbeatAnswer)>,
     sent_so_far: u64,
     /// Number of the newest that was answered.
-    heard: u64,
-    is_heard: bool,
+    newest_answered: u64,
+    was_answered: bool,
 }
 
 /// State of this node when a heartbeat was sent.
-struct Sent {
+struct UnansweredHeartbeat {
     at: Steady,
     moves: u64,
     unconfirmed: BTreeSet<EndpointId>,
 }
 
-impl<'a> Beats<'a> {
+impl<'a> HeartbeatTask<'a> {
     pub(super) fn new(shared: &'a MembershipState) -> Self {
         let (under_way, answers) = (BTreeMap::new(), JoinSet::new());
-        Self { shared, unanswered: under_way, answers, sent_so_far: 0, heard: 0, is_heard: true }
+        Self { shared, unanswered: under_way, answers, sent_so_far: 0, newest_answered: 0, was_answered: true }
     }
 
     pub(super) async fn run(mut self) -> Result<(), StoreError> {
@@ -46,8 +46,8 @@ impl<'a> Beats<'a> {
             let mut next_one = pin!(async {
                 tokio::select! {
                     biased;
-                    () = shared.queues.context.membership.notified() => shared.clock.sleep_for(BEAT_SOON).await,
-                    () = shared.clock.sleep_for(shared.pause()) => {}
+                    () = shared.queues.context.membership.notified() => shared.clock.sleep_for(HEARTBEAT_SOON).await,
+                    () = shared.clock.sleep_for(shared.heartbeat_interval()) => {}
                 }
             });
             loop {
@@ -55,7 +55,7 @@ impl<'a> Beats<'a> {
                     biased;
                     Some(answered) = self.answers.join_next() => {
                         let (number, answer) = answered.map_err(|_| StoreError::Closed)?;
-                        self.hear(number, answer).await?;
+                        self.handle_answer(number, answer).await?;
                     }
                     () = &mut next_one => break,
                 }
@@ -71,30 +71,30 @@ impl<'a> Beats<'a> {
         shared.unconfirmed().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));
         self.sent_so_far += 1;
         let number = self.sent_so_far;
-        self.unanswered.insert(number, Sent { at, moves, unconfirmed: doubts });
+        self.unanswered.insert(number, UnansweredHeartbeat { at, moves, unconfirmed: doubts });
         let (cluster, clock, words) = (shared.cluster_store.clone(), shared.clock.clone(), shared.words());
         self.answers.spawn(async move {
             let answer = tokio::select! {
                 biased;
                 answer = cluster.beat(words) => answer,
-                () = clock.sleep_for(PATIENCE) => Err(StoreError::Unavailable("no answer to a beat".into())),
+                () = clock.sleep_for(HEARTBEAT_TIMEOUT) => Err(StoreError::Unavailable("no answer to a beat".into())),
             };
             (number, answer)
         });
     }
 
-    async fn hear(&mut self, number: u64, answer: Answer) -> Result<(), StoreError> {
+    async fn handle_answer(&mut self, number: u64, answer: HeartbeatAnswer) -> Result<(), StoreError> {
         let shared = self.shared;
-        let Some(Sent { at, moves, unconfirmed: doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
+        let Some(UnansweredHeartbeat { at, moves, unconfirmed: doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
         match answer {
             Ok(Some(view)) => {
                 self.assign_version(number, &doubts, view.version);
-                self.is_heard = true;
+                self.was_answered = true;
                 // A late answer on another connection is out of date.
-                if number > self.heard {
-                    self.heard = number;
-                    shared.extend_lease(at.plus(LEASE.saturating_sub(MARGIN)));
-                    shared.heard.send_replace(Some(Arc::new(Heard { view, shard_moves: moves })));
+                if number > self.newest_answered {
+                    self.newest_answered = number;
+                    shared.extend_lease(at.plus(LEASE.saturating_sub(LEASE_MARGIN)));
+                    shared.heard.send_replace(Some(Arc::new(HeartbeatReply { view, shard_moves: moves })));
                 }
                 return Ok(());
             }
@@ -102,7 +102,7 @@ impl<'a> Beats<'a> {
             Err(StoreError::Closed) => return Err(StoreError::Closed),
             Err(error) => {
                 shared.queues.confirm_again(doubts);
-                if std::mem::replace(&mut self.is_heard, false) {
+                if std::mem::replace(&mut self.was_answered, false) {
                     tracing::warn!(%error, "a heartbeat was not answered; nothing is sent if that goes on");
                 }
                 return Ok(());
