@@ -3,7 +3,7 @@
 mod page;
 mod sample;
 mod table;
-mod words;
+mod describe;
 
 pub(super) use page::markdown;
 

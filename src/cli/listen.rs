@@ -189,7 +189,7 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
     let shown = show::Shown { at: now, method: &parts.method, uri: &parts.uri, received, status };
     let text =
-        if desk.json { shown.line(finding.as_ref()) } else { shown.words(&desk.judge, finding.as_ref()) };
+        if desk.json { shown.line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if let Some(delay) = desk.delay {

@@ -134,7 +134,7 @@ impl Finding {
     }
 
     /// Renders a line, and the clues below it.
-    pub(super) fn words(&self, contract: &Contract, now: Timestamp) -> String {
+    pub(super) fn text(&self, contract: &Contract, now: Timestamp) -> String {
         let mut out = match &self.verified {
             Ok(Genuine { signed_at: Some(at) }) => {
                 let age = now.as_seconds() - at;
@@ -180,7 +180,7 @@ fn verify_request(args: VerifyArgs) -> anyhow::Result<(String, bool)> {
         found["contract"] = json!(judge.contract.name);
         format!("{found:#}\n")
     } else {
-        finding.words(&judge.contract, now)
+        finding.text(&judge.contract, now)
     };
     Ok((text, finding.verified.is_ok()))
 }

@@ -132,7 +132,7 @@ impl MembershipState {
         if self.unconfirmed().is_empty() { HEARTBEAT_EVERY } else { HEARTBEAT_EVERY_UNCONFIRMED }
     }
 
-    fn words(&self) -> Beat {
+    fn heartbeat(&self) -> Beat {
         let survey = self.queues.survey(self.clock.now());
         Beat {
             seen: self.node_state().seen(),

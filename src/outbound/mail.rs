@@ -33,7 +33,7 @@ use wire::Wire;
 
 /// A connection that was idle for longer is not used again: servers hang up on silent clients.
 const IDLE_MAX: Duration = Duration::from_secs(20);
-const WORDS_CHARS_MAX: usize = 300;
+const ERROR_TEXT_CHARS_MAX: usize = 300;
 
 /// Sends mails. The engine uses only this trait, so that a test can replace the mail service.
 pub trait Mailer: Send + Sync {
@@ -214,7 +214,7 @@ impl Smtp {
                 }
             }
         }
-        one_line(&words, WORDS_CHARS_MAX)
+        one_line(&words, ERROR_TEXT_CHARS_MAX)
     }
 }
 

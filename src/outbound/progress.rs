@@ -18,7 +18,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    const fn words(self) -> &'static str {
+    const fn description(self) -> &'static str {
         match self {
             Self::Resolving => "looking up the host name",
             Self::ReachingProxy => "reaching the proxy",
@@ -61,7 +61,7 @@ impl Progress {
         };
         // A proxy that does not answer is a local failure.
         let class = if self.phase == Phase::ReachingProxy { Class::Local } else { Class::Timeout };
-        SendError::new(class, format!("timed out after {limit} while {}", self.phase.words()))
+        SendError::new(class, format!("timed out after {limit} while {}", self.phase.description()))
     }
 
     /// The error for an address that used up its share of the time.

@@ -110,7 +110,7 @@ pub(super) fn alert(error: &io::Error) -> Option<&'static str> {
 fn handshake_error(error: &io::Error) -> SendError {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let words = match tls {
-        Some(rustls::Error::InvalidCertificate(why)) => certificate_words(why),
+        Some(rustls::Error::InvalidCertificate(why)) => certificate_message(why),
         Some(rustls::Error::AlertReceived(_)) => alert(error).unwrap_or("the TLS handshake failed"),
         Some(rustls::Error::PeerIncompatible(_)) => {
             "the server offers no TLS version or cipher that we accept"
@@ -129,7 +129,7 @@ fn handshake_error(error: &io::Error) -> SendError {
     SendError::new(Class::Tls, words)
 }
 
-fn certificate_words(why: &CertificateError) -> &'static str {
+fn certificate_message(why: &CertificateError) -> &'static str {
     match why {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => "the certificate is expired",
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {

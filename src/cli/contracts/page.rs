@@ -1,6 +1,6 @@
 //! Writes `docs/contracts.md` from the built-in contracts. A test fails when the checked-in file differs.
 
-use super::{sample, words};
+use super::{sample, describe};
 use crate::domain::contract::{Contract, FIELDS, Setter};
 use std::fmt::Write;
 
@@ -65,7 +65,7 @@ pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
             contract.description,
             attempts.len(),
             attempts.join(", "),
-            words::endings(contract)
+            describe::endings(contract)
         );
     }
     for contract in &contracts {
@@ -81,7 +81,7 @@ pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
 
 fn add_contract(page: &mut String, contract: &Contract) {
     let _ = writeln!(page, "\n## {}\n\n{}.\n", contract.name, contract.description);
-    for (heading, sentences) in words::facts(contract) {
+    for (heading, sentences) in describe::facts(contract) {
         let _ = writeln!(page, "- **{heading}.** {}", sentences.join(" "));
     }
     if let Some(sample) = sample::request(contract) {
@@ -97,7 +97,7 @@ fn add_contract(page: &mut String, contract: &Contract) {
         let _ = writeln!(page, "| {} | {at} |", place + 1);
     }
     for ending in &timeline.endings {
-        let _ = writeln!(page, "| {} | {} |", words::state(contract, ending.state), ending.at);
+        let _ = writeln!(page, "| {} | {} |", describe::state(contract, ending.state), ending.at);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Contracts for a terminal: all in one table, or one in full.
 
-use super::{super::table::aligned, words};
+use super::{super::table::aligned, describe};
 use crate::domain::contract::Contract;
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub(super) fn all(contracts: &[Contract]) -> String {
         rows.push([
             contract.name.clone(),
             timeline.attempts.len().to_string(),
-            words::endings(contract),
+            describe::endings(contract),
             attempts.join(" "),
         ]);
     }
@@ -28,7 +28,7 @@ pub(super) fn all(contracts: &[Contract]) -> String {
 pub(super) fn one(contract: &Contract) -> String {
     let origin = if contract.is_built_in() { "built in" } else { "the operator's own" };
     let mut out = format!("{}: {} ({origin}, {})\n", contract.name, contract.description, contract.hash());
-    for (heading, sentences) in words::facts(contract) {
+    for (heading, sentences) in describe::facts(contract) {
         let _ = writeln!(out, "\n{heading}");
         for sentence in sentences {
             let _ = writeln!(out, "  {sentence}");
@@ -42,7 +42,7 @@ pub(super) fn one(contract: &Contract) -> String {
         rows.push([format!("  {at}"), format!("attempt {}{chance}", place + 1)]);
     }
     for ending in &timeline.endings {
-        rows.push([format!("  {}", ending.at), words::state(contract, ending.state)]);
+        rows.push([format!("  {}", ending.at), describe::state(contract, ending.state)]);
     }
     out + &aligned(&rows)
 }

@@ -31,11 +31,11 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    pub(super) fn words(&self, judge: &RequestVerifier, finding: VerifyOutcome<'_>) -> String {
+    pub(super) fn text(&self, judge: &RequestVerifier, finding: VerifyOutcome<'_>) -> String {
         let Self { at, method, uri, status, .. } = self;
         let mut out = format!("{at}  {method} {}  answered {}\n", visible(&uri.to_string()), status.as_u16());
         match finding {
-            Some(finding) => finding.words(&judge.contract, self.at).lines().for_each(|line| {
+            Some(finding) => finding.text(&judge.contract, self.at).lines().for_each(|line| {
                 let _ = writeln!(out, "  {line}");
             }),
             None => out.push_str("  not verified: no secret was given\n"),
