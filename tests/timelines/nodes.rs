@@ -74,7 +74,7 @@ impl HttpSender for Line {
     }
 }
 
-struct Town {
+struct TwoNodes {
     clock: Arc<VirtualClock>,
     file: Arc<SharedFile>,
     net: Arc<FakeNetwork>,
@@ -95,7 +95,7 @@ impl Drop for Node {
     }
 }
 
-impl Town {
+impl TwoNodes {
     fn new() -> Self {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let server = clock.clone();
@@ -203,7 +203,7 @@ async fn commit_all(writer: Arc<Mutex<Option<NodeWriter>>>, rung: Arc<Notify>) {
 
 #[tokio::test(start_paused = true)]
 async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_shards() {
-    let town = Town::new();
+    let town = TwoNodes::new();
     let (first, second) = town.two(NewEndpoint::default()).await;
     assert_eq!((first.shards(), second.shards()), (128, 128));
     first.publish(5).await;
@@ -216,7 +216,7 @@ async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_holds_over_both_nodes_and_events_published_elsewhere_are_found_without_a_notification() {
-    let town = Town::new();
+    let town = TwoNodes::new();
     let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
     let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
     first.publish(20).await;
@@ -234,7 +234,7 @@ async fn a_rate_holds_over_both_nodes_and_events_published_elsewhere_are_found_w
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_is_taken_over_within_fifteen_seconds_and_what_it_had_in_flight_is_sent_again() {
-    let town = Town::new();
+    let town = TwoNodes::new();
     let (first, second) = town.two(NewEndpoint::default()).await;
     town.net.hangs.store(true, SeqCst);
     first.publish(3).await;
@@ -249,7 +249,7 @@ async fn a_dead_node_is_taken_over_within_fifteen_seconds_and_what_it_had_in_fli
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stops_releases_everything_at_once() {
-    let town = Town::new();
+    let town = TwoNodes::new();
     let rate_limit = json!({ "per_second": 1, "burst": 1 }).as_object().cloned();
     let (first, second) = town.two(NewEndpoint { rate_limit, ..NewEndpoint::default() }).await;
     first.publish(6).await;
@@ -268,7 +268,7 @@ async fn a_node_that_stops_releases_everything_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn every_owner_of_a_failing_endpoint_evaluates_it_by_the_same_clock() {
-    let town = Town::new();
+    let town = TwoNodes::new();
     town.net.answers.store(500, SeqCst);
     let overrides = json!({
         "pacing": "strict",
@@ -301,7 +301,7 @@ async fn every_owner_of_a_failing_endpoint_evaluates_it_by_the_same_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
-    let town = Town::new();
+    let town = TwoNodes::new();
     let settings = || {
         let rate_limit = json!({ "per_second": 5, "burst": 5 }).as_object().cloned();
         NewEndpoint { rate_limit, ..NewEndpoint::default() }

@@ -1,7 +1,7 @@
 //! Several nodes of a fake cluster, in virtual time: which may send, which shards they own, and what happens to nodes that
 //! fall silent.
 
-mod town;
+mod fake_cluster;
 
 use super::*;
 use crate::{
@@ -17,31 +17,31 @@ use crate::{
     runtime::ShutdownHandle,
 };
 use tokio::{task::AbortHandle, time::sleep};
-use town::{Door, Town};
+use fake_cluster::{FakeNode, FakeCluster};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct Member {
+struct RunningNode {
     queues: Arc<EndpointQueues>,
-    door: Arc<Door>,
+    link: Arc<FakeNode>,
     ids: Ids,
     stop: ShutdownHandle,
     running: AbortHandle,
     _events: QueueEvents,
 }
 
-impl Drop for Member {
+impl Drop for RunningNode {
     fn drop(&mut self) {
         self.running.abort();
     }
 }
 
-impl Member {
+impl RunningNode {
     /// Joins, with one app in its directory.
-    async fn join(town: &Arc<Town>) -> Self {
+    async fn join(town: &Arc<FakeCluster>) -> Self {
         let tenure = Arc::<Tenure>::default();
         let (lanes, events) = queues_of(tenure.clone());
-        let door = Door::to(town);
+        let door = FakeNode::to(town);
         let joined = door.join(town.clock.now()).await.unwrap();
         tenure.enter(joined.epoch);
         let ids = Ids::new(joined.slot, joined.newest_id);
@@ -53,11 +53,11 @@ impl Member {
         };
         let (stop, told) = Shutdown::by_hand();
         let running = tokio::spawn(membership.run(told)).abort_handle();
-        Self { queues: lanes, door, ids, stop, running, _events: events }
+        Self { queues: lanes, link: door, ids, stop, running, _events: events }
     }
 
     /// Joins two nodes; the first owns the first shard, the second the last.
-    async fn two(town: &Arc<Town>) -> (Self, Self) {
+    async fn two(town: &Arc<FakeCluster>) -> (Self, Self) {
         let first = Self::join(town).await;
         sleep(3 * SECOND).await;
         let second = Self::join(town).await;
@@ -69,7 +69,7 @@ impl Member {
         self.queues.node_state()
     }
 
-    fn may_dial(&self, town: &Town) -> bool {
+    fn may_dial(&self, town: &FakeCluster) -> bool {
         self.tenure().may_dial(|| town.clock.steady())
     }
 
@@ -88,10 +88,10 @@ impl Member {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_others() {
-    let town = Town::new();
-    let node = Member::join(&town).await;
+    let town = FakeCluster::new();
+    let node = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
-    let newcomer = Door::to(&town);
+    let newcomer = FakeNode::to(&town);
     let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
     let lives = |seen| newcomer.beat(Beat { seen, ..Beat::default() });
     for _ in 0..5 {
@@ -108,19 +108,19 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
 
 #[tokio::test(start_paused = true)]
 async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_sooner() {
-    let town = Town::new();
-    let node = Member::join(&town).await;
+    let town = FakeCluster::new();
+    let node = RunningNode::join(&town).await;
     assert!(!node.may_dial(&town), "nothing is sent before a heartbeat was answered");
-    node.door.delay_ms.store(2000, SeqCst);
+    node.link.delay_ms.store(2000, SeqCst);
     sleep(Duration::from_millis(4500)).await;
     // Sent every second, answered 2 s later.
     assert!(node.may_dial(&town));
     let sent_at = 2000;
     let left = Duration::from_millis(sent_at + 9000 - 4500);
     assert_eq!(node.tenure().dial_until().since(town.clock.steady()), left);
-    node.door.delay_ms.store(0, SeqCst);
+    node.link.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
-    node.door.is_cut.store(true, SeqCst);
+    node.link.is_cut.store(true, SeqCst);
     let cut = node.queues.context.exclusive_cut.notified();
     let cut_at = town.clock.steady();
     sleep(Duration::from_millis(3900)).await;
@@ -131,7 +131,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
     let waited = town.clock.steady().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
-    node.door.is_cut.store(false, SeqCst);
+    node.link.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
     assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed(), "it opens by itself");
     assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
@@ -139,13 +139,13 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
-    let town = Town::new();
-    let node = Member::join(&town).await;
-    node.door.delay_ms.store(2900, SeqCst);
+    let town = FakeCluster::new();
+    let node = RunningNode::join(&town).await;
+    node.link.delay_ms.store(2900, SeqCst);
     sleep(Duration::from_millis(2950)).await;
     assert!(node.may_dial(&town));
     // Longer than an answer is waited for: none of them counts.
-    node.door.delay_ms.store(9500, SeqCst);
+    node.link.delay_ms.store(9500, SeqCst);
     for _ in 0..30 {
         sleep(SECOND).await;
         assert!(
@@ -159,13 +159,13 @@ async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
 
 #[tokio::test(start_paused = true)]
 async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
-    let town = Town::new();
-    let first = Member::join(&town).await;
+    let town = FakeCluster::new();
+    let first = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
     assert_eq!(first.owned_shards(), SHARDS);
-    let (second, third) = (Member::join(&town).await, Member::join(&town).await);
+    let (second, third) = (RunningNode::join(&town).await, RunningNode::join(&town).await);
     sleep(6 * SECOND).await;
-    let shares = [&first, &second, &third].map(Member::owned_shards);
+    let shares = [&first, &second, &third].map(RunningNode::owned_shards);
     assert_eq!(shares.iter().sum::<usize>(), SHARDS, "{shares:?}");
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
@@ -184,12 +184,12 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
-    let town = Town::new();
-    let (first, last) = (Member::join(&town).await, in_shard(255, Some(RATE)));
+    let town = FakeCluster::new();
+    let (first, last) = (RunningNode::join(&town).await, in_shard(255, Some(RATE)));
     first.put(&last);
     sleep(3 * SECOND).await;
     let hand = first.queues.take(last.id(), 1).unwrap();
-    let second = Member::join(&town).await;
+    let second = RunningNode::join(&town).await;
     second.put(&last);
     sleep(5 * SECOND).await;
     assert_eq!(first.tenure().home(255), Home::Leaving);
@@ -203,8 +203,8 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
 
 #[tokio::test(start_paused = true)]
 async fn the_leader_keeps_its_shard_while_it_works() {
-    let town = Town::new();
-    let first = Member::join(&town).await;
+    let town = FakeCluster::new();
+    let first = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
     let at_work = first.tenure().shards(Home::Here).next().map(|_| {
         let tenure = first.queues.node_state();
@@ -220,8 +220,8 @@ async fn the_leader_keeps_its_shard_while_it_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_has_any_in_flight() {
-    let town = Town::new();
-    let (home, other) = Member::two(&town).await;
+    let town = FakeCluster::new();
+    let (home, other) = RunningNode::two(&town).await;
     let shared = in_shard(0, None);
     for node in [&home, &other] {
         node.put(&shared);
@@ -250,11 +250,11 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
 /// No delivery is sent in between: the next owner acts as if it had been the owner all the time.
 #[tokio::test(start_paused = true)]
 async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
-    let town = Town::new();
-    let (node, failing) = (Member::join(&town).await, in_shard(0, None));
+    let town = FakeCluster::new();
+    let (node, failing) = (RunningNode::join(&town).await, in_shard(0, None));
     town.state().failing.push(failing.id());
     node.put(&failing);
-    node.door.delay_ms.store(700, SeqCst);
+    node.link.delay_ms.store(700, SeqCst);
     let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
     while node.tenure().home(0) != Home::Here {
         sleep(Duration::from_millis(10)).await;
@@ -265,8 +265,8 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
 
 #[tokio::test(start_paused = true)]
 async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
-    let town = Town::new();
-    let (home, limited) = (Member::join(&town).await, in_shard(0, Some(RATE)));
+    let town = FakeCluster::new();
+    let (home, limited) = (RunningNode::join(&town).await, in_shard(0, Some(RATE)));
     home.put(&limited);
     sleep(3 * SECOND).await;
     let lane = home.queues.queue(limited.id());
@@ -285,19 +285,19 @@ async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
-    let town = Town::new();
-    let (silent, other) = Member::two(&town).await;
+    let town = FakeCluster::new();
+    let (silent, other) = RunningNode::two(&town).await;
     let shared = in_shard(0, None);
     silent.put(&shared);
     let before = silent.tenure().epoch();
     let carried = |epoch| leased(&silent.queues, &shared, epoch);
     silent.queues.carry(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 1);
-    silent.door.is_cut.store(true, SeqCst);
+    silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
     assert_eq!(town.shards_of(other.tenure().epoch()), SHARDS, "the other has taken over");
     assert!(!silent.may_dial(&town));
-    silent.door.is_cut.store(false, SeqCst);
+    silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
     let after = silent.tenure().epoch();
     assert_ne!(after, before);
@@ -319,8 +319,8 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cannot_keep_up_with() {
-    let town = Town::new();
-    let (home, other) = Member::two(&town).await;
+    let town = FakeCluster::new();
+    let (home, other) = RunningNode::two(&town).await;
     let shared = in_shard(0, None);
     for node in [&home, &other] {
         node.put(&shared);

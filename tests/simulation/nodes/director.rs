@@ -7,7 +7,7 @@ use super::{
     producers::{self, Producers},
     sabotage::NodeSabotage,
     standby,
-    town::Town,
+    environment::NodesEnv,
     verdict::{self, NodesFigures},
     witness,
 };
@@ -47,7 +47,7 @@ struct NodeSlot {
 }
 
 struct NodesDirector {
-    town: Arc<Town>,
+    town: Arc<NodesEnv>,
     places: Vec<NodeSlot>,
     producers: Producers,
     faults: Vec<NodeFault>,
@@ -56,7 +56,7 @@ struct NodesDirector {
 }
 
 pub(crate) fn run(seed: u64, sabotage: NodeSabotage) -> NodesResult {
-    let town = Town::new(NodesPlan::of(seed), sabotage);
+    let town = NodesEnv::new(NodesPlan::of(seed), sabotage);
     let place = |number: usize| NodeSlot { starts_at: number as i64 * 700, ..NodeSlot::default() };
     let mut faults = town.plan.faults.clone();
     faults.reverse();

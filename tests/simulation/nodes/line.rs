@@ -3,7 +3,7 @@
 use super::{
     plan::EndpointKind,
     sabotage::CheckedSendGate,
-    town::{SentRequest, Town, at},
+    environment::{SentRequest, NodesEnv, at},
 };
 use crate::{
     journal::Promise,
@@ -26,7 +26,7 @@ const LEASE: i64 = 10_000;
 type StoredLease = (Option<i64>, Option<i64>, Option<bool>);
 
 pub(crate) struct Line {
-    pub(crate) town: Arc<Town>,
+    pub(crate) town: Arc<NodesEnv>,
     pub(crate) life: usize,
     pub(crate) gate: CheckedSendGate,
 }

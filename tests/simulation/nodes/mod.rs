@@ -13,6 +13,6 @@ mod producers;
 mod sabotage;
 mod seeds;
 mod standby;
-mod town;
+mod environment;
 mod verdict;
 mod witness;

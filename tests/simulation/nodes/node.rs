@@ -3,7 +3,7 @@
 use super::{
     line::Line,
     sabotage::CheckedSendGate,
-    town::{ProcessLife, Town, at},
+    environment::{ProcessLife, NodesEnv, at},
 };
 use crate::{
     desk::{Desk, NoWatch, Tools},
@@ -55,7 +55,7 @@ type SharedNodeWriter = Arc<Mutex<Option<NodeWriter>>>;
 
 impl Node {
     /// Starts a process; `None` if the store could not be reached.
-    pub(crate) fn start(town: &Arc<Town>, number: usize) -> Option<Self> {
+    pub(crate) fn start(town: &Arc<NodesEnv>, number: usize) -> Option<Self> {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let entered = runtime.enter();
         let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
@@ -126,7 +126,7 @@ impl Node {
     }
 
     /// Runs the node until then; the simulation's time stays that of the beginning meanwhile.
-    pub(crate) fn drive(&self, town: &Town, until: i64) {
+    pub(crate) fn drive(&self, town: &NodesEnv, until: i64) {
         let own = self.own_time(until);
         self.runtime.block_on(async {
             town.state().running = Some((self.number, Instant::now()));
@@ -137,7 +137,7 @@ impl Node {
 
     /// Asserts that memory agrees with the store, once all is quiet: its epoch is stored completely, and its endpoints are
     /// as stored.
-    pub(crate) fn must_agree(&self, town: &Town) {
+    pub(crate) fn must_agree(&self, town: &NodesEnv) {
         let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
         if town.journal().has_lost(epoch) {
             let what =
@@ -160,7 +160,7 @@ impl Node {
     }
 
     /// Ends a freeze, during which its clocks went on.
-    pub(crate) fn thaw(&self, town: &Town, now: i64) {
+    pub(crate) fn thaw(&self, town: &NodesEnv, now: i64) {
         let own = self.own_time(now);
         town.state().running = Some((self.number, own));
         self.runtime.block_on(async {
@@ -171,7 +171,7 @@ impl Node {
     }
 
     /// Delivers a batch that was on its way, although its sender is frozen.
-    pub(crate) fn arrives_late(&self, town: &Town) {
+    pub(crate) fn arrives_late(&self, town: &NodesEnv) {
         let _entered = self.runtime.enter();
         town.state().running = Some((self.number, Instant::now()));
         let _ = self.writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
@@ -183,7 +183,7 @@ impl Node {
         self.writer.lock().unwrap().as_ref().map(NodeWriter::confirmed)
     }
 
-    pub(crate) fn is_being_taken_over(&self, town: &Town) -> bool {
+    pub(crate) fn is_being_taken_over(&self, town: &NodesEnv) -> bool {
         let epoch = town.state().tenures[self.number].as_ref().map_or(0, |tenure| tenure.epoch());
         let sql = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 1)";
         town.file().connection().query_row(sql, [epoch], |row| row.get(0)).unwrap()
@@ -207,7 +207,7 @@ impl Node {
     }
 
     /// Ends it after it has released everything.
-    pub(crate) fn end(self, town: &Town) {
+    pub(crate) fn end(self, town: &NodesEnv) {
         let entered = self.runtime.enter();
         town.state().running = Some((self.number, Instant::now()));
         if let Some(writer) = self.writer.lock().unwrap().take() {
@@ -219,7 +219,7 @@ impl Node {
     }
 
     /// Kills it at once; nothing in memory is written.
-    pub(crate) fn die(self, town: &Town) {
+    pub(crate) fn die(self, town: &NodesEnv) {
         if let Some(writer) = self.writer.lock().unwrap().take() {
             writer.forget();
         }
@@ -230,7 +230,7 @@ impl Node {
 }
 
 /// Commits what waits, a little later than it was notified.
-async fn commit_loop(town: Arc<Town>, node: usize, writer: SharedNodeWriter, rung: Arc<Notify>) {
+async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, rung: Arc<Notify>) {
     let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
     loop {
         rung.notified().await;
@@ -257,7 +257,7 @@ async fn commit_loop(town: Arc<Town>, node: usize, writer: SharedNodeWriter, run
 }
 
 struct NodeStart {
-    line: (Arc<Town>, usize),
+    line: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
     desk: Desk<SqliteNode>,
     office: Arc<Mutex<Option<Arc<Service>>>>,

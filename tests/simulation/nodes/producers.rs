@@ -1,7 +1,7 @@
 //! Clients of the nodes: producers that publish to any node that answers until they know, and an operator that changes
 //! endpoints while they are sent to.
 
-use super::{node::Node, plan::EndpointKind, town::Town, witness};
+use super::{node::Node, plan::EndpointKind, environment::NodesEnv, witness};
 use crate::{
     journal::Promise,
     people::{ADMIN, APP},
@@ -59,7 +59,7 @@ pub(crate) struct Published {
 }
 
 pub(crate) struct Producers {
-    town: Arc<Town>,
+    town: Arc<NodesEnv>,
     wishes: Vec<PendingCall>,
     answers: Answers,
     /// Published events, by the number of their plan.
@@ -67,7 +67,7 @@ pub(crate) struct Producers {
 }
 
 impl Producers {
-    pub(crate) fn new(town: &Arc<Town>) -> Self {
+    pub(crate) fn new(town: &Arc<NodesEnv>) -> Self {
         let plan = &town.plan;
         let mut wishes = Vec::new();
         let mut wish = |errand, at, node, can_ask_again| {
@@ -168,7 +168,7 @@ impl Producers {
 }
 
 async fn ask(
-    town: Arc<Town>,
+    town: Arc<NodesEnv>,
     service: Arc<Service>,
     errand: ClientCall,
     (wish, life): (usize, usize),
@@ -191,7 +191,7 @@ async fn ask(
     answers.lock().unwrap().push((wish, life, said));
 }
 
-async fn publish(town: &Town, service: &Service, entry: &AppEntry, number: usize) -> Result<EventId, Error> {
+async fn publish(town: &NodesEnv, service: &Service, entry: &AppEntry, number: usize) -> Result<EventId, Error> {
     let plan = &town.plan.events[number];
     let publish = Publish {
         id: plan.id.as_deref(),
@@ -205,7 +205,7 @@ async fn publish(town: &Town, service: &Service, entry: &AppEntry, number: usize
     Ok(service.publish(entry, publish).await?.event.id)
 }
 
-async fn change(town: &Town, service: &Service, entry: &AppEntry, number: usize) -> Result<(), Error> {
+async fn change(town: &NodesEnv, service: &Service, entry: &AppEntry, number: usize) -> Result<(), Error> {
     let plan = town.plan.changes[number];
     let max_in_flight = plan.narrow.map_or(Patch::Null, Patch::Value);
     let patch = EndpointPatch { max_in_flight, ..EndpointPatch::default() };
@@ -214,7 +214,7 @@ async fn change(town: &Town, service: &Service, entry: &AppEntry, number: usize)
 }
 
 /// Makes the app and its endpoints, before anything goes wrong.
-pub(crate) async fn create_app_and_endpoints(town: Arc<Town>, service: Arc<Service>) {
+pub(crate) async fn create_app_and_endpoints(town: Arc<NodesEnv>, service: Arc<Service>) {
     let app = NewApp { uid: Some(APP.into()), name: "Shop".into(), ..NewApp::default() };
     service.add_app(ADMIN, app).await.unwrap();
     let entry = service.app(ADMIN, APP).unwrap();

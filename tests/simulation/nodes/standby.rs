@@ -3,7 +3,7 @@
 
 use super::{
     sabotage::NodeSabotage,
-    town::{Loss, Town},
+    environment::{Loss, NodesEnv},
     witness::TAKEN_OVER,
 };
 use posthaste::domain::id::{DeliveryId, EventId};
@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, config::DbConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Freezes the standby: it has what is stored now, and gets nothing more.
-pub(crate) fn stop_following(town: &Town) {
+pub(crate) fn stop_following(town: &NodesEnv) {
     let file = town.file().connection();
     if !is_there(&file) {
         file.execute_batch("ATTACH ':memory:' AS standby").unwrap();
@@ -26,7 +26,7 @@ pub(crate) fn stop_following(town: &Town) {
 
 /// Promotes the standby, if there is one. `confirmed` says up to which batch each running node knows its own to be stored:
 /// unconfirmed ones are not missed.
-pub(crate) fn promote(town: &Town, confirmed: &BTreeMap<i64, i64>) {
+pub(crate) fn promote(town: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
     let file = town.file().connection();
     if !is_there(&file) {
         return;

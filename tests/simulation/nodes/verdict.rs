@@ -4,7 +4,7 @@
 use super::{
     plan::EndpointKind,
     producers::Published,
-    town::{SentRequest, Loss, Town},
+    environment::{SentRequest, Loss, NodesEnv},
     witness::TAKEN_OVER,
 };
 use crate::journal::Promise;
@@ -43,7 +43,7 @@ impl NodesFigures {
 }
 
 /// Checks everything that only the end shows. Returns the figures, and a number that the same story gives again.
-pub(crate) fn check_end(town: &Town, published: &[Published]) -> (NodesFigures, u64) {
+pub(crate) fn check_end(town: &NodesEnv, published: &[Published]) -> (NodesFigures, u64) {
     all_delivered(town, published);
     left_behind(town);
     let dials = town.journal().dials.clone();
@@ -75,18 +75,18 @@ pub(crate) fn check_end(town: &Town, published: &[Published]) -> (NodesFigures, 
     (figures, hasher.finish())
 }
 
-fn count(town: &Town, sql: &str) -> i64 {
+fn count(town: &NodesEnv, sql: &str) -> i64 {
     town.file().connection().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-fn all<T>(town: &Town, sql: &str, read: impl Fn(&rusqlite::ReplayRow<'_>) -> rusqlite::Result<T>) -> Vec<T> {
+fn all<T>(town: &NodesEnv, sql: &str, read: impl Fn(&rusqlite::ReplayRow<'_>) -> rusqlite::Result<T>) -> Vec<T> {
     let file = town.file().connection();
     let mut rows = file.prepare(sql).unwrap();
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()
 }
 
 /// Checks that every accepted event, and every one that is stored without an answer, is delivered to every endpoint.
-fn all_delivered(town: &Town, published: &[Published]) {
+fn all_delivered(town: &NodesEnv, published: &[Published]) {
     let stored: BTreeMap<i64, i64> = all(
         town,
         "SELECT e.id, (SELECT count(*) FROM deliveries d WHERE d.event = e.id AND d.state = 4) FROM events e",
@@ -125,13 +125,13 @@ fn all_delivered(town: &Town, published: &[Published]) {
 }
 
 /// Whether nothing waits or is in flight, and dead nodes are forgotten.
-pub(crate) fn is_quiet(town: &Town) -> bool {
+pub(crate) fn is_quiet(town: &NodesEnv) -> bool {
     let busy = count(town, "SELECT count(*) FROM deliveries WHERE lane IS NOT NULL");
     busy == 0 && count(town, "SELECT count(*) FROM nodes") == town.plan.nodes as i64
 }
 
 /// Describes what is not over.
-pub(crate) fn remains(town: &Town) -> String {
+pub(crate) fn remains(town: &NodesEnv) -> String {
     let nodes = all(town, "SELECT epoch, dead, lease_until FROM nodes", |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     });
@@ -143,7 +143,7 @@ pub(crate) fn remains(town: &Town) -> String {
 }
 
 /// Checks that stopped nodes have left, with everything that they had.
-fn left_behind(town: &Town) {
+fn left_behind(town: &NodesEnv) {
     let sql = "SELECT (SELECT count(*) FROM nodes) + (SELECT count(*) FROM shards WHERE epoch <> 0)
          + (SELECT count(*) FROM deliveries WHERE lane < 0)";
     if count(town, sql) > 0 {
@@ -154,7 +154,7 @@ fn left_behind(town: &Town) {
 
 /// Returns how many deliveries were received more than once. Each had a sender that was taken over, died, let go of it, or
 /// had to stop without an outcome, which is on record.
-fn count_duplicates(town: &Town, dials: &[SentRequest]) -> usize {
+fn count_duplicates(town: &NodesEnv, dials: &[SentRequest]) -> usize {
     let mut fenced: BTreeSet<i64> = all(town, TAKEN_OVER, |row| row.get(0)).into_iter().collect();
     let unknown = "SELECT DISTINCT delivery FROM attempts WHERE class = 9";
     let unknown: BTreeSet<i64> = all(town, unknown, |row| row.get(0)).into_iter().collect();
@@ -192,14 +192,14 @@ fn count_duplicates(town: &Town, dials: &[SentRequest]) -> usize {
 }
 
 /// Whether its sender did not know yet that the store had lost what it wrote.
-fn is_unknowing(town: &Town, dial: &SentRequest) -> bool {
+fn is_unknowing(town: &NodesEnv, dial: &SentRequest) -> bool {
     let is_behind = |loss: &Loss| loss.at < dial.called_at && loss.forgotten.contains(&dial.epoch);
     town.journal().losses.iter().any(is_behind)
 }
 
 /// Checks that no window of time holds more requests than the rate allows, from all senders together. A wall clock that is
 /// set ahead fills a burst.
-fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a SentRequest>, rate: RateLimit) {
+fn too_fast<'a>(town: &NodesEnv, dials: impl Iterator<Item = &'a SentRequest>, rate: RateLimit) {
     let mut times: Vec<i64> = dials.map(|dial| dial.called_at).collect();
     times.sort_unstable();
     let steps = town.journal().steps.clone();
@@ -217,7 +217,7 @@ fn too_fast<'a>(town: &Town, dials: impl Iterator<Item = &'a SentRequest>, rate:
 }
 
 /// Checks that every result is in the history once.
-fn recorded_once(town: &Town, dials: &[SentRequest]) {
+fn recorded_once(town: &NodesEnv, dials: &[SentRequest]) {
     let mut sent: BTreeMap<i64, i64> = BTreeMap::new();
     for dial in dials {
         *sent.entry(dial.delivery.as_i64()).or_default() += 1;
@@ -243,7 +243,7 @@ type OrderedSend<'a> = (&'a Published, DeliveryId, usize);
 
 /// Checks that, where order is kept, an event answered before another was published is sent before that, whichever nodes
 /// took the two.
-fn out_of_order(town: &Town, dials: &[SentRequest], published: &[Published]) {
+fn out_of_order(town: &NodesEnv, dials: &[SentRequest], published: &[Published]) {
     let times: BTreeMap<i64, &Published> =
         published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();
     let sql = "SELECT l.endpoint, l.okey, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";

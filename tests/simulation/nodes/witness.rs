@@ -1,7 +1,7 @@
 //! The store as a witness: triggers in the file see every change that any node makes, and note violations of the rules. A
 //! note exists if and only if its commit does.
 
-use super::town::Town;
+use super::environment::NodesEnv;
 use crate::journal::Promise;
 use posthaste::domain::{
     id::EndpointId,
@@ -106,7 +106,7 @@ pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
 }
 
 /// Reports the violations that were noted since.
-pub(crate) fn report(town: &Town) {
+pub(crate) fn report(town: &NodesEnv) {
     let file = town.file().connection();
     let mut sql = file.prepare_cached("DELETE FROM broken RETURNING rule, what").unwrap();
     let heard = sql.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))).unwrap();

@@ -27,14 +27,14 @@ use std::{
     time::Duration,
 };
 
-pub(super) struct Town {
+pub(super) struct FakeCluster {
     pub(super) clock: Arc<VirtualClock>,
     state: Mutex<FakeClusterState>,
 }
 
 #[derive(Default)]
 pub(super) struct FakeClusterState {
-    nodes: BTreeMap<i64, Row>,
+    nodes: BTreeMap<i64, MemberRow>,
     pub(super) shards: Vec<i64>,
     /// Version of the configuration.
     pub(super) version: i64,
@@ -45,12 +45,12 @@ pub(super) struct FakeClusterState {
     pub(super) failing: Vec<EndpointId>,
 }
 
-struct Row {
+struct MemberRow {
     lease_until: Steady,
     last_heartbeat: Beat,
 }
 
-impl Town {
+impl FakeCluster {
     pub(super) fn new() -> Arc<Self> {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
         let state = FakeClusterState { shards: vec![0; SHARDS], ..FakeClusterState::default() };
@@ -67,7 +67,7 @@ impl Town {
 
     fn view(&self) -> View {
         let (state, now) = (self.state(), self.clock.steady());
-        let node = |(epoch, row): (&i64, &Row)| Node {
+        let node = |(epoch, row): (&i64, &MemberRow)| Node {
             epoch: *epoch,
             slot: Some(*epoch as u8),
             name: format!("node {epoch}"),
@@ -91,8 +91,8 @@ impl Town {
 }
 
 /// The store as one node reaches it.
-pub(super) struct Door {
-    town: Arc<Town>,
+pub(super) struct FakeNode {
+    cluster: Arc<FakeCluster>,
     epoch: AtomicI64,
     /// Whether the link is cut, in both directions.
     pub(super) is_cut: AtomicBool,
@@ -100,10 +100,10 @@ pub(super) struct Door {
     pub(super) delay_ms: AtomicU64,
 }
 
-impl Door {
-    pub(super) fn to(town: &Arc<Town>) -> Arc<Self> {
+impl FakeNode {
+    pub(super) fn to(town: &Arc<FakeCluster>) -> Arc<Self> {
         let (is_cut, delay_ms) = (AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { town: town.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
+        Arc::new(Self { cluster: town.clone(), epoch: AtomicI64::new(0), is_cut, delay_ms })
     }
 
     fn answer<'a, T: Send + 'a>(
@@ -114,7 +114,7 @@ impl Door {
             if self.is_cut.load(SeqCst) {
                 std::future::pending::<()>().await;
             }
-            let done = work(&mut self.town.state(), self.epoch.load(SeqCst));
+            let done = work(&mut self.cluster.state(), self.epoch.load(SeqCst));
             let delay = self.delay_ms.load(SeqCst);
             if delay > 0 {
                 tokio::time::sleep(Duration::from_millis(delay)).await;
@@ -133,12 +133,12 @@ macro_rules! never {
     };
 }
 
-impl Cluster for Door {
+impl Cluster for FakeNode {
     fn join(&self, _: Timestamp) -> Reply<'_, Joined> {
         self.answer(|state, _| {
             state.last_epoch += 1;
-            let (epoch, lease_until) = (state.last_epoch, self.town.clock.steady().plus(LEASE));
-            state.nodes.insert(epoch, Row { lease_until, last_heartbeat: Beat::default() });
+            let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.steady().plus(LEASE));
+            state.nodes.insert(epoch, MemberRow { lease_until, last_heartbeat: Beat::default() });
             self.epoch.store(epoch, SeqCst);
             Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
         })
@@ -147,15 +147,15 @@ impl Cluster for Door {
     fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
         let heard = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
-            *row = Row { lease_until: self.town.clock.steady().plus(LEASE), last_heartbeat: beat };
+            *row = MemberRow { lease_until: self.cluster.clock.steady().plus(LEASE), last_heartbeat: beat };
             Some(())
         });
-        Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.town.view())) })
+        Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.cluster.view())) })
     }
 
     fn take_over(&self, epoch: i64, _: Timestamp) -> Reply<'_, Option<usize>> {
         self.answer(move |state, _| {
-            let is_over = state.nodes.get(&epoch)?.lease_until <= self.town.clock.steady();
+            let is_over = state.nodes.get(&epoch)?.lease_until <= self.cluster.clock.steady();
             is_over.then(|| {
                 let before = state.in_flight.len();
                 state.in_flight.retain(|(owner, _)| *owner != epoch);

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 const START: i64 = 1_794_700_800_000;
 
-pub(crate) struct Town {
+pub(crate) struct NodesEnv {
     pub(crate) plan: NodesPlan,
     pub(crate) sabotage: NodeSabotage,
     file: OnceLock<Arc<SharedFile>>,
@@ -114,7 +114,7 @@ pub(crate) struct SentRequest {
     pub(crate) freezes: usize,
 }
 
-impl Town {
+impl NodesEnv {
     pub(crate) fn new(plan: NodesPlan, sabotage: NodeSabotage) -> Arc<Self> {
         let state = NodesState {
             now: 0,
