@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Endpoints that are evaluated in one transaction.
-const SUSPECTS_PER_STEP: usize = 50;
+const CANDIDATES_PER_STEP: usize = 50;
 /// Pause for each row that was rolled up: twenty times what it takes, or more, so that statistics cost at most a twentieth
 /// of a processor, as long as the longest pause is enough for that.
 const ROLL_UP_PAUSE_PER_ROW: Duration = Duration::from_micros(400);
@@ -36,7 +36,7 @@ pub(super) struct HealthWorker {
     clock: Arc<dyn Clock>,
     outage_detector: Arc<Blame>,
     every: Duration,
-    suspects: BTreeSet<EndpointId>,
+    candidates: BTreeSet<EndpointId>,
     /// Endpoints that were evaluated lately, and when they may be again.
     evaluated: BTreeMap<EndpointId, Timestamp>,
     /// When all degraded endpoints are evaluated next.
@@ -71,7 +71,7 @@ impl HealthWorker {
             clock: clock.clone(),
             outage_detector: blame.clone(),
             every,
-            suspects: BTreeSet::new(),
+            candidates: BTreeSet::new(),
             evaluated: BTreeMap::new(),
             degraded_at: now,
             leader: LeaderRole { node_state: lanes.node_state().clone(), clock: clock.clone() },
@@ -132,7 +132,7 @@ impl HealthWorker {
             let now = self.clock.now();
             let RolledUp { suspects, rows, has_more } =
                 self.cluster_store.roll_up(self.outage_detector.accountable(now), now).await?;
-            self.suspects.extend(suspects);
+            self.candidates.extend(suspects);
             all += rows;
             if !has_more {
                 return Ok(all);
@@ -144,27 +144,27 @@ impl HealthWorker {
         let now = self.clock.now();
         // A clock that was set back must not delay an evaluation.
         if self.degraded_at <= now || self.degraded_at.since(now) > DEGRADED_EVERY {
-            self.suspects.extend(self.cluster_store.degraded().await?);
+            self.candidates.extend(self.cluster_store.degraded().await?);
             self.degraded_at = now.plus(DEGRADED_EVERY);
         }
         self.evaluated.retain(|_, again| now < *again && again.since(now) <= SAME_ENDPOINT_AFTER);
         let due: Vec<EndpointId> =
-            self.suspects.iter().filter(|id| !self.evaluated.contains_key(id)).copied().collect();
-        for some in due.chunks(SUSPECTS_PER_STEP) {
-            let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.suspect(*id)).collect();
+            self.candidates.iter().filter(|id| !self.evaluated.contains_key(id)).copied().collect();
+        for some in due.chunks(CANDIDATES_PER_STEP) {
+            let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.candidate(*id)).collect();
             if !suspects.is_empty() {
                 self.cluster_store.judge(suspects, now).await?;
             }
         }
         for endpoint in due {
-            self.suspects.remove(&endpoint);
+            self.candidates.remove(&endpoint);
             self.evaluated.insert(endpoint, now.plus(SAME_ENDPOINT_AFTER));
         }
         Ok(())
     }
 
     /// Returns the endpoint as a candidate for evaluation, unless it is disabled or deleted.
-    fn suspect(&self, id: EndpointId) -> Option<Suspect> {
+    fn candidate(&self, id: EndpointId) -> Option<Suspect> {
         let endpoint = self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
         Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
     }
