@@ -32,7 +32,7 @@ const OPENMETRICS: HeaderValue =
         content_type = "application/openmetrics-text", example = "posthaste_events_accepted_total 17\n# EOF\n")),
 )]
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Answer {
-    let text = render(api.service.tally().clone(), api.service.store_usage()).map_err(|error| {
+    let text = render(api.service.metrics().clone(), api.service.store_usage()).map_err(|error| {
         Problem::new(Code::Internal, format!("The metrics could not be written: {error}"))
     })?;
     Ok(answer::bytes(StatusCode::OK, OPENMETRICS, text.into()))
@@ -40,21 +40,21 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Answer {
 
 fn render(tally: Arc<Tally>, store: StoreUsage) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("posthaste");
-    registry.register_collector(Box::new(Collected { tally, store }));
+    registry.register_collector(Box::new(MetricsCollector { metrics: tally, store }));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)
 }
 
 #[derive(Debug)]
-struct Collected {
-    tally: Arc<Tally>,
+struct MetricsCollector {
+    metrics: Arc<Tally>,
     store: StoreUsage,
 }
 
-impl Collector for Collected {
+impl Collector for MetricsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let tally = &self.tally;
+        let tally = &self.metrics;
         let accepted = ConstCounter::new(tally.accepted_total());
         let help = "Events accepted and durable";
         accepted.encode(encoder.encode_descriptor("events_accepted", help, None, MetricType::Counter)?)?;
@@ -105,9 +105,9 @@ impl Collector for Collected {
     }
 }
 
-impl Collected {
+impl MetricsCollector {
     fn encode_notices(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let (mails, webhooks) = self.tally.notices_waiting();
+        let (mails, webhooks) = self.metrics.notices_waiting();
         let help = "Notices that wait to go out";
         let mut waiting = encoder.encode_descriptor("notices_waiting", help, None, MetricType::Gauge)?;
         for (by, count) in [("email", mails), ("webhook", webhooks)] {
@@ -117,21 +117,21 @@ impl Collected {
             "Mails with notices: sent, refused for good, and tries that failed because the server was down";
         let mut mails = encoder.encode_descriptor("mails", help, None, MetricType::Counter)?;
         for what in Mails::ALL {
-            let count = ConstCounter::new(self.tally.mails_total(what));
+            let count = ConstCounter::new(self.metrics.mails_total(what));
             count.encode(mails.encode_family(&[("outcome", what.name())])?)?;
         }
         Ok(())
     }
 
     fn encode_retention(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let ended = ConstCounter::new(self.tally.ended_by_retention_total());
+        let ended = ConstCounter::new(self.metrics.ended_by_retention_total());
         let help = "Deliveries that still waited when the retention of their event ended";
         let name = "deliveries_expired_by_retention";
         ended.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         let help = "What was removed because it is kept no longer";
         let mut removed = encoder.encode_descriptor("retention_removed", help, None, MetricType::Counter)?;
         for what in Removed::ALL {
-            let count = ConstCounter::new(self.tally.removed_total(what));
+            let count = ConstCounter::new(self.metrics.removed_total(what));
             count.encode(removed.encode_family(&[("what", what.name())])?)?;
         }
         Ok(())

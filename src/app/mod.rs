@@ -151,7 +151,7 @@ impl Node {
                 ..service::Limits::default()
             },
             surroundings: surroundings(settings, address),
-            tally: tally.clone(),
+            metrics: tally.clone(),
             storage: storage.clone(),
             streams,
         }));

@@ -32,7 +32,7 @@ pub(super) struct Housekeeping {
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) query_store: Arc<dyn Browse>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) metrics: Arc<Tally>,
     pub(super) intervals: Intervals,
     pub(super) http_sender: Arc<dyn HttpSender>,
     pub(super) measure_at: Timestamp,
@@ -87,11 +87,11 @@ impl Housekeeping {
     /// Updates the gauges, and now and then counts, purges and removes old records. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        self.tally.set_in_flight(self.queues.permits_out() as u64);
+        self.metrics.set_in_flight(self.queues.permits_out() as u64);
         let (paused, open) = self.queues.throttled_counts(now);
-        self.tally.set_spared(paused as u64, open as u64);
+        self.metrics.set_spared(paused as u64, open as u64);
         let oldest = self.queues.oldest_due();
-        self.tally.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
+        self.metrics.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
         if self.measure_at.has_come(MEASURE_PAUSE_MAX, now) {
             self.measure(now).await;
         }
@@ -99,11 +99,11 @@ impl Housekeeping {
             self.count_at = now.plus(self.intervals.count);
             self.http_sender.sweep();
             match self.query_store.waiting_count().await {
-                Ok(count) => self.tally.set_waiting(count),
+                Ok(count) => self.metrics.set_waiting(count),
                 Err(error) => tracing::warn!(%error, "could not count what waits"),
             }
             match self.query_store.notices_waiting().await {
-                Ok(waiting) => self.tally.set_notices_waiting(waiting.mails, waiting.webhooks),
+                Ok(waiting) => self.metrics.set_notices_waiting(waiting.mails, waiting.webhooks),
                 Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
             }
         }

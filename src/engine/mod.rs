@@ -214,7 +214,7 @@ impl Engine {
             cluster_store: self.cluster_store,
             query_store: self.query_store,
             clock: courier.clock.clone(),
-            tally: courier.tally.clone(),
+            metrics: courier.tally.clone(),
             intervals: self.intervals,
             http_sender: courier.carrier.clone(),
             measure_at: start,

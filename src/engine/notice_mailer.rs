@@ -48,7 +48,7 @@ pub(super) struct NoticeMailer {
     config_cache: Arc<Directory>,
     delivery_store: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
-    tally: Arc<Tally>,
+    metrics: Arc<Tally>,
     /// Notified when a notice was written.
     notices_waiting: Arc<Notify>,
     /// No mails are sent without it.
@@ -90,7 +90,7 @@ impl NoticeMailer {
             config_cache: courier.directory.clone(),
             delivery_store: courier.ledger.clone(),
             clock: courier.clock.clone(),
-            tally: courier.tally.clone(),
+            metrics: courier.tally.clone(),
             notices_waiting: bell,
             settings: post,
             every,
@@ -178,7 +178,7 @@ impl NoticeMailer {
             let pause = MAIL_ERROR_PAUSE.saturating_mul(1 << self.progress.failures.min(10)).min(MAIL_ERROR_PAUSE_MAX);
             self.progress.failures += 1;
             self.progress.next_at = now.plus(pause);
-            self.tally.mail(Mails::Failed);
+            self.metrics.mail(Mails::Failed);
             tracing::warn!(%error, again_after = ?pause, "a mail could not be sent; everything that waits is kept");
             return self.progress.next_at;
         }
@@ -190,11 +190,11 @@ impl NoticeMailer {
         let end = match mailed {
             SendMailResult::Refused(words) => {
                 tracing::warn!(notice = %first.id, answer = %words, "the mail server refused a notice for good");
-                self.tally.mail(Mails::Refused);
+                self.metrics.mail(Mails::Refused);
                 MailEnd::Refused(words)
             }
             SendMailResult::Sent | SendMailResult::Down(_) => {
-                self.tally.mail(Mails::Sent);
+                self.metrics.mail(Mails::Sent);
                 MailEnd::Sent
             }
         };

@@ -66,7 +66,7 @@ pub(crate) fn service() -> Service {
         addresses: AddressPolicy::default(),
         limits: Limits::default(),
         surroundings: Surroundings::default(),
-        tally: Arc::default(),
+        metrics: Arc::default(),
         storage: Arc::default(),
         streams: Arc::default(),
     });

@@ -83,7 +83,7 @@ impl Service {
         for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
             match accepted {
                 Accepted::New => {
-                    self.tally.accepted(1);
+                    self.metrics.accepted(1);
                     self.storage.took(bytes, deliveries);
                 }
                 Accepted::Repeated { .. } => {}

@@ -114,7 +114,7 @@ pub struct Parts {
     pub addresses: AddressPolicy,
     pub limits: Limits,
     pub surroundings: Surroundings,
-    pub tally: Arc<Tally>,
+    pub metrics: Arc<Tally>,
     pub storage: Arc<Storage>,
     pub streams: Arc<Streams>,
 }
@@ -136,7 +136,7 @@ pub struct Service {
     limits: Limits,
     surroundings: Surroundings,
     started_at: Timestamp,
-    tally: Arc<Tally>,
+    metrics: Arc<Tally>,
     storage: Arc<Storage>,
     streams: Arc<Streams>,
     readiness: Readiness,
@@ -183,7 +183,7 @@ impl Service {
             limits: parts.limits,
             surroundings: parts.surroundings,
             started_at,
-            tally: parts.tally,
+            metrics: parts.metrics,
             storage: parts.storage,
             streams: parts.streams,
             readiness: Readiness::default(),
@@ -200,8 +200,8 @@ impl Service {
         &self.limits
     }
 
-    pub fn tally(&self) -> &Arc<Tally> {
-        &self.tally
+    pub fn metrics(&self) -> &Arc<Tally> {
+        &self.metrics
     }
 
     pub fn readiness(&self) -> &Readiness {

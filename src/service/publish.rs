@@ -243,7 +243,7 @@ impl Service {
     ) -> Result<Published, Error> {
         match accepted {
             Accepted::New => {
-                self.tally.accepted(1);
+                self.metrics.accepted(1);
                 self.storage.took(event.data.len(), deliveries.len());
                 Ok(Published { event, deliveries, is_new: true })
             }

@@ -58,7 +58,7 @@ impl<S: Store + 'static> Desk<S> {
             addresses: AddressPolicy::default(),
             limits: Limits::default(),
             surroundings: Surroundings::default(),
-            tally: Arc::new(Tally::default()),
+            metrics: Arc::new(Tally::default()),
             storage: Arc::default(),
             streams: Arc::default(),
         })

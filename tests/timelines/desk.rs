@@ -66,7 +66,7 @@ impl Desk {
             addresses: AddressPolicy::default(),
             limits: Limits::default(),
             surroundings: Surroundings::default(),
-            tally: Arc::new(Tally::default()),
+            metrics: Arc::new(Tally::default()),
             storage: Arc::default(),
             streams: Arc::default(),
         }))
