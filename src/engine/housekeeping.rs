@@ -39,7 +39,7 @@ pub(super) struct Housekeeping {
     pub(super) count_at: Timestamp,
     pub(super) purge_at: Timestamp,
     pub(super) key_uses_at: Timestamp,
-    pub(super) forget_at: Timestamp,
+    pub(super) audit_removal_at: Timestamp,
     pub(super) storage: Arc<Storage>,
     pub(super) audit_retention: Keep,
     pub(super) leader: LeaderRole,
@@ -115,11 +115,11 @@ impl Housekeeping {
             self.key_uses_at = now.plus(self.intervals.key_uses);
             self.write_key_uses().await;
         }
-        if self.forget_at.has_come(self.intervals.audit_retention, now)
+        if self.audit_removal_at.has_come(self.intervals.audit_retention, now)
             && let Some(_turn) = self.leader.try_lead()
         {
-            self.forget_at = now.plus(self.intervals.audit_retention);
-            self.forget(now).await;
+            self.audit_removal_at = now.plus(self.intervals.audit_retention);
+            self.remove_old_audit(now).await;
         }
         now.plus(self.intervals.gauges).min(self.purge_at)
     }
@@ -150,7 +150,7 @@ impl Housekeeping {
     }
 
     /// Removes one step of old audit records.
-    async fn forget(&mut self, now: Timestamp) {
+    async fn remove_old_audit(&mut self, now: Timestamp) {
         let Keep::For(kept) = self.audit_retention else { return };
         let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
@@ -158,7 +158,7 @@ impl Housekeeping {
             Ok(forgotten) => {
                 forgotten.keys.into_iter().for_each(|key| self.config_cache.remove_key(key));
                 if forgotten.has_more {
-                    self.forget_at = now;
+                    self.audit_removal_at = now;
                 }
             }
             Err(error) => tracing::warn!(%error, "could not remove old records"),

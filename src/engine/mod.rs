@@ -221,7 +221,7 @@ impl Engine {
             count_at: start,
             purge_at: start,
             key_uses_at: courier.clock.now().plus(self.intervals.key_uses),
-            forget_at: start,
+            audit_removal_at: start,
             storage: self.storage,
             audit_retention: self.audit_retention,
             leader: steward,
