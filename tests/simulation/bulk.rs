@@ -4,7 +4,7 @@
 
 use crate::{
     journal::{ActionFact, Journal, ActionAnswer},
-    people::{ADMIN, APP, CALL_TIMEOUT, open_office},
+    people::{ADMIN, APP, CALL_TIMEOUT, wait_for_service},
     plan::{DAY, HOUR, MINUTE, Moments, SECOND, ActionKind, pick},
     simulation_env::SimulationEnv,
 };
@@ -91,7 +91,7 @@ pub(crate) async fn send_again(world: Arc<SimulationEnv>, plan: BulkPlan) {
 /// Changes a replay, repeated until it is known to be done, or to be too late.
 async fn change(world: &SimulationEnv, id: &str, to: ReplayState) {
     loop {
-        let office = open_office(world).await;
+        let office = wait_for_service(world).await;
         let entry = office.service.app(ADMIN, APP).unwrap();
         let done = office.service.change_replay(ADMIN, &entry, id, to).await;
         if !world.is_dead(office.life) && matches!(done, Ok(_) | Err(Error::Conflict(_) | Error::NotFound(_)))

@@ -9,7 +9,7 @@ mod checker;
 mod contracts;
 mod controls;
 mod decline;
-mod desk;
+mod node_builder;
 mod director;
 mod journal;
 mod limits;

@@ -4,7 +4,7 @@
 use crate::{
     journal::{AnswerFact, ActionFact, Promise, ActionAnswer, SwitchFact},
     plan::{DiskTrouble, SwitchKind, SwitchPlan, ActionKind, ActionPlan},
-    process::Office,
+    process::ServiceAccess,
     simulation_env::SimulationEnv,
 };
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub(crate) const APP: &str = "shop";
 /// How long a client waits after a call without an answer.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(370);
 
-pub(crate) async fn open_office(world: &SimulationEnv) -> Arc<Office> {
+pub(crate) async fn wait_for_service(world: &SimulationEnv) -> Arc<ServiceAccess> {
     loop {
         let opened = world.opened.notified();
         tokio::pin!(opened);
@@ -41,7 +41,7 @@ pub(crate) async fn open_office(world: &SimulationEnv) -> Arc<Office> {
 
 /// Makes the app and its endpoints, before anything goes wrong.
 pub(crate) async fn create_app_and_endpoints(world: &SimulationEnv) {
-    let office = open_office(world).await;
+    let office = wait_for_service(world).await;
     let overrides = world.plan.retention.map(|keeps| json!({ "retention": keeps.overrides() }));
     let has_limits = !world.sabotage.lifts_limits();
     let limits = world.plan.limits.app_field().filter(|_| has_limits);
@@ -71,7 +71,7 @@ pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
     let can_ask_again = plan.id.is_some() || plan.idempotency_key.is_some();
     let mut loses_answer = plan.first_answer_is_lost && can_ask_again;
     loop {
-        let office = open_office(&world).await;
+        let office = wait_for_service(&world).await;
         let called_at = world.now();
         let entry = office.service.app(ADMIN, APP).unwrap();
         let publish = || Publish {
@@ -182,7 +182,7 @@ pub(crate) async fn switch(world: Arc<SimulationEnv>, plan: SwitchPlan) {
     let uid = &world.plan.endpoints[plan.endpoint].uid;
     let called_at = world.now();
     loop {
-        let office = open_office(&world).await;
+        let office = wait_for_service(&world).await;
         let entry = office.service.app(ADMIN, APP).unwrap();
         let service = &office.service;
         let done = match plan.kind {

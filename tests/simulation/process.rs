@@ -2,7 +2,7 @@
 
 use crate::{
     archive, bulk,
-    desk::{Desk, NoWatch, Tools},
+    node_builder::{NodeBuilder, NoWatch, EngineParts},
     journal::{ProcessEnd, Promise},
     network::Line,
     order,
@@ -46,14 +46,14 @@ pub(crate) struct Process {
 }
 
 /// Service of a process, for its callers.
-pub(crate) struct Office {
+pub(crate) struct ServiceAccess {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
     pub(crate) lanes: Arc<EndpointQueues>,
     pub(crate) directory: Arc<Directory>,
 }
 
-impl Office {
+impl ServiceAccess {
     /// Returns the endpoints that memory and store see differently.
     pub(crate) fn differs_from(&self, disk: &Connection) -> Vec<String> {
         let mut rows = disk
@@ -234,28 +234,28 @@ struct ProcessStart {
 impl ProcessStart {
     async fn run(self, events: QueueEvents) {
         let (world, life) = (self.world.clone(), self.process.number);
-        let made = match self.desk().await {
+        let made = match self.node_builder().await {
             Ok(desk) => {
                 let service = desk.service();
                 let loaded = service.load(None).await.map_err(|error| error.to_string());
-                loaded.map(|_| (Arc::new(service), desk.engine(events, self.tools())))
+                loaded.map(|_| (Arc::new(service), desk.engine(events, self.engine_parts())))
             }
             Err(error) => Err(error),
         };
         match made {
-            Ok((service, engine)) => self.open(service, engine),
+            Ok((service, engine)) => self.publish_access(service, engine),
             // A supervisor would start it again.
             Err(_) => world.end(life, ProcessEnd::Exited, SECOND),
         }
     }
 
-    async fn desk(&self) -> Result<Desk<SqliteStore>, String> {
+    async fn node_builder(&self) -> Result<NodeBuilder<SqliteStore>, String> {
         let (world, store) = (&self.world, &self.store);
         let joined = match world.sabotage.join(&self.process) {
             Some(joined) => joined,
             None => store.join(world.now()).await.map_err(|error| error.to_string())?,
         };
-        Ok(Desk {
+        Ok(NodeBuilder {
             store: store.clone(),
             directory: self.directory.clone(),
             tenure: Arc::new(Tenure::alone()),
@@ -266,11 +266,11 @@ impl ProcessStart {
         })
     }
 
-    fn tools(&self) -> Tools {
+    fn engine_parts(&self) -> EngineParts {
         let world = &self.world;
         let long = Duration::from_hours(24);
         let line = Arc::new(Line { world: world.clone(), life: self.process.number });
-        Tools {
+        EngineParts {
             ledger: world.sabotage.ledger(self.store.clone()),
             carrier: world.sabotage.carrier(line),
             grace: Duration::from_millis(world.plan.grace as u64),
@@ -288,13 +288,13 @@ impl ProcessStart {
         }
     }
 
-    fn open(self, service: Arc<Service>, engine: Engine) {
+    fn publish_access(self, service: Arc<Service>, engine: Engine) {
         let Self { world, process, lanes, directory, stop, .. } = self;
         service.readiness().accept();
         let life = process.number;
         world.journal().lives[life as usize].ready_at = Some(world.clock.now());
         if !stop.is_soft() {
-            world.state().office = Some(Arc::new(Office { life, service, lanes, directory }));
+            world.state().office = Some(Arc::new(ServiceAccess { life, service, lanes, directory }));
             world.opened.notify_waiters();
         }
         let owner = process.clone();

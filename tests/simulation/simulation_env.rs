@@ -3,7 +3,7 @@
 use crate::{
     journal::{ProcessEnd, Journal, ProcessFact, Promise, TroubleFact},
     plan::{DiskTrouble, PlannedFault, Plan, Trigger},
-    process::{Office, Process},
+    process::{ServiceAccess, Process},
     sabotage::Sabotage,
 };
 use fastrand::Rng;
@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub(crate) disk: Option<Connection>,
     pub(crate) process: Option<Arc<Process>>,
     /// Where callers reach the service.
-    pub(crate) office: Option<Arc<Office>>,
+    pub(crate) office: Option<Arc<ServiceAccess>>,
     pub(crate) trouble: Option<DiskTrouble>,
     /// How long after the end of a process the next one starts.
     pub(crate) down: i64,
@@ -111,7 +111,7 @@ impl SimulationEnv {
         Duration::from_millis(if rng.bool() { 0 } else { rng.u64(0..20) })
     }
 
-    pub(crate) fn office(&self) -> Option<Arc<Office>> {
+    pub(crate) fn office(&self) -> Option<Arc<ServiceAccess>> {
         self.state().office.clone()
     }
 

@@ -2,7 +2,7 @@
 //! that.
 
 use crate::{
-    desk::Desk,
+    node_builder::NodeBuilder,
     stage::{ADMIN, Behaviour, Stage},
 };
 use posthaste::{
@@ -125,7 +125,7 @@ impl SecondNode {
     async fn start(stage: &Stage) -> Self {
         let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
         let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
-        let desk = Desk {
+        let desk = NodeBuilder {
             config_cache: directory.clone(),
             store: stage.store.clone(),
             cluster: told.clone(),

@@ -5,7 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
 mod answers;
-mod desk;
+mod node_builder;
 mod ends;
 mod following;
 mod health;

@@ -2,7 +2,7 @@
 //! notifications between them: what waits for another node is found by polling.
 
 use crate::{
-    desk::{Desk, LIMITS, NoWatch, QUEUE},
+    node_builder::{NodeBuilder, LIMITS, NoWatch, QUEUE},
     stage::{ADMIN, payment},
 };
 use posthaste::{
@@ -122,7 +122,7 @@ impl TwoNodes {
         let joined = store.join(self.clock.now()).await.unwrap();
         tenure.enter(joined.epoch);
         let ledger = store.clone();
-        let desk = Desk {
+        let desk = NodeBuilder {
             config_cache: directory,
             store: store.clone(),
             cluster: store,

@@ -1,7 +1,7 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::desk::{Desk, LIMITS, NoWatch, QUEUE};
+use crate::node_builder::{NodeBuilder, LIMITS, NoWatch, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -237,7 +237,7 @@ async fn start(
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = Ids::new(joined.slot, joined.newest_id);
-    let desk = Desk { config_cache: directory, store: store.clone(), cluster: store.clone(), node_state: tenure, clock, ids };
+    let desk = NodeBuilder { config_cache: directory, store: store.clone(), cluster: store.clone(), node_state: tenure, clock, ids };
     let service = desk.service(lanes.clone());
     service.load(None).await.unwrap();
     service.readiness().accept();

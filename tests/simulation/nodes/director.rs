@@ -79,7 +79,7 @@ impl NodesDirector {
     fn direct(&mut self) {
         self.pass_until(FURNISHED_AT);
         if let Some(node) = &self.places[0].node
-            && let Some(service) = node.office()
+            && let Some(service) = node.service()
         {
             node.spawn(producers::create_app_and_endpoints(self.town.clone(), service));
         }

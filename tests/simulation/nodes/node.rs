@@ -6,7 +6,7 @@ use super::{
     environment::{ProcessLife, NodesEnv, at},
 };
 use crate::{
-    desk::{Desk, NoWatch, Tools},
+    node_builder::{NodeBuilder, NoWatch, EngineParts},
     journal::Promise,
     people::{ADMIN, APP},
 };
@@ -91,7 +91,7 @@ impl Node {
         let boot = NodeStart {
             line: (town.clone(), life),
             clock: clock.clone(),
-            desk: Desk {
+            desk: NodeBuilder {
                 store: Arc::new(store),
                 directory,
                 tenure: tenure.clone(),
@@ -110,7 +110,7 @@ impl Node {
     }
 
     /// Returns its service, if it can be called.
-    pub(crate) fn office(&self) -> Option<Arc<Service>> {
+    pub(crate) fn service(&self) -> Option<Arc<Service>> {
         self.office.lock().unwrap().clone()
     }
 
@@ -144,7 +144,7 @@ impl Node {
                 format!("node {} works on under {epoch}, of which the store lost something", self.number);
             town.complain(Promise::House, what);
         }
-        let Some(entry) = self.office().and_then(|service| service.app(ADMIN, APP).ok()) else { return };
+        let Some(entry) = self.service().and_then(|service| service.app(ADMIN, APP).ok()) else { return };
         for endpoint in entry.endpoints().iter() {
             let known = endpoint.record.settings.max_in_flight;
             let sql = "SELECT settings ->> 'max_in_flight' FROM endpoints WHERE id = ?1";
@@ -259,7 +259,7 @@ async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter,
 struct NodeStart {
     line: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
-    desk: Desk<SqliteNode>,
+    desk: NodeBuilder<SqliteNode>,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }
@@ -269,7 +269,7 @@ impl NodeStart {
     async fn run(mut self, events: QueueEvents, stop: Shutdown) {
         let service = self.join().await;
         if let Some(service) = service {
-            let engine = self.desk.engine(events, self.tools());
+            let engine = self.desk.engine(events, self.engine_parts());
             let following = tokio::spawn({
                 let (service, bell) = (service.clone(), self.desk.lanes.configuration_notify());
                 async move { service.sync_config(&bell).await }
@@ -294,14 +294,14 @@ impl NodeStart {
         Some(Arc::new(service))
     }
 
-    fn tools(&self) -> Tools {
+    fn engine_parts(&self) -> EngineParts {
         let (town, life) = self.line.clone();
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let ledger = self.desk.store.clone();
         let honest = Box::new(NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
-        Tools {
+        EngineParts {
             ledger: self.desk.store.clone(),
             carrier: Arc::new(Line { town, life, gate: CheckedSendGate { honest, tenure, clock, sabotage } }),
             grace: Duration::from_millis(GRACE as u64),

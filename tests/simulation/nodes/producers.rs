@@ -110,7 +110,7 @@ impl Producers {
             if wish.is_done {
                 continue;
             }
-            let Some((node, service)) = node.and_then(|node| Some((node, node.office()?))) else {
+            let Some((node, service)) = node.and_then(|node| Some((node, node.service()?))) else {
                 (wish.node, wish.at) = (wish.node + 1, now + CALL_PAUSE_MS);
                 continue;
             };

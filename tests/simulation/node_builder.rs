@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
-pub(crate) struct Desk<S> {
+pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
     pub(crate) directory: Arc<Directory>,
     pub(crate) tenure: Arc<Tenure>,
@@ -32,14 +32,14 @@ pub(crate) struct Desk<S> {
 }
 
 /// Further parts that an engine needs.
-pub(crate) struct Tools {
+pub(crate) struct EngineParts {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) carrier: Arc<dyn HttpSender>,
     pub(crate) grace: Duration,
     pub(crate) rounds: Intervals,
 }
 
-impl<S: Store + 'static> Desk<S> {
+impl<S: Store + 'static> NodeBuilder<S> {
     pub(crate) fn service(&self) -> Service {
         let store = &self.store;
         Service::new(Parts {
@@ -64,7 +64,7 @@ impl<S: Store + 'static> Desk<S> {
         })
     }
 
-    pub(crate) fn engine(&self, events: QueueEvents, tools: Tools) -> Engine {
+    pub(crate) fn engine(&self, events: QueueEvents, tools: EngineParts) -> Engine {
         Engine {
             queues: self.lanes.clone(),
             queue_events: events,

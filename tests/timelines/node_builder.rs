@@ -39,7 +39,7 @@ impl CommitWatch for NoWatch {
     fn committed(&self, _: u64, _: usize) {}
 }
 
-pub(crate) struct Desk {
+pub(crate) struct NodeBuilder {
     pub(crate) config_cache: Arc<Directory>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cluster: Arc<dyn Cluster>,
@@ -48,7 +48,7 @@ pub(crate) struct Desk {
     pub(crate) ids: Ids,
 }
 
-impl Desk {
+impl NodeBuilder {
     pub(crate) fn service(&self, hands: Arc<dyn Hands>) -> Arc<Service> {
         Arc::new(Service::new(Parts {
             config_cache: self.config_cache.clone(),
