@@ -1,7 +1,7 @@
 //! Mails in virtual time: each dead letter, digests, storms, and a server that is down for days.
 
 use crate::{
-    post::Service,
+    fake_mail_server::FakeMailServer,
     stage::{ADMIN, Behaviour, Stage},
 };
 use posthaste::{
@@ -85,8 +85,8 @@ fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
 
 #[tokio::test(start_paused = true)]
 async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
-    let service = Service::new(SendMailResult::Sent);
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Sent);
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     quick_endpoint(&stage, "one").await;
     for _ in 0..100 {
@@ -111,8 +111,8 @@ async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
-    let service = Service::new(SendMailResult::Down("connection refused".into()));
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Down("connection refused".into()));
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     for _ in 0..50 {
         stage.publish().await;
     }
@@ -143,8 +143,8 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
 
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute() {
-    let service = Service::new(SendMailResult::Sent);
-    let stage = Stage::with_post("standard", Behaviour::Answer(200), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Sent);
+    let stage = Stage::with_post("standard", Behaviour::Answer(200), Some(service.mail_settings())).await;
     let app = stage.entry.app().id;
     for number in 1..=500 {
         add_finished_replay(&stage, app, number).await;
@@ -166,8 +166,8 @@ async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute()
 
 #[tokio::test(start_paused = true)]
 async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundred() {
-    let service = Service::new(SendMailResult::Sent);
-    let stage = Stage::with_post("standard", Behaviour::Answer(503), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Sent);
+    let stage = Stage::with_post("standard", Behaviour::Answer(503), Some(service.mail_settings())).await;
     let overrides = json!({
         "pacing": "strict", "retry": { "waits": [] }, "notices": { "dead_letter": "none", "degraded": "email" },
     });
@@ -201,8 +201,8 @@ fn mails_sent(stage: &Stage) -> i64 {
 
 #[tokio::test(start_paused = true)]
 async fn dead_letters_of_a_window_are_one_digest_under_standard() {
-    let service = Service::new(SendMailResult::Sent);
-    let stage = Stage::with_post("standard", Behaviour::Answer(500), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Sent);
+    let stage = Stage::with_post("standard", Behaviour::Answer(500), Some(service.mail_settings())).await;
     for uid in ["one", "two"] {
         quick_endpoint(&stage, uid).await;
     }
@@ -225,8 +225,8 @@ async fn dead_letters_of_a_window_are_one_digest_under_standard() {
 
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
-    let service = Service::new(SendMailResult::Refused("550 no such user".into()));
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Refused("550 no such user".into()));
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     service.now_does(SendMailResult::Sent);
@@ -245,8 +245,8 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_keeps_no_mail_waiting() {
-    let service = Service::new(SendMailResult::Sent);
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.post())).await;
+    let service = FakeMailServer::new(SendMailResult::Sent);
+    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     stage.clock.step(-24 * 3_600_000);

@@ -14,7 +14,7 @@ mod mails;
 mod nodes;
 mod not_sent;
 mod pacing;
-mod post;
+mod fake_mail_server;
 mod probing;
 mod replays;
 mod retention;

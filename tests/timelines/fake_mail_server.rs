@@ -14,17 +14,17 @@ use tokio::time::Instant;
 /// How long the server takes for one mail.
 const TAKES: Duration = Duration::from_millis(200);
 
-pub(crate) struct Service {
+pub(crate) struct FakeMailServer {
     does: Mutex<SendMailResult>,
     tries: Mutex<Vec<(Instant, Letter, SendMailResult)>>,
 }
 
-impl Service {
+impl FakeMailServer {
     pub(crate) fn new(does: SendMailResult) -> Arc<Self> {
         Arc::new(Self { does: Mutex::new(does), tries: Mutex::default() })
     }
 
-    pub(crate) fn post(self: &Arc<Self>) -> MailSettings {
+    pub(crate) fn mail_settings(self: &Arc<Self>) -> MailSettings {
         let (operator, public_url) = (Some("ops@operator.example".into()), None);
         MailSettings { mailer: self.clone(), operator_email: operator, public_url, per_minute_max: 60 }
     }
@@ -46,7 +46,7 @@ impl Service {
     }
 }
 
-impl Mailer for Service {
+impl Mailer for FakeMailServer {
     fn send(&self, letter: Letter) -> SendMailFuture<'_> {
         Box::pin(async move {
             let (begun, does) = (Instant::now(), self.does.lock().unwrap().clone());
