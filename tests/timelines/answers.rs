@@ -1,6 +1,6 @@
 //! Meaning of each response: sendnomi's list, and "everything else is tried again" of the other four.
 
-use crate::stage::{Behaviour, Stage};
+use crate::fixture::{Behaviour, Fixture};
 use posthaste::domain::{
     delivery::{Reason, State},
     outcome::Class,
@@ -11,7 +11,7 @@ const FAILURES: [Class; 4] = [Class::Timeout, Class::Connect, Class::Dns, Class:
 
 /// State soon after the first attempt.
 async fn after_one(contract: &str, does: Behaviour) -> (State, Option<Reason>, bool) {
-    let stage = Stage::new(contract, does).await;
+    let stage = Fixture::new(contract, does).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(5)).await;
     let delivery = stage.delivery().await;
@@ -45,7 +45,7 @@ async fn sendnomi_delivers_on_2xx_tries_again_on_3xx_and_5xx_and_never_on_4xx() 
 async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_endpoint() {
     for contract in ["zerofee", "bastionary", "orientedos", "simpaisa"] {
         for status in [301, 304, 400, 401, 403, 404, 409, 410, 422, 429, 500, 503] {
-            let stage = Stage::new(contract, Behaviour::Answer(status)).await;
+            let stage = Fixture::new(contract, Behaviour::Answer(status)).await;
             stage.publish().await;
             stage.pass(Duration::from_hours(24 * 30)).await;
             let delivery = stage.delivery().await;
@@ -73,7 +73,7 @@ async fn standard_tries_every_refusal_again_but_410_which_disables_the_endpoint(
 #[tokio::test(start_paused = true)]
 async fn standard_honours_retry_after_up_to_its_longest_wait() {
     for (asked, waited) in [(600, 600), (2 * 24 * 3600, 24 * 3600_u64)] {
-        let stage = Stage::new("standard", Behaviour::AnswerLater(503, asked)).await;
+        let stage = Fixture::new("standard", Behaviour::AnswerLater(503, asked)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(waited - 1)).await;
         assert_eq!(stage.seen().len(), 1, "asked for {asked} s");

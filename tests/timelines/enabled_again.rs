@@ -2,17 +2,17 @@
 
 use crate::{
     health::HOUR,
-    stage::{ADMIN, Behaviour, Stage},
+    fixture::{ADMIN, Behaviour, Fixture},
 };
 use posthaste::{domain::delivery::State, service::deliveries::Wish};
 use std::time::Duration;
 
-async fn states(stage: &Stage) -> Vec<State> {
+async fn states(stage: &Fixture) -> Vec<State> {
     stage.deliveries().await.iter().map(|delivery| delivery.state).collect()
 }
 
 /// Publishes so many events, an hour apart.
-async fn publish(stage: &Stage, count: u32) {
+async fn publish(stage: &Fixture, count: u32) {
     for _ in 0..count {
         stage.publish().await;
         stage.pass(HOUR).await;
@@ -21,7 +21,7 @@ async fn publish(stage: &Stage, count: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_held() {
-    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("zerofee", Behaviour::Answer(200)).await;
     publish(&stage, 3).await;
     stage.set_behaviour(Behaviour::Answer(500));
     publish(&stage, 30).await;
@@ -44,7 +44,7 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
 
 #[tokio::test(start_paused = true)]
 async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
-    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("bastionary", Behaviour::Answer(500)).await;
     publish(&stage, 73).await;
     assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
     publish(&stage, 5).await;
@@ -64,7 +64,7 @@ async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
 
 #[tokio::test(start_paused = true)]
 async fn simpaisa_gets_what_was_cancelled_when_it_was_disabled() {
-    let stage = Stage::new("simpaisa", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("simpaisa", Behaviour::Answer(500)).await;
     publish(&stage, 3).await;
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     assert_eq!(states(&stage).await, [State::Cancelled; 3]);
@@ -78,7 +78,7 @@ async fn simpaisa_gets_what_was_cancelled_when_it_was_disabled() {
 
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_without_trouble_missed_nothing_and_an_invalid_pace_changes_nothing() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     publish(&stage, 2).await;
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
     assert!(replays.is_empty());

@@ -1,6 +1,6 @@
 //! Effect of disabling an endpoint on its deliveries under each contract, and how age ends them.
 
-use crate::stage::{ADMIN, Behaviour, Stage};
+use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::domain::delivery::State;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const WHEN_DISABLED: [(&str, State, Option<State>); 6] = [
 #[tokio::test(start_paused = true)]
 async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_says() {
     for (contract, waiting, published) in WHEN_DISABLED {
-        let stage = Stage::new(contract, Behaviour::Answer(500)).await;
+        let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
@@ -32,7 +32,7 @@ async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_s
 #[tokio::test(start_paused = true)]
 async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
     for (contract, ..) in WHEN_DISABLED.into_iter().filter(|(_, waiting, _)| *waiting == State::Held) {
-        let stage = Stage::new(contract, Behaviour::Answer(500)).await;
+        let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
@@ -48,7 +48,7 @@ async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
 
 #[tokio::test(start_paused = true)]
 async fn after_seven_days_nothing_automatic_happens_under_sendnomi_held_deliveries_included() {
-    let stage = Stage::new("sendnomi", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("sendnomi", Behaviour::Answer(500)).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
@@ -63,7 +63,7 @@ async fn after_seven_days_nothing_automatic_happens_under_sendnomi_held_deliveri
 
 #[tokio::test(start_paused = true)]
 async fn being_held_does_not_age_a_delivery_under_standard() {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(1)).await;
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();

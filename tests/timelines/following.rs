@@ -3,7 +3,7 @@
 
 use crate::{
     node_builder::NodeBuilder,
-    stage::{ADMIN, Behaviour, Stage},
+    fixture::{ADMIN, Behaviour, Fixture},
 };
 use posthaste::{
     domain::{
@@ -122,7 +122,7 @@ impl Drop for SecondNode {
 }
 
 impl SecondNode {
-    async fn start(stage: &Stage) -> Self {
+    async fn start(stage: &Fixture) -> Self {
         let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
         let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
         let desk = NodeBuilder {
@@ -142,7 +142,7 @@ impl SecondNode {
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
-    async fn hears(&self, stage: &Stage, changes: Changes) {
+    async fn hears(&self, stage: &Fixture, changes: Changes) {
         let version = self.told.changes.lock().unwrap().version + 1;
         *self.told.changes.lock().unwrap() = Changes { version, ..changes };
         stage.pass(Duration::from_millis(500)).await;
@@ -157,7 +157,7 @@ impl SecondNode {
 
 #[tokio::test(start_paused = true)]
 async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queues_are_notified() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&stage).await;
     assert!(second.url("ep").is_some());
     let new =
@@ -184,7 +184,7 @@ async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queu
 /// Other nodes rely on this one not to send more than it may, even if it cannot use the endpoint otherwise.
 #[tokio::test(start_paused = true)]
 async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&stage).await;
     let id = stage.entry.endpoint("ep").unwrap().id();
     let mut record = stage.store.endpoint(id).await.unwrap().unwrap();
@@ -207,7 +207,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
 /// As after a restore, or with a standby that had not got everything.
 #[tokio::test(start_paused = true)]
 async fn changes_that_the_store_lost_are_undone() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&stage).await;
     let (id, stored) = (stage.entry.endpoint("ep").unwrap().id(), second.url("ep"));
     let lose_two = || {
@@ -234,7 +234,7 @@ async fn changes_that_the_store_lost_are_undone() {
 
 #[tokio::test(start_paused = true)]
 async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&stage).await;
     let overrides = json!({ "timeout": "7s" });
     let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
@@ -246,7 +246,7 @@ async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_and_event_types_come_and_go() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&stage).await;
     let new = NewKey { scope: "app".into(), app: Some("a".into()), name: None, expires_at: None };
     let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
@@ -271,7 +271,7 @@ async fn keys_and_event_types_come_and_go() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_too_far_behind_reads_everything_anew() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let second = SecondNode::start(&stage).await;
     stage.add_endpoint("new", None).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();

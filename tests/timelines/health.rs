@@ -1,6 +1,6 @@
 //! Every rule that marks an endpoint degraded, warns of its end or disables it, at its instant; and what never does.
 
-use crate::stage::{ADMIN, Behaviour, Stage, TAKES};
+use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::{
     domain::{
         delivery::State,
@@ -20,7 +20,7 @@ const WORKS: Behaviour = Behaviour::Answer(200);
 const FAILS: Behaviour = Behaviour::Answer(503);
 
 /// Returns the notices, in order.
-pub(crate) fn notices(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
+pub(crate) fn notices(stage: &Fixture) -> Vec<(NoticeKind, Timestamp, Facts)> {
     stage.on_disk(|disk| {
         let mut rows = disk.prepare("SELECT kind, at, facts FROM notices ORDER BY id").unwrap();
         let read = |row: &rusqlite::Row<'_>| {
@@ -33,18 +33,18 @@ pub(crate) fn notices(stage: &Stage) -> Vec<(NoticeKind, Timestamp, Facts)> {
     })
 }
 
-fn kinds(stage: &Stage) -> Vec<NoticeKind> {
+fn kinds(stage: &Fixture) -> Vec<NoticeKind> {
     notices(stage).into_iter().map(|(kind, ..)| kind).collect()
 }
 
 /// Returns why and when the endpoint was disabled, if it was.
-fn disabled(stage: &Stage) -> Option<(String, Timestamp)> {
+fn disabled(stage: &Fixture) -> Option<(String, Timestamp)> {
     let off = stage.entry.endpoint("ep").unwrap().record.off.clone()?;
     Some((off.reason.name().to_owned(), off.at))
 }
 
 /// Publishes an event every hour for so many hours. Returns the time of the first.
-async fn hourly(stage: &Stage, hours: u32) -> Timestamp {
+async fn hourly(stage: &Fixture, hours: u32) -> Timestamp {
     let start = stage.clock.now();
     for _ in 0..hours {
         stage.publish().await;
@@ -55,7 +55,7 @@ async fn hourly(stage: &Stage, hours: u32) -> Timestamp {
 
 #[tokio::test(start_paused = true)]
 async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_one_resets_the_count() {
-    let stage = Stage::new("zerofee", FAILS).await;
+    let stage = Fixture::new("zerofee", FAILS).await;
     // Another event is on its way all the time, and ends nothing.
     for _ in 0..9 {
         stage.publish().await;
@@ -91,7 +91,7 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
 
 #[tokio::test(start_paused = true)]
 async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
-    let stage = Stage::new("bastionary", FAILS).await;
+    let stage = Fixture::new("bastionary", FAILS).await;
     let start = hourly(&stage, 72).await;
     let first = start.plus(TAKES);
     assert_eq!(disabled(&stage), None);
@@ -112,7 +112,7 @@ async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
 
 #[tokio::test(start_paused = true)]
 async fn standard_is_warned_at_60_hours_and_disabled_at_5_days() {
-    let stage = Stage::new("standard", FAILS).await;
+    let stage = Fixture::new("standard", FAILS).await;
     let start = hourly(&stage, 120).await;
     let first = start.plus(TAKES);
     assert_eq!(disabled(&stage), None);
@@ -129,7 +129,7 @@ async fn standard_is_warned_at_60_hours_and_disabled_at_5_days() {
 #[tokio::test(start_paused = true)]
 async fn an_endpoint_that_works_now_and_then_is_never_disabled() {
     for contract in ["bastionary", "standard"] {
-        let stage = Stage::new(contract, FAILS).await;
+        let stage = Fixture::new(contract, FAILS).await;
         for _ in 0..20 {
             hourly(&stage, 47).await;
             stage.set_behaviour(WORKS);
@@ -143,7 +143,7 @@ async fn an_endpoint_that_works_now_and_then_is_never_disabled() {
 
 #[tokio::test(start_paused = true)]
 async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
-    let stage = Stage::new("bastionary", FAILS).await;
+    let stage = Fixture::new("bastionary", FAILS).await;
     hourly(&stage, 60).await;
     stage.set_behaviour(WORKS);
     hourly(&stage, 3).await;
@@ -162,7 +162,7 @@ async fn a_success_after_the_warning_withdraws_it_with_a_notice() {
 
 #[tokio::test(start_paused = true)]
 async fn bastionary_is_degraded_above_80_percent_of_a_day_s_deliveries_and_not_at_80() {
-    let stage = Stage::new("bastionary", WORKS).await;
+    let stage = Fixture::new("bastionary", WORKS).await;
     let some = async |does, count| {
         stage.set_behaviour(does);
         for _ in 0..count {
@@ -189,7 +189,7 @@ async fn bastionary_is_degraded_above_80_percent_of_a_day_s_deliveries_and_not_a
 
 #[tokio::test(start_paused = true)]
 async fn days_without_a_process_do_not_count() {
-    let mut stage = Stage::new("bastionary", FAILS).await;
+    let mut stage = Fixture::new("bastionary", FAILS).await;
     hourly(&stage, 40).await;
     stage.restart(DAY * 4).await;
     hourly(&stage, 7).await;
@@ -205,7 +205,7 @@ async fn days_without_a_process_do_not_count() {
 
 #[tokio::test(start_paused = true)]
 async fn restarts_every_day_neither_hasten_nor_prevent_the_end() {
-    let mut stage = Stage::new("bastionary", FAILS).await;
+    let mut stage = Fixture::new("bastionary", FAILS).await;
     let start = stage.clock.now().plus(TAKES);
     for _ in 0..3 {
         hourly(&stage, 24).await;
@@ -220,7 +220,7 @@ async fn restarts_every_day_neither_hasten_nor_prevent_the_end() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_everything_counts_against_no_endpoint() {
-    let mut stage = Stage::new("zerofee", WORKS).await;
+    let mut stage = Fixture::new("zerofee", WORKS).await;
     for number in 2..=6 {
         stage.add_endpoint(&format!("ep{number}"), None).await;
     }
@@ -243,7 +243,7 @@ async fn an_outage_of_everything_counts_against_no_endpoint() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
-    let stage = Stage::new("standard", WORKS).await;
+    let stage = Fixture::new("standard", WORKS).await;
     for number in 2..=6 {
         stage.add_endpoint(&format!("ep{number}"), None).await;
     }
@@ -267,7 +267,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
 
 #[tokio::test(start_paused = true)]
 async fn local_errors_count_against_no_endpoint() {
-    let stage = Stage::new("bastionary", FAILS).await;
+    let stage = Fixture::new("bastionary", FAILS).await;
     hourly(&stage, 30).await;
     stage.set_behaviour(Behaviour::Fail(Class::Local));
     hourly(&stage, 60).await;
@@ -280,7 +280,7 @@ async fn local_errors_count_against_no_endpoint() {
 #[tokio::test(start_paused = true)]
 async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
     for contract in ["standard", "sendnomi"] {
-        let stage = Stage::new(contract, Behaviour::Answer(410)).await;
+        let stage = Fixture::new(contract, Behaviour::Answer(410)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         let record = stage.entry.endpoint("ep").unwrap().record.clone();
@@ -296,7 +296,7 @@ async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
 
 #[tokio::test(start_paused = true)]
 async fn tests_say_nothing_about_an_endpoint() {
-    let stage = Stage::new("zerofee", FAILS).await;
+    let stage = Fixture::new("zerofee", FAILS).await;
     for _ in 0..30 {
         stage.service.test(&stage.entry, "ep").await.unwrap();
         stage.pass(HOUR).await;
@@ -309,7 +309,7 @@ async fn tests_say_nothing_about_an_endpoint() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_failures_in_a_row_are_failing_and_enabling_resets_them() {
-    let stage = Stage::new("standard", FAILS).await;
+    let stage = Fixture::new("standard", FAILS).await;
     for _ in 0..10 {
         stage.publish().await;
     }

@@ -1,6 +1,6 @@
 //! Waits with jitter: as a distribution, over many deliveries.
 
-use crate::stage::{ADMIN, Behaviour, Stage, TAKES};
+use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use bytes::Bytes;
 use posthaste::{
     domain::time::Timestamp,
@@ -13,7 +13,7 @@ const DELIVERIES: usize = 400;
 
 /// The waits of each delivery, each from the end of an attempt to the start of the next, in seconds.
 async fn all_waits(contract: &str, attempts: usize) -> Vec<Vec<f64>> {
-    let stage = Stage::new(contract, Behaviour::Answer(500)).await;
+    let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
     // So many that fail would open a circuit; here it is about the waits alone.
     let overrides = Patch::Value(json!({ "pacing": "strict" }));
     let strict = EndpointPatch { overrides, ..EndpointPatch::default() };

@@ -2,7 +2,7 @@
 
 use crate::{
     fake_mail_server::FakeMailServer,
-    stage::{ADMIN, Behaviour, Stage},
+    fixture::{ADMIN, Behaviour, Fixture},
 };
 use posthaste::{
     domain::{
@@ -24,13 +24,13 @@ use tokio::time::Instant;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 
-async fn mail_states(stage: &Stage) -> Vec<(MailState, Option<String>)> {
+async fn mail_states(stage: &Fixture) -> Vec<(MailState, Option<String>)> {
     let page = stage.service.notices_of(&stage.entry, NoticeQuery::default(), None, 250).await.unwrap();
     page.rows.into_iter().map(|shown| (shown.notice.mail, shown.notice.mail_error)).collect()
 }
 
 /// Makes a replay that is over at once and has a mail notice: the kind of which several share a mail.
-async fn add_finished_replay(stage: &Stage, app: AppId, number: i64) {
+async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
     let now = stage.clock.now();
     let states = vec!["dead".to_owned()];
     let replay = Replay {
@@ -68,7 +68,7 @@ async fn add_finished_replay(stage: &Stage, app: AppId, number: i64) {
 }
 
 /// Adds an endpoint whose deliveries are dead after one attempt, however many failed before.
-async fn quick_endpoint(stage: &Stage, uid: &str) {
+async fn quick_endpoint(stage: &Fixture, uid: &str) {
     let endpoint = NewEndpoint {
         uid: Some(uid.into()),
         url: "https://quick.example/hook".into(),
@@ -86,7 +86,7 @@ fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
 #[tokio::test(start_paused = true)]
 async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
     let service = FakeMailServer::new(SendMailResult::Sent);
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     quick_endpoint(&stage, "one").await;
     for _ in 0..100 {
@@ -112,7 +112,7 @@ async fn each_dead_letter_has_a_mail_of_its_own_under_bastionary() {
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
     let service = FakeMailServer::new(SendMailResult::Down("connection refused".into()));
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     for _ in 0..50 {
         stage.publish().await;
     }
@@ -144,7 +144,7 @@ async fn an_outage_of_days_loses_nothing_and_causes_no_flood() {
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute() {
     let service = FakeMailServer::new(SendMailResult::Sent);
-    let stage = Stage::with_post("standard", Behaviour::Answer(200), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("standard", Behaviour::Answer(200), Some(service.mail_settings())).await;
     let app = stage.entry.app().id;
     for number in 1..=500 {
         add_finished_replay(&stage, app, number).await;
@@ -167,7 +167,7 @@ async fn a_storm_of_notices_is_two_mails_and_the_next_ones_gather_for_a_minute()
 #[tokio::test(start_paused = true)]
 async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundred() {
     let service = FakeMailServer::new(SendMailResult::Sent);
-    let stage = Stage::with_post("standard", Behaviour::Answer(503), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("standard", Behaviour::Answer(503), Some(service.mail_settings())).await;
     let overrides = json!({
         "pacing": "strict", "retry": { "waits": [] }, "notices": { "dead_letter": "none", "degraded": "email" },
     });
@@ -194,7 +194,7 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
     assert_eq!(stage.on_disk(|disk| disk.query_row(unsent, [], |row| row.get::<_, i64>(0)).unwrap()), 0);
 }
 
-fn mails_sent(stage: &Stage) -> i64 {
+fn mails_sent(stage: &Fixture) -> i64 {
     let sql = "SELECT count(*) FROM notices WHERE endpoint IS NOT NULL";
     stage.on_disk(|disk| disk.query_row(sql, [], |row| row.get(0)).unwrap())
 }
@@ -202,7 +202,7 @@ fn mails_sent(stage: &Stage) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn dead_letters_of_a_window_are_one_digest_under_standard() {
     let service = FakeMailServer::new(SendMailResult::Sent);
-    let stage = Stage::with_post("standard", Behaviour::Answer(500), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("standard", Behaviour::Answer(500), Some(service.mail_settings())).await;
     for uid in ["one", "two"] {
         quick_endpoint(&stage, uid).await;
     }
@@ -226,7 +226,7 @@ async fn dead_letters_of_a_window_are_one_digest_under_standard() {
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
     let service = FakeMailServer::new(SendMailResult::Refused("550 no such user".into()));
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     service.now_does(SendMailResult::Sent);
@@ -236,7 +236,7 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
     assert_eq!(states, [(MailState::Sent, None), (MailState::Refused, Some("550 no such user".into()))]);
     assert_eq!(service.tries().len(), 2);
 
-    let nobody = Stage::new("bastionary", Behaviour::Answer(500)).await;
+    let nobody = Fixture::new("bastionary", Behaviour::Answer(500)).await;
     nobody.publish().await;
     nobody.pass(HOUR).await;
     let why = "no mail server is set (smtp_server)".to_owned();
@@ -246,7 +246,7 @@ async fn a_refusal_is_of_one_mail_and_an_app_without_an_address_has_none() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_keeps_no_mail_waiting() {
     let service = FakeMailServer::new(SendMailResult::Sent);
-    let stage = Stage::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
+    let stage = Fixture::with_post("bastionary", Behaviour::Answer(500), Some(service.mail_settings())).await;
     stage.publish().await;
     stage.pass(HOUR).await;
     stage.clock.step(-24 * 3_600_000);

@@ -19,6 +19,6 @@ mod probing;
 mod replays;
 mod retention;
 mod schedules;
-mod stage;
+mod fixture;
 mod enabled_again;
 mod webhooks;

@@ -3,7 +3,7 @@
 
 use crate::{
     node_builder::{NodeBuilder, LIMITS, NoWatch, QUEUE},
-    stage::{ADMIN, payment},
+    fixture::{ADMIN, payment},
 };
 use posthaste::{
     domain::{

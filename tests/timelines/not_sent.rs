@@ -1,12 +1,12 @@
 //! A node that may not send: its leased deliveries go back unchanged, and are not tried again before the gate opens.
 
-use crate::stage::{Behaviour, Stage};
+use crate::fixture::{Behaviour, Fixture};
 use posthaste::domain::delivery::State;
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn deliveries_that_may_not_be_sent_are_released_without_an_attempt_and_without_a_busy_loop() {
-    let stage = Stage::new("standard", Behaviour::NotSent).await;
+    let stage = Fixture::new("standard", Behaviour::NotSent).await;
     stage.publish().await;
     stage.pass(Duration::from_mins(10)).await;
     assert_eq!(stage.seen().len(), 1, "after the first refusal no other is tried");

@@ -1,7 +1,7 @@
 //! How an endpoint under an adaptive contract is throttled and led back, instant by instant, and that strict contracts do
 //! nothing of it.
 
-use crate::stage::{ADMIN, Behaviour, Stage, TAKES};
+use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::{
     domain::{
         delivery::{Delivery, State},
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_hours(1);
 
-async fn publish(stage: &Stage, count: usize) {
+async fn publish(stage: &Fixture, count: usize) {
     for _ in 0..count {
         stage.publish().await;
     }
 }
 
 /// Milliseconds from `from` to each request since the first `skip`.
-fn since(stage: &Stage, from: Timestamp, skip: usize) -> Vec<u64> {
+fn since(stage: &Fixture, from: Timestamp, skip: usize) -> Vec<u64> {
     stage.seen()[skip..].iter().map(|at| at.since(from).as_millis() as u64).collect()
 }
 
 /// Returns all deliveries, the oldest first.
-async fn deliveries(stage: &Stage) -> Vec<Delivery> {
+async fn deliveries(stage: &Fixture) -> Vec<Delivery> {
     let mut all = stage.deliveries().await;
     all.reverse();
     all
@@ -37,7 +37,7 @@ fn takes_ms() -> u64 {
     TAKES.as_millis() as u64
 }
 
-pub(crate) async fn limit(stage: &Stage, per_second: u32, burst: u32) {
+pub(crate) async fn limit(stage: &Fixture, per_second: u32, burst: u32) {
     let limit = json!({ "per_second": per_second, "burst": burst });
     let rate_limit = Patch::Value(limit.as_object().unwrap().clone());
     let patch = EndpointPatch { rate_limit, ..EndpointPatch::default() };
@@ -46,7 +46,7 @@ pub(crate) async fn limit(stage: &Stage, per_second: u32, burst: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_succeeds() {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     publish(&stage, 12).await;
     let opened_at = stage.clock.now().plus(TAKES);
     stage.pass(Duration::from_mins(7)).await;
@@ -74,7 +74,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
 
 #[tokio::test(start_paused = true)]
 async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     publish(&stage, 11).await;
     stage.pass(Duration::from_secs(40)).await;
     let probed = stage.seen().len() - 11;
@@ -99,7 +99,7 @@ async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_that_fails_again_after_a_recovery_waits_for_its_own_time() {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     publish(&stage, 10).await;
     // Three probes; their deliveries wait for minutes now.
     stage.pass(Duration::from_secs(40)).await;
@@ -120,7 +120,7 @@ async fn a_retry_that_fails_again_after_a_recovery_waits_for_its_own_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deliveries() {
-    let stage = Stage::new("standard", Behaviour::AnswerLater(429, 12)).await;
+    let stage = Fixture::new("standard", Behaviour::AnswerLater(429, 12)).await;
     stage.publish().await;
     let begun = stage.clock.now();
     stage.pass(Duration::from_secs(1)).await;
@@ -149,7 +149,7 @@ async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deli
 
 #[tokio::test(start_paused = true)]
 async fn answers_that_ask_for_a_pause_are_failures_too_and_open_the_circuit() {
-    let stage = Stage::new("standard", Behaviour::Answer(503)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(503)).await;
     publish(&stage, 9).await;
     stage.pass(Duration::from_secs(16)).await;
     let seen = stage.seen();
@@ -163,7 +163,7 @@ async fn answers_that_ask_for_a_pause_are_failures_too_and_open_the_circuit() {
 #[tokio::test(start_paused = true)]
 async fn strict_contracts_see_no_pause_and_no_circuit_and_no_ramp() {
     for does in [Behaviour::Answer(500), Behaviour::AnswerLater(429, 600), Behaviour::AnswerLater(503, 1)] {
-        let stage = Stage::new("zerofee", does).await;
+        let stage = Fixture::new("zerofee", does).await;
         publish(&stage, 20).await;
         let begun = stage.seen()[0];
         stage.pass(Duration::from_secs(400)).await;
@@ -180,7 +180,7 @@ async fn strict_contracts_see_no_pause_and_no_circuit_and_no_ramp() {
 
 #[tokio::test(start_paused = true)]
 async fn a_distrusted_endpoint_is_probed_at_once_and_before_anything_else() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     let endpoint = stage.entry.endpoint("ep").unwrap().id();
     stage.queues.start_half_open(endpoint, stage.clock.now());
     publish(&stage, 4).await;
@@ -195,7 +195,7 @@ async fn a_distrusted_endpoint_is_probed_at_once_and_before_anything_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backlog() {
-    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("zerofee", Behaviour::Answer(200)).await;
     stage.pass(Duration::from_secs(10)).await;
     limit(&stage, 2, 1).await;
     publish(&stage, 20).await;
@@ -219,7 +219,7 @@ async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backl
 
 #[tokio::test(start_paused = true)]
 async fn an_event_published_long_after_a_flood_does_not_wait_behind_it() {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     limit(&stage, 20, 5).await;
     publish(&stage, 900).await;
     // Most of them were published after the first found no token, and all long before the endpoint is up.
@@ -239,13 +239,13 @@ async fn an_event_published_long_after_a_flood_does_not_wait_behind_it() {
     assert!(delivered < 900, "and the flood is still being drained: {delivered}");
 }
 
-async fn move_to(stage: &Stage, url: &str) {
+async fn move_to(stage: &Fixture, url: &str) {
     let patch = EndpointPatch { url: Some(url.to_owned()), ..EndpointPatch::default() };
     stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
 }
 
 /// Whether an event that is published now is sent at once.
-async fn is_prompt(stage: &Stage) -> bool {
+async fn is_prompt(stage: &Fixture) -> bool {
     stage.publish().await;
     stage.pass(TAKES + Duration::from_millis(20)).await;
     stage.delivery().await.state == State::Delivered
@@ -254,7 +254,7 @@ async fn is_prompt(stage: &Stage) -> bool {
 #[tokio::test(start_paused = true)]
 async fn another_address_begins_without_the_pause_and_the_circuit_of_the_old_one() {
     for does in [Behaviour::AnswerLater(429, 600), Behaviour::Answer(500)] {
-        let stage = Stage::new("standard", does).await;
+        let stage = Fixture::new("standard", does).await;
         publish(&stage, 12).await;
         stage.pass(Duration::from_secs(1)).await;
         stage.set_behaviour(Behaviour::Answer(200));
@@ -262,7 +262,7 @@ async fn another_address_begins_without_the_pause_and_the_circuit_of_the_old_one
         move_to(&stage, "https://new.receiver.example/hook").await;
         assert!(is_prompt(&stage).await, "{does:?}");
     }
-    let stage = Stage::new("standard", Behaviour::AnswerLater(503, 600)).await;
+    let stage = Fixture::new("standard", Behaviour::AnswerLater(503, 600)).await;
     stage.publish().await;
     stage.pass(Duration::from_millis(100)).await;
     move_to(&stage, "https://new.receiver.example/hook").await;
@@ -273,7 +273,7 @@ async fn another_address_begins_without_the_pause_and_the_circuit_of_the_old_one
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_goes_on_after_a_restart_unless_the_endpoint_moved() {
-    let mut stage = Stage::new("standard", Behaviour::AnswerLater(429, 600)).await;
+    let mut stage = Fixture::new("standard", Behaviour::AnswerLater(429, 600)).await;
     stage.publish().await;
     let begun = stage.clock.now();
     stage.pass(Duration::from_secs(1)).await;

@@ -1,7 +1,7 @@
 //! Endpoints with little to send are probed as soon as busy ones: retries that wait for hours are tried early, also where
 //! one delivery blocks all others, and after a restart.
 
-use crate::stage::{ADMIN, Behaviour, Stage};
+use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
     domain::{
         delivery::{Delivery, Reason, State},
@@ -16,8 +16,8 @@ use std::time::Duration;
 const AHEAD: &str = "a probe ahead of its time: the endpoint ";
 
 /// Starts with four deliveries that failed until all of them wait for an hour or longer.
-async fn quiet() -> Stage {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+async fn quiet() -> Fixture {
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     for _ in 0..4 {
         stage.publish().await;
     }
@@ -25,12 +25,12 @@ async fn quiet() -> Stage {
     stage
 }
 
-async fn count_notes(stage: &Stage, delivery: &Delivery, start: &str) -> usize {
+async fn count_notes(stage: &Fixture, delivery: &Delivery, start: &str) -> usize {
     let notes = stage.notes(delivery).await;
     notes.into_iter().flatten().filter(|note| note.starts_with(start)).count()
 }
 
-async fn is_all_delivered(stage: &Stage) -> bool {
+async fn is_all_delivered(stage: &Fixture) -> bool {
     stage.deliveries().await.iter().all(|one| one.state == State::Delivered)
 }
 
@@ -111,7 +111,7 @@ async fn a_probe_that_can_never_be_sent_ends_and_the_next_is_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn the_first_of_an_ordered_endpoint_is_probed_although_no_other_can_fail() {
-    let stage = Stage::new("standard", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
     let patch = EndpointPatch { ordered: Patch::Value(Order::Endpoint), ..EndpointPatch::default() };
     stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
     for _ in 0..5 {

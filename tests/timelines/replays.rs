@@ -2,7 +2,7 @@
 
 use crate::{
     pacing::limit,
-    stage::{ADMIN, Behaviour, Stage},
+    fixture::{ADMIN, Behaviour, Fixture},
 };
 use posthaste::{
     service::{deliveries::Wish, replays::NewReplay},
@@ -11,7 +11,7 @@ use posthaste::{
 use std::time::Duration;
 
 /// Publishes and delivers so many events, to be replayed.
-async fn delivered(stage: &Stage, count: usize) {
+async fn delivered(stage: &Fixture, count: usize) {
     for _ in 0..count {
         stage.publish().await;
     }
@@ -19,7 +19,7 @@ async fn delivered(stage: &Stage, count: usize) {
     assert_eq!(stage.seen().len(), count);
 }
 
-async fn replay_all(stage: &Stage, per_second: u32) {
+async fn replay_all(stage: &Fixture, per_second: u32) {
     let states = Some(vec!["delivered".to_owned()]);
     let new = NewReplay { states, per_second: Some(per_second), ..NewReplay::default() };
     let replay = stage.service.replay_of(&stage.entry, &new).unwrap();
@@ -28,7 +28,7 @@ async fn replay_all(stage: &Stage, per_second: u32) {
 
 #[tokio::test(start_paused = true)]
 async fn a_bulk_replay_waits_for_a_pause_and_a_manual_one_does_not() {
-    let stage = Stage::new("standard", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("standard", Behaviour::Answer(200)).await;
     delivered(&stage, 5).await;
     stage.set_behaviour(Behaviour::AnswerLater(429, 30));
     stage.publish().await;
@@ -47,7 +47,7 @@ async fn a_bulk_replay_waits_for_a_pause_and_a_manual_one_does_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_second_at_most() {
-    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("zerofee", Behaviour::Answer(200)).await;
     delivered(&stage, 40).await;
     limit(&stage, 2, 1).await;
     replay_all(&stage, 1000).await;
@@ -66,7 +66,7 @@ async fn a_replay_to_an_endpoint_with_a_rate_keeps_fresh_events_waiting_for_a_se
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_delays_no_limited_endpoint() {
-    let stage = Stage::new("zerofee", Behaviour::Answer(200)).await;
+    let stage = Fixture::new("zerofee", Behaviour::Answer(200)).await;
     stage.pass(Duration::from_hours(2)).await;
     limit(&stage, 1, 1).await;
     stage.publish().await;

@@ -1,7 +1,7 @@
 //! Events, deliveries and attempts that remain after an hour, a month and a year under each contract, and the fate of
 //! undelivered ones.
 
-use crate::stage::{ADMIN, Behaviour, Stage};
+use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
     domain::delivery::{Reason, State},
     service::{deliveries::Wish, events::EventQuery},
@@ -29,7 +29,7 @@ struct Remaining {
     attempts: usize,
 }
 
-async fn left(stage: &Stage) -> Option<Remaining> {
+async fn left(stage: &Fixture) -> Option<Remaining> {
     let events = stage.service.events(&stage.entry, EventQuery::default(), None, 10).await.unwrap().rows;
     let deliveries = stage.deliveries().await;
     assert_eq!(events.len(), deliveries.len(), "an event and its delivery are there together");
@@ -42,7 +42,7 @@ async fn left(stage: &Stage) -> Option<Remaining> {
 #[tokio::test(start_paused = true)]
 async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
     for (contract, _) in CONTRACTS {
-        let stage = Stage::new(contract, Behaviour::Answer(200)).await;
+        let stage = Fixture::new(contract, Behaviour::Answer(200)).await;
         stage.publish().await;
         let whole = Remaining { data: true, state: State::Delivered, reason: None, attempts: 1 };
         for time in [Duration::from_hours(1), DAY * 28] {
@@ -57,7 +57,7 @@ async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_until_then() {
     for (contract, for_ever) in CONTRACTS {
-        let stage = Stage::new(contract, Behaviour::Answer(500)).await;
+        let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(DAY * 29).await;
         let month = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
@@ -83,7 +83,7 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
 #[tokio::test(start_paused = true)]
 async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
     for (contract, _) in CONTRACTS {
-        let stage = Stage::new(contract, Behaviour::Answer(500)).await;
+        let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();

@@ -1,6 +1,6 @@
 //! Schedule of each contract, until it stops: the row "waits" of the specification, instant by instant.
 
-use crate::stage::{ADMIN, Behaviour, Stage, TAKES};
+use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::domain::{
     delivery::{Reason, State},
     time::Timestamp,
@@ -67,7 +67,7 @@ fn instant(start: Timestamp, seconds: u64, requests_before: usize) -> Timestamp 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
     for course in COURSES {
-        let stage = Stage::new(course.contract, Behaviour::Answer(500)).await;
+        let stage = Fixture::new(course.contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_hours(24 * 30)).await;
         let seen = stage.seen();
@@ -90,7 +90,7 @@ async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
 #[tokio::test(start_paused = true)]
 async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_comes() {
     for course in COURSES {
-        let stage = Stage::new(course.contract, Behaviour::Answer(500)).await;
+        let stage = Fixture::new(course.contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(30)).await;
         let delivery = stage.delivery().await;
@@ -103,7 +103,7 @@ async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_com
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_recovers_gets_it_at_the_next_instant_and_never_again() {
     for course in COURSES {
-        let stage = Stage::new(course.contract, Behaviour::Answer(503)).await;
+        let stage = Fixture::new(course.contract, Behaviour::Answer(503)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(course.attempts_at[2] + 10)).await;
         stage.set_behaviour(Behaviour::Answer(204));
@@ -118,7 +118,7 @@ async fn a_receiver_that_recovers_gets_it_at_the_next_instant_and_never_again() 
 #[tokio::test(start_paused = true)]
 async fn the_strict_contracts_ignore_retry_after() {
     for course in COURSES {
-        let stage = Stage::new(course.contract, Behaviour::AnswerLater(503, 7200)).await;
+        let stage = Fixture::new(course.contract, Behaviour::AnswerLater(503, 7200)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(90)).await;
         let seen = stage.seen();
@@ -129,7 +129,7 @@ async fn the_strict_contracts_ignore_retry_after() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_six_hours_of_orientedos_have_no_next_attempt_but_retry_now_still_works() {
-    let stage = Stage::new("orientedos", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("orientedos", Behaviour::Answer(500)).await;
     stage.publish().await;
     stage.pass(Duration::from_hours(3)).await;
     let waiting = stage.delivery().await;

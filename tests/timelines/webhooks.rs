@@ -1,14 +1,14 @@
 //! Operational webhooks: an endpoint that subscribes to them by name gets them once, signed like everything else, and they
 //! make no notices of their own.
 
-use crate::stage::{ADMIN, Behaviour, Stage};
+use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::service::{endpoints::NewEndpoint, notices::NoticeQuery, replays::NewReplay};
 use serde_json::Value;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_hours(1);
 
-async fn subscribe(stage: &Stage, uid: &str, event_types: &[&str]) {
+async fn subscribe(stage: &Fixture, uid: &str, event_types: &[&str]) {
     let endpoint = NewEndpoint {
         uid: Some(uid.into()),
         url: format!("https://{uid}.example/hook"),
@@ -19,7 +19,7 @@ async fn subscribe(stage: &Stage, uid: &str, event_types: &[&str]) {
 }
 
 /// Bodies of the operational webhooks that were sent, one for each attempt.
-fn operational(stage: &Stage) -> Vec<Value> {
+fn operational(stage: &Fixture) -> Vec<Value> {
     let bodies =
         stage.requests().into_iter().map(|seen| serde_json::from_slice::<Value>(&seen.body).unwrap());
     bodies.filter(|body| body["type"].as_str().is_some_and(|name| name.starts_with("posthaste."))).collect()
@@ -27,7 +27,7 @@ fn operational(stage: &Stage) -> Vec<Value> {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_is_sent_once_to_endpoints_that_subscribe_to_it_by_name() {
-    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("bastionary", Behaviour::Answer(500)).await;
     subscribe(&stage, "ops", &["posthaste.delivery.*"]).await;
     subscribe(&stage, "others", &["posthaste.endpoint.*", "*"]).await;
     stage.publish().await;
@@ -46,7 +46,7 @@ async fn a_dead_letter_is_sent_once_to_endpoints_that_subscribe_to_it_by_name() 
 
 #[tokio::test(start_paused = true)]
 async fn a_backfill_brings_published_events_and_no_operational_webhooks() {
-    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("bastionary", Behaviour::Answer(500)).await;
     subscribe(&stage, "ops", &["posthaste.*"]).await;
     stage.publish().await;
     stage.pass(HOUR).await;
@@ -65,7 +65,7 @@ async fn a_backfill_brings_published_events_and_no_operational_webhooks() {
 
 #[tokio::test(start_paused = true)]
 async fn a_notice_about_an_endpoint_is_not_sent_to_that_endpoint() {
-    let stage = Stage::new("bastionary", Behaviour::Answer(500)).await;
+    let stage = Fixture::new("bastionary", Behaviour::Answer(500)).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     subscribe(&stage, "all", &["*", "posthaste.*"]).await;
     stage.publish().await;

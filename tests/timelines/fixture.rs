@@ -46,7 +46,7 @@ pub(crate) enum Behaviour {
     NotSent,
 }
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entry: Arc<AppEntry>,
@@ -69,7 +69,7 @@ pub(crate) struct SeenRequest {
 }
 
 /// Stops the engine: without its fixture it would run through every week that passes in the next one.
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.engine.abort();
     }
@@ -117,7 +117,7 @@ fn outcome(does: Behaviour) -> Outcome {
     }
 }
 
-impl Stage {
+impl Fixture {
     /// Starts with one app whose one endpoint, `ep`, has this contract. Must be called inside a paused runtime.
     pub(crate) async fn new(contract: &str, does: Behaviour) -> Self {
         Self::with_post(contract, does, None).await
@@ -129,8 +129,8 @@ impl Stage {
         let receiver =
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
-        let entry = furnish(&process.service, contract).await;
-        let Started { service, store, queues: lanes, engine, stop, writer } = process;
+        let entry = add_app_and_endpoint(&process.service, contract).await;
+        let StartedProcess { service, store, queues: lanes, engine, stop, writer } = process;
         Self { service, clock, entry, store, queues: lanes, receiver, engine, stop, writer }
     }
 
@@ -192,7 +192,7 @@ impl Stage {
     }
 }
 
-async fn furnish(service: &Service, contract: &str) -> Arc<AppEntry> {
+async fn add_app_and_endpoint(service: &Service, contract: &str) -> Arc<AppEntry> {
     let app = NewApp {
         uid: Some("a".into()),
         name: "A".into(),
@@ -216,7 +216,7 @@ async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides:
     service.add_endpoint(ADMIN, entry, endpoint).await.unwrap();
 }
 
-struct Started {
+struct StartedProcess {
     service: Arc<Service>,
     store: Arc<SqliteStore>,
     queues: Arc<EndpointQueues>,
@@ -230,7 +230,7 @@ async fn start(
     clock: Arc<VirtualClock>,
     receiver: Arc<Receiver>,
     post: Option<MailSettings>,
-) -> Started {
+) -> StartedProcess {
     let directory = Arc::new(Directory::default());
     let tenure = Arc::new(Tenure::alone());
     let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
@@ -244,7 +244,7 @@ async fn start(
     let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
-    Started { service, store, queues: lanes, engine, stop, writer }
+    StartedProcess { service, store, queues: lanes, engine, stop, writer }
 }
 
 /// Opens a store in memory that commits at once when it is notified.
