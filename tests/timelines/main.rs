@@ -7,7 +7,7 @@
 mod answers;
 mod node_builder;
 mod ends;
-mod following;
+mod config_sync;
 mod health;
 mod jitter;
 mod mails;
