@@ -86,7 +86,7 @@ async fn keep_order(load: Load, seed: u64) {
         load.kills, book.requests, book.refused
     );
     assert!(book.inversions.is_empty(), "{:?}", book.inversions);
-    let expected = Stored { deliveries: events, delivered: events, in_line: 0, unknown: carried };
+    let expected = Stored { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
     assert_eq!(stored, expected, "nothing lost, nothing stuck");
     assert!(duplicates <= carried, "only what was in flight at a kill comes twice");
     assert!(carried > 0 && book.refused > events / FAILS_ONE_IN / 2, "too little happened to show anything");
@@ -201,7 +201,7 @@ struct Stored {
     deliveries: usize,
     delivered: usize,
     /// Deliveries still in an ordering group.
-    in_line: usize,
+    in_ordering_group: usize,
     /// Attempts of unknown outcome.
     unknown: usize,
 }
@@ -216,7 +216,7 @@ impl Stored {
         Self {
             deliveries: count("deliveries"),
             delivered: count("deliveries WHERE state = 4"),
-            in_line: count("deliveries WHERE okey IS NOT NULL"),
+            in_ordering_group: count("deliveries WHERE okey IS NOT NULL"),
             unknown: count("attempts WHERE class = 9"),
         }
     }

@@ -54,7 +54,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
         if in_hand > 0 {
             journal.complain(Promise::House, format!("{in_hand} permits never came back"));
         }
-        if order::leaderless(&disk) > 0 {
+        if order::groups_without_head(&disk) > 0 {
             journal.complain(Promise::Order, "lines without a first at the end");
         }
         bulk::add_to_log(&mut journal, &disk);

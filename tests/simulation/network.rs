@@ -81,12 +81,12 @@ pub(crate) struct Fate {
 }
 
 /// The network as one process sees it.
-pub(crate) struct Line {
+pub(crate) struct FakeHttpSender {
     pub(crate) world: Arc<SimulationEnv>,
     pub(crate) life: u32,
 }
 
-impl HttpSender for Line {
+impl HttpSender for FakeHttpSender {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(async move {
             if self.world.is_dead(self.life) {
@@ -103,7 +103,7 @@ impl HttpSender for Line {
     }
 }
 
-impl Line {
+impl FakeHttpSender {
     async fn deliver(&self, request: Request) -> Outcome {
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate);
@@ -218,7 +218,7 @@ pub(crate) async fn sleep(ms: i64) {
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
 struct RequestGuard<'a> {
-    line: &'a Line,
+    line: &'a FakeHttpSender,
     post: usize,
     arrives_anyway: bool,
 }

@@ -80,7 +80,7 @@ pub(crate) fn notes(disk: &Connection) -> Vec<EndNote> {
 }
 
 /// Counts ordering groups without a head, or with more than one: there must be none in the file at any time.
-pub(crate) fn leaderless(disk: &Connection) -> i64 {
+pub(crate) fn groups_without_head(disk: &Connection) -> i64 {
     disk.query_row(
         "SELECT count(*) FROM (SELECT sum(due IS NOT 253402300799000) AS firsts FROM deliveries
              WHERE okey IS NOT NULL GROUP BY endpoint, okey HAVING firsts <> 1)",

@@ -4,7 +4,7 @@ use crate::{
     archive, bulk,
     node_builder::{NodeBuilder, NoWatch, EngineParts},
     journal::{ProcessEnd, Promise},
-    network::Line,
+    network::FakeHttpSender,
     order,
     plan::SECOND,
     simulation_env::{SimulationEnv, apply_trouble},
@@ -103,7 +103,7 @@ impl Process {
         bulk::watch(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());
-        let leaderless = order::leaderless(writer.connection());
+        let leaderless = order::groups_without_head(writer.connection());
         if leaderless > 0 {
             world.complain(Promise::Order, format!("{leaderless} lines without a first at a start"));
         }
@@ -269,7 +269,7 @@ impl ProcessStart {
     fn engine_parts(&self) -> EngineParts {
         let world = &self.world;
         let long = Duration::from_hours(24);
-        let line = Arc::new(Line { world: world.clone(), life: self.process.number });
+        let line = Arc::new(FakeHttpSender { world: world.clone(), life: self.process.number });
         EngineParts {
             ledger: world.sabotage.ledger(self.store.clone()),
             carrier: world.sabotage.carrier(line),

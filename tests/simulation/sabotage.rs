@@ -1,6 +1,6 @@
 //! Ways to break the product on purpose, so that the checker can prove that it notices. `None` in all honest runs.
 
-use crate::{journal::ProcessEnd, network::Line, process::Process};
+use crate::{journal::ProcessEnd, network::FakeHttpSender, process::Process};
 use posthaste::{
     domain::{
         audit::Entry,
@@ -185,7 +185,7 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn carrier(&self, line: Arc<Line>) -> Arc<dyn HttpSender> {
+    pub(crate) fn carrier(&self, line: Arc<FakeHttpSender>) -> Arc<dyn HttpSender> {
         match self {
             Self::PostTwice => Arc::new(DoublingSender(line)),
             _ => line,
@@ -200,7 +200,7 @@ impl Sabotage {
     }
 }
 
-struct DoublingSender(Arc<Line>);
+struct DoublingSender(Arc<FakeHttpSender>);
 
 impl HttpSender for DoublingSender {
     fn post(&self, request: Request) -> Posting<'_> {

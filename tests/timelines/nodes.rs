@@ -47,13 +47,13 @@ struct FakeNetwork {
 }
 
 /// HTTP sender of one node.
-struct Line {
+struct NodeHttpSender {
     net: Arc<FakeNetwork>,
     node_state: Arc<Tenure>,
     gate: NodeSendGate,
 }
 
-impl HttpSender for Line {
+impl HttpSender for NodeHttpSender {
     fn post(&self, _: Request) -> Posting<'_> {
         Box::pin(async move {
             if !self.gate.is_open() {
@@ -134,7 +134,7 @@ impl TwoNodes {
         service.load(None).await.unwrap();
         service.readiness().accept();
         let gate = NodeSendGate { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
-        let line = Line { net: self.net.clone(), node_state: tenure.clone(), gate };
+        let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };

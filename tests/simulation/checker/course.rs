@@ -4,7 +4,7 @@ use super::{
     ends,
     evidence::{AttemptRow, Evidence, DeliveryFile, ReceiverFacts},
     retention,
-    order::Lines,
+    order::OrderingGroups,
 };
 use crate::{
     journal::{ActionFact, Promise, ActionAnswer, Violation},
@@ -76,7 +76,7 @@ impl Window {
 
 pub(crate) fn check(
     evidence: &Evidence<'_>,
-    lines: &Lines<'_>,
+    lines: &OrderingGroups<'_>,
     file: &DeliveryFile<'_>,
     violations: &mut Vec<Violation>,
 ) {

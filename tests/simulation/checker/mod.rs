@@ -24,7 +24,7 @@ use crate::{
     plan::Plan,
 };
 use evidence::Evidence;
-use order::Lines;
+use order::OrderingGroups;
 use rusqlite::Connection;
 
 pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<Violation>, Figures) {
@@ -32,7 +32,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);
     retention::check(&evidence, &mut violations);
-    let lines = Lines::of(&evidence, disk);
+    let lines = OrderingGroups::of(&evidence, disk);
     lines.check(&mut violations);
     health::check(&evidence, &mut violations);
     pacing::check(&evidence, &mut violations);

@@ -20,11 +20,11 @@ use std::{collections::BTreeMap, time::Duration};
 const COMMITTED_WITHIN: Duration = Duration::from_millis(500);
 
 /// A receiver, and the key of its events if it keeps order by that.
-type Line = (usize, Option<&'static str>);
+type OrderingGroupKey = (usize, Option<&'static str>);
 
 /// Facts about each ordering group.
-pub(crate) struct Lines<'a> {
-    members: BTreeMap<Line, Vec<OrderedDelivery<'a>>>,
+pub(crate) struct OrderingGroups<'a> {
+    members: BTreeMap<OrderingGroupKey, Vec<OrderedDelivery<'a>>>,
 }
 
 pub(crate) struct OrderedDelivery<'a> {
@@ -40,15 +40,15 @@ pub(crate) struct OrderedDelivery<'a> {
     ends: Vec<Timestamp>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> OrderingGroups<'a> {
     pub(crate) fn of(evidence: &'a Evidence<'a>, disk: &Connection) -> Self {
         let mut notes: BTreeMap<_, Vec<EndNote>> = BTreeMap::new();
         for note in order::notes(disk) {
             notes.entry(note.delivery).or_default().push(note);
         }
-        let mut members: BTreeMap<Line, Vec<OrderedDelivery<'a>>> = BTreeMap::new();
+        let mut members: BTreeMap<OrderingGroupKey, Vec<OrderedDelivery<'a>>> = BTreeMap::new();
         for file in &evidence.files {
-            if let Some(line) = line_of(evidence, file) {
+            if let Some(line) = group_of(evidence, file) {
                 let ends = notes.remove(&file.id).unwrap_or_default();
                 members.entry(line).or_default().push(OrderedDelivery::of(evidence, file, &ends));
             }
@@ -67,7 +67,7 @@ impl<'a> Lines<'a> {
     }
 
     fn others(&self, evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> impl Iterator<Item = &OrderedDelivery<'a>> {
-        let line = line_of(evidence, file).and_then(|line| self.members.get(&line));
+        let line = group_of(evidence, file).and_then(|line| self.members.get(&line));
         line.into_iter().flatten().filter(|member| member.file.id != file.id)
     }
 
@@ -91,7 +91,7 @@ impl<'a> Lines<'a> {
 }
 
 /// Returns the ordering group; replays, backfills and tests have none.
-fn line_of(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<Line> {
+fn group_of(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<OrderingGroupKey> {
     let endpoint = &evidence.plan.endpoints[file.receiver];
     let came_with_its_event = file.id.as_i64() <= file.event.as_i64() + 65_535;
     if endpoint.ordered.is_none() || !came_with_its_event || file.replay_of.is_some() {

@@ -6,7 +6,7 @@
 
 mod controls;
 mod director;
-mod line;
+mod node_sender;
 mod node;
 mod plan;
 mod producers;

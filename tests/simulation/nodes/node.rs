@@ -1,7 +1,7 @@
 //! A process among several. It has a runtime and therefore a time of its own: a node that is not driven stands still.
 
 use super::{
-    line::Line,
+    node_sender::NodeHttpSender,
     sabotage::CheckedSendGate,
     environment::{ProcessLife, NodesEnv, at},
 };
@@ -303,7 +303,7 @@ impl NodeStart {
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
             ledger: self.desk.store.clone(),
-            carrier: Arc::new(Line { town, life, gate: CheckedSendGate { honest, tenure, clock, sabotage } }),
+            carrier: Arc::new(NodeHttpSender { town, life, gate: CheckedSendGate { honest, tenure, clock, sabotage } }),
             grace: Duration::from_millis(GRACE as u64),
             rounds: Intervals {
                 gauges: seldom,

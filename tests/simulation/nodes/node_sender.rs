@@ -25,13 +25,13 @@ const LEASE: i64 = 10_000;
 /// dead.
 type StoredLease = (Option<i64>, Option<i64>, Option<bool>);
 
-pub(crate) struct Line {
+pub(crate) struct NodeHttpSender {
     pub(crate) town: Arc<NodesEnv>,
     pub(crate) life: usize,
     pub(crate) gate: CheckedSendGate,
 }
 
-impl HttpSender for Line {
+impl HttpSender for NodeHttpSender {
     fn post(&self, request: Request) -> Posting<'_> {
         Box::pin(self.deliver(request))
     }
@@ -42,7 +42,7 @@ impl HttpSender for Line {
     }
 }
 
-impl Line {
+impl NodeHttpSender {
     async fn deliver(&self, request: Request) -> Result<Outcome, NotSent> {
         let called_at = self.town.now();
         if self.sent_last(&request).is_some_and(|life| life != self.life) {
@@ -197,7 +197,7 @@ impl Line {
 
 /// A request on its way; if its sender lets go of it, it may arrive all the same.
 struct NodeRequestGuard<'a> {
-    line: &'a Line,
+    line: &'a NodeHttpSender,
     number: usize,
     arrives_anyway: bool,
 }
