@@ -10,7 +10,7 @@ use std::time::Duration;
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 
-struct Course {
+struct ExpectedSchedule {
     contract: &'static str,
     /// Seconds from the first attempt to each, were requests to take no time.
     attempts_at: &'static [u64],
@@ -18,18 +18,18 @@ struct Course {
     dead_at: u64,
 }
 
-const COURSES: [Course; 4] = [
-    Course {
+const EXPECTED_SCHEDULES: [ExpectedSchedule; 4] = [
+    ExpectedSchedule {
         contract: "zerofee",
         attempts_at: &[0, MINUTE, 6 * MINUTE, 36 * MINUTE, 2 * HOUR + 36 * MINUTE, 10 * HOUR + 36 * MINUTE],
         dead_at: 10 * HOUR + 36 * MINUTE,
     },
-    Course {
+    ExpectedSchedule {
         contract: "orientedos",
         attempts_at: &[0, MINUTE, 6 * MINUTE, 21 * MINUTE, HOUR + 21 * MINUTE],
         dead_at: 7 * HOUR + 21 * MINUTE,
     },
-    Course {
+    ExpectedSchedule {
         contract: "sendnomi",
         attempts_at: &[
             0,
@@ -43,7 +43,7 @@ const COURSES: [Course; 4] = [
         ],
         dead_at: 44 * HOUR + 36 * MINUTE,
     },
-    Course {
+    ExpectedSchedule {
         contract: "simpaisa",
         attempts_at: &[
             0,
@@ -66,7 +66,7 @@ fn instant(start: Timestamp, seconds: u64, requests_before: usize) -> Timestamp 
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
-    for course in COURSES {
+    for course in EXPECTED_SCHEDULES {
         let stage = Fixture::new(course.contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_hours(24 * 30)).await;
@@ -89,7 +89,7 @@ async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_comes() {
-    for course in COURSES {
+    for course in EXPECTED_SCHEDULES {
         let stage = Fixture::new(course.contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(30)).await;
@@ -102,7 +102,7 @@ async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_com
 
 #[tokio::test(start_paused = true)]
 async fn a_receiver_that_recovers_gets_it_at_the_next_instant_and_never_again() {
-    for course in COURSES {
+    for course in EXPECTED_SCHEDULES {
         let stage = Fixture::new(course.contract, Behaviour::Answer(503)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(course.attempts_at[2] + 10)).await;
@@ -117,7 +117,7 @@ async fn a_receiver_that_recovers_gets_it_at_the_next_instant_and_never_again() 
 
 #[tokio::test(start_paused = true)]
 async fn the_strict_contracts_ignore_retry_after() {
-    for course in COURSES {
+    for course in EXPECTED_SCHEDULES {
         let stage = Fixture::new(course.contract, Behaviour::AnswerLater(503, 7200)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(90)).await;

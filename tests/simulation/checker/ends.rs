@@ -2,7 +2,7 @@
 //! disabled.
 
 use super::{
-    course::{CourseEnd, Standing},
+    expected_course::{CourseEnd, Standing},
     evidence::{DeliveryFile, ReceiverFacts},
 };
 use crate::journal::{Promise, Violation};

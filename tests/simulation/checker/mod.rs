@@ -4,7 +4,7 @@
 //! rules.
 
 mod accepts;
-mod course;
+mod expected_course;
 mod ends;
 mod evidence;
 mod excuses;
@@ -38,7 +38,7 @@ pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<V
     pacing::check(&evidence, &mut violations);
     for file in &evidence.files {
         history::check(&evidence, file, &mut violations);
-        course::check(&evidence, &lines, file, &mut violations);
+        expected_course::check(&evidence, &lines, file, &mut violations);
     }
     notices::check(disk, &mut violations);
     let replayed = replays::check(&evidence, disk, &mut violations);
