@@ -2,7 +2,7 @@
 //! quiet, and passes the evidence to the checker.
 
 use crate::{
-    bulk, checker,
+    bulk_replays, checker,
     journal::{ProcessEnd, Journal, Promise, Violation},
     order, people,
     plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, ActionPlan},
@@ -57,7 +57,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
         if order::groups_without_head(&disk) > 0 {
             journal.complain(Promise::Order, "lines without a first at the end");
         }
-        bulk::add_to_log(&mut journal, &disk);
+        bulk_replays::add_to_log(&mut journal, &disk);
         let (mut violations, figures) = checker::check(&world.plan, &journal, &disk);
         let trace = trace(&journal, &disk);
         violations.append(&mut journal.violations);
@@ -157,7 +157,7 @@ impl Director {
             AgendaItem::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
             AgendaItem::SendAgain(number) => {
                 let plan = world.plan.bulks[number].clone();
-                drop(self.people.spawn(bulk::send_again(world, plan)));
+                drop(self.people.spawn(bulk_replays::send_again(world, plan)));
             }
             AgendaItem::Kill(down) => {
                 if let Some(process) = process {

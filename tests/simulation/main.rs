@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on ends, and its seed is printed")]
 
 mod archive;
-mod bulk;
+mod bulk_replays;
 mod checker;
 mod contracts;
 mod controls;

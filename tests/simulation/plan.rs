@@ -1,7 +1,7 @@
 //! Plan of a story, drawn from a seed before it starts: the endpoints and events, the requests of people, and the faults.
 
 use crate::{
-    bulk::{self, BulkPlan},
+    bulk_replays::{self, BulkPlan},
     contracts, decline,
     limits::LimitsPlan,
     network::{ReceiverMode, Script},
@@ -200,7 +200,7 @@ impl Plan {
         let mut switches = switches(&mut rng, &near, switchable, mood);
         let faults = faults(&mut rng, &near, mood);
         switches.extend(order::plan(seed, &mut endpoints, &mut events, &near));
-        let bulks = bulk::plans(seed, &near, switchable);
+        let bulks = bulk_replays::plans(seed, &near, switchable);
         let hands = pick(&mut rng, &[1000, 1000, 1000, 8, 3, 1]);
         Self {
             seed,

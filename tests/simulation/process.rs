@@ -1,7 +1,7 @@
 //! A process: service, engine and store on the disk that the last one left. It can be ended at any step.
 
 use crate::{
-    archive, bulk,
+    archive, bulk_replays,
     node_builder::{NodeBuilder, NoWatch, EngineParts},
     journal::{ProcessEnd, Promise},
     network::FakeHttpSender,
@@ -100,7 +100,7 @@ impl Process {
         let handover = world.sabotage.handover(lanes.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
-        bulk::watch(writer.connection());
+        bulk_replays::watch(writer.connection());
         archive::open(writer.connection());
         order::watch(writer.connection());
         let leaderless = order::groups_without_head(writer.connection());

@@ -2,7 +2,7 @@
 
 use super::evidence::{Evidence, DeliveryFile};
 use crate::{
-    bulk,
+    bulk_replays,
     journal::{Promise, ActionAnswer, Violation},
     plan::ActionKind,
 };
@@ -47,7 +47,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
         wishes(|said| matches!(said, ActionAnswer::Made(_) | ActionAnswer::Done(_))).count(),
         wishes(|said| matches!(said, ActionAnswer::Unknown)).count(),
     );
-    let notes = bulk::notes(disk);
+    let notes = bulk_replays::notes(disk);
     let replayed: usize = rows.iter().map(|row| row.replayed).sum();
     let expected = replayed + told..=replayed + told + unknown;
     if !expected.contains(&notes.len()) {
