@@ -4,7 +4,7 @@
 
 use crate::{
     journal::{ActionFact, Journal, ActionAnswer},
-    people::{ADMIN, APP, CALL_TIMEOUT, wait_for_service},
+    actors::{ADMIN, APP, CALL_TIMEOUT, wait_for_service},
     plan::{DAY, HOUR, MINUTE, Moments, SECOND, ActionKind, pick},
     simulation_env::SimulationEnv,
 };

@@ -4,7 +4,7 @@
 use crate::{
     bulk_replays, checker,
     journal::{ProcessEnd, Journal, Promise, Violation},
-    order, people,
+    order, actors,
     plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, ActionPlan},
     process::Process,
     sabotage::Sabotage,
@@ -100,7 +100,7 @@ impl Director {
     /// Runs the plan to its end. Returns the disk, and how many permits never came back.
     async fn direct(mut self) -> (Connection, usize) {
         Process::start(&self.world);
-        people::create_app_and_endpoints(&self.world).await;
+        actors::create_app_and_endpoints(&self.world).await;
         self.fill_agenda();
         self.world.state().is_dangerous = true;
         while let Some((&(at, _), _)) = self.agenda.first_key_value() {
@@ -152,9 +152,9 @@ impl Director {
         let world = self.world.clone();
         let process = world.state().process.clone();
         match deed {
-            AgendaItem::Publish(number) => drop(self.people.spawn(people::publish(world, number))),
-            AgendaItem::Wish(plan) => drop(self.people.spawn(people::act(world, plan))),
-            AgendaItem::Switch(plan) => drop(self.people.spawn(people::switch(world, plan))),
+            AgendaItem::Publish(number) => drop(self.people.spawn(actors::publish(world, number))),
+            AgendaItem::Wish(plan) => drop(self.people.spawn(actors::act(world, plan))),
+            AgendaItem::Switch(plan) => drop(self.people.spawn(actors::switch(world, plan))),
             AgendaItem::SendAgain(number) => {
                 let plan = world.plan.bulks[number].clone();
                 drop(self.people.spawn(bulk_replays::send_again(world, plan)));

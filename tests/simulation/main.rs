@@ -16,7 +16,7 @@ mod limits;
 mod network;
 mod nodes;
 mod order;
-mod people;
+mod actors;
 mod plan;
 mod process;
 mod sabotage;

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     node_builder::{NodeBuilder, NoWatch, EngineParts},
     journal::Promise,
-    people::{ADMIN, APP},
+    actors::{ADMIN, APP},
 };
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},

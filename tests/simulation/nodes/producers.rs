@@ -4,7 +4,7 @@
 use super::{node::Node, plan::EndpointKind, environment::NodesEnv, witness};
 use crate::{
     journal::Promise,
-    people::{ADMIN, APP},
+    actors::{ADMIN, APP},
 };
 use bytes::Bytes;
 use posthaste::{
