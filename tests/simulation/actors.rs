@@ -2,7 +2,7 @@
 //! disables endpoints.
 
 use crate::{
-    journal::{AnswerFact, ActionFact, Promise, ActionAnswer, SwitchFact},
+    event_log::{AnswerFact, ActionFact, Promise, ActionAnswer, SwitchFact},
     plan::{DiskTrouble, SwitchKind, SwitchPlan, ActionKind, ActionPlan},
     process::ServiceAccess,
     simulation_env::SimulationEnv,

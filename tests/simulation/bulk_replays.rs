@@ -3,7 +3,7 @@
 //! The file itself takes notes, by triggers: a note exists if and only if its commit does, whatever was killed when.
 
 use crate::{
-    journal::{ActionFact, Journal, ActionAnswer},
+    event_log::{ActionFact, EventLog, ActionAnswer},
     actors::{ADMIN, APP, CALL_TIMEOUT, wait_for_service},
     plan::{DAY, HOUR, MINUTE, Moments, SECOND, ActionKind, pick},
     simulation_env::SimulationEnv,
@@ -169,7 +169,7 @@ impl ReplayNote {
 }
 
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
-pub(crate) fn add_to_log(journal: &mut Journal, disk: &Connection) {
+pub(crate) fn add_to_log(journal: &mut EventLog, disk: &Connection) {
     let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_answered_by(ask));
     let added: Vec<ActionFact> = notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
     journal.asks.extend(added);

@@ -2,7 +2,7 @@
 
 use crate::{
     director,
-    journal::Promise,
+    event_log::Promise,
     sabotage::{Sabotage, Snapshots},
 };
 

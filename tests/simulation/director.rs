@@ -3,7 +3,7 @@
 
 use crate::{
     bulk_replays, checker,
-    journal::{ProcessEnd, Journal, Promise, Violation},
+    event_log::{ProcessEnd, EventLog, Promise, Violation},
     order, actors,
     plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, ActionPlan},
     process::Process,
@@ -66,7 +66,7 @@ pub(crate) fn run(seed: u64, sabotage: Sabotage) -> SeedResult {
 }
 
 /// Hashes a story: the same story gives the same number.
-fn trace(journal: &Journal, disk: &Connection) -> u64 {
+fn trace(journal: &EventLog, disk: &Connection) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{:?}", journal.posts).hash(&mut hasher);
     format!("{:?} {:?}", journal.lives, journal.answers).hash(&mut hasher);

@@ -11,7 +11,7 @@ mod controls;
 mod decline;
 mod node_builder;
 mod director;
-mod journal;
+mod event_log;
 mod limits;
 mod network;
 mod nodes;

@@ -3,7 +3,7 @@
 use crate::{
     archive, bulk_replays,
     node_builder::{NodeBuilder, NoWatch, EngineParts},
-    journal::{ProcessEnd, Promise},
+    event_log::{ProcessEnd, Promise},
     network::FakeHttpSender,
     order,
     plan::SECOND,

@@ -1,6 +1,6 @@
 //! Ways to break the product on purpose, so that the checker can prove that it notices. `None` in all honest runs.
 
-use crate::{journal::ProcessEnd, network::FakeHttpSender, process::Process};
+use crate::{event_log::ProcessEnd, network::FakeHttpSender, process::Process};
 use posthaste::{
     domain::{
         audit::Entry,

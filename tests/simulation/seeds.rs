@@ -1,6 +1,6 @@
 //! The honest runs: many seeds, each a story in which no promise may be broken.
 
-use crate::{checker::Figures, director, journal::Violation, sabotage::Sabotage};
+use crate::{checker::Figures, director, event_log::Violation, sabotage::Sabotage};
 use std::{
     panic::RefUnwindSafe,
     sync::{

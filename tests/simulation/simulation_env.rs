@@ -1,7 +1,7 @@
 //! Everything that outlives a process: the clock, the disk, the network, the plan and the journal. And how a process ends.
 
 use crate::{
-    journal::{ProcessEnd, Journal, ProcessFact, Promise, TroubleFact},
+    event_log::{ProcessEnd, EventLog, ProcessFact, Promise, TroubleFact},
     plan::{DiskTrouble, PlannedFault, Plan, Trigger},
     process::{ServiceAccess, Process},
     sabotage::Sabotage,
@@ -29,7 +29,7 @@ pub(crate) struct SimulationEnv {
     pub(crate) bell: Notify,
     /// Notified when a service can be called.
     pub(crate) opened: Notify,
-    journal: Mutex<Journal>,
+    journal: Mutex<EventLog>,
     network_rng: Mutex<Rng>,
     commit_rng: Mutex<Rng>,
     state: Mutex<State>,
@@ -81,7 +81,7 @@ impl SimulationEnv {
         })
     }
 
-    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+    pub(crate) fn journal(&self) -> MutexGuard<'_, EventLog> {
         self.journal.lock().unwrap()
     }
 

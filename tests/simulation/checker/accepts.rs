@@ -1,7 +1,7 @@
 //! Accepted events are stored: the same id gave the same event, and every endpoint that subscribed has its delivery.
 
 use super::evidence::{EventRow, Evidence};
-use crate::journal::{AnswerFact, Promise, Violation};
+use crate::event_log::{AnswerFact, Promise, Violation};
 use posthaste::domain::contract::PublishedWhileOff;
 use std::collections::BTreeMap;
 

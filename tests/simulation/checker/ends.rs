@@ -5,7 +5,7 @@ use super::{
     expected_course::{CourseEnd, Standing},
     evidence::{DeliveryFile, ReceiverFacts},
 };
-use crate::journal::{Promise, Violation};
+use crate::event_log::{Promise, Violation};
 use posthaste::domain::{
     contract::{PublishedWhileOff, WaitingWhenOff},
     delivery::{Reason, State},

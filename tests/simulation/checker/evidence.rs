@@ -2,7 +2,7 @@
 
 use super::{excuses::Excuses, health, switches::Switches};
 use crate::{
-    journal::{ActionFact, ProcessEnd, Journal, Promise, ActionAnswer, Violation},
+    event_log::{ActionFact, ProcessEnd, EventLog, Promise, ActionAnswer, Violation},
     network::SeenRequest,
     plan::{Plan, ActionKind},
 };
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) journal: &'a Journal,
+    pub(crate) journal: &'a EventLog,
     pub(crate) events: BTreeMap<EventId, EventRow>,
     pub(crate) files: Vec<DeliveryFile<'a>>,
     pub(crate) receivers: Vec<ReceiverFacts>,
@@ -119,7 +119,7 @@ impl Figures {
 }
 
 impl<'a> Evidence<'a> {
-    pub(crate) fn read(plan: &'a Plan, journal: &'a Journal, disk: &Connection) -> Self {
+    pub(crate) fn read(plan: &'a Plan, journal: &'a EventLog, disk: &Connection) -> Self {
         let (mut files, attempts) = (read_files(journal, disk), read_attempts(disk));
         let places: BTreeMap<DeliveryId, usize> =
             files.iter().enumerate().map(|(n, file)| (file.id, n)).collect();
@@ -246,7 +246,7 @@ fn instant(row: &rusqlite::ReplayRow<'_>, column: usize) -> rusqlite::Result<Opt
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
 }
 
-fn read_files<'a>(journal: &Journal, disk: &Connection) -> Vec<DeliveryFile<'a>> {
+fn read_files<'a>(journal: &EventLog, disk: &Connection) -> Vec<DeliveryFile<'a>> {
     let columns = "id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of";
     let sql = &with_gone(columns, "deliveries", "ORDER BY 1");
     let mut rows = disk.prepare(sql).unwrap();

@@ -2,7 +2,7 @@
 //! taken, while there was no token, and while an endpoint under an adaptive contract was throttled because it had failed.
 
 use crate::{
-    journal::Journal,
+    event_log::EventLog,
     network::SeenRequest,
     plan::{MINUTE, Plan, SECOND},
 };
@@ -19,7 +19,7 @@ const RETRY_AFTER_DISK_TROUBLE: i64 = 1300;
 const THROTTLED_MAX: i64 = 5 * MINUTE;
 
 impl Excuses {
-    pub(crate) fn of(plan: &Plan, journal: &Journal, receiver: usize, contract: &Contract) -> Self {
+    pub(crate) fn of(plan: &Plan, journal: &EventLog, receiver: usize, contract: &Contract) -> Self {
         let mut spans = Vec::new();
         let is_shared = plan.permits < 1000 || plan.limits.is_shared();
         // A queue holds a permit while it waits for a token: where permits are few, all wait with it.

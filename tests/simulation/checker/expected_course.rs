@@ -7,7 +7,7 @@ use super::{
     order::OrderingGroups,
 };
 use crate::{
-    journal::{ActionFact, Promise, ActionAnswer, Violation},
+    event_log::{ActionFact, Promise, ActionAnswer, Violation},
     network::SeenRequest,
     plan::ActionKind,
 };

@@ -5,7 +5,7 @@
 
 use super::evidence::{Evidence, DeliveryFile, ReceiverFacts};
 use crate::{
-    journal::{ProcessEnd, Promise, Violation},
+    event_log::{ProcessEnd, Promise, Violation},
     plan::{SECOND, SwitchKind},
     process::HEALTH_EVERY,
 };

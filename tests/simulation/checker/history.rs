@@ -2,7 +2,7 @@
 
 use super::evidence::{AttemptRow, Evidence, DeliveryFile};
 use crate::{
-    journal::{ProcessEnd, Promise, Violation},
+    event_log::{ProcessEnd, Promise, Violation},
     network::SeenRequest,
 };
 use posthaste::domain::outcome::Class;

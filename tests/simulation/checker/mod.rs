@@ -20,14 +20,14 @@ mod switches;
 pub(crate) use evidence::Figures;
 
 use crate::{
-    journal::{Journal, Violation},
+    event_log::{EventLog, Violation},
     plan::Plan,
 };
 use evidence::Evidence;
 use order::OrderingGroups;
 use rusqlite::Connection;
 
-pub(crate) fn check(plan: &Plan, journal: &Journal, disk: &Connection) -> (Vec<Violation>, Figures) {
+pub(crate) fn check(plan: &Plan, journal: &EventLog, disk: &Connection) -> (Vec<Violation>, Figures) {
     let evidence = Evidence::read(plan, journal, disk);
     let mut violations = Vec::new();
     accepts::check(&evidence, &mut violations);

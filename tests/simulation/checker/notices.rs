@@ -1,7 +1,7 @@
 //! Notices: every dead delivery is in one notice, alone or counted in a digest, and every replay that ended has one. All of
 //! them have been sent by the end.
 
-use crate::journal::{Promise, Violation};
+use crate::event_log::{Promise, Violation};
 use rusqlite::Connection;
 
 pub(crate) fn check(disk: &Connection, violations: &mut Vec<Violation>) {

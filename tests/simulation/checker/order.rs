@@ -3,7 +3,7 @@
 
 use super::evidence::{Evidence, DeliveryFile};
 use crate::{
-    journal::{Promise, Violation},
+    event_log::{Promise, Violation},
     network::SeenRequest,
     order::{self, EndNote},
     plan::SwitchKind,

@@ -3,7 +3,7 @@
 
 use super::evidence::Evidence;
 use crate::{
-    journal::{Promise, Violation},
+    event_log::{Promise, Violation},
     network::SeenRequest,
 };
 use posthaste::domain::{contract::Pacing, id::EndpointId, rate::RateLimit};

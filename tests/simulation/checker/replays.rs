@@ -3,7 +3,7 @@
 use super::evidence::{Evidence, DeliveryFile};
 use crate::{
     bulk_replays,
-    journal::{Promise, ActionAnswer, Violation},
+    event_log::{Promise, ActionAnswer, Violation},
     plan::ActionKind,
 };
 use posthaste::domain::{

@@ -3,7 +3,7 @@
 
 use super::evidence::{Evidence, DeliveryFile};
 use crate::{
-    journal::{ActionFact, Promise, ActionAnswer, Violation},
+    event_log::{ActionFact, Promise, ActionAnswer, Violation},
     plan::{DAY, RetentionPlan, MINUTE, ActionKind},
 };
 use posthaste::domain::{

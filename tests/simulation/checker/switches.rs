@@ -1,7 +1,7 @@
 //! When an endpoint was certainly disabled, and when it was enabled again, as far as the outside can know.
 
 use super::excuses::Excuses;
-use crate::{journal::Journal, plan::SwitchKind};
+use crate::{event_log::EventLog, plan::SwitchKind};
 use posthaste::domain::time::Timestamp;
 
 pub(crate) struct Switches(Vec<AvailabilitySpan>);
@@ -15,7 +15,7 @@ struct AvailabilitySpan {
 
 impl Switches {
     /// `gone`: when answers came that disable the endpoint and are in the history.
-    pub(crate) fn of(journal: &Journal, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
+    pub(crate) fn of(journal: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
         let by_hand = journal
             .switches
             .iter()

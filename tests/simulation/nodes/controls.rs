@@ -1,7 +1,7 @@
 //! Negative controls: each breaks a promise between nodes on purpose, and the checks must notice.
 
 use super::{director, sabotage::NodeSabotage};
-use crate::journal::Promise;
+use crate::event_log::Promise;
 
 const SEEDS: u64 = 300;
 

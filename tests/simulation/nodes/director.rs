@@ -12,7 +12,7 @@ use super::{
     witness,
 };
 use crate::{
-    journal::{Promise, Violation},
+    event_log::{Promise, Violation},
     plan::SECOND,
 };
 use fastrand::Rng;

@@ -3,7 +3,7 @@
 
 use super::{plan::NodesPlan, sabotage::NodeSabotage, witness};
 use crate::{
-    journal::{Promise, Violation},
+    event_log::{Promise, Violation},
     plan::SECOND,
 };
 use fastrand::Rng;
@@ -29,7 +29,7 @@ pub(crate) struct NodesEnv {
     pub(crate) sabotage: NodeSabotage,
     file: OnceLock<Arc<SharedFile>>,
     state: Mutex<NodesState>,
-    journal: Mutex<Journal>,
+    journal: Mutex<NodesLog>,
 }
 
 /// Times are milliseconds after the start, on no node's own clock.
@@ -52,7 +52,7 @@ pub(crate) struct NodesState {
 }
 
 #[derive(Default)]
-pub(crate) struct Journal {
+pub(crate) struct NodesLog {
     /// In the plan's order.
     pub(crate) endpoints: Vec<EndpointId>,
     pub(crate) dials: Vec<SentRequest>,
@@ -64,7 +64,7 @@ pub(crate) struct Journal {
     pub(crate) violations: Vec<Violation>,
 }
 
-impl Journal {
+impl NodesLog {
     /// Whether the store lost batches of this epoch: what is done under it is unknown to all.
     pub(crate) fn has_lost(&self, epoch: i64) -> bool {
         self.losses.iter().any(|loss| loss.forgotten.contains(&epoch))
@@ -154,7 +154,7 @@ impl NodesEnv {
         self.state.lock().unwrap()
     }
 
-    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
+    pub(crate) fn journal(&self) -> MutexGuard<'_, NodesLog> {
         self.journal.lock().unwrap()
     }
 

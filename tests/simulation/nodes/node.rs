@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     node_builder::{NodeBuilder, NoWatch, EngineParts},
-    journal::Promise,
+    event_log::Promise,
     actors::{ADMIN, APP},
 };
 use posthaste::{

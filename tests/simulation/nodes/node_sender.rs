@@ -6,7 +6,7 @@ use super::{
     environment::{SentRequest, NodesEnv, at},
 };
 use crate::{
-    journal::Promise,
+    event_log::Promise,
     network::{Fate, attempt_of, sleep},
 };
 use posthaste::{

@@ -3,7 +3,7 @@
 
 use super::{node::Node, plan::EndpointKind, environment::NodesEnv, witness};
 use crate::{
-    journal::Promise,
+    event_log::Promise,
     actors::{ADMIN, APP},
 };
 use bytes::Bytes;

@@ -7,7 +7,7 @@ use super::{
     environment::{SentRequest, Loss, NodesEnv},
     witness::TAKEN_OVER,
 };
-use crate::journal::Promise;
+use crate::event_log::Promise;
 use posthaste::domain::{id::DeliveryId, rate::RateLimit};
 use std::{
     collections::{BTreeMap, BTreeSet},

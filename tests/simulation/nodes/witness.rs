@@ -2,7 +2,7 @@
 //! note exists if and only if its commit does.
 
 use super::environment::NodesEnv;
-use crate::journal::Promise;
+use crate::event_log::Promise;
 use posthaste::domain::{
     id::EndpointId,
     tenure::{SHARDS, shard_of},

@@ -1,4 +1,4 @@
-//! Journal of everything seen from outside, whatever process was alive: the evidence that the checker has besides the store.
+//! NodesLog of everything seen from outside, whatever process was alive: the evidence that the checker has besides the store.
 
 use crate::{
     network::SeenRequest,
@@ -11,7 +11,7 @@ use posthaste::domain::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct EventLog {
     /// In the plan's order.
     pub(crate) endpoints: Vec<EndpointId>,
     pub(crate) posts: Vec<SeenRequest>,
@@ -143,7 +143,7 @@ pub(crate) struct TroubleFact {
     pub(crate) trouble: DiskTrouble,
 }
 
-impl Journal {
+impl EventLog {
     pub(crate) fn complain(&mut self, promise: Promise, what: impl Into<String>) {
         self.violations.push(Violation { promise, what: what.into() });
     }
