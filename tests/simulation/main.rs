@@ -8,7 +8,7 @@ mod bulk_replays;
 mod checker;
 mod contracts;
 mod controls;
-mod decline;
+mod declining_receiver;
 mod node_builder;
 mod director;
 mod event_log;

@@ -2,7 +2,7 @@
 
 use crate::{
     bulk_replays::{self, BulkPlan},
-    contracts, decline,
+    contracts, declining_receiver,
     limits::LimitsPlan,
     network::{ReceiverMode, Script},
     order,
@@ -185,7 +185,7 @@ impl Plan {
         let mut endpoints =
             (0..rng.usize(1..=4)).map(|n| endpoint(&mut rng, n, heal_at, mood)).collect::<Vec<_>>();
         let switchable = endpoints.len();
-        endpoints.extend(decline::plan(seed, switchable, heal_at));
+        endpoints.extend(declining_receiver::plan(seed, switchable, heal_at));
         let keeps = RetentionPlan::of(seed);
         let limits = LimitsPlan::of(seed, endpoints.len());
         for endpoint in &mut endpoints {
