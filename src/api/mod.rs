@@ -39,7 +39,7 @@ mod session;
 mod stats;
 mod status;
 mod stream;
-mod switches;
+mod endpoint_state;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -82,8 +82,8 @@ fn described_routes() -> OpenApiRouter<Arc<Api>> {
         .routes(routes!(endpoints::create_endpoint, endpoints::list_endpoints))
         .routes(routes!(endpoints::get_endpoint, endpoints::update_endpoint, endpoints::delete_endpoint))
         .routes(routes!(endpoints::test_endpoint))
-        .routes(routes!(switches::enable_endpoint))
-        .routes(routes!(switches::disable_endpoint))
+        .routes(routes!(endpoint_state::enable_endpoint))
+        .routes(routes!(endpoint_state::disable_endpoint))
         .routes(routes!(health::get_endpoint_health))
         .routes(routes!(contracts::get_endpoint_contract))
         .routes(routes!(attempt_view::list_endpoint_attempts))

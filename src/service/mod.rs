@@ -38,7 +38,7 @@ pub mod start;
 pub mod statistics;
 pub mod status;
 pub mod stream;
-mod switch;
+mod enable_disable;
 pub mod system;
 mod turns;
 mod workbench;

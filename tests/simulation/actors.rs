@@ -2,8 +2,8 @@
 //! disables endpoints.
 
 use crate::{
-    event_log::{AnswerFact, ActionFact, Promise, ActionAnswer, SwitchFact},
-    plan::{DiskTrouble, SwitchKind, SwitchPlan, ActionKind, ActionPlan},
+    event_log::{AnswerFact, ActionFact, Promise, ActionAnswer, AvailabilityFact},
+    plan::{DiskTrouble, AvailabilityAction, AvailabilityPlan, ActionKind, ActionPlan},
     process::ServiceAccess,
     simulation_env::SimulationEnv,
 };
@@ -178,7 +178,7 @@ pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
 }
 
 /// Enables or disables an endpoint, repeated until it is known to be done.
-pub(crate) async fn switch(world: Arc<SimulationEnv>, plan: SwitchPlan) {
+pub(crate) async fn set_availability(world: Arc<SimulationEnv>, plan: AvailabilityPlan) {
     let uid = &world.plan.endpoints[plan.endpoint].uid;
     let called_at = world.now();
     loop {
@@ -186,26 +186,26 @@ pub(crate) async fn switch(world: Arc<SimulationEnv>, plan: SwitchPlan) {
         let entry = office.service.app(ADMIN, APP).unwrap();
         let service = &office.service;
         let done = match plan.kind {
-            SwitchKind::Off => service.disable_endpoint(ADMIN, &entry, uid).await.map(drop),
-            SwitchKind::On => service.enable_endpoint(ADMIN, &entry, uid).await.map(drop),
-            SwitchKind::Delete => service.remove_endpoint(ADMIN, &entry, uid).await,
-            SwitchKind::Touch => {
+            AvailabilityAction::Off => service.disable_endpoint(ADMIN, &entry, uid).await.map(drop),
+            AvailabilityAction::On => service.enable_endpoint(ADMIN, &entry, uid).await.map(drop),
+            AvailabilityAction::Delete => service.remove_endpoint(ADMIN, &entry, uid).await,
+            AvailabilityAction::Touch => {
                 let description = Patch::Value(format!("touched at {called_at}"));
                 let patch = EndpointPatch { description, ..EndpointPatch::default() };
                 service.change_endpoint(ADMIN, &entry, uid, patch).await.map(drop)
             }
-            SwitchKind::Skip => {
+            AvailabilityAction::Skip => {
                 let patch = EndpointPatch { on_dead: Patch::Value(OnDead::Skip), ..EndpointPatch::default() };
                 service.change_endpoint(ADMIN, &entry, uid, patch).await.map(drop)
             }
         };
         let is_gone = matches!(done, Err(Error::NotFound(_)));
-        if is_gone && plan.kind != SwitchKind::Delete {
+        if is_gone && plan.kind != AvailabilityAction::Delete {
             return;
         }
         if (done.is_ok() || is_gone) && !world.is_dead(office.life) {
             let answered_at = world.now();
-            let fact = SwitchFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
+            let fact = AvailabilityFact { endpoint: plan.endpoint, kind: plan.kind, called_at, answered_at };
             world.journal().switches.push(fact);
             return;
         }

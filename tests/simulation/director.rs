@@ -5,7 +5,7 @@ use crate::{
     bulk_replays, checker,
     event_log::{ProcessEnd, EventLog, Promise, Violation},
     order, actors,
-    plan::{DAY, PlannedFault, HOUR, Plan, SwitchPlan, Trigger, ActionPlan},
+    plan::{DAY, PlannedFault, HOUR, Plan, AvailabilityPlan, Trigger, ActionPlan},
     process::Process,
     sabotage::Sabotage,
     simulation_env::SimulationEnv,
@@ -33,7 +33,7 @@ pub(crate) struct SeedResult {
 enum AgendaItem {
     Publish(usize),
     Wish(ActionPlan),
-    Switch(SwitchPlan),
+    Switch(AvailabilityPlan),
     /// The plan's bulk replay of this number.
     SendAgain(usize),
     Kill(i64),
@@ -154,7 +154,7 @@ impl Director {
         match deed {
             AgendaItem::Publish(number) => drop(self.people.spawn(actors::publish(world, number))),
             AgendaItem::Wish(plan) => drop(self.people.spawn(actors::act(world, plan))),
-            AgendaItem::Switch(plan) => drop(self.people.spawn(actors::switch(world, plan))),
+            AgendaItem::Switch(plan) => drop(self.people.spawn(actors::set_availability(world, plan))),
             AgendaItem::SendAgain(number) => {
                 let plan = world.plan.bulks[number].clone();
                 drop(self.people.spawn(bulk_replays::send_again(world, plan)));

@@ -2,7 +2,7 @@
 
 use crate::{
     network::SeenRequest,
-    plan::{DiskTrouble, SwitchKind, ActionKind},
+    plan::{DiskTrouble, AvailabilityAction, ActionKind},
 };
 use posthaste::domain::{
     delivery::Delivery,
@@ -18,7 +18,7 @@ pub(crate) struct EventLog {
     pub(crate) lives: Vec<ProcessFact>,
     pub(crate) answers: Vec<AnswerFact>,
     pub(crate) asks: Vec<ActionFact>,
-    pub(crate) switches: Vec<SwitchFact>,
+    pub(crate) switches: Vec<AvailabilityFact>,
     pub(crate) troubles: Vec<TroubleFact>,
     /// Deliveries that a caller knows of, in the order they came to be known.
     pub(crate) known: Vec<DeliveryId>,
@@ -129,9 +129,9 @@ pub(crate) struct ActionFact {
 
 /// An endpoint that was enabled or disabled at some time between the two.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SwitchFact {
+pub(crate) struct AvailabilityFact {
     pub(crate) endpoint: usize,
-    pub(crate) kind: SwitchKind,
+    pub(crate) kind: AvailabilityAction,
     pub(crate) called_at: Timestamp,
     pub(crate) answered_at: Timestamp,
 }

@@ -3,7 +3,7 @@
 //! Drawn from a random generator of its own, so that stories without order stay as they are.
 
 use crate::{
-    plan::{EndpointPlan, EventPlan, Moments, SwitchKind, SwitchPlan, pick},
+    plan::{EndpointPlan, EventPlan, Moments, AvailabilityAction, AvailabilityPlan, pick},
     simulation_env::SimulationEnv,
 };
 use fastrand::Rng;
@@ -20,7 +20,7 @@ pub(crate) fn plan(
     endpoints: &mut [EndpointPlan],
     events: &mut [EventPlan],
     near: &Moments,
-) -> Vec<SwitchPlan> {
+) -> Vec<AvailabilityPlan> {
     let mut rng = Rng::with_seed(seed ^ 0x6f72_6465);
     if rng.u8(0..3) > 0 {
         return Vec::new();
@@ -36,8 +36,8 @@ pub(crate) fn plan(
         }
         endpoint.on_dead = pick(&mut rng, &[None, Some(OnDead::Block), Some(OnDead::Skip)]);
         if endpoint.on_dead != Some(OnDead::Skip) && rng.u8(0..3) == 0 {
-            let (at, kind) = (near.one(&mut rng), SwitchKind::Skip);
-            switches.push(SwitchPlan { at, endpoint: number, kind });
+            let (at, kind) = (near.one(&mut rng), AvailabilityAction::Skip);
+            switches.push(AvailabilityPlan { at, endpoint: number, kind });
         }
     }
     switches

@@ -26,7 +26,7 @@ pub(crate) struct Plan {
     pub(crate) endpoints: Vec<EndpointPlan>,
     pub(crate) events: Vec<EventPlan>,
     pub(crate) wishes: Vec<ActionPlan>,
-    pub(crate) switches: Vec<SwitchPlan>,
+    pub(crate) switches: Vec<AvailabilityPlan>,
     pub(crate) bulks: Vec<BulkPlan>,
     pub(crate) faults: Vec<PlannedFault>,
     /// From here on the disk works, nothing is killed, and every receiver is well or dead for good.
@@ -118,7 +118,7 @@ pub(crate) struct ActionPlan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SwitchKind {
+pub(crate) enum AvailabilityAction {
     Off,
     On,
     Delete,
@@ -129,10 +129,10 @@ pub(crate) enum SwitchKind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SwitchPlan {
+pub(crate) struct AvailabilityPlan {
     pub(crate) at: i64,
     pub(crate) endpoint: usize,
-    pub(crate) kind: SwitchKind,
+    pub(crate) kind: AvailabilityAction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -287,7 +287,7 @@ fn wish(rng: &mut Rng, near: &Moments) -> ActionPlan {
     ActionPlan { at: near.one(rng), kind, pick: rng.u64(..) }
 }
 
-fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: StoryFocus) -> Vec<SwitchPlan> {
+fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: StoryFocus) -> Vec<AvailabilityPlan> {
     let mut switches = Vec::new();
     let is_restless = mood == StoryFocus::Restless;
     if !is_restless && rng.bool() {
@@ -296,18 +296,18 @@ fn switches(rng: &mut Rng, near: &Moments, endpoints: usize, mood: StoryFocus) -
     for _ in 0..if is_restless { rng.usize(10..40) } else { rng.usize(1..4) } {
         let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
         let off_for = pick(rng, &[5, 15, 30, SECOND, 30 * SECOND, HOUR, DAY]);
-        switches.push(SwitchPlan { at, endpoint, kind: SwitchKind::Off });
+        switches.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Off });
         if rng.u8(0..5) > 0 {
-            switches.push(SwitchPlan { at: at + off_for, endpoint, kind: SwitchKind::On });
+            switches.push(AvailabilityPlan { at: at + off_for, endpoint, kind: AvailabilityAction::On });
         }
     }
     for _ in 0..if is_restless { rng.usize(0..40) } else { rng.usize(0..4) } {
         let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
-        switches.push(SwitchPlan { at, endpoint, kind: SwitchKind::Touch });
+        switches.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Touch });
     }
     if rng.u8(0..4) == 0 {
         let (at, endpoint) = (near.one(rng), rng.usize(0..endpoints));
-        switches.push(SwitchPlan { at, endpoint, kind: SwitchKind::Delete });
+        switches.push(AvailabilityPlan { at, endpoint, kind: AvailabilityAction::Delete });
     }
     switches
 }

@@ -1,6 +1,6 @@
 //! All evidence of the checker, put in order: a file for each delivery, and the facts about each endpoint.
 
-use super::{excuses::Excuses, health, switches::Switches};
+use super::{excuses::Excuses, health, availability::AvailabilityHistory};
 use crate::{
     event_log::{ActionFact, ProcessEnd, EventLog, Promise, ActionAnswer, Violation},
     network::SeenRequest,
@@ -39,7 +39,7 @@ pub(crate) struct EventRow {
 /// Facts about one endpoint.
 pub(crate) struct ReceiverFacts {
     pub(crate) contract: Contract,
-    pub(crate) switches: Switches,
+    pub(crate) switches: AvailabilityHistory,
     pub(crate) excuses: Excuses,
     pub(crate) is_off: bool,
     /// When a rule disabled it, and when its owner was warned.
@@ -167,7 +167,7 @@ impl<'a> Evidence<'a> {
         });
         let ruled_off = health::ruled_off(disk, id);
         let gone = gone.chain(ruled_off.iter().copied());
-        let switches = Switches::of(self.journal, number, gone.collect(), &excuses);
+        let switches = AvailabilityHistory::of(self.journal, number, gone.collect(), &excuses);
         ReceiverFacts { contract, switches, excuses, is_off, disabled_by_rule: ruled_off, warned: health::warned(disk, id) }
     }
 

@@ -6,7 +6,7 @@
 use super::evidence::{Evidence, DeliveryFile, ReceiverFacts};
 use crate::{
     event_log::{ProcessEnd, Promise, Violation},
-    plan::{SECOND, SwitchKind},
+    plan::{SECOND, AvailabilityAction},
     process::HEALTH_EVERY,
 };
 use posthaste::domain::{
@@ -91,7 +91,7 @@ impl<'a> EndpointHistory<'a> {
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
         let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
-        let ons = by_hand.iter().filter(|fact| fact.kind == SwitchKind::On && was_off(fact.called_at));
+        let ons = by_hand.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
         for (place, life) in journal.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
@@ -106,7 +106,7 @@ impl<'a> EndpointHistory<'a> {
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == Class::Local));
         let is_plain =
-            by_hand.iter().all(|fact| fact.kind == SwitchKind::Touch) && journal.troubles.is_empty();
+            by_hand.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && journal.troubles.is_empty();
         Self {
             receiver,
             files,

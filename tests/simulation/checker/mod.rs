@@ -15,7 +15,7 @@ mod notices;
 mod order;
 mod pacing;
 mod replays;
-mod switches;
+mod availability;
 
 pub(crate) use evidence::Figures;
 

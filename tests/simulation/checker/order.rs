@@ -6,7 +6,7 @@ use crate::{
     event_log::{Promise, Violation},
     network::SeenRequest,
     order::{self, EndNote},
-    plan::SwitchKind,
+    plan::AvailabilityAction,
 };
 use posthaste::domain::{
     delivery::{Reason, State},
@@ -118,7 +118,7 @@ impl<'a> OrderedDelivery<'a> {
             .journal
             .switches
             .iter()
-            .find(|fact| fact.endpoint == file.receiver && fact.kind == SwitchKind::Skip);
+            .find(|fact| fact.endpoint == file.receiver && fact.kind == AvailabilityAction::Skip);
         let from_start = plan.on_dead == Some(OnDead::Skip);
         let over_at = |note: &EndNote| match skipped {
             _ if !note.is_dead || note.is_closed || from_start => Some(note.at),

@@ -1,26 +1,26 @@
 //! When an endpoint was certainly disabled, and when it was enabled again, as far as the outside can know.
 
 use super::excuses::Excuses;
-use crate::{event_log::EventLog, plan::SwitchKind};
+use crate::{event_log::EventLog, plan::AvailabilityAction};
 use posthaste::domain::time::Timestamp;
 
-pub(crate) struct Switches(Vec<AvailabilitySpan>);
+pub(crate) struct AvailabilityHistory(Vec<AvailabilitySpan>);
 
 struct AvailabilitySpan {
-    kind: SwitchKind,
+    kind: AvailabilityAction,
     /// Took effect not before this and not after that.
     from: i64,
     to: i64,
 }
 
-impl Switches {
+impl AvailabilityHistory {
     /// `gone`: when answers came that disable the endpoint and are in the history.
     pub(crate) fn of(journal: &EventLog, endpoint: usize, gone: Vec<Timestamp>, excuses: &Excuses) -> Self {
         let by_hand = journal
             .switches
             .iter()
             .filter(|fact| {
-                fact.endpoint == endpoint && !matches!(fact.kind, SwitchKind::Touch | SwitchKind::Skip)
+                fact.endpoint == endpoint && !matches!(fact.kind, AvailabilityAction::Touch | AvailabilityAction::Skip)
             })
             .map(|fact| AvailabilitySpan {
                 kind: fact.kind,
@@ -28,7 +28,7 @@ impl Switches {
                 to: fact.answered_at.as_millis(),
             });
         let gone = gone.into_iter().map(|at| AvailabilitySpan {
-            kind: SwitchKind::Off,
+            kind: AvailabilityAction::Off,
             from: at.as_millis(),
             to: excuses.latest(at.as_millis()),
         });
@@ -36,11 +36,11 @@ impl Switches {
     }
 
     fn disablings(&self) -> impl Iterator<Item = &AvailabilitySpan> {
-        self.0.iter().filter(|fact| fact.kind != SwitchKind::On)
+        self.0.iter().filter(|fact| fact.kind != AvailabilityAction::On)
     }
 
     fn enablings(&self) -> impl Iterator<Item = &AvailabilitySpan> {
-        self.0.iter().filter(|fact| fact.kind == SwitchKind::On)
+        self.0.iter().filter(|fact| fact.kind == AvailabilityAction::On)
     }
 
     pub(crate) fn is_certainly_disabled(&self, at: i64) -> bool {
@@ -62,7 +62,7 @@ impl Switches {
     }
 
     pub(crate) fn was_deleted(&self, by: i64) -> bool {
-        self.0.iter().any(|fact| fact.kind == SwitchKind::Delete && fact.from <= by)
+        self.0.iter().any(|fact| fact.kind == AvailabilityAction::Delete && fact.from <= by)
     }
 
     /// Returns the last time before `at` at which it may have been enabled again.

@@ -55,11 +55,11 @@ impl Service {
         entry: &AppEntry,
         uid: &str,
     ) -> Result<Arc<Endpoint>, Error> {
-        self.switch_on(caller, entry, uid, &[]).await
+        self.enable_with_replays(caller, entry, uid, &[]).await
     }
 
     /// Enables the endpoint and starts the replays in one transaction, so that neither happens without the other.
-    async fn switch_on(
+    async fn enable_with_replays(
         &self,
         caller: Caller,
         entry: &AppEntry,
@@ -99,7 +99,7 @@ impl Service {
         for replay in planned {
             begun.push(self.counted(caller, entry, replay).await?);
         }
-        let switched = self.switch_on(caller, entry, uid, &begun).await;
+        let switched = self.enable_with_replays(caller, entry, uid, &begun).await;
         // The replays may have started although a later step failed.
         self.permits.replays_changed();
         let switched = switched?;
