@@ -2,7 +2,7 @@
 //! disabled.
 
 use super::{
-    expected_course::{CourseEnd, Standing},
+    expected_course::{CourseEnd, ExpectedDeliveryState},
     evidence::{DeliveryFile, ReceiverFacts},
 };
 use crate::event_log::{Promise, Violation};
@@ -17,7 +17,7 @@ use posthaste::domain::{
 pub(crate) fn check(
     file: &DeliveryFile<'_>,
     receiver: &ReceiverFacts,
-    standing: &Standing,
+    standing: &ExpectedDeliveryState,
     is_murky: bool,
 ) -> Option<Violation> {
     let finished_at = file.finished_at.map_or(0, Timestamp::as_millis);
@@ -80,7 +80,7 @@ pub(crate) fn check(
 }
 
 /// Whether it ended not before `from`, and as soon as it could.
-fn is_punctual(receiver: &ReceiverFacts, standing: &Standing, from: i64, finished_at: i64) -> bool {
+fn is_punctual(receiver: &ReceiverFacts, standing: &ExpectedDeliveryState, from: i64, finished_at: i64) -> bool {
     let asked_a_little_earlier = from - 100;
     let latest = standing.latest(receiver, finished_at).max(receiver.excuses.latest(from));
     finished_at >= asked_a_little_earlier && finished_at <= latest

@@ -49,7 +49,7 @@ pub(crate) enum CourseEnd {
 
 /// State of a delivery by the checker's reckoning.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ExpectedDeliveryState {
     pub(crate) due: Window,
     pub(crate) at_due: AtDue,
     pub(crate) end: Option<CourseEnd>,
@@ -120,7 +120,7 @@ pub(crate) fn check(
     violations.extend(ends::check(file, receiver, &standing, is_murky));
 }
 
-fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<Standing> {
+fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<ExpectedDeliveryState> {
     let due = match (file.replay_of, file.made_by) {
         // By a person or by a bulk replay; a backfill has no source among deliveries.
         (_, Some(ask)) => requested_window(ask),
@@ -132,7 +132,7 @@ fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFac
         (Some(_), None) => return None,
     };
     let age = receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
-    Some(Standing {
+    Some(ExpectedDeliveryState {
         due,
         at_due: AtDue::Attempt,
         end: None,
@@ -151,7 +151,7 @@ struct Course<'a> {
     file: &'a DeliveryFile<'a>,
     receiver: &'a ReceiverFacts,
     is_test: bool,
-    standing: Standing,
+    standing: ExpectedDeliveryState,
     /// Rows of the history that have no number.
     unnumbered: u32,
     violations: Vec<Violation>,
@@ -207,7 +207,7 @@ impl Course<'_> {
             }
             ActionKind::Replay => {
                 let age = self.receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
-                self.standing = Standing {
+                self.standing = ExpectedDeliveryState {
                     due: requested_window(ask),
                     at_due: AtDue::Attempt,
                     end: None,
@@ -217,8 +217,8 @@ impl Course<'_> {
                     ..standing
                 };
             }
-            ActionKind::Cancel => self.standing = Standing { end: Some(CourseEnd::ByHand), extra: None, ..standing },
-            ActionKind::Close => self.standing = Standing { end: Some(CourseEnd::Closed), extra: None, ..standing },
+            ActionKind::Cancel => self.standing = ExpectedDeliveryState { end: Some(CourseEnd::ByHand), extra: None, ..standing },
+            ActionKind::Close => self.standing = ExpectedDeliveryState { end: Some(CourseEnd::Closed), extra: None, ..standing },
             ActionKind::Test => {}
         }
     }
@@ -245,12 +245,12 @@ impl Course<'_> {
         // A probe of a throttled endpoint: an extra attempt, after which everything is as it was.
         let is_ahead = row.has_note(PROBE_AHEAD) || row.has_note(AHEAD);
         if is_ahead && self.standing.extra.is_none() {
-            let Standing { due, at_due, end, .. } = self.standing;
+            let ExpectedDeliveryState { due, at_due, end, .. } = self.standing;
             self.standing.extra = Some(ReturnState { due, at_due, end });
         }
         let Some(post) = post else {
             // A takeover: due at once, or back to where it was before the extra attempt.
-            let mut next = Standing { due: Window::at(started_at), last_end: started_at, ..self.standing };
+            let mut next = ExpectedDeliveryState { due: Window::at(started_at), last_end: started_at, ..self.standing };
             next.at_due = AtDue::Attempt;
             self.standing = next.back_if_extra();
             self.unnumbered += 1;
@@ -357,7 +357,7 @@ impl Course<'_> {
     }
 }
 
-impl Standing {
+impl ExpectedDeliveryState {
     /// Returns the latest start, or end, at which a delivery that is due as it stands is on time.
     pub(crate) fn latest(&self, receiver: &ReceiverFacts, at: i64) -> i64 {
         let released = receiver.switches.last_enabled(at).unwrap_or(0);
