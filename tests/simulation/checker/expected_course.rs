@@ -82,7 +82,7 @@ pub(crate) fn check(
 ) {
     let is_murky = file.asks.iter().any(|ask| matches!(ask.said, ActionAnswer::Unknown));
     let receiver = &evidence.receivers[file.receiver];
-    let Some(mut standing) = born(evidence, file, receiver) else { return };
+    let Some(mut standing) = initial_state(evidence, file, receiver) else { return };
     if let Some(turn) = lines.turn_of(evidence, file) {
         standing.due.to = standing.due.to.max(turn.as_millis());
     }
@@ -120,7 +120,7 @@ pub(crate) fn check(
     violations.extend(ends::check(file, receiver, &standing, is_murky));
 }
 
-fn born(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<ExpectedDeliveryState> {
+fn initial_state(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<ExpectedDeliveryState> {
     let due = match (file.replay_of, file.made_by) {
         // By a person or by a bulk replay; a backfill has no source among deliveries.
         (_, Some(ask)) => requested_window(ask),

@@ -47,7 +47,7 @@ pub(crate) struct Node {
     stop: ShutdownHandle,
     has_ended: Arc<AtomicBool>,
     /// When it started, by the simulation's time and by its own, and how many of a million its clocks run too fast.
-    born: (i64, Instant, i64),
+    started_at: (i64, Instant, i64),
 }
 
 /// Writer of a process, shared by the commit loop and by the code that ends it.
@@ -106,7 +106,7 @@ impl Node {
         runtime.spawn(boot.run(events, told));
         let born = (now, Instant::now(), drift);
         drop(entered);
-        Some(Self { number, life, runtime, clock, lanes, writer, office, stop, has_ended, born })
+        Some(Self { number, life, runtime, clock, lanes, writer, office, stop, has_ended, started_at: born })
     }
 
     /// Returns its service, if it can be called.
@@ -120,7 +120,7 @@ impl Node {
     }
 
     fn own_time(&self, now: i64) -> Instant {
-        let (born_at, begun, drift) = self.born;
+        let (born_at, begun, drift) = self.started_at;
         let passed = now - born_at;
         begun + Duration::from_millis((passed + passed * drift / 1_000_000) as u64)
     }
