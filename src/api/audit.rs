@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::audit::Action,
-    service::audit::{AuditQuery, ShownEntry},
+    service::audit::{AuditQuery, NamedAuditEntry},
 };
 use axum::extract::State;
 use http::Uri;
@@ -63,7 +63,7 @@ pub(super) struct EntryView {
 }
 
 impl EntryView {
-    fn of(ShownEntry { entry, key, app }: ShownEntry) -> Self {
+    fn of(NamedAuditEntry { entry, key, app }: NamedAuditEntry) -> Self {
         Self {
             id: entry.id.to_string(),
             at: entry.at.rfc3339_millis(),

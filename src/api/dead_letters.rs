@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{app::App, time::Timestamp},
-    service::{deliveries::Wish, shown::Shown},
+    service::{deliveries::Wish, named_delivery::NamedDelivery},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -44,7 +44,7 @@ pub(super) struct DeadLetterView {
 }
 
 impl DeadLetterView {
-    fn of(shown: &Shown, app: &App) -> Self {
+    fn of(shown: &NamedDelivery, app: &App) -> Self {
         Self {
             delivery: DeliveryView::of(shown, app),
             app_id: app.uid.clone(),

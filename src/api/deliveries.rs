@@ -17,7 +17,7 @@ use crate::{
     },
     service::{
         deliveries::{DeliveryQuery, Wish},
-        shown::Shown,
+        named_delivery::NamedDelivery,
     },
 };
 use axum::extract::State;
@@ -94,8 +94,8 @@ pub(super) struct DeliveryFilters {
 }
 
 impl DeliveryView {
-    pub(super) fn of(shown: &Shown, app: &App) -> Self {
-        let Shown { delivery, event, endpoint, .. } = shown;
+    pub(super) fn of(shown: &NamedDelivery, app: &App) -> Self {
+        let NamedDelivery { delivery, event, endpoint, .. } = shown;
         Self {
             id: delivery.id.to_string(),
             event_id: event.public_id(app.id_prefix()),

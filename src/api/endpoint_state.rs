@@ -5,7 +5,7 @@ use super::{
     answer::{self, Answer},
     auth::InApp,
     endpoint_view::EndpointView,
-    endpoints::show,
+    endpoints::endpoint_response,
     fields::{Given, fields, read_object},
     replays::ReplayView,
 };
@@ -80,7 +80,7 @@ pub(super) async fn enable_endpoint(
 ) -> Answer {
     let Some(PaceFields { per_second }) = pace(given.replay)? else {
         let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
-        return show(&api, caller, &entry, &endpoint).await;
+        return endpoint_response(&api, caller, &entry, &endpoint).await;
     };
     let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
     let replays = replays.into_iter().map(ReplayView::of).collect();
@@ -102,7 +102,7 @@ pub(super) async fn disable_endpoint(
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
     let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
-    show(&api, caller, &entry, &endpoint).await
+    endpoint_response(&api, caller, &entry, &endpoint).await
 }
 
 #[cfg(test)]

@@ -187,11 +187,11 @@ pub(super) async fn get_endpoint(
     State(api): State<Arc<Api>>,
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
-    show(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
+    endpoint_response(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
 }
 
 /// Answers with the endpoint's current state.
-pub(super) async fn show(api: &Api, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
+pub(super) async fn endpoint_response(api: &Api, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
     answer::ok(&EndpointView::of(endpoint, is_in_trouble).seen_by(caller))
 }
@@ -229,7 +229,7 @@ pub(super) async fn update_endpoint(
         metadata: patch.metadata,
     };
     let endpoint = api.service.change_endpoint(caller, &entry, &thing, patch).await?;
-    show(&api, caller, &entry, &endpoint).await
+    endpoint_response(&api, caller, &entry, &endpoint).await
 }
 
 /// Delete an endpoint

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{statistics::Sums, time::Timestamp},
-    service::health::ShownHealth,
+    service::health::EndpointHealth,
 };
 use axum::extract::State;
 use serde::Serialize;
@@ -102,8 +102,8 @@ impl WindowView {
 }
 
 impl HealthView {
-    fn of(shown: ShownHealth) -> Self {
-        let ShownHealth { state, since, health, disables_at: off_at, last_success_at, windows } = shown;
+    fn of(shown: EndpointHealth) -> Self {
+        let EndpointHealth { state, since, health, disables_at: off_at, last_success_at, windows } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
         Self {
             state,

@@ -11,7 +11,7 @@ use crate::{
         inspection::{Check, Finding, Kind, Report},
         time::Timestamp,
     },
-    service::inspections::ShownInspection,
+    service::inspections::NamedInspection,
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -80,8 +80,8 @@ pub(super) struct CheckView {
 }
 
 impl InspectionView {
-    fn of(shown: ShownInspection) -> Self {
-        let ShownInspection { inspection, endpoint } = shown;
+    fn of(shown: NamedInspection) -> Self {
+        let NamedInspection { inspection, endpoint } = shown;
         Self {
             id: inspection.id.to_string(),
             endpoint_id: endpoint,

@@ -11,7 +11,7 @@ use crate::{
     domain::{notice::NoticeKind, time::Timestamp},
     service::{
         Caller,
-        notices::{NoticeQuery, ShownNotice},
+        notices::{NoticeQuery, NamedNotice},
     },
 };
 use axum::extract::State;
@@ -102,8 +102,8 @@ pub(super) struct MailView {
 }
 
 impl NoticeView {
-    fn of(shown: ShownNotice) -> Self {
-        let ShownNotice { app, endpoint, url, event, endpoints, notice } = shown;
+    fn of(shown: NamedNotice) -> Self {
+        let NamedNotice { app, endpoint, url, event, endpoints, notice } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
         let of_endpoint = |(endpoint_id, count)| OfEndpointView { endpoint_id, count };
         Self {

@@ -16,7 +16,7 @@ use crate::{
     },
     service::{
         Caller,
-        replays::{NewReplay, ShownReplay},
+        replays::{NewReplay, NamedReplay},
     },
 };
 use axum::extract::State;
@@ -125,7 +125,7 @@ pub(super) struct ReplayCountView {
 }
 
 impl ReplayView {
-    pub(super) fn of(ShownReplay { replay, endpoint }: ShownReplay) -> Self {
+    pub(super) fn of(NamedReplay { replay, endpoint }: NamedReplay) -> Self {
         Self {
             id: replay.id.to_string(),
             kind: replay.selection.kind(),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{statistics::Sums, time::Timestamp},
-    service::statistics::{OfEndpoint, ShownStatistics, StatisticsQuery},
+    service::statistics::{OfEndpoint, StatisticsReport, StatisticsQuery},
 };
 use axum::extract::State;
 use http::Uri;
@@ -195,8 +195,8 @@ fn class_of(status: Option<u16>) -> &'static str {
 }
 
 impl StatsView {
-    fn of(shown: ShownStatistics, is_of_endpoint: bool) -> Self {
-        let ShownStatistics { span, totals, series, endpoints, event_types, backlog } = shown;
+    fn of(shown: StatisticsReport, is_of_endpoint: bool) -> Self {
+        let StatisticsReport { span, totals, series, endpoints, event_types, backlog } = shown;
         let counted = |sums: &Sums| {
             let counted = CountedView::of(sums);
             CountedView { events: counted.events.filter(|_| !is_of_endpoint), ..counted }

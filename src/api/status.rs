@@ -10,7 +10,7 @@ use crate::{
         delivery::{Reason, State as DeliveryState},
         time::Timestamp,
     },
-    service::shown::Shown,
+    service::named_delivery::NamedDelivery,
 };
 use axum::extract::State;
 use serde::Serialize;
@@ -70,7 +70,7 @@ pub(super) struct DeliveryStatusView {
 }
 
 impl DeliveryStatusView {
-    fn of(shown: &Shown) -> Self {
+    fn of(shown: &NamedDelivery) -> Self {
         let delivery = &shown.delivery;
         Self {
             id: delivery.id.to_string(),

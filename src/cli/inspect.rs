@@ -48,7 +48,7 @@ pub(super) struct InspectArgs {
 
 /// As much of an inspection as is shown. All values are text, so that newer servers work too.
 #[derive(Debug, Deserialize)]
-struct Shown {
+struct InspectionAnswer {
     id: String,
     status: String,
     report: Option<Report>,
@@ -92,11 +92,11 @@ pub(super) struct Found {
 
 /// Waits for an inspection that was begun.
 pub(super) async fn finish(client: &Client, app: &str, begun: &Answer) -> anyhow::Result<Found> {
-    let begun: Shown = begun.json()?;
+    let begun: InspectionAnswer = begun.json()?;
     let look = path("/v1/apps/{app}/inspections/{inspection}", &[app, &begun.id])?;
     loop {
         let answer = client.poll(&look).await?;
-        let Shown { id, status, report } = answer.json()?;
+        let InspectionAnswer { id, status, report } = answer.json()?;
         match status.as_str() {
             "waiting" | "running" => tokio::time::sleep(POLL_INTERVAL).await,
             "finished" => {

@@ -187,7 +187,7 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
     let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
-    let shown = show::Shown { at: now, method: &parts.method, uri: &parts.uri, received, status };
+    let shown = show::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
     let text =
         if desk.json { shown.line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
     // A closed terminal is no reason to fail.

@@ -34,7 +34,7 @@ pub struct AuditQuery {
 
 /// An audit entry with the public names of its key and app.
 #[derive(Clone, Debug)]
-pub struct ShownEntry {
+pub struct NamedAuditEntry {
     pub entry: Entry,
     pub key: String,
     pub app: Option<String>,
@@ -48,7 +48,7 @@ impl Service {
         query: AuditQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownEntry>, Error> {
+    ) -> Result<Page<NamedAuditEntry>, Error> {
         Self::must_be_admin(caller)?;
         let app = match &query.app {
             None => None,
@@ -67,7 +67,7 @@ impl Service {
         query: AuditQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownEntry>, Error> {
+    ) -> Result<Page<NamedAuditEntry>, Error> {
         self.entries(Some(entry.app().id), query, after, limit).await
     }
 
@@ -77,7 +77,7 @@ impl Service {
         query: AuditQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownEntry>, Error> {
+    ) -> Result<Page<NamedAuditEntry>, Error> {
         let key = match query.key.as_deref() {
             None => None,
             Some(SETTINGS) => Some(KEY_OF_SETTINGS),
@@ -88,7 +88,7 @@ impl Service {
         };
         let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
         let page = self.browse.audit(filter, after, limit).await?;
-        let show = |entry: Entry| ShownEntry {
+        let show = |entry: Entry| NamedAuditEntry {
             key: key_id(entry.key),
             app: entry.app.and_then(|id| self.uid_of(id)),
             entry,

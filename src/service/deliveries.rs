@@ -3,7 +3,7 @@
 use super::{
     Caller, Error, Service,
     listing::{Cursor, Listed, Page, PastAttempt},
-    shown::Shown,
+    named_delivery::NamedDelivery,
 };
 use crate::{
     domain::{
@@ -61,7 +61,7 @@ impl Service {
         query: DeliveryQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<Shown>, Error> {
+    ) -> Result<Page<NamedDelivery>, Error> {
         let app = entry.app();
         let nothing = Page { rows: Vec::new(), next: None };
         let endpoint = match &query.endpoint {
@@ -91,10 +91,10 @@ impl Service {
         } else {
             self.browse.deliveries(app.id, filter, after, limit).await?
         };
-        Ok(Page { rows: self.show(page.rows).await?, next: page.next })
+        Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
 
-    pub async fn delivery(&self, entry: &AppEntry, id: &str) -> Result<(Shown, Vec<PastAttempt>), Error> {
+    pub async fn delivery(&self, entry: &AppEntry, id: &str) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         self.delivery_by_id(entry, id).await
     }
@@ -103,10 +103,10 @@ impl Service {
         &self,
         entry: &AppEntry,
         id: DeliveryId,
-    ) -> Result<(Shown, Vec<PastAttempt>), Error> {
+    ) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
         let found = self.browse.delivery(entry.app().id, id).await?;
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
-        let shown = self.show(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
+        let shown = self.with_names(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
         Ok((shown, attempts))
     }
 
@@ -132,7 +132,7 @@ impl Service {
         closed_too: bool,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<Shown>, Error> {
+    ) -> Result<Page<NamedDelivery>, Error> {
         let endpoint = match endpoint {
             None => None,
             Some(uid) => match find_endpoint(entry, uid) {
@@ -141,11 +141,11 @@ impl Service {
             },
         };
         let page = self.browse.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
-        Ok(Page { rows: self.show(page.rows).await?, next: page.next })
+        Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
 
     /// Performs the action and returns the delivery as it is afterwards. Replaying a delivered one returns the new delivery.
-    pub async fn ask(&self, caller: Caller, entry: &AppEntry, id: &str, wish: Wish) -> Result<Shown, Error> {
+    pub async fn ask(&self, caller: Caller, entry: &AppEntry, id: &str, wish: Wish) -> Result<NamedDelivery, Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let now = self.clock.now();
         let ask = match wish {
@@ -186,7 +186,7 @@ impl Service {
         entry: &AppEntry,
         id: &str,
         wish: Wish,
-    ) -> Result<Shown, Error> {
+    ) -> Result<NamedDelivery, Error> {
         let (shown, _) = self.delivery(entry, id).await.map_err(|error| match error {
             Error::NotFound(_) => Error::NotFound("dead letter"),
             other => other,

@@ -4,7 +4,7 @@
 use super::{
     Caller, Error, Service,
     audit::key_id,
-    replays::{Missed, ShownReplay},
+    replays::{Missed, NamedReplay},
 };
 use crate::{
     domain::{
@@ -84,7 +84,7 @@ impl Service {
         entry: &AppEntry,
         uid: &str,
         per_second: Option<u32>,
-    ) -> Result<(Arc<Endpoint>, Vec<ShownReplay>), Error> {
+    ) -> Result<(Arc<Endpoint>, Vec<NamedReplay>), Error> {
         let before = Self::endpoint_of(entry, uid)?;
         let off_at = before.record.off.as_ref().map(|off| off.at);
         let since = self.trouble_since(&before, off_at).await?;
@@ -105,7 +105,7 @@ impl Service {
         let switched = switched?;
         let mut shown = Vec::new();
         for (replay, _) in begun {
-            shown.push(self.show_replay(replay).await?);
+            shown.push(self.with_replay_name(replay).await?);
         }
         Ok((switched, shown))
     }

@@ -3,7 +3,7 @@
 use super::{
     Caller, Error, Service,
     listing::{Cursor, Page, own_event_id},
-    shown::Shown,
+    named_delivery::NamedDelivery,
 };
 use crate::{
     domain::{audit::Action, directory::AppEntry, event::Event, time::Timestamp},
@@ -41,10 +41,10 @@ impl Service {
         &self,
         entry: &AppEntry,
         id: &str,
-    ) -> Result<(Event, Vec<Shown>), Error> {
+    ) -> Result<(Event, Vec<NamedDelivery>), Error> {
         let event = self.event(entry, id).await?;
         let listed = self.browse.deliveries_of(event.id).await?;
-        Ok((event, self.show(listed).await?))
+        Ok((event, self.with_names(listed).await?))
     }
 
     /// Erases the payload and keeps the record. Deliveries that still wait have no data to send any more.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 /// An endpoint's health with attempt counts per window.
 #[derive(Clone, Debug)]
-pub struct ShownHealth {
+pub struct EndpointHealth {
     pub state: &'static str,
     pub since: Timestamp,
     pub health: Health,
@@ -21,7 +21,7 @@ pub struct ShownHealth {
 }
 
 impl Service {
-    pub async fn endpoint_health(&self, entry: &AppEntry, uid: &str) -> Result<ShownHealth, Error> {
+    pub async fn endpoint_health(&self, entry: &AppEntry, uid: &str) -> Result<EndpointHealth, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let report = self.browse.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let health = report.health;
@@ -32,7 +32,7 @@ impl Service {
         let off_at = report.clock.filter(|_| endpoint.record.off.is_none()).and_then(|(clock, at)| {
             health.off_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
         });
-        Ok(ShownHealth {
+        Ok(EndpointHealth {
             state,
             since,
             health,

@@ -15,14 +15,14 @@ use crate::{
 
 /// An inspection with the public id of its endpoint.
 #[derive(Clone, Debug)]
-pub struct ShownInspection {
+pub struct NamedInspection {
     pub inspection: Inspection,
     pub endpoint: String,
 }
 
 impl Service {
     /// Requests an inspection, which the engine will run. Works for a disabled endpoint too.
-    pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: Kind) -> Result<ShownInspection, Error> {
+    pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: Kind) -> Result<NamedInspection, Error> {
         self.must_accept()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
         if kind == Kind::Ping && endpoint.health.is_none() {
@@ -40,7 +40,7 @@ impl Service {
             report: None,
         };
         match self.delivery_store.order_inspection(inspection.clone()).await? {
-            Ordered::Waiting => Ok(ShownInspection { inspection, endpoint: endpoint.record.uid.clone() }),
+            Ordered::Waiting => Ok(NamedInspection { inspection, endpoint: endpoint.record.uid.clone() }),
             Ordered::Busy(other) => {
                 Err(Error::Conflict(format!("This endpoint is being inspected already, by {other}.")))
             }
@@ -55,20 +55,20 @@ impl Service {
         uid: &str,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownInspection>, Error> {
+    ) -> Result<Page<NamedInspection>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let page = self.browse.inspections(endpoint.id(), after, limit).await?;
-        let shown = |inspection| ShownInspection { inspection, endpoint: endpoint.record.uid.clone() };
+        let shown = |inspection| NamedInspection { inspection, endpoint: endpoint.record.uid.clone() };
         Ok(Page { rows: page.rows.into_iter().map(shown).collect(), next: page.next })
     }
 
     /// Returns an inspection, also of a deleted endpoint.
-    pub async fn inspection(&self, entry: &AppEntry, id: &str) -> Result<ShownInspection, Error> {
+    pub async fn inspection(&self, entry: &AppEntry, id: &str) -> Result<NamedInspection, Error> {
         let none = || Error::NotFound("inspection");
         let id = InspectionId::parse(id).ok_or_else(none)?;
         let inspection = self.browse.inspection(entry.app().id, id).await?.ok_or_else(none)?;
         let mut names = self.endpoint_names(std::iter::once(inspection.endpoint)).await?;
         let endpoint = names.remove(&inspection.endpoint).map(|name| name.uid).unwrap_or_default();
-        Ok(ShownInspection { inspection, endpoint })
+        Ok(NamedInspection { inspection, endpoint })
     }
 }

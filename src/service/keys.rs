@@ -17,7 +17,7 @@ pub(super) const PREFIX: &str = "phk_";
 /// 5 random bits each: 260 bits.
 const CHARACTERS: usize = 52;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-pub(super) const SHOWN: usize = 10;
+pub(super) const SHOWN_CHARACTERS: usize = 10;
 
 #[derive(Debug)]
 pub struct NewKey {
@@ -70,7 +70,7 @@ impl Service {
         let key = Key {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&text),
-            shown: text[..SHOWN].to_owned(),
+            shown: text[..SHOWN_CHARACTERS].to_owned(),
             scope,
             name: new.name,
             created_at: now,

@@ -33,7 +33,7 @@ mod reseal;
 mod resolve;
 pub mod storage_limits;
 pub mod secrets;
-pub mod shown;
+pub mod named_delivery;
 pub mod start;
 pub mod statistics;
 pub mod status;

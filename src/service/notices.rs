@@ -26,7 +26,7 @@ pub struct NoticeQuery {
 
 /// A notice with public names.
 #[derive(Clone, Debug)]
-pub struct ShownNotice {
+pub struct NamedNotice {
     pub app: String,
     pub endpoint: Option<String>,
     /// The endpoint's URL, or the last one of a deleted endpoint.
@@ -45,7 +45,7 @@ impl Service {
         query: NoticeQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownNotice>, Error> {
+    ) -> Result<Page<NamedNotice>, Error> {
         Self::must_be_admin(caller)?;
         match &query.app {
             None => self.notices_where(None, query, after, limit).await,
@@ -62,15 +62,15 @@ impl Service {
         query: NoticeQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownNotice>, Error> {
+    ) -> Result<Page<NamedNotice>, Error> {
         self.notices_where(Some(entry), query, after, limit).await
     }
 
-    pub async fn notice(&self, entry: &AppEntry, id: &str) -> Result<ShownNotice, Error> {
+    pub async fn notice(&self, entry: &AppEntry, id: &str) -> Result<NamedNotice, Error> {
         let none = || Error::NotFound("notice");
         let id = NoticeId::parse(id).ok_or_else(none)?;
         let notice = self.browse.notice(entry.app().id, id).await?.ok_or_else(none)?;
-        self.show_notices(vec![notice]).await?.pop().ok_or_else(none)
+        self.with_notice_names(vec![notice]).await?.pop().ok_or_else(none)
     }
 
     async fn notices_where(
@@ -79,7 +79,7 @@ impl Service {
         query: NoticeQuery,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownNotice>, Error> {
+    ) -> Result<Page<NamedNotice>, Error> {
         let app = entry.map(|entry| entry.app().id);
         let endpoint = match &query.endpoint {
             None => None,
@@ -90,21 +90,21 @@ impl Service {
         };
         let filter = NoticeFilter { app, kind: query.kind, endpoint, from: query.from, to: query.to };
         let page = self.browse.notices(filter, after, limit).await?;
-        Ok(Page { rows: self.show_notices(page.rows).await?, next: page.next })
+        Ok(Page { rows: self.with_notice_names(page.rows).await?, next: page.next })
     }
 
-    async fn show_notices(&self, notices: Vec<Notice>) -> Result<Vec<ShownNotice>, Error> {
+    async fn with_notice_names(&self, notices: Vec<Notice>) -> Result<Vec<NamedNotice>, Error> {
         let endpoints = notices.iter().flat_map(|notice| notice.endpoints().collect::<Vec<_>>());
         let names = self.endpoint_names(endpoints.collect::<Vec<_>>().into_iter()).await?;
-        Ok(notices.into_iter().filter_map(|notice| self.show_notice(notice, &names)).collect())
+        Ok(notices.into_iter().filter_map(|notice| self.with_notice_name(notice, &names)).collect())
     }
 
     /// Adds public names; `None` if the app was deleted meanwhile.
-    fn show_notice(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<ShownNotice> {
+    fn with_notice_name(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<NamedNotice> {
         let app = self.config_cache.app_by_id(notice.app)?.app();
         let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());
         let of_digest = notice.digest.iter().flat_map(Digest::endpoints);
-        Some(ShownNotice {
+        Some(NamedNotice {
             app: app.uid.clone(),
             endpoint: notice.endpoint.map(uid),
             url: notice.endpoint.and_then(|id| names.get(&id)).map(|name| name.url.clone()),

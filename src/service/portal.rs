@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Error, Service,
-    keys::SHOWN,
+    keys::SHOWN_CHARACTERS,
     listing::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
@@ -68,7 +68,7 @@ impl Service {
         let key = Key {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&token),
-            shown: token[..SHOWN].to_owned(),
+            shown: token[..SHOWN_CHARACTERS].to_owned(),
             scope: if new.is_read_only { Scope::PortalRead(app.id) } else { Scope::Portal(app.id) },
             name: theme.name.clone(),
             created_at: now,

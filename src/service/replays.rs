@@ -53,7 +53,7 @@ pub(super) struct Missed {
 
 /// A replay with the public id of its endpoint, if it has one.
 #[derive(Clone, Debug)]
-pub struct ShownReplay {
+pub struct NamedReplay {
     pub replay: Replay,
     pub endpoint: Option<String>,
 }
@@ -64,19 +64,19 @@ impl Service {
         entry: &AppEntry,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<ShownReplay>, Error> {
+    ) -> Result<Page<NamedReplay>, Error> {
         let page = self.browse.replays(entry.app().id, after, limit).await?;
         let mut rows = Vec::with_capacity(page.rows.len());
         for replay in page.rows {
-            rows.push(self.show_replay(replay).await?);
+            rows.push(self.with_replay_name(replay).await?);
         }
         Ok(Page { rows, next: page.next })
     }
 
-    pub async fn replay(&self, entry: &AppEntry, id: &str) -> Result<ShownReplay, Error> {
+    pub async fn replay(&self, entry: &AppEntry, id: &str) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
         let found = self.browse.replay(entry.app().id, id).await?;
-        self.show_replay(found.ok_or(Error::NotFound("replay"))?).await
+        self.with_replay_name(found.ok_or(Error::NotFound("replay"))?).await
     }
 
     /// Pauses, resumes or cancels a replay. Deliveries that it already created stay.
@@ -86,7 +86,7 @@ impl Service {
         entry: &AppEntry,
         id: &str,
         to: ReplayState,
-    ) -> Result<ShownReplay, Error> {
+    ) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
         let action = match to {
             ReplayState::Running | ReplayState::Finished => Action::ReplayResumed,
@@ -97,13 +97,13 @@ impl Service {
         let noted = self.entry_in(caller, &app, action, id.to_string(), None);
         match self.delivery_store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
-            ReplayChanged::Unchanged(replay) => self.show_replay(replay).await,
+            ReplayChanged::Unchanged(replay) => self.with_replay_name(replay).await,
             ReplayChanged::Over(replay) => {
                 Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
             }
             ReplayChanged::Done(replay) => {
                 self.permits.replays_changed();
-                self.show_replay(replay).await
+                self.with_replay_name(replay).await
             }
         }
     }
@@ -114,14 +114,14 @@ impl Service {
         caller: Caller,
         entry: &AppEntry,
         replay: Replay,
-    ) -> Result<ShownReplay, Error> {
+    ) -> Result<NamedReplay, Error> {
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         self.must_be_few(entry, 1).await?;
         let (replay, noted) = self.counted(caller, entry, replay).await?;
         self.delivery_store.begin_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
-        self.show_replay(replay).await
+        self.with_replay_name(replay).await
     }
 
     /// Counts the replay's total and builds the audit entry for its start.
@@ -263,9 +263,9 @@ impl Service {
         }
     }
 
-    pub(super) async fn show_replay(&self, replay: Replay) -> Result<ShownReplay, Error> {
+    pub(super) async fn with_replay_name(&self, replay: Replay) -> Result<NamedReplay, Error> {
         let names = self.endpoint_names(replay.selection.endpoint().into_iter()).await?;
-        Ok(ShownReplay { replay, endpoint: names.into_values().next().map(|name| name.uid) })
+        Ok(NamedReplay { replay, endpoint: names.into_values().next().map(|name| name.uid) })
     }
 }
 

@@ -28,7 +28,7 @@ pub struct StatisticsQuery {
 }
 
 #[derive(Clone, Debug)]
-pub struct ShownStatistics {
+pub struct StatisticsReport {
     pub span: Span,
     pub totals: Sums,
     pub series: Vec<(Timestamp, Sums)>,
@@ -50,7 +50,7 @@ pub struct OfEndpoint {
 
 impl Service {
     /// Returns the statistics of all apps, for the operator.
-    pub async fn statistics(&self, caller: Caller, query: StatisticsQuery) -> Result<ShownStatistics, Error> {
+    pub async fn statistics(&self, caller: Caller, query: StatisticsQuery) -> Result<StatisticsReport, Error> {
         Self::must_be_admin(caller)?;
         let mut endpoints = Vec::new();
         self.each_endpoint(|endpoint| endpoints.push((endpoint.record.app, endpoint.id())));
@@ -61,7 +61,7 @@ impl Service {
         &self,
         entry: &AppEntry,
         query: StatisticsQuery,
-    ) -> Result<ShownStatistics, Error> {
+    ) -> Result<StatisticsReport, Error> {
         let app = entry.app().id;
         let endpoints = entry.endpoints().iter().map(|endpoint| (app, endpoint.id())).collect();
         self.statistics_where(Some(entry), endpoints, query).await
@@ -72,7 +72,7 @@ impl Service {
         entry: Option<&AppEntry>,
         endpoints: Vec<(AppId, EndpointId)>,
         query: StatisticsQuery,
-    ) -> Result<ShownStatistics, Error> {
+    ) -> Result<StatisticsReport, Error> {
         let now = self.clock.now();
         let to = query.to.map_or(now, |to| to.min(now));
         let a_day_before = Timestamp::from_millis(to.as_millis() - WINDOW_DEFAULT.as_millis() as i64);
@@ -97,18 +97,18 @@ impl Service {
         for (_, sums) in &series {
             totals.add(sums);
         }
-        Ok(ShownStatistics {
+        Ok(StatisticsReport {
             span,
             totals,
             series,
-            endpoints: self.show_counted(found.endpoints).await?,
+            endpoints: self.with_endpoints(found.endpoints).await?,
             event_types: found.event_types,
             backlog: found.backlog,
         })
     }
 
     /// Adds the endpoints to their counters; endpoints deleted meanwhile are left out.
-    async fn show_counted(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<OfEndpoint>, Error> {
+    async fn with_endpoints(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<OfEndpoint>, Error> {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());
         for (id, sums) in counted {

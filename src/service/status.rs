@@ -1,6 +1,6 @@
 //! Delivery status of an event in the words of its contract: one for the event, and one for each delivery.
 
-use super::{Error, Service, shown::Shown};
+use super::{Error, Service, named_delivery::NamedDelivery};
 use crate::domain::{
     delivery::{Delivery, Reason, State},
     directory::AppEntry,
@@ -31,7 +31,7 @@ pub struct EventStatus {
     pub delivered: bool,
     /// End of the last delivery, if all have ended.
     pub completed_at: Option<Timestamp>,
-    pub deliveries: Vec<Shown>,
+    pub deliveries: Vec<NamedDelivery>,
 }
 
 impl Service {
@@ -75,7 +75,7 @@ impl Service {
 
 /// Returns the worst delivery; among equals the one with the next attempt first. Replays of a delivered delivery that ended
 /// undelivered do not count.
-fn worst(deliveries: &[Shown]) -> Option<&Shown> {
+fn worst(deliveries: &[NamedDelivery]) -> Option<&NamedDelivery> {
     let arrived = |root: DeliveryId| {
         deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == State::Delivered)
     };

@@ -22,7 +22,7 @@ const SHOWN_BYTES_MAX: usize = 16 * 1024;
 const DULL: [&str; 7] =
     ["host", "accept", "accept-encoding", "connection", "content-length", "transfer-encoding", "date"];
 
-pub(super) struct Shown<'a> {
+pub(super) struct RequestView<'a> {
     pub(super) at: Timestamp,
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
@@ -30,7 +30,7 @@ pub(super) struct Shown<'a> {
     pub(super) status: StatusCode,
 }
 
-impl Shown<'_> {
+impl RequestView<'_> {
     pub(super) fn text(&self, judge: &RequestVerifier, finding: VerifyOutcome<'_>) -> String {
         let Self { at, method, uri, status, .. } = self;
         let mut out = format!("{at}  {method} {}  answered {}\n", visible(&uri.to_string()), status.as_u16());

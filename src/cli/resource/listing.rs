@@ -28,7 +28,7 @@ pub(super) async fn print_list(
     rows_max: Option<u64>,
     is_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut shown = if is_json { Shown::Json { is_first: true } } else { Shown::table(what) };
+    let mut shown = if is_json { ListOutput::Json { is_first: true } } else { ListOutput::table(what) };
     let mut left = rows_max;
     let filters = call.query.clone();
     let cursor = loop {
@@ -48,12 +48,12 @@ pub(super) async fn print_list(
     shown.end(what, cursor.as_deref())
 }
 
-enum Shown {
+enum ListOutput {
     Json { is_first: bool },
     Table { table: Table, wanted: Option<&'static [&'static str]>, columns: Vec<String> },
 }
 
-impl Shown {
+impl ListOutput {
     fn table(what: &str) -> Self {
         let (table, wanted) = (Table::within(terminal::columns()), show::columns_of(what));
         Self::Table { table, wanted, columns: Vec::new() }

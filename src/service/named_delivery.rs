@@ -13,7 +13,7 @@ use crate::domain::{
 use std::{collections::HashMap, sync::Arc};
 
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct NamedDelivery {
     pub delivery: Delivery,
     /// Without its data.
     pub event: Event,
@@ -27,7 +27,7 @@ pub struct Shown {
     last_contract: Option<Arc<Contract>>,
 }
 
-impl Shown {
+impl NamedDelivery {
     /// Describes the last error; `None` once delivered.
     pub fn last_error(&self) -> Option<String> {
         self.undelivered_error().and_then(|last| match last.status {
@@ -64,7 +64,7 @@ impl Shown {
 }
 
 impl Service {
-    pub(super) async fn show(&self, listed: Vec<Listed>) -> Result<Vec<Shown>, Error> {
+    pub(super) async fn with_names(&self, listed: Vec<Listed>) -> Result<Vec<NamedDelivery>, Error> {
         let names = self.endpoint_names(listed.iter().map(|one| one.delivery.endpoint)).await?;
         let mut past = HashMap::new();
         let mut shown = Vec::with_capacity(listed.len());
@@ -81,7 +81,7 @@ impl Service {
             };
             let contract = endpoint.map(|endpoint| endpoint.contract.clone()).or(last_contract.clone());
             let name = names.get(&delivery.endpoint);
-            shown.push(Shown {
+            shown.push(NamedDelivery {
                 endpoint: name.map_or_else(|| delivery.endpoint.to_string(), |name| name.uid.clone()),
                 url: last_url.or_else(|| name.map(|name| name.url.clone())),
                 last_error,
@@ -120,7 +120,7 @@ mod tests {
         id::{AppId, DeliveryId, EndpointId, EventId},
     };
 
-    fn shown(state: State, status: Option<u16>, contract: Option<Contract>) -> Shown {
+    fn shown(state: State, status: Option<u16>, contract: Option<Contract>) -> NamedDelivery {
         let (id, app, event) = (DeliveryId::from_i64(2), AppId::from_i64(3), EventId::from_i64(1));
         let at = Timestamp::from_millis(0);
         let mut delivery = Delivery::born(id, app, event, EndpointId::from_i64(4), at, None);
@@ -142,7 +142,7 @@ mod tests {
         let last_error = Some(LastError { status, error: Some("timed out".into()) });
         let contract = contract.map(Arc::new);
         let last_contract = contract.clone();
-        Shown { delivery, event, endpoint: "e".into(), url: None, last_error, contract, last_contract }
+        NamedDelivery { delivery, event, endpoint: "e".into(), url: None, last_error, contract, last_contract }
     }
 
     #[test]
