@@ -41,7 +41,7 @@ struct AuditParameters {
     "scope": "app", "app_id": "merchant-17", "action": "endpoint.changed", "thing": "ep_01jd2s0a5g000",
     "detail": { "fields": ["url"] },
 }))]
-pub(super) struct EntryView {
+pub(super) struct AuditEntryView {
     id: String,
     #[schema(format = DateTime)]
     at: String,
@@ -62,7 +62,7 @@ pub(super) struct EntryView {
     detail: Option<Value>,
 }
 
-impl EntryView {
+impl AuditEntryView {
     fn of(NamedAuditEntry { entry, key, app }: NamedAuditEntry) -> Self {
         Self {
             id: entry.id.to_string(),
@@ -101,13 +101,13 @@ fn filter(query: &Query) -> Result<AuditQuery, Problem> {
         ("app_id" = Option<String>, Query, description = "Only what happened in this app."),
         AuditParameters, PageParameters,
     ),
-    responses((status = 200, description = "A page of entries", body = PageView<EntryView>)),
+    responses((status = 200, description = "A page of entries", body = PageView<AuditEntryView>)),
 )]
 pub(super) async fn list_audit(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["app_id", "key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.audit(caller, filter(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, EntryView::of))
+    answer::ok(&query.answer(&api.service, page, AuditEntryView::of))
 }
 
 /// List who changed what in an app
@@ -115,7 +115,7 @@ pub(super) async fn list_audit(State(api): State<Arc<Api>>, Known(caller): Known
 /// The newest first; publishing is not in it.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/audit", tag = "Audit", params(AuditParameters, PageParameters),
-    responses((status = 200, description = "A page of entries", body = PageView<EntryView>)),
+    responses((status = 200, description = "A page of entries", body = PageView<AuditEntryView>)),
 )]
 pub(super) async fn list_app_audit(
     State(api): State<Arc<Api>>,
@@ -125,5 +125,5 @@ pub(super) async fn list_app_audit(
     let query = Query::read(&uri, &["key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.audit_of(&entry, filter(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, EntryView::of))
+    answer::ok(&query.answer(&api.service, page, AuditEntryView::of))
 }

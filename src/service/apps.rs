@@ -79,7 +79,7 @@ impl Service {
             let prefix = &contract.ids.event;
             app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
         }
-        let entry = self.entry_in(caller, &app, Action::AppCreated, &app.uid, None);
+        let entry = self.audit_entry_in(caller, &app, Action::AppCreated, &app.uid, None);
         match self.registry.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::Taken(app.uid)),
             Added::Added => {
@@ -146,7 +146,7 @@ impl Service {
         if let Some(follow) = follow {
             self.check_contract_of_all(&app, &entry, follow)?;
         }
-        let noted = self.entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
+        let noted = self.audit_entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
         if !self.registry.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
@@ -168,7 +168,7 @@ impl Service {
         let id = entry.app().id;
         let _turn = self.app_turns.take(id.as_i64()).await;
         // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.
-        let noted = self.entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
+        let noted = self.audit_entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
         if !self.registry.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }

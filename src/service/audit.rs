@@ -57,7 +57,7 @@ impl Service {
                 None => return Ok(Page { rows: Vec::new(), next: None }),
             },
         };
-        self.entries(app, query, after, limit).await
+        self.audit_entries(app, query, after, limit).await
     }
 
     /// Lists the entries of one app, by any key.
@@ -68,10 +68,10 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedAuditEntry>, Error> {
-        self.entries(Some(entry.app().id), query, after, limit).await
+        self.audit_entries(Some(entry.app().id), query, after, limit).await
     }
 
-    async fn entries(
+    async fn audit_entries(
         &self,
         app: Option<AppId>,
         query: AuditQuery,
@@ -106,7 +106,7 @@ impl Service {
     }
 
     /// Builds the audit entry for a change inside an app.
-    pub(super) fn entry_in(
+    pub(super) fn audit_entry_in(
         &self,
         caller: Caller,
         app: &App,
@@ -114,11 +114,11 @@ impl Service {
         thing: impl Into<String>,
         detail: Option<Value>,
     ) -> Entry {
-        self.entry(caller, Some(app.id), action, thing, detail)
+        self.audit_entry(caller, Some(app.id), action, thing, detail)
     }
 
     /// Builds the audit entry for a change.
-    pub(super) fn entry(
+    pub(super) fn audit_entry(
         &self,
         caller: Caller,
         app: Option<AppId>,

@@ -166,7 +166,7 @@ impl Service {
             Wish::Close => Ask::Close,
         };
         let app = entry.app();
-        let noted = self.entry_in(caller, &app, wish.action(), id.to_string(), None);
+        let noted = self.audit_entry_in(caller, &app, wish.action(), id.to_string(), None);
         match self.delivery_store.ask(app.id, id, ask, now, Some(noted)).await? {
             Asked::Done(delivery) | Asked::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
@@ -201,7 +201,7 @@ impl Service {
     pub async fn delete_delivery(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
-        let noted = self.entry_in(caller, &app, Action::DeliveryDeleted, id.to_string(), None);
+        let noted = self.audit_entry_in(caller, &app, Action::DeliveryDeleted, id.to_string(), None);
         match self.delivery_store.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
             Asked::Refused(refusal) => Err(refusal.into()),
             Asked::Absent => Err(Error::NotFound("delivery")),

@@ -125,7 +125,7 @@ impl Service {
     pub async fn remove_endpoint(&self, caller: Caller, entry: &AppEntry, uid: &str) -> Result<(), Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
-        let noted = self.entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
+        let noted = self.audit_entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
         if !self.registry.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }

@@ -155,7 +155,7 @@ impl Service {
         record.secrets.push(self.seal_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.ready(&app, record)?);
         self.store_contract_of(&endpoint).await?;
-        let noted = self.entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
+        let noted = self.audit_entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
         match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
             Added::Added => {
@@ -246,7 +246,7 @@ impl Service {
                 self.store_contract_of(&changed).await?;
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
-            let noted = self.entry_in(caller, &app, action, uid, detail);
+            let noted = self.audit_entry_in(caller, &app, action, uid, detail);
             let stored = self.registry.change_and_begin(changed.record.clone(), noted, replays.to_vec());
             if stored.await? {
                 return self.put_in_force(&app, changed).await;

@@ -107,7 +107,7 @@ impl Service {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let known = self.event_type(name)?;
-        let noted = self.entry(caller, None, Action::EventTypeDeleted, name, None);
+        let noted = self.audit_entry(caller, None, Action::EventTypeDeleted, name, None);
         self.registry.remove_event_type(known.record.id, Some(noted)).await?;
         self.config_cache.remove_event_type(name);
         Ok(())
@@ -197,7 +197,7 @@ impl Service {
     ) -> Result<Vec<Arc<EventType>>, Error> {
         let noted = ready.iter().map(|one| {
             let (action, detail) = one.change();
-            let entry = self.entry(caller, None, action, &one.event_type.record.name, detail);
+            let entry = self.audit_entry(caller, None, action, &one.event_type.record.name, detail);
             (one.event_type.record.clone(), Some(entry))
         });
         if !self.registry.put_event_types(noted.collect()).await? {

@@ -80,7 +80,7 @@ impl Service {
             theme: None,
         };
         let detail = Some(json!({ "scope": scope.name() }));
-        let entry = self.entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
+        let entry = self.audit_entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
         self.registry.add_key(key.clone(), Some(entry)).await?;
         self.config_cache.put_key(key.clone());
         Ok((key, text))
@@ -147,7 +147,7 @@ impl Service {
         }
         let live = self.config_cache.key_by_id(id).filter(|live| !live.key().scope.is_portal());
         let app = live.ok_or(Error::NotFound("key"))?.key().scope.app();
-        let entry = self.entry(caller, app, Action::KeyRevoked, id.to_string(), None);
+        let entry = self.audit_entry(caller, app, Action::KeyRevoked, id.to_string(), None);
         if self.revoke(id, entry).await? { Ok(()) } else { Err(Error::NotFound("key")) }
     }
 

@@ -94,7 +94,7 @@ impl Service {
             ReplayState::Cancelled => Action::ReplayCancelled,
         };
         let app = entry.app();
-        let noted = self.entry_in(caller, &app, action, id.to_string(), None);
+        let noted = self.audit_entry_in(caller, &app, action, id.to_string(), None);
         match self.delivery_store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Unchanged(replay) => self.with_replay_name(replay).await,
@@ -133,7 +133,7 @@ impl Service {
     ) -> Result<(Replay, Entry), Error> {
         replay.total = self.count_sources(&replay).await?;
         let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
-        let noted = self.entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
+        let noted = self.audit_entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
         Ok((replay, noted))
     }
 
