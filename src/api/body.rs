@@ -13,11 +13,11 @@ use std::{
     time::Duration,
 };
 
-const READ_WITHIN: Duration = Duration::from_secs(30);
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAINED_BYTES_MAX: usize = 8 * 1024 * 1024;
-const DRAIN_WITHIN: Duration = Duration::from_secs(1);
+const BODY_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Limit for all bodies in memory at the same time.
-const HELD_BYTES_MAX: usize = 64 * 1024 * 1024;
+const BUFFERED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Reads bodies and counts how many bytes of them are in memory.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Count {
     fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
-        if self.of_all.fetch_add(more, Ordering::Relaxed) + more <= HELD_BYTES_MAX {
+        if self.of_all.fetch_add(more, Ordering::Relaxed) + more <= BUFFERED_BYTES_MAX {
             return Ok(());
         }
         Err(Problem::new(Code::Overloaded, "Too many bodies are being read; try again shortly."))
@@ -91,7 +91,7 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: Count) -
         return Err(too_large(bytes_max));
     }
     let late = |_| Problem::new(Code::Timeout, "The body did not arrive within 30 seconds.");
-    tokio::time::timeout(READ_WITHIN, collect(body, announced.unwrap_or(0) as usize, bytes_max, count))
+    tokio::time::timeout(BODY_READ_TIMEOUT, collect(body, announced.unwrap_or(0) as usize, bytes_max, count))
         .await
         .map_err(late)?
 }
@@ -135,7 +135,7 @@ async fn collect(
 
 /// Reads on for a while beside the answer, so that a client that is still sending can read it.
 fn drain(mut body: Body) {
-    tokio::spawn(tokio::time::timeout(DRAIN_WITHIN, async move {
+    tokio::spawn(tokio::time::timeout(BODY_DRAIN_TIMEOUT, async move {
         let mut drained = 0;
         while drained <= DRAINED_BYTES_MAX
             && let Some(Ok(frame)) = body.frame().await
@@ -179,9 +179,9 @@ mod tests {
 
     #[tokio::test]
     async fn all_bodies_together_have_a_limit_that_dropped_ones_free() {
-        let reader = Reader::new(HELD_BYTES_MAX);
+        let reader = Reader::new(BUFFERED_BYTES_MAX);
         let read = async |bytes: usize| reader.read(&HeaderMap::new(), Body::from(vec![0; bytes])).await;
-        let most = read(HELD_BYTES_MAX - 10).await.ok().unwrap();
+        let most = read(BUFFERED_BYTES_MAX - 10).await.ok().unwrap();
         assert_eq!(read(11).await.err().unwrap().status(), 429);
         assert!(read(10).await.is_ok());
         drop(most);

@@ -37,20 +37,20 @@ struct File {
     brotli: Option<&'static [u8]>,
 }
 
-const INDEX: &str = "/index.html";
+const INDEX_PATH: &str = "/index.html";
 /// Files whose names change with their content.
-const HASHED: &str = "/assets/";
+const HASHED_ASSETS: &str = "/assets/";
 /// Paths for machines: below them, an unknown path is no page.
 const NOT_PAGES: [&str; 6] = ["/v1", "/livez", "/readyz", "/metrics", "/openapi.json", "/assets"];
-const PORTAL: &str = "/portal";
+const PORTAL_PATH: &str = "/portal";
 
-const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-const ASK_FIRST: HeaderValue = HeaderValue::from_static("no-cache");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const ABSENT: &str = "This build of Posthaste has no dashboard (it was built with --no-default-features). \
+const CACHE_IMMUTABLE: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const CACHE_REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const NO_DASHBOARD_TEXT: &str = "This build of Posthaste has no dashboard (it was built with --no-default-features). \
                       The API is described by /openapi.json.\n";
 
-const SAFETY: [(HeaderName, HeaderValue); 3] = [
+const SECURITY_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
@@ -68,14 +68,14 @@ pub(super) async fn serve(
     let found = if is_look { find(built::FILES, path, wants_page(&headers)) } else { None };
     let Some(file) = found else {
         if !IS_BUILT_IN && path == "/" && is_look {
-            return Ok(answer::bytes(StatusCode::NOT_FOUND, TEXT, Bytes::from_static(ABSENT.as_bytes())));
+            return Ok(answer::bytes(StatusCode::NOT_FOUND, PLAIN_TEXT, Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes())));
         }
         return Err(Problem::new(Code::NotFound, "There is no such path; see /openapi.json."));
     };
     let logo = link_of(path).and_then(|link| api.service.logo_of(link));
-    let origins = if is_at_or_below(path, PORTAL) { api.service.portal_origins() } else { &[] };
+    let origins = if is_at_or_below(path, PORTAL_PATH) { api.service.portal_origins() } else { &[] };
     let mut response = sent(file, &headers);
-    response.headers_mut().extend(SAFETY);
+    response.headers_mut().extend(SECURITY_HEADERS);
     if let Ok(policy) = HeaderValue::from_str(&policy(logo.as_deref(), origins)) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         return Ok(response);
@@ -87,10 +87,10 @@ pub(super) async fn serve(
 fn find<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File> {
     let file = |wanted: &str| files.iter().find(|file| file.path == wanted);
     match path {
-        "/" => file(INDEX),
+        "/" => file(INDEX_PATH),
         path => file(path).or_else(|| {
             let is_page = wants_page && !NOT_PAGES.iter().any(|root| is_at_or_below(path, root));
-            file(INDEX).filter(|_| is_page)
+            file(INDEX_PATH).filter(|_| is_page)
         }),
     }
 }
@@ -117,7 +117,7 @@ fn takes(headers: &HeaderMap, encoding: &str) -> bool {
 }
 
 fn sent(file: &'static File, asked: &HeaderMap) -> Response {
-    let is_page = file.path == INDEX;
+    let is_page = file.path == INDEX_PATH;
     let is_known =
         !is_page && listed(asked, &header::IF_NONE_MATCH).any(|(tag, _)| tag == file.etag || tag == "*");
     let ways = [("br", file.brotli), ("gzip", file.gzip)];
@@ -133,7 +133,7 @@ fn sent(file: &'static File, asked: &HeaderMap) -> Response {
     }
     // The index is never cached (the default of every answer): it names the files of this version.
     if !is_page {
-        let kept = if file.path.starts_with(HASHED) { FOR_EVER } else { ASK_FIRST };
+        let kept = if file.path.starts_with(HASHED_ASSETS) { CACHE_IMMUTABLE } else { CACHE_REVALIDATE };
         headers.insert(header::CACHE_CONTROL, kept);
         headers.insert(header::ETAG, HeaderValue::from_static(file.etag));
     }
@@ -146,7 +146,7 @@ fn is_at_or_below(path: &str, root: &str) -> bool {
 
 /// Returns the id of the portal link in a page's path.
 fn link_of(path: &str) -> Option<&str> {
-    path.strip_prefix(PORTAL)?.strip_prefix('/')?.split('/').next()
+    path.strip_prefix(PORTAL_PATH)?.strip_prefix('/')?.split('/').next()
 }
 
 /// Builds the policy: `frame-ancestors` lists the origins that may embed the page, `img-src` the one foreign image.
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn only_whole_paths_are_files_and_only_pages_fall_back_to_the_application() {
         let found = |path: &str, wants_page| find(&FILES, path, wants_page).map(|file| file.path);
-        assert_eq!(found("/", false), Some(INDEX));
+        assert_eq!(found("/", false), Some(INDEX_PATH));
         assert_eq!(found("/icon.svg", true), Some("/icon.svg"));
         for page in ["/apps/a/deliveries", "/portal/key_1", "/v1beta", "/../etc/passwd", "/%2e%2e/x"] {
-            assert_eq!(found(page, true), Some(INDEX), "{page}");
+            assert_eq!(found(page, true), Some(INDEX_PATH), "{page}");
             assert_eq!(found(page, false), None, "{page}");
         }
         for machine in
@@ -228,7 +228,7 @@ mod tests {
             policy(Some("https://cdn.example.com/logo.svg"), &["https://a.b".into(), "https://c.d".into()]);
         assert!(open.contains("img-src 'self' https://cdn.example.com/logo.svg;"), "{open}");
         assert!(open.ends_with("frame-ancestors https://a.b https://c.d"), "{open}");
-        let is_portal = |path: &str| is_at_or_below(path, PORTAL);
+        let is_portal = |path: &str| is_at_or_below(path, PORTAL_PATH);
         assert!(
             is_portal("/portal") && is_portal("/portal/x/y") && !is_portal("/portals") && !is_portal("/")
         );

@@ -13,14 +13,14 @@ use serde::{
 use serde_json::{error::Category, value::RawValue};
 use std::{borrow::Cow, fmt};
 
-const NAMES: [&str; 6] = ["id", "type", "data", "created_at", "key", "deliver_at"];
+const FIELD_NAMES: [&str; 6] = ["id", "type", "data", "created_at", "key", "deliver_at"];
 /// Data up to this size is copied: a slice would keep the connection's whole buffer in memory while the event is in flight.
 const COPIED_BYTES_MAX: usize = 2048;
 
 /// An event whose fields are still raw JSON.
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
-    values: [Option<&'a RawValue>; NAMES.len()],
+    values: [Option<&'a RawValue>; FIELD_NAMES.len()],
     refusal: Option<Refusal>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Read<'a> {
                 return Err(Problem::at(Code::Malformed, name, format!("{name}: is given twice")));
             }
             Some(Refusal::Unknown(name)) => {
-                return Err(FieldError::unknown(&name, &name, NAMES.into_iter()).into());
+                return Err(FieldError::unknown(&name, &name, FIELD_NAMES.into_iter()).into());
             }
         }
         let [id, event_type, data, created_at, key, deliver_at] = envelope.values;
@@ -140,13 +140,13 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Envelope<'de>, M::Error> {
         let mut envelope = Envelope::default();
         while let Some(Name(name)) = map.next_key()? {
-            let Some(place) = NAMES.iter().position(|known| *known == name) else {
+            let Some(place) = FIELD_NAMES.iter().position(|known| *known == name) else {
                 map.next_value::<IgnoredAny>()?;
                 envelope.refusal.get_or_insert_with(|| Refusal::Unknown(name.into_owned()));
                 continue;
             };
             if envelope.values[place].replace(map.next_value()?).is_some() {
-                envelope.refusal.get_or_insert(Refusal::Twice(NAMES[place]));
+                envelope.refusal.get_or_insert(Refusal::Twice(FIELD_NAMES[place]));
             }
         }
         Ok(envelope)

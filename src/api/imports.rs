@@ -19,7 +19,7 @@ use serde_json::{Map, Value, value::RawValue};
 use std::{collections::HashMap, sync::Arc};
 
 /// Size limit of the body: a whole catalogue is larger than an event may be.
-const BYTES_MAX: usize = 16 * 1024 * 1024;
+const IMPORT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Event types to add, or to put in the place of those that have their names.
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -79,7 +79,7 @@ pub(super) async fn import_event_types(
 ) -> Answer {
     api.service.must_be_operator(caller)?;
     let (parts, body) = request.into_parts();
-    let held = api.bodies.read_up_to(BYTES_MAX, &parts.headers, body).await?;
+    let held = api.bodies.read_up_to(IMPORT_BYTES_MAX, &parts.headers, body).await?;
     let import = read(envelope::utf8(&held.bytes)?)?;
     let (now, is_rehearsal) = (api.service.now(), import.dry_run.unwrap_or_default());
     let given = import.event_types.into_iter().map(|one| read_type(one.get(), now)).collect();

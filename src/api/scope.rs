@@ -5,10 +5,10 @@ use super::problem::{Code, Problem};
 use crate::domain::key::Scope;
 use http::Method;
 
-const PUBLISHING: [&str; 2] = ["/v1/apps/{app}/events", "/v1/apps/{app}/events/batch"];
-const IN_AN_APP: &str = "/v1/apps/{app}";
+const PUBLISH_PATHS: [&str; 2] = ["/v1/apps/{app}/events", "/v1/apps/{app}/events/batch"];
+const APP_PATH: &str = "/v1/apps/{app}";
 /// Describes the key of the request.
-const SESSION: &str = "/v1/session";
+const SESSION_PATH: &str = "/v1/session";
 /// Finds objects that the key may see.
 const FIND: &str = "/v1/find/{id}";
 
@@ -38,7 +38,7 @@ const PORTAL_READ_PATHS: [&str; 20] = [
 ];
 
 /// Routes by which a portal link changes things, and the secrets of the customer's own endpoints.
-const PORTAL_DOES: [(&Method, &str); 20] = [
+const PORTAL_MANAGE_ROUTES: [(&Method, &str); 20] = [
     (&Method::POST, "/v1/apps/{app}/endpoints"),
     (&Method::PATCH, "/v1/apps/{app}/endpoints/{endpoint}"),
     (&Method::DELETE, "/v1/apps/{app}/endpoints/{endpoint}"),
@@ -63,12 +63,12 @@ const PORTAL_DOES: [(&Method, &str); 20] = [
 
 /// Refuses a request that the scope does not allow, naming the scope. `path` is the route's, with names in braces.
 pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Result<(), Problem> {
-    if is_read(method) && path == SESSION {
+    if is_read(method) && path == SESSION_PATH {
         return Ok(());
     }
     let (is_allowed, may) = match scope {
         Scope::Admin | Scope::App(_) => return Ok(()),
-        Scope::Publish(_) => (method == Method::POST && PUBLISHING.contains(&path), "publish events"),
+        Scope::Publish(_) => (method == Method::POST && PUBLISH_PATHS.contains(&path), "publish events"),
         Scope::Read(_) => {
             let is_seen = path == FIND || is_in_an_app(path) && !is_secret(path);
             (is_read(method) && is_seen, "look, and not at secrets")
@@ -92,7 +92,7 @@ fn is_portal_read(method: &Method, path: &str) -> bool {
 
 fn is_portal_deed(method: &Method, path: &str) -> bool {
     let asked = if method == Method::HEAD { &Method::GET } else { method };
-    PORTAL_DOES.contains(&(asked, path))
+    PORTAL_MANAGE_ROUTES.contains(&(asked, path))
 }
 
 /// Whether the method only reads; HEAD counts as GET.
@@ -101,7 +101,7 @@ fn is_read(method: &Method) -> bool {
 }
 
 fn is_in_an_app(path: &str) -> bool {
-    path.strip_prefix(IN_AN_APP).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(APP_PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether any part of the path contains "secret".
@@ -154,8 +154,8 @@ mod tests {
         let own = AppId::from_i64(1);
         let looks: BTreeSet<String> = PORTAL_READ_PATHS.iter().map(|path| format!("GET {path}")).collect();
         let deeds: BTreeSet<String> =
-            PORTAL_DOES.iter().map(|(method, path)| format!("{method} {path}")).collect();
-        let everybody = BTreeSet::from([SESSION, FIND].map(|path| format!("GET {path}")));
+            PORTAL_MANAGE_ROUTES.iter().map(|(method, path)| format!("{method} {path}")).collect();
+        let everybody = BTreeSet::from([SESSION_PATH, FIND].map(|path| format!("GET {path}")));
         assert_eq!(allowed(Scope::PortalRead(own)), &looks | &everybody);
         assert_eq!(allowed(Scope::Portal(own)), &(&looks | &deeds) | &everybody);
         assert!(deeds.is_disjoint(&looks));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_scope() {
-        let refused = must_be_allowed(Scope::Read(AppId::from_i64(1)), &Method::POST, PUBLISHING[0]);
+        let refused = must_be_allowed(Scope::Read(AppId::from_i64(1)), &Method::POST, PUBLISH_PATHS[0]);
         let view = refused.unwrap_err().view();
         assert_eq!((view.status, view.code), (403, "forbidden"));
         assert_eq!(

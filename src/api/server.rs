@@ -46,9 +46,9 @@ impl Default for ServerLimits {
 
 const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause after a failed accept, usually caused by a lack of file handles: long enough not to spin, short enough not to matter.
-const BACK_OFF: Duration = Duration::from_millis(100);
+const ACCEPT_ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until the graceful stop, then finishes open requests. Returns when they are done, or at the forced stop.
 pub async fn serve(
@@ -124,7 +124,7 @@ async fn accept(
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections");
-                tokio::time::sleep(BACK_OFF).await;
+                tokio::time::sleep(ACCEPT_ERROR_PAUSE).await;
             }
         }
     }
@@ -132,7 +132,7 @@ async fn accept(
 
 /// Closes the connections of clients that are too slow or too silent.
 async fn sweep(open: Arc<Connections>, limits: ServerLimits) {
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
+    let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
     let seconds = |within: Duration| u32::try_from(within.as_secs()).unwrap_or(u32::MAX);
     let (head_s, idle_s) = (seconds(limits.head_within), seconds(limits.idle_within));
     loop {

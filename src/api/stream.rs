@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// Asks proxies not to buffer the response.
-const NOT_GATHERED: (HeaderName, HeaderValue) =
+const NO_PROXY_BUFFERING: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
 /// Interval of checks whether the key is still valid.
@@ -39,11 +39,11 @@ const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Checks without any update after which a comment keeps the stream alive.
 const KEEPALIVE_CHECKS: u32 = 15;
 /// Updates that arrive within this time after an update are sent together.
-const GATHER: Duration = Duration::from_millis(100);
+const GATHER_TIME: Duration = Duration::from_millis(100);
 /// A client that reads nothing for this long counts as gone.
-const TAKEN_WITHIN: Duration = Duration::from_secs(30);
-const COMMENT: Bytes = Bytes::from_static(b":\n\n");
-const LAGGED: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+const KEEPALIVE_COMMENT: Bytes = Bytes::from_static(b":\n\n");
+const LAGGED_EVENT: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
 
 /// Something happened: look again.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -127,7 +127,7 @@ fn streamed(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::respo
     tokio::spawn(run(service.clone(), caller, watch, sender));
     let mut response = answer::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
     *response.body_mut() = Body::new(Chunks(receiver));
-    response.headers_mut().extend([NOT_GATHERED, (header::CONNECTION, HeaderValue::from_static("close"))]);
+    response.headers_mut().extend([NO_PROXY_BUFFERING, (header::CONNECTION, HeaderValue::from_static("close"))]);
     response.extensions_mut().insert(Streaming);
     response
 }
@@ -150,21 +150,21 @@ async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mp
                 if quiet < KEEPALIVE_CHECKS {
                     continue;
                 }
-                COMMENT
+                KEEPALIVE_COMMENT
             }
             seen = watch.next() => match seen {
                 Seen::Hints(hints) => written(&service, hints),
-                Seen::Lagged => Bytes::from_static(LAGGED.as_bytes()),
+                Seen::Lagged => Bytes::from_static(LAGGED_EVENT.as_bytes()),
                 Seen::Ended => return,
             }
         };
         quiet = 0;
-        let is_hint = chunk != COMMENT;
-        if !matches!(tokio::time::timeout(TAKEN_WITHIN, sender.send(chunk)).await, Ok(Ok(()))) {
+        let is_hint = chunk != KEEPALIVE_COMMENT;
+        if !matches!(tokio::time::timeout(SEND_TIMEOUT, sender.send(chunk)).await, Ok(Ok(()))) {
             return;
         }
         if is_hint {
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(GATHER_TIME).await;
         }
     }
 }

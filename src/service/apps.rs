@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Patch, Service, audit,
-    contracts::DEFAULT,
+    contracts::DEFAULT_CONTRACT,
     listing::{Cursor, Page, page_by_id},
     resolve::ContractChange,
 };
@@ -180,7 +180,7 @@ impl Service {
 
     fn check_app(&self, settings: &AppSettings) -> Result<(), Error> {
         check_text("name", &settings.name, 200)?;
-        let contract = settings.contract.as_deref().unwrap_or(DEFAULT);
+        let contract = settings.contract.as_deref().unwrap_or(DEFAULT_CONTRACT);
         self.contracts.named(contract)?;
         if let Some(overrides) = &settings.overrides {
             self.contracts.check_overrides_of_app(contract, overrides)?;

@@ -21,7 +21,7 @@ use crate::{
 use serde_json::{Value, json};
 
 /// Name of the settings' key in the log.
-const SETTINGS: &str = "settings";
+const SETTINGS_KEY_NAME: &str = "settings";
 
 #[derive(Clone, Debug, Default)]
 pub struct AuditQuery {
@@ -80,7 +80,7 @@ impl Service {
     ) -> Result<Page<NamedAuditEntry>, Error> {
         let key = match query.key.as_deref() {
             None => None,
-            Some(SETTINGS) => Some(KEY_OF_SETTINGS),
+            Some(SETTINGS_KEY_NAME) => Some(KEY_OF_SETTINGS),
             Some(id) => match KeyId::parse(id) {
                 None => return Ok(Page { rows: Vec::new(), next: None }),
                 found => found,
@@ -143,7 +143,7 @@ impl Service {
 
 /// Returns the name of a key as people read it.
 pub(super) fn key_id(key: KeyId) -> String {
-    if key == KEY_OF_SETTINGS { SETTINGS.to_owned() } else { key.to_string() }
+    if key == KEY_OF_SETTINGS { SETTINGS_KEY_NAME.to_owned() } else { key.to_string() }
 }
 
 /// Lists changed fields by name only: their values may be secret.

@@ -21,7 +21,7 @@ const CHANGES_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Polling interval while streams are open. Views without a stream refresh as often.
 const OTHER_NODES_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a store error.
-const PAUSE: Duration = Duration::from_secs(1);
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Runs until dropped; a notification on `bell` means that there are new changes. Not used in single-node mode.
@@ -33,7 +33,7 @@ impl Service {
                 Ok(()) => CHANGES_POLL_INTERVAL,
                 Err(error) => {
                     tracing::warn!(%error, "could not follow what other nodes change");
-                    PAUSE
+                    ERROR_PAUSE
                 }
             };
             tokio::select! {

@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-pub(super) const DEFAULT: &str = "standard";
+pub(super) const DEFAULT_CONTRACT: &str = "standard";
 
 /// A contract as an endpoint uses it.
 #[derive(Clone, Debug)]
@@ -224,14 +224,14 @@ mod tests {
             json!({ "https_only": true, "retry": { "jitter": "none" }, "retention": { "events": "1d" } });
         let asked = json!({ "retry": { "waits": ["1s"] } });
         let allowed =
-            contracts.allowed_overrides(DEFAULT, over(Some(&stored)), Some(asked.clone()), APP).unwrap();
+            contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), APP).unwrap();
         let merged =
             json!({ "https_only": true, "retention": { "events": "1d" }, "retry": { "waits": ["1s"] } });
         assert_eq!(allowed, Some(merged));
-        let cleared = contracts.allowed_overrides(DEFAULT, over(Some(&stored)), None, APP).unwrap();
+        let cleared = contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), None, APP).unwrap();
         assert_eq!(cleared, Some(json!({ "https_only": true, "retention": { "events": "1d" } })));
         assert_eq!(
-            contracts.allowed_overrides(DEFAULT, over(Some(&stored)), Some(asked.clone()), ADMIN).unwrap(),
+            contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), ADMIN).unwrap(),
             Some(asked)
         );
     }
@@ -240,7 +240,7 @@ mod tests {
     fn operator_fields_are_forbidden_to_an_app_key_and_unknown_fields_are_invalid() {
         let contracts = contracts();
         let ask =
-            |overrides| contracts.allowed_overrides(DEFAULT, over(None), Some(overrides), APP).unwrap_err();
+            |overrides| contracts.allowed_overrides(DEFAULT_CONTRACT, over(None), Some(overrides), APP).unwrap_err();
         let Error::Forbidden { field, .. } = ask(json!({ "https_only": false })) else { panic!() };
         assert_eq!(field.as_deref(), Some("overrides.https_only"));
         let Error::Field(error) = ask(json!({ "retry": { "wait": [] } })) else { panic!() };
@@ -255,7 +255,7 @@ mod tests {
         let stored =
             json!({ "https_only": true, "timeout": "9s", "retry": { "waits": ["1s"], "jitter": "none" } });
         let kept = json!({ "https_only": true, "retry": { "waits": ["1s"], "jitter": "none" } });
-        let ask = |asked| contracts.allowed_overrides(DEFAULT, over(Some(&stored)), asked, PORTAL);
+        let ask = |asked| contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), asked, PORTAL);
         assert_eq!(ask(None).unwrap(), Some(kept.clone()));
         let mut merged = kept;
         merged["timeout"] = json!("5s");
@@ -272,7 +272,7 @@ mod tests {
         let contracts = contracts();
         let resolve = |wait: u32| {
             let overrides = json!({ "retry": { "waits": [format!("{wait}s")] } });
-            contracts.resolve(DEFAULT, over(Some(&overrides))).unwrap()
+            contracts.resolve(DEFAULT_CONTRACT, over(Some(&overrides))).unwrap()
         };
         let held = resolve(1);
         assert!(Arc::ptr_eq(&held.contract, &resolve(1).contract));
@@ -285,9 +285,9 @@ mod tests {
     fn an_app_key_can_remove_the_paired_fields_it_set() {
         let pair = json!({ "health": { "degraded_above": "50%", "degraded_window": "1h" } });
         let contracts = contracts();
-        let allowed = contracts.allowed_overrides(DEFAULT, over(None), Some(pair.clone()), APP).unwrap();
+        let allowed = contracts.allowed_overrides(DEFAULT_CONTRACT, over(None), Some(pair.clone()), APP).unwrap();
         assert_eq!(allowed.as_ref(), Some(&pair));
-        assert_eq!(contracts.allowed_overrides(DEFAULT, over(Some(&pair)), None, APP).unwrap(), None);
+        assert_eq!(contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&pair)), None, APP).unwrap(), None);
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(contracts.resolve("zerofee", swapped).unwrap().contract.timeout.as_secs(), 7);
         let odd = json!({ "signature": { "ed25519": null } });
         let Error::Field(error) =
-            contracts.resolve(DEFAULT, Layers { app: Some(&odd), endpoint: None }).unwrap_err()
+            contracts.resolve(DEFAULT_CONTRACT, Layers { app: Some(&odd), endpoint: None }).unwrap_err()
         else {
             panic!()
         };

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Newest attempts that are listed for one endpoint.
-const ATTEMPTS_SHOWN: usize = 50;
+const RECENT_ATTEMPTS_MAX: usize = 50;
 
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryQuery {
@@ -117,7 +117,7 @@ impl Service {
         uid: &str,
     ) -> Result<Vec<(DeliveryId, PastAttempt)>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        Ok(self.browse.recent_attempts(entry.app().id, endpoint.id(), ATTEMPTS_SHOWN).await?)
+        Ok(self.browse.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
     }
 
     /// Explains in words why a delivery that is due is not sent yet.

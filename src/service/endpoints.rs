@@ -29,14 +29,14 @@ use std::sync::Arc;
 
 /// Limit because an event and its deliveries, one per endpoint, take consecutive ids in one call.
 const ENDPOINTS_PER_APP_MAX: usize = IDS_AT_ONCE_MAX as usize - 1;
-const CHANGE_TRIES: usize = 5;
+const UPDATE_ATTEMPTS_MAX: usize = 5;
 
-const TLS_IS_THE_OPERATORS: &str = "Only an admin key may set an endpoint's certificates.";
-const PLACE_IS_THE_OPERATORS: &str =
+const TLS_NEEDS_ADMIN: &str = "Only an admin key may set an endpoint's certificates.";
+const URL_NEEDS_ADMIN: &str =
     "This endpoint has certificates of the operator's: only an admin key may lead it elsewhere.";
 
 /// Headers may hold the operator's credentials: a portal link must not send stored ones to a new URL.
-const HEADERS_STAY: &str =
+const HEADERS_NEEDED_WITH_URL: &str =
     "must be given together with another `url`: those that are stored are not sent there";
 
 #[derive(Debug, Default)]
@@ -147,7 +147,7 @@ impl Service {
         };
         record.sealed_headers = self.seal_headers(&app, &record, new.headers.as_deref(), &contract)?;
         if let Some(tls) = &new.tls {
-            must_be_operator(caller, "tls", TLS_IS_THE_OPERATORS)?;
+            must_be_operator(caller, "tls", TLS_NEEDS_ADMIN)?;
             record.sealed_tls = Some(self.seal_tls(&app, &record, tls, now)?);
             check_tls_is_used(&record)?;
         }
@@ -229,7 +229,7 @@ impl Service {
         let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let mut current = self.config_cache.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
-        for _ in 0..CHANGE_TRIES {
+        for _ in 0..UPDATE_ATTEMPTS_MAX {
             let (app, now) = (entry.app(), self.clock.now());
             let mut record = current.record.clone();
             change(&current, &mut record, now)?;
@@ -290,7 +290,7 @@ impl Service {
     ) -> Result<(), Error> {
         let moved = [("url", patch.url.is_some()), ("health_url", !patch.health_url.is_absent())];
         for (field, _) in moved.into_iter().filter(|(_, moves)| *moves && record.sealed_tls.is_some()) {
-            must_be_operator(caller, field, PLACE_IS_THE_OPERATORS)?;
+            must_be_operator(caller, field, URL_NEEDS_ADMIN)?;
         }
         let leads_away = patch.url.as_ref().is_some_and(|url| *url != record.settings.url);
         if leads_away
@@ -298,10 +298,10 @@ impl Service {
             && record.sealed_headers.is_some()
             && patch.headers.is_absent()
         {
-            return Err(Error::field("headers", HEADERS_STAY));
+            return Err(Error::field("headers", HEADERS_NEEDED_WITH_URL));
         }
         if !patch.tls.is_absent() {
-            must_be_operator(caller, "tls", TLS_IS_THE_OPERATORS)?;
+            must_be_operator(caller, "tls", TLS_NEEDS_ADMIN)?;
             let sealed = patch.tls.value().map(|tls| self.seal_tls(app, record, tls, now)).transpose()?;
             record.sealed_tls = sealed;
         }

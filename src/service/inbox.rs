@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;
 
 /// Products may rely on acceptance within a second.
-const EVERY: Duration = Duration::from_millis(200);
-const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
+const INBOX_POLL_INTERVAL: Duration = Duration::from_millis(200);
+const INBOX_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 impl Service {
     /// Runs until stopped; returns at once if this store has no inbox.
@@ -36,11 +36,11 @@ impl Service {
             }
             was_well = taken.is_ok();
             let pause = match taken {
-                Ok(Some(0)) => EVERY,
+                Ok(Some(0)) => INBOX_POLL_INTERVAL,
                 // More may be waiting already.
                 Ok(Some(_)) => Duration::ZERO,
                 Ok(None) => return,
-                Err(_) => PAUSE_AFTER_ERROR,
+                Err(_) => INBOX_ERROR_PAUSE,
             };
             self.clock.rest_until(self.clock.now().plus(pause)).await;
         }

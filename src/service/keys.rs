@@ -13,10 +13,10 @@ use crate::domain::{
 };
 use serde_json::json;
 
-pub(super) const PREFIX: &str = "phk_";
+pub(super) const KEY_PREFIX: &str = "phk_";
 /// 5 random bits each: 260 bits.
-const CHARACTERS: usize = 52;
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const KEY_CHARACTERS: usize = 52;
+const KEY_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 pub(super) const SHOWN_CHARACTERS: usize = 10;
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Service {
         if new.expires_at.is_some_and(|at| at <= now) {
             return Err(Error::field("expires_at", "must be in the future"));
         }
-        let text = self.random_key(PREFIX);
+        let text = self.random_key(KEY_PREFIX);
         let key = Key {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&text),
@@ -168,9 +168,9 @@ impl Service {
     }
 
     pub(super) fn random_key(&self, prefix: &str) -> String {
-        let mut random = [0; CHARACTERS];
+        let mut random = [0; KEY_CHARACTERS];
         self.entropy.fill(&mut random);
-        let characters = random.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)]));
+        let characters = random.iter().map(|byte| char::from(KEY_ALPHABET[usize::from(byte & 31)]));
         prefix.chars().chain(characters).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time limit for the answer to a publish request.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(25);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(25);
 
 impl Service {
     /// Waits for the store's answer, up to the time limit. After a timeout it is unknown whether the events were stored; the
@@ -15,7 +15,7 @@ impl Service {
         tokio::select! {
             biased;
             answer = answer => answer,
-            () = self.clock.sleep_for(ANSWERED_WITHIN) => {
+            () = self.clock.sleep_for(ACCEPT_TIMEOUT) => {
                 Err(StoreError::Unavailable("it did not answer in time".to_owned()))
             }
         }

@@ -18,12 +18,12 @@ use crate::domain::{
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-const PREFIX: &str = "pht_";
+const LINK_TOKEN_PREFIX: &str = "pht_";
 const EXPIRES_IN_DEFAULT: Duration = Duration::from_hours(1);
 const EXPIRES_IN_MIN: Duration = Duration::from_mins(1);
 const EXPIRES_IN_MAX: Duration = Duration::from_hours(7 * 24);
 /// Valid links of one app.
-const LINKS_MAX: usize = 10_000;
+const VALID_LINKS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub struct NewPortalLink {
@@ -59,12 +59,12 @@ impl Service {
         let theme = new.theme.checked()?;
         let works = |key: &Key| key.expires_at.is_none_or(|at| now < at);
         let links = self.config_cache.portal_links(app.id);
-        if links.iter().filter(|live| works(live.key())).count() >= LINKS_MAX {
+        if links.iter().filter(|live| works(live.key())).count() >= VALID_LINKS_MAX {
             let detail =
-                format!("An app has at most {LINKS_MAX} portal links that work; revoke some, or wait.");
+                format!("An app has at most {VALID_LINKS_MAX} portal links that work; revoke some, or wait.");
             return Err(Error::Conflict(detail));
         }
-        let token = self.random_key(PREFIX);
+        let token = self.random_key(LINK_TOKEN_PREFIX);
         let key = Key {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&token),

@@ -17,14 +17,14 @@ use std::{
 };
 
 /// Reason code for a store that cannot write.
-pub(super) const STORE: &str = "store";
+pub(super) const STORE_CODE: &str = "store";
 
 const STARTING: u8 = 0;
 const ACCEPTING: u8 = 1;
 const STOPPING: u8 = 2;
 
-const ANOTHER_CHANCE_AFTER: Duration = Duration::from_secs(5);
-const WORKS: i64 = i64::MIN;
+const STORE_RETRY_AFTER: Duration = Duration::from_secs(5);
+const STORE_WORKS: i64 = i64::MIN;
 
 #[derive(Debug)]
 pub struct Readiness {
@@ -46,7 +46,7 @@ impl Default for Readiness {
     fn default() -> Self {
         Self {
             phase: AtomicU8::new(STARTING),
-            store_failed_at_ms: AtomicI64::new(WORKS),
+            store_failed_at_ms: AtomicI64::new(STORE_WORKS),
             store_error: Mutex::default(),
             unusable: Mutex::default(),
         }
@@ -66,14 +66,14 @@ impl Readiness {
 
     /// Records that a store write succeeded. Cheap enough to call after each.
     pub fn store_works(&self) {
-        if self.store_failed_at_ms.load(Ordering::Relaxed) != WORKS {
-            self.store_failed_at_ms.store(WORKS, Ordering::Relaxed);
+        if self.store_failed_at_ms.load(Ordering::Relaxed) != STORE_WORKS {
+            self.store_failed_at_ms.store(STORE_WORKS, Ordering::Relaxed);
             tracing::info!("the store takes writes again");
         }
     }
 
     pub fn store_failed(&self, error: &str, now: Timestamp) {
-        if self.store_failed_at_ms.swap(now.as_millis(), Ordering::Relaxed) == WORKS {
+        if self.store_failed_at_ms.swap(now.as_millis(), Ordering::Relaxed) == STORE_WORKS {
             tracing::error!(error, "the store cannot write; events are refused until it can");
         }
         error.clone_into(&mut self.store_error.lock().unwrap_or_else(PoisonError::into_inner));
@@ -119,10 +119,10 @@ impl Readiness {
     /// Returns every reason to send traffic elsewhere; empty when ready.
     pub fn reasons(&self, now: Timestamp) -> Vec<NotReady> {
         let failed_at = Timestamp::from_millis(self.store_failed_at_ms.load(Ordering::Relaxed));
-        let failing = failed_at.as_millis() != WORKS && now.since(failed_at) < ANOTHER_CHANCE_AFTER;
+        let failing = failed_at.as_millis() != STORE_WORKS && now.since(failed_at) < STORE_RETRY_AFTER;
         let store = failing.then(|| {
             let error = self.store_error.lock().unwrap_or_else(PoisonError::into_inner);
-            NotReady { code: STORE, detail: format!("The store cannot write: {error}") }
+            NotReady { code: STORE_CODE, detail: format!("The store cannot write: {error}") }
         });
         self.refusal().into_iter().chain(store).chain(self.differs()).collect()
     }

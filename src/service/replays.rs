@@ -21,14 +21,14 @@ use crate::{
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-const PER_SECOND_DEFAULT: u32 = 100;
-const PER_SECOND_MAX: u32 = 10_000;
+const REPLAY_RATE_DEFAULT: u32 = 100;
+const REPLAY_RATE_MAX: u32 = 10_000;
 /// Unfinished replays of one app, paused ones included.
-const UNDER_WAY_MAX: usize = 8;
+const UNFINISHED_REPLAYS_MAX: usize = 8;
 /// Longest time from creation to end of a delivery, unless it was held.
-const LIFE_MAX: Duration = Duration::from_hours(14 * 24);
+const DELIVERY_LIFETIME_MAX: Duration = Duration::from_hours(14 * 24);
 /// Longest time that enabling an endpoint takes.
-const SWITCHED_WITHIN: Duration = Duration::from_mins(1);
+const ENABLE_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// Request for a replay or a backfill.
 #[derive(Clone, Debug, Default)]
@@ -140,10 +140,10 @@ impl Service {
     /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn must_be_few(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
         let newest = self.browse.replays(entry.app().id, None, 100).await?;
-        if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNDER_WAY_MAX {
+        if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNFINISHED_REPLAYS_MAX {
             return Ok(());
         }
-        let detail = format!("An app has at most {UNDER_WAY_MAX} replays under way; wait, or cancel one.");
+        let detail = format!("An app has at most {UNFINISHED_REPLAYS_MAX} replays under way; wait, or cancel one.");
         Err(Error::Conflict(detail))
     }
 
@@ -163,7 +163,7 @@ impl Service {
             states: states.into(),
             missed_since: Some(missed.since),
         });
-        let made_from = missed.since.as_millis() - LIFE_MAX.as_millis() as i64;
+        let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.selected(entry, deliveries, &ended)?];
         if let (Some(off_at), PublishedWhileOff::None) = (missed.disabled_at, endpoint.contract.off.published) {
@@ -173,7 +173,7 @@ impl Service {
         // Until the endpoint is enabled, more may be cancelled or published without a delivery. Delivered ones are not sent
         // again.
         for replay in &mut replays {
-            replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
+            replay.to_id = first_id_at(replay.created_at.plus(ENABLE_TIME_MAX));
         }
         Ok(replays)
     }
@@ -202,7 +202,7 @@ impl Service {
         let mut replay = self.selected(entry, selection, new)?;
         // Other nodes may not have the endpoint yet, or their ids may be ahead. Events that have a delivery get no second one.
         if new.to.is_none() && !self.node_state.is_alone() {
-            replay.to_id = first_id_at(replay.created_at.plus(SWITCHED_WITHIN));
+            replay.to_id = first_id_at(replay.created_at.plus(ENABLE_TIME_MAX));
         }
         Ok(replay)
     }
@@ -216,9 +216,9 @@ impl Service {
         {
             return Err(Error::field("to", "must be later than `from`"));
         }
-        let per_second = new.per_second.unwrap_or(PER_SECOND_DEFAULT);
-        if !(1..=PER_SECOND_MAX).contains(&per_second) {
-            return Err(Error::field("per_second", format!("must be 1 to {PER_SECOND_MAX}")));
+        let per_second = new.per_second.unwrap_or(REPLAY_RATE_DEFAULT);
+        if !(1..=REPLAY_RATE_MAX).contains(&per_second) {
+            return Err(Error::field("per_second", format!("must be 1 to {REPLAY_RATE_MAX}")));
         }
         let now = self.clock.now();
         let id = self.take_ids(now, 1);

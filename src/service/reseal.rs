@@ -16,8 +16,8 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Pause between two endpoints, so that deliveries do not wait: about a minute for ten thousand endpoints.
-const PAUSE: Duration = Duration::from_millis(5);
-const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(10);
+const ENDPOINT_PAUSE: Duration = Duration::from_millis(5);
+const ROTATION_ERROR_PAUSE: Duration = Duration::from_secs(10);
 
 impl Service {
     /// Runs until everything is encrypted with the first key, or until stopped.
@@ -38,10 +38,10 @@ impl Service {
             }
             for endpoint in stale {
                 let pause = match self.reseal(endpoint).await {
-                    Ok(()) => PAUSE,
+                    Ok(()) => ENDPOINT_PAUSE,
                     Err(error) => {
                         tracing::warn!(%error, %endpoint, "could not encrypt an endpoint's secrets with the new key");
-                        PAUSE_AFTER_ERROR
+                        ROTATION_ERROR_PAUSE
                     }
                 };
                 endpoints += 1;

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    contracts::{DEFAULT, Layers, Resolved},
+    contracts::{DEFAULT_CONTRACT, Layers, Resolved},
     endpoint_rules::check_headers,
 };
 use crate::domain::{
@@ -22,7 +22,7 @@ use std::sync::Arc;
 impl Service {
     /// Name of the endpoint's contract: its own, else the app's, else `standard`.
     pub(super) fn contract_name<'a>(app: &'a App, settings: &'a EndpointSettings) -> &'a str {
-        settings.contract.as_deref().or(app.settings.contract.as_deref()).unwrap_or(DEFAULT)
+        settings.contract.as_deref().or(app.settings.contract.as_deref()).unwrap_or(DEFAULT_CONTRACT)
     }
 
     pub(super) fn contract_of(&self, app: &App, settings: &EndpointSettings) -> Result<Resolved, Error> {
@@ -35,7 +35,7 @@ impl Service {
 
     /// Resolves the contract of the app's endpoints that have no contract or overrides of their own.
     pub(super) fn contract_of_app(&self, app: &App) -> Result<Resolved, Error> {
-        let name = app.settings.contract.as_deref().unwrap_or(DEFAULT);
+        let name = app.settings.contract.as_deref().unwrap_or(DEFAULT_CONTRACT);
         self.contracts.resolve(name, Layers { app: app.settings.overrides.as_ref(), endpoint: None })
     }
 

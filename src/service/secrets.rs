@@ -13,8 +13,8 @@ use crate::domain::{
 use std::{sync::Arc, time::Duration};
 
 const SECRETS_MAX: usize = 5;
-const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
-const AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
+const ROTATION_OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
+const ROTATION_AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
 
 /// Request to replace a secret.
 #[derive(Clone, Debug, Default)]
@@ -96,15 +96,15 @@ fn rotation_times(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result
             Err(Error::field("overlap", message))
         }
         (Rotation::Both, overlap, None) => {
-            let overlap = overlap.unwrap_or(OVERLAP_DEFAULT);
-            if overlap > AHEAD_MAX {
+            let overlap = overlap.unwrap_or(ROTATION_OVERLAP_DEFAULT);
+            if overlap > ROTATION_AHEAD_MAX {
                 return Err(Error::field("overlap", "must be at most 30d"));
             }
             Ok(RotationTimes { new_from: now, old_until: now.plus(overlap) })
         }
         (Rotation::Switch, None, at) => {
             let at = at.map_or(now, |at| at.max(now));
-            if at.since(now) > AHEAD_MAX {
+            if at.since(now) > ROTATION_AHEAD_MAX {
                 return Err(Error::field("effective_at", "must be at most 30 days ahead"));
             }
             Ok(RotationTimes { new_from: at, old_until: at })

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-const WINDOW_DEFAULT: Duration = Duration::from_hours(24);
+const STATISTICS_WINDOW_DEFAULT: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default)]
 pub struct StatisticsQuery {
@@ -75,7 +75,7 @@ impl Service {
     ) -> Result<StatisticsReport, Error> {
         let now = self.clock.now();
         let to = query.to.map_or(now, |to| to.min(now));
-        let a_day_before = Timestamp::from_millis(to.as_millis() - WINDOW_DEFAULT.as_millis() as i64);
+        let a_day_before = Timestamp::from_millis(to.as_millis() - STATISTICS_WINDOW_DEFAULT.as_millis() as i64);
         let from = query.from.unwrap_or(a_day_before);
         if from >= to {
             return Err(Error::field("from", "must be before `to`, and before now"));

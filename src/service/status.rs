@@ -14,8 +14,8 @@ use std::cmp::Reverse;
 pub const NO_ENDPOINT: &str = "no_endpoint_subscribes";
 
 /// Status of an event whose deliveries were all deleted by hand: how they ended is unknown.
-const DELETED: &str = "deleted";
-const DELETED_BY_HAND: &str = "deliveries_deleted";
+const DELIVERIES_DELETED_STATUS: &str = "deleted";
+const DELIVERIES_DELETED: &str = "deliveries_deleted";
 
 #[derive(Debug)]
 pub struct EventStatus {
@@ -45,7 +45,7 @@ impl Service {
             let (status, reason) = if event.is_skipped {
                 (self.contract_of_app(&app)?.contract.states.skipped.clone(), NO_ENDPOINT)
             } else {
-                (DELETED.to_owned(), DELETED_BY_HAND)
+                (DELIVERIES_DELETED_STATUS.to_owned(), DELIVERIES_DELETED)
             };
             return Ok(EventStatus {
                 event,

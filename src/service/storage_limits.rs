@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    readiness::{NotReady, STORE},
+    readiness::{NotReady, STORE_CODE},
 };
 use crate::domain::storage::{Full, StorageLimits, StorageUsage};
 
@@ -26,7 +26,7 @@ impl Service {
         let full =
             self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
         let mut reasons = self.readiness.reasons(self.now());
-        if reasons.iter().all(|reason| reason.code != STORE) {
+        if reasons.iter().all(|reason| reason.code != STORE_CODE) {
             reasons.extend(self.cannot_record());
         }
         reasons.extend(full);
@@ -36,7 +36,7 @@ impl Service {
     /// Returns a reason while the store knows that it cannot record attempt results.
     pub(super) fn cannot_record(&self) -> Option<NotReady> {
         let detail = || "The store cannot write at the moment.".to_owned();
-        (!self.delivery_store.can_record()).then(|| NotReady { code: STORE, detail: detail() })
+        (!self.delivery_store.can_record()).then(|| NotReady { code: STORE_CODE, detail: detail() })
     }
 
     pub(super) fn must_have_room(&self) -> Result<(), Error> {

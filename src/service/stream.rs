@@ -22,7 +22,7 @@ use tokio::sync::{
 const STREAMS_MAX: usize = 512;
 const STREAMS_PER_APP_MAX: usize = 32;
 /// Streams that cover all apps.
-const STREAMS_EVERYWHERE_MAX: usize = 64;
+const STREAMS_OVER_ALL_APPS_MAX: usize = 64;
 /// Updates in a ring buffer; a subscriber further behind has lost some.
 const BUFFERED_UPDATES_MAX: usize = 256;
 
@@ -90,7 +90,7 @@ impl Streams {
         if rings.is_closed {
             return Err(Error::Unavailable("This node is stopping.".to_owned()));
         }
-        let most = if app.is_some() { STREAMS_PER_APP_MAX } else { STREAMS_EVERYWHERE_MAX };
+        let most = if app.is_some() { STREAMS_PER_APP_MAX } else { STREAMS_OVER_ALL_APPS_MAX };
         let watching = rings.by_app.get(&app).map_or(0, broadcast::Sender::receiver_count);
         if watching >= most {
             let of_what = if app.is_some() { "of an app" } else { "over all apps" };

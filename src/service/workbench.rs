@@ -13,12 +13,12 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-const OPERATOR_AT_ONCE: usize = 2;
-const APPS_AT_ONCE: usize = 2;
-const WAIT_MAX: Duration = Duration::from_secs(1);
+const OPERATOR_SLOTS: usize = 2;
+const APP_SLOTS: usize = 2;
+const SLOT_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Time limit of one function on a sample; it should need a fraction of a millisecond.
-const FUNCTION_WITHIN: Duration = Duration::from_secs(1);
-const ALL_WITHIN: Duration = Duration::from_secs(10);
+const FUNCTION_TIME_MAX: Duration = Duration::from_secs(1);
+const WORK_TIME_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Workbench {
@@ -31,8 +31,8 @@ pub(super) struct Workbench {
 impl Default for Workbench {
     fn default() -> Self {
         Self {
-            operator: Arc::new(Semaphore::new(OPERATOR_AT_ONCE)),
-            apps: Arc::new(Semaphore::new(APPS_AT_ONCE)),
+            operator: Arc::new(Semaphore::new(OPERATOR_SLOTS)),
+            apps: Arc::new(Semaphore::new(APP_SLOTS)),
             turns: Mutex::default(),
         }
     }
@@ -49,7 +49,7 @@ impl Workbench {
     ) -> Result<T, Error> {
         let places = self.acquire_slots(app).await.ok_or(Error::Overloaded)?;
         let working = apart(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
-        match timeout(ALL_WITHIN, working).await {
+        match timeout(WORK_TIME_MAX, working).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => Err(Error::Internal("the work of a payload version panicked".into())),
             Err(_) => Err(Error::field(field, "took longer than 10s to try")),
@@ -57,7 +57,7 @@ impl Workbench {
     }
 
     async fn acquire_slots(&self, app: Option<AppId>) -> Option<Vec<OwnedSemaphorePermit>> {
-        let until = Instant::now() + WAIT_MAX;
+        let until = Instant::now() + SLOT_WAIT_MAX;
         let take = async |places: &Arc<Semaphore>| {
             timeout_at(until, places.clone().acquire_owned()).await.ok()?.ok()
         };
@@ -75,7 +75,7 @@ impl Workbench {
 
 /// Returns a check that is true until one function's time is over.
 pub(super) fn function_clock() -> impl FnMut() -> bool + 'static {
-    let until = Instant::now() + FUNCTION_WITHIN;
+    let until = Instant::now() + FUNCTION_TIME_MAX;
     move || Instant::now() < until
 }
 
@@ -97,7 +97,7 @@ mod tests {
             let bench = bench.clone();
             async move { bench.run(of(1), "function", move || never.recv().is_ok()).await }
         });
-        while bench.apps.available_permits() == APPS_AT_ONCE {
+        while bench.apps.available_permits() == APP_SLOTS {
             tokio::task::yield_now().await;
         }
         assert!(matches!(bench.run(of(1), "function", || 1).await, Err(Error::Overloaded)));
@@ -114,7 +114,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_frees_the_slot_and_is_an_internal_error() {
         let bench = Workbench::default();
-        for _ in 0..=APPS_AT_ONCE {
+        for _ in 0..=APP_SLOTS {
             let panicked = bench.run(of(1), "function", || panic!("on purpose")).await;
             assert!(matches!(panicked, Err::<(), _>(Error::Internal(_))));
         }

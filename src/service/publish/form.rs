@@ -14,7 +14,7 @@ use crate::{
 use std::time::Duration;
 
 const DELIVER_AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
-const KEY_BYTES_MAX: usize = 256;
+const EVENT_KEY_BYTES_MAX: usize = 256;
 
 pub(super) fn check(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
     check_event_type(publish.event_type).map_err(|message| Error::field("type", message))?;
@@ -23,17 +23,17 @@ pub(super) fn check(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> 
     }
     if publish
         .key
-        .is_some_and(|key| !(1..=KEY_BYTES_MAX).contains(&key.len()) || key.contains(char::is_control))
+        .is_some_and(|key| !(1..=EVENT_KEY_BYTES_MAX).contains(&key.len()) || key.contains(char::is_control))
     {
         return Err(Error::field(
             "key",
-            format!("must be 1 to {KEY_BYTES_MAX} bytes without control characters"),
+            format!("must be 1 to {EVENT_KEY_BYTES_MAX} bytes without control characters"),
         ));
     }
     let visible =
-        |key: &str| (1..=KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+        |key: &str| (1..=EVENT_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
     if publish.idempotency_key.is_some_and(|key| !visible(key)) {
-        let message = format!("must be 1 to {KEY_BYTES_MAX} visible ASCII characters");
+        let message = format!("must be 1 to {EVENT_KEY_BYTES_MAX} visible ASCII characters");
         return Err(Error::field("Idempotency-Key", message));
     }
     if publish.deliver_at.is_some_and(|at| at.since(now) > DELIVER_AHEAD_MAX) {

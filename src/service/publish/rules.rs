@@ -17,13 +17,13 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Largest data of one request that is checked inline, and for how long: about the cost of the rest of a publish.
-const AT_ONCE_BYTES_MAX: usize = 16 * 1024;
-const AT_ONCE_WITHIN: Duration = Duration::from_millis(1);
+const INLINE_CHECK_BYTES_MAX: usize = 16 * 1024;
+const INLINE_CHECK_TIME_MAX: Duration = Duration::from_millis(1);
 /// Time limits of one event's check and of a batch: less than a producer waits for the answer.
-const EVENT_WITHIN: Duration = Duration::from_secs(1);
-const ALL_WITHIN: Duration = Duration::from_secs(8);
+const EVENT_CHECK_TIME_MAX: Duration = Duration::from_secs(1);
+const BATCH_CHECK_TIME_MAX: Duration = Duration::from_secs(8);
 /// Unknown types of a batch for which the nearest known name is searched.
-const HINTS_MAX: usize = 8;
+const SUGGESTIONS_MAX: usize = 8;
 
 /// An event whose data must match its type's schema.
 struct Check {
@@ -65,7 +65,7 @@ impl Service {
             let catalogue = self.config_cache.catalogue();
             for (place, publish) in events.iter().enumerate() {
                 let Ok(publish) = publish else { continue };
-                match self.ruling(&catalogue, publish.event_type, hints < HINTS_MAX) {
+                match self.ruling(&catalogue, publish.event_type, hints < SUGGESTIONS_MAX) {
                     Ok(None) => {}
                     Ok(Some(event_type)) => {
                         checks.push(Check { index: place, event_type, data: publish.data.clone() });
@@ -105,8 +105,8 @@ impl Service {
     async fn check_all(&self, app: AppId, checks: Vec<Check>) -> Vec<(usize, Error)> {
         let mut errors = Vec::new();
         let mut left = checks;
-        if left.iter().map(|check| check.data.len()).sum::<usize>() <= AT_ONCE_BYTES_MAX {
-            let until = Instant::now() + AT_ONCE_WITHIN;
+        if left.iter().map(|check| check.data.len()).sum::<usize>() <= INLINE_CHECK_BYTES_MAX {
+            let until = Instant::now() + INLINE_CHECK_TIME_MAX;
             left.retain(|check| match check.run(until) {
                 Ok(()) => false,
                 Err(RuleBroken::OutOfTime { .. }) => true,
@@ -120,7 +120,7 @@ impl Service {
             return errors;
         }
         let places: Vec<usize> = left.iter().map(|check| check.index).collect();
-        let work = move || left.iter().map(within(Instant::now() + ALL_WITHIN)).collect::<Vec<_>>();
+        let work = move || left.iter().map(within(Instant::now() + BATCH_CHECK_TIME_MAX)).collect::<Vec<_>>();
         match self.rule_bench.run(Some(app), "data", work).await {
             Ok(checked) => {
                 let checked = places.into_iter().zip(checked);
@@ -152,7 +152,7 @@ fn within(all_until: Instant) -> impl FnMut(&Check) -> Result<(), Error> {
         if begun >= all_until {
             return Err(Error::Overloaded);
         }
-        check.run(all_until.min(begun + EVENT_WITHIN)).map_err(of_event)
+        check.run(all_until.min(begun + EVENT_CHECK_TIME_MAX)).map_err(of_event)
     }
 }
 
