@@ -33,7 +33,7 @@ pub(super) fn ok(value: &impl Serialize) -> Answer {
     json(StatusCode::OK, value)
 }
 
-pub(super) fn nothing() -> Response {
+pub(super) fn no_content() -> Response {
     let mut response = bytes(StatusCode::NO_CONTENT, JSON, Bytes::new());
     response.headers_mut().remove(header::CONTENT_TYPE);
     response

@@ -247,5 +247,5 @@ pub(super) async fn update_app(
 )]
 pub(super) async fn delete_app(State(api): State<Arc<Api>>, InApp { caller, entry, .. }: InApp) -> Answer {
     api.service.remove_app(caller, &entry.app().uid).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }

@@ -78,7 +78,7 @@ impl AuditEntryView {
     }
 }
 
-fn filter(query: &Query) -> Result<AuditQuery, Problem> {
+fn audit_query(query: &Query) -> Result<AuditQuery, Problem> {
     let action = query.get("action").map(|name| {
         let known = || Action::ALL.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ");
         Action::parse(name).ok_or_else(|| Problem::invalid("action", &format!("must be one of {}", known())))
@@ -106,7 +106,7 @@ fn filter(query: &Query) -> Result<AuditQuery, Problem> {
 pub(super) async fn list_audit(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["app_id", "key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
-    let page = api.service.audit(caller, filter(&query)?, after, limit).await?;
+    let page = api.service.audit(caller, audit_query(&query)?, after, limit).await?;
     answer::ok(&query.answer(&api.service, page, AuditEntryView::of))
 }
 
@@ -124,6 +124,6 @@ pub(super) async fn list_app_audit(
 ) -> Answer {
     let query = Query::read(&uri, &["key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
-    let page = api.service.audit_of(&entry, filter(&query)?, after, limit).await?;
+    let page = api.service.audit_of(&entry, audit_query(&query)?, after, limit).await?;
     answer::ok(&query.answer(&api.service, page, AuditEntryView::of))
 }

@@ -31,7 +31,7 @@ impl FromRequestParts<Arc<Api>> for Known {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        let caller = caller(&api.service, &parts.headers)?;
+        let caller = authenticate(&api.service, &parts.headers)?;
         must_be_allowed(caller, parts)?;
         Ok(Self(caller))
     }
@@ -41,14 +41,14 @@ impl FromRequestParts<Arc<Api>> for InApp {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        let (caller, entry) = in_app(&api.service, parts)?;
+        let (caller, entry) = authenticate_in_app(&api.service, parts)?;
         Ok(Self { caller, entry, thing: segment(parts.uri.path(), 5)?.into_owned() })
     }
 }
 
 /// Authenticates the request and returns the caller and the app.
-pub(super) fn in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<AppEntry>), Problem> {
-    let caller = caller(service, &parts.headers)?;
+pub(super) fn authenticate_in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<AppEntry>), Problem> {
+    let caller = authenticate(service, &parts.headers)?;
     let entry = service.app(caller, &segment(parts.uri.path(), 3)?)?;
     must_be_allowed(caller, parts)?;
     Ok((caller, entry))
@@ -60,7 +60,7 @@ fn must_be_allowed(caller: Caller, parts: &Parts) -> Result<(), Problem> {
     scope::must_be_allowed(caller.scope, &parts.method, path)
 }
 
-fn caller(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
+fn authenticate(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {
     let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let key = given.and_then(|given| {
         let (scheme, key) = given.split_once(' ')?;

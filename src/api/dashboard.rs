@@ -65,16 +65,16 @@ pub(super) async fn serve(
 ) -> Result<Response, Problem> {
     let path = uri.path();
     let is_look = method == Method::GET || method == Method::HEAD;
-    let found = if is_look { find(built::FILES, path, wants_page(&headers)) } else { None };
+    let found = if is_look { find_file(built::FILES, path, wants_page(&headers)) } else { None };
     let Some(file) = found else {
         if !IS_BUILT_IN && path == "/" && is_look {
             return Ok(answer::bytes(StatusCode::NOT_FOUND, PLAIN_TEXT, Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes())));
         }
         return Err(Problem::new(Code::NotFound, "There is no such path; see /openapi.json."));
     };
-    let logo = link_of(path).and_then(|link| api.service.logo_of(link));
+    let logo = portal_link_id(path).and_then(|link| api.service.logo_of(link));
     let origins = if is_at_or_below(path, PORTAL_PATH) { api.service.portal_origins() } else { &[] };
-    let mut response = sent(file, &headers);
+    let mut response = file_response(file, &headers);
     response.headers_mut().extend(SECURITY_HEADERS);
     if let Ok(policy) = HeaderValue::from_str(&policy(logo.as_deref(), origins)) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -84,7 +84,7 @@ pub(super) async fn serve(
 }
 
 /// Finds the file of this path, or the index for a page of the application.
-fn find<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File> {
+fn find_file<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File> {
     let file = |wanted: &str| files.iter().find(|file| file.path == wanted);
     match path {
         "/" => file(INDEX_PATH),
@@ -97,31 +97,31 @@ fn find<'a>(files: &'a [File], path: &str, wants_page: bool) -> Option<&'a File>
 
 /// Whether the request is a page visit: browsers then accept HTML, scripts do not ask for it.
 fn wants_page(headers: &HeaderMap) -> bool {
-    listed(headers, &header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/html"))
+    header_list(headers, &header::ACCEPT).any(|(kind, _)| kind.eq_ignore_ascii_case("text/html"))
 }
 
 /// Iterates over the parts of a list header, each with its parameters.
-fn listed<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn header_list<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a str, &'a str)> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     let parts = values.flat_map(|value| value.split(','));
     parts.map(|part| part.split_once(';').unwrap_or((part, ""))).map(|(value, rest)| (value.trim(), rest))
 }
 
-fn takes(headers: &HeaderMap, encoding: &str) -> bool {
+fn accepts_encoding(headers: &HeaderMap, encoding: &str) -> bool {
     let is_refused = |rest: &str| {
         let quality = rest.trim().strip_prefix("q=").and_then(|quality| quality.parse::<f32>().ok());
         quality.is_some_and(|quality| quality <= 0.0)
     };
-    listed(headers, &header::ACCEPT_ENCODING)
+    header_list(headers, &header::ACCEPT_ENCODING)
         .any(|(name, rest)| name.eq_ignore_ascii_case(encoding) && !is_refused(rest))
 }
 
-fn sent(file: &'static File, asked: &HeaderMap) -> Response {
+fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
     let is_page = file.path == INDEX_PATH;
     let is_known =
-        !is_page && listed(asked, &header::IF_NONE_MATCH).any(|(tag, _)| tag == file.etag || tag == "*");
+        !is_page && header_list(asked, &header::IF_NONE_MATCH).any(|(tag, _)| tag == file.etag || tag == "*");
     let ways = [("br", file.brotli), ("gzip", file.gzip)];
-    let way = ways.into_iter().find_map(|(name, bytes)| Some((name, bytes.filter(|_| takes(asked, name))?)));
+    let way = ways.into_iter().find_map(|(name, bytes)| Some((name, bytes.filter(|_| accepts_encoding(asked, name))?)));
     let (encoding, bytes) = way.map_or((None, file.plain), |(name, bytes)| (Some(name), bytes));
     let (status, body) = if is_known { (StatusCode::NOT_MODIFIED, &[][..]) } else { (StatusCode::OK, bytes) };
     let kind = HeaderValue::from_static(file.content_type);
@@ -145,7 +145,7 @@ fn is_at_or_below(path: &str, root: &str) -> bool {
 }
 
 /// Returns the id of the portal link in a page's path.
-fn link_of(path: &str) -> Option<&str> {
+fn portal_link_id(path: &str) -> Option<&str> {
     path.strip_prefix(PORTAL_PATH)?.strip_prefix('/')?.split('/').next()
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn only_whole_paths_are_files_and_only_pages_fall_back_to_the_application() {
-        let found = |path: &str, wants_page| find(&FILES, path, wants_page).map(|file| file.path);
+        let found = |path: &str, wants_page| find_file(&FILES, path, wants_page).map(|file| file.path);
         assert_eq!(found("/", false), Some(INDEX_PATH));
         assert_eq!(found("/icon.svg", true), Some("/icon.svg"));
         for page in ["/apps/a/deliveries", "/portal/key_1", "/v1beta", "/../etc/passwd", "/%2e%2e/x"] {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_file_is_compressed_if_accepted_and_not_sent_if_cached() {
         let answer = |file: usize, pairs: &[(HeaderName, &str)]| {
-            let response = sent(&FILES[file], &asking(pairs));
+            let response = file_response(&FILES[file], &asking(pairs));
             let header = |name| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
             (response.status().as_u16(), header(header::CONTENT_ENCODING), header(header::CACHE_CONTROL))
         };
@@ -232,7 +232,7 @@ mod tests {
         assert!(
             is_portal("/portal") && is_portal("/portal/x/y") && !is_portal("/portals") && !is_portal("/")
         );
-        assert_eq!(link_of("/portal/key_1/endpoints"), Some("key_1"));
-        assert_eq!((link_of("/portal"), link_of("/x/portal/key_1")), (None, None));
+        assert_eq!(portal_link_id("/portal/key_1/endpoints"), Some("key_1"));
+        assert_eq!((portal_link_id("/portal"), portal_link_id("/x/portal/key_1")), (None, None));
     }
 }

@@ -192,7 +192,7 @@ pub(super) async fn delete_delivery(
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
     api.service.delete_delivery(caller, &entry, &thing).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }
 
 /// Retry a delivery

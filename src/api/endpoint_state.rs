@@ -48,7 +48,7 @@ fields! {
 }
 
 /// Parses `replay`: whether to replay, and how fast.
-fn pace(asked: Option<Value>) -> Result<Option<PaceFields>, FieldError> {
+fn replay_pace(asked: Option<Value>) -> Result<Option<PaceFields>, FieldError> {
     match asked {
         None | Some(Value::Bool(false)) => Ok(None),
         Some(Value::Bool(true)) => Ok(Some(PaceFields { per_second: None })),
@@ -78,13 +78,13 @@ pub(super) async fn enable_endpoint(
     InApp { caller, entry, thing }: InApp,
     Given(given): Given<EnableFields>,
 ) -> Answer {
-    let Some(PaceFields { per_second }) = pace(given.replay)? else {
+    let Some(PaceFields { per_second }) = replay_pace(given.replay)? else {
         let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
         return endpoint_response(&api, caller, &entry, &endpoint).await;
     };
     let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
     let replays = replays.into_iter().map(ReplayView::of).collect();
-    answer::ok(&EndpointView::with_replays(&endpoint, replays).seen_by(caller))
+    answer::ok(&EndpointView::with_replays(&endpoint, replays).visible_to(caller))
 }
 
 /// Switch an endpoint off
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn replay_may_be_true_false_or_an_object_and_errors_name_the_field() {
-        assert!(pace(None).unwrap().is_none());
-        assert!(pace(Some(json!(false))).unwrap().is_none());
+        assert!(replay_pace(None).unwrap().is_none());
+        assert!(replay_pace(Some(json!(false))).unwrap().is_none());
         for (asked, per_second) in
             [(json!(true), None), (json!({}), None), (json!({ "per_second": 5 }), Some(5))]
         {
-            assert_eq!(pace(Some(asked)).unwrap().unwrap().per_second, per_second);
+            assert_eq!(replay_pace(Some(asked)).unwrap().unwrap().per_second, per_second);
         }
         for (wrong, field) in [
             (json!("yes"), "replay"),
@@ -125,7 +125,7 @@ mod tests {
             (json!({ "per_second": "fast" }), "replay.per_second"),
             (json!({ "speed": 5 }), "replay.speed"),
         ] {
-            assert_eq!(pace(Some(wrong)).unwrap_err().field, field);
+            assert_eq!(replay_pace(Some(wrong)).unwrap_err().field, field);
         }
     }
 }

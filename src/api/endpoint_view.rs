@@ -83,7 +83,7 @@ impl EndpointView {
     }
 
     /// Removes fields that a portal link must not see: the app's own metadata.
-    pub(super) fn seen_by(self, caller: Caller) -> Self {
+    pub(super) fn visible_to(self, caller: Caller) -> Self {
         if !caller.scope.is_portal() {
             return self;
         }

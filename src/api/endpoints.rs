@@ -154,7 +154,7 @@ pub(super) async fn create_endpoint(
         metadata: new.metadata,
     };
     let endpoint = api.service.add_endpoint(caller, &entry, new).await?;
-    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint).seen_by(caller))
+    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint).visible_to(caller))
 }
 
 /// List an app's endpoints
@@ -173,7 +173,7 @@ pub(super) async fn list_endpoints(
     let page = Service::endpoints(&entry, query.cursor(&api.service)?, query.limit()?);
     let in_trouble = api.service.endpoints_in_trouble(&entry).await?;
     let view = |endpoint: Arc<Endpoint>| {
-        EndpointView::of(&endpoint, in_trouble.contains(&endpoint.id())).seen_by(caller)
+        EndpointView::of(&endpoint, in_trouble.contains(&endpoint.id())).visible_to(caller)
     };
     answer::ok(&query.answer(&api.service, page, view))
 }
@@ -193,7 +193,7 @@ pub(super) async fn get_endpoint(
 /// Answers with the endpoint's current state.
 pub(super) async fn endpoint_response(api: &Api, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
-    answer::ok(&EndpointView::of(endpoint, is_in_trouble).seen_by(caller))
+    answer::ok(&EndpointView::of(endpoint, is_in_trouble).visible_to(caller))
 }
 
 /// Change an endpoint
@@ -244,7 +244,7 @@ pub(super) async fn delete_endpoint(
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
     api.service.remove_endpoint(caller, &entry, &thing).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }
 
 /// Send a test
@@ -258,7 +258,7 @@ pub(super) async fn delete_endpoint(
     ),
 )]
 pub(super) async fn test_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
-    let delivery = api.service.test(&entry, &thing).await?;
+    let delivery = api.service.send_test(&entry, &thing).await?;
     let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }

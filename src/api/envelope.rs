@@ -70,7 +70,7 @@ impl<'a> Read<'a> {
         })
     }
 
-    pub(super) fn publish<'b>(&'b self, idempotency_key: Option<&'b str>) -> Publish<'b> {
+    pub(super) fn to_request<'b>(&'b self, idempotency_key: Option<&'b str>) -> Publish<'b> {
         Publish {
             id: self.id.as_deref(),
             event_type: &self.event_type,

@@ -168,7 +168,7 @@ pub(super) struct TriedView {
 
 impl EventTypeView {
     /// Removes the functions, which a portal link must not see.
-    fn seen_by(mut self, caller: Caller) -> Self {
+    fn visible_to(mut self, caller: Caller) -> Self {
         if caller.scope.is_portal() {
             self.versions.iter_mut().for_each(|version| version.function = None);
         }
@@ -229,7 +229,7 @@ pub(super) async fn create_event_type(
 pub(super) async fn list_event_types(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["archived"])?;
     let page = api.service.event_types(query.flag("archived")?, query.cursor(&api.service)?, query.limit()?);
-    let view = |event_type: Arc<EventType>| EventTypeView::of(&event_type).seen_by(caller);
+    let view = |event_type: Arc<EventType>| EventTypeView::of(&event_type).visible_to(caller);
     answer::ok(&query.answer(&api.service, page, view))
 }
 
@@ -278,7 +278,7 @@ pub(super) async fn put_event_type(
 )]
 pub(super) async fn delete_event_type(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     api.service.remove_event_type(caller, &segment(uri.path(), 3)?).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }
 
 /// Archive an event type

@@ -140,5 +140,5 @@ pub(super) async fn erase_event_data(
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
     api.service.erase_data(caller, &entry, &thing).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }

@@ -124,25 +124,25 @@ pub(super) trait FromField: Sized {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError>;
 }
 
-fn kind<T: Kind>(name: &str, value: Value) -> Result<T, FieldError> {
+fn read_value<T: Kind>(name: &str, value: Value) -> Result<T, FieldError> {
     T::read(value).ok_or_else(|| FieldError::new(name, format!("must be {}", T::FORM)))
 }
 
 impl FromField for String {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
-        kind(name, value.ok_or_else(|| FieldError::new(name, "is missing"))?)
+        read_value(name, value.ok_or_else(|| FieldError::new(name, "is missing"))?)
     }
 }
 
 impl<T: Kind> FromField for Option<T> {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
-        value.filter(|value| !value.is_null()).map(|value| kind(name, value)).transpose()
+        value.filter(|value| !value.is_null()).map(|value| read_value(name, value)).transpose()
     }
 }
 
 impl<T: Kind> FromField for NotNull<T> {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
-        value.map(|value| kind(name, value)).transpose().map(Self)
+        value.map(|value| read_value(name, value)).transpose().map(Self)
     }
 }
 
@@ -151,7 +151,7 @@ impl<T: Kind> FromField for Patch<T> {
         match value {
             None => Ok(Self::Absent),
             Some(Value::Null) => Ok(Self::Null),
-            Some(value) => kind(name, value).map(Self::Value),
+            Some(value) => read_value(name, value).map(Self::Value),
         }
     }
 }

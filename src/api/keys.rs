@@ -143,5 +143,5 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, Known(caller): Known, u
 )]
 pub(super) async fn revoke_key(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     api.service.revoke_key(caller, &segment(uri.path(), 3)?).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }

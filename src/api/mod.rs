@@ -76,7 +76,7 @@ pub fn router(service: Arc<Service>) -> Router {
 }
 
 fn described_routes() -> OpenApiRouter<Arc<Api>> {
-    OpenApiRouter::with_openapi(openapi::outline())
+    OpenApiRouter::with_openapi(openapi::base_document())
         .routes(routes!(apps::create_app, apps::list_apps))
         .routes(routes!(apps::get_app, apps::update_app, apps::delete_app))
         .routes(routes!(endpoints::create_endpoint, endpoints::list_endpoints))

@@ -133,12 +133,12 @@ impl NoticeView {
     }
 
     /// Removes the mail server's answer, which a portal link must not see.
-    fn seen_by(self, caller: Caller) -> Self {
+    fn visible_to(self, caller: Caller) -> Self {
         if caller.scope.is_portal() { Self { mail: None, ..self } } else { self }
     }
 }
 
-fn filter(query: &Query) -> Result<NoticeQuery, Problem> {
+fn notice_query(query: &Query) -> Result<NoticeQuery, Problem> {
     let kind = query.get("kind").map(|name| {
         let known = || NoticeKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
         NoticeKind::named(name)
@@ -167,7 +167,7 @@ fn filter(query: &Query) -> Result<NoticeQuery, Problem> {
 pub(super) async fn list_notices(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["app_id", "kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
-    let page = api.service.notices(caller, filter(&query)?, after, limit).await?;
+    let page = api.service.notices(caller, notice_query(&query)?, after, limit).await?;
     answer::ok(&query.answer(&api.service, page, NoticeView::of))
 }
 
@@ -185,8 +185,8 @@ pub(super) async fn list_app_notices(
 ) -> Answer {
     let query = Query::read(&uri, &["kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
-    let page = api.service.notices_of(&entry, filter(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, |shown| NoticeView::of(shown).seen_by(caller)))
+    let page = api.service.notices_of(&entry, notice_query(&query)?, after, limit).await?;
+    answer::ok(&query.answer(&api.service, page, |shown| NoticeView::of(shown).visible_to(caller)))
 }
 
 /// Get a notice
@@ -195,5 +195,5 @@ pub(super) async fn list_app_notices(
     responses((status = 200, description = "The notice", body = NoticeView)),
 )]
 pub(super) async fn get_notice(State(api): State<Arc<Api>>, InApp { caller, entry, thing }: InApp) -> Answer {
-    answer::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).seen_by(caller))
+    answer::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).visible_to(caller))
 }

@@ -51,7 +51,7 @@ const PATH_PARAMETERS: [(&str, &str); 12] = [
 #[openapi(components(schemas(ProblemView)))]
 struct Outline;
 
-pub(super) fn outline() -> utoipa::openapi::OpenApi {
+pub(super) fn base_document() -> utoipa::openapi::OpenApi {
     let mut outline = Outline::openapi();
     outline.info.title = "Posthaste".into();
     outline.info.version = env!("CARGO_PKG_VERSION").into();
@@ -153,7 +153,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
                 *response = refusal(code, &about);
             }
         }
-        sort(responses);
+        sort_by_status(responses);
     }
 }
 
@@ -179,7 +179,7 @@ fn refusal(code: Code, about: &str) -> Value {
     response
 }
 
-fn sort(responses: &mut Map<String, Value>) {
+fn sort_by_status(responses: &mut Map<String, Value>) {
     let mut sorted: Vec<(String, Value)> = std::mem::take(responses).into_iter().collect();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     responses.extend(sorted);

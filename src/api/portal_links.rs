@@ -178,5 +178,5 @@ pub(super) async fn revoke_portal_link(
     InApp { caller, entry, thing }: InApp,
 ) -> Answer {
     api.service.revoke_portal_link(caller, &entry, &thing).await?;
-    Ok(answer::nothing())
+    Ok(answer::no_content())
 }

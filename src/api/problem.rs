@@ -242,7 +242,7 @@ impl From<service::Error> for Problem {
                 errors,
                 ..Self::new(Code::Invalid, detail)
             },
-            Error::AgainstRule { field, broken } => Self::at(code_of(&broken), field, detail),
+            Error::AgainstRule { field, broken } => Self::at(rule_error_code(&broken), field, detail),
             Error::Forbidden { field, .. } => Self { field, ..Self::new(Code::Forbidden, detail) },
             Error::Internal(cause) => {
                 tracing::error!(cause, "a request failed with an internal error");
@@ -271,7 +271,7 @@ impl FieldErrorView {
     }
 }
 
-fn code_of(broken: &RuleBroken) -> Code {
+fn rule_error_code(broken: &RuleBroken) -> Code {
     match broken {
         RuleBroken::Unknown { .. } => Code::UnknownEventType,
         RuleBroken::Archived { .. } => Code::EventTypeArchived,

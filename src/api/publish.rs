@@ -124,11 +124,11 @@ pub(super) struct BatchItem {
 )]
 pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let (_, entry) = auth::in_app(&api.service, &parts)?;
+    let (_, entry) = auth::authenticate_in_app(&api.service, &parts)?;
     let key = idempotency_key(&parts.headers)?;
     let held = api.bodies.read(&parts.headers, body).await?;
     let event = Read::new(envelope::utf8(&held.bytes)?, &held.bytes)?;
-    let published = api.service.publish(&entry, event.publish(key)).await?;
+    let published = api.service.publish(&entry, event.to_request(key)).await?;
     Ok(answer_one(&published, entry.app().id_prefix()))
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request)
 )]
 pub(super) async fn publish_batch(State(api): State<Arc<Api>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let (_, entry) = auth::in_app(&api.service, &parts)?;
+    let (_, entry) = auth::authenticate_in_app(&api.service, &parts)?;
     if idempotency_key(&parts.headers)?.is_some() {
         let detail = "Idempotency-Key: is for single events; give each event of a batch an id instead";
         return Err(Problem::at(Code::Invalid, "Idempotency-Key", detail));
@@ -152,15 +152,15 @@ pub(super) async fn publish_batch(State(api): State<Arc<Api>>, request: Request)
     let held = api.bodies.read(&parts.headers, body).await?;
     let batch = read_batch(envelope::utf8(&held.bytes)?)?;
     let read: Vec<_> = batch.events.iter().map(|event| Read::new(event.get(), &held.bytes)).collect();
-    let valid = read.iter().flatten().map(|event| event.publish(None)).collect();
+    let valid = read.iter().flatten().map(|event| event.to_request(None)).collect();
     let mut published = api.service.publish_all(&entry, valid).await?.into_iter();
     let prefix = entry.app().id_prefix().to_owned();
     let items = read.into_iter().map(|read| match read {
-        Err(problem) => item_of(problem),
+        Err(problem) => problem_item(problem),
         Ok(_) => match published.next() {
-            Some(Ok(published)) => item(&published, &prefix),
-            Some(Err(error)) => item_of(error.into()),
-            None => item_of(Problem::new(Code::Internal, "The event was not answered for.")),
+            Some(Ok(published)) => published_item(&published, &prefix),
+            Some(Err(error)) => problem_item(error.into()),
+            None => problem_item(Problem::new(Code::Internal, "The event was not answered for.")),
         },
     });
     answer::ok(&BatchView { data: items.collect() })
@@ -190,22 +190,22 @@ fn status_of(published: &Published) -> StatusCode {
 }
 
 fn answer_one(published: &Published, prefix: &str) -> Response {
-    answer::bytes(status_of(published), answer::JSON, write(published, prefix).into())
+    answer::bytes(status_of(published), answer::JSON, write_published(published, prefix).into())
 }
 
-fn item(published: &Published, prefix: &str) -> BatchItem {
+fn published_item(published: &Published, prefix: &str) -> BatchItem {
     let event =
-        String::from_utf8(write(published, prefix)).ok().and_then(|text| RawValue::from_string(text).ok());
+        String::from_utf8(write_published(published, prefix)).ok().and_then(|text| RawValue::from_string(text).ok());
     BatchItem { status: status_of(published).as_u16(), event, problem: None }
 }
 
-fn item_of(problem: Problem) -> BatchItem {
+fn problem_item(problem: Problem) -> BatchItem {
     let view = problem.view();
     BatchItem { status: view.status, event: None, problem: Some(view) }
 }
 
 /// Writes the answer without escaping: ids and types were checked to contain nothing that JSON escapes.
-fn write(published: &Published, prefix: &str) -> Vec<u8> {
+fn write_published(published: &Published, prefix: &str) -> Vec<u8> {
     let Published { event, deliveries, .. } = published;
     let mut out = Vec::with_capacity(160 + deliveries.len() * 80);
     out.extend_from_slice(b"{\"id\":\"");
@@ -260,7 +260,7 @@ mod tests {
         let deliveries = vec![(DeliveryId::from_i64(6), name("a")), (DeliveryId::from_i64(7), name("b"))];
         let mut published = Published { event: Arc::new(event.clone()), deliveries, is_new: true };
         let json = |published: &Published| {
-            serde_json::from_slice::<serde_json::Value>(&write(published, "msg")).unwrap()
+            serde_json::from_slice::<serde_json::Value>(&write_published(published, "msg")).unwrap()
         };
         assert_eq!(
             json(&published),

@@ -49,11 +49,11 @@ pub(super) struct Query {
 impl Query {
     /// Parses a list's parameters. An unknown one is refused with the nearest known name.
     pub(super) fn read(uri: &Uri, filters: &[&str]) -> Result<Self, Problem> {
-        Self::read_plain(uri, &[filters, &["limit", "cursor"]].concat())
+        Self::read_without_paging(uri, &[filters, &["limit", "cursor"]].concat())
     }
 
     /// Parses the parameters of a request that is no list.
-    pub(super) fn read_plain(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
+    pub(super) fn read_without_paging(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
         let mut pairs: Vec<(String, String)> =
             form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
         for (place, (name, _)) in pairs.iter().enumerate() {

@@ -186,7 +186,7 @@ pub(super) async fn create_replay(
         per_second: given.per_second,
     };
     let replay = api.service.replay_of(&entry, &new)?;
-    begin(&api, caller, &entry, replay, given.dry_run == Some(true)).await
+    start_or_count(&api, caller, &entry, replay, given.dry_run == Some(true)).await
 }
 
 /// Send past events to an endpoint
@@ -214,10 +214,10 @@ pub(super) async fn backfill_endpoint(
         ..NewReplay::default()
     };
     let backfill = api.service.backfill_of(&entry, &thing, &new)?;
-    begin(&api, caller, &entry, backfill, given.dry_run == Some(true)).await
+    start_or_count(&api, caller, &entry, backfill, given.dry_run == Some(true)).await
 }
 
-async fn begin(api: &Api, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
+async fn start_or_count(api: &Api, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
     if is_dry {
         let total = api.service.count_replay(entry, &replay).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
@@ -263,7 +263,7 @@ pub(super) async fn get_replay(State(api): State<Arc<Api>>, InApp { entry, thing
     ),
 )]
 pub(super) async fn cancel_replay(State(api): State<Arc<Api>>, in_app: InApp) -> Answer {
-    change(&api, in_app, ReplayState::Cancelled).await
+    change_state(&api, in_app, ReplayState::Cancelled).await
 }
 
 /// Pause a replay
@@ -275,7 +275,7 @@ pub(super) async fn cancel_replay(State(api): State<Arc<Api>>, in_app: InApp) ->
     ),
 )]
 pub(super) async fn pause_replay(State(api): State<Arc<Api>>, in_app: InApp) -> Answer {
-    change(&api, in_app, ReplayState::Paused).await
+    change_state(&api, in_app, ReplayState::Paused).await
 }
 
 /// Resume a paused replay
@@ -287,9 +287,9 @@ pub(super) async fn pause_replay(State(api): State<Arc<Api>>, in_app: InApp) -> 
     ),
 )]
 pub(super) async fn resume_replay(State(api): State<Arc<Api>>, in_app: InApp) -> Answer {
-    change(&api, in_app, ReplayState::Running).await
+    change_state(&api, in_app, ReplayState::Running).await
 }
 
-async fn change(api: &Api, InApp { caller, entry, thing }: InApp, to: ReplayState) -> Answer {
+async fn change_state(api: &Api, InApp { caller, entry, thing }: InApp, to: ReplayState) -> Answer {
     answer::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
 }

@@ -74,7 +74,7 @@ pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Resu
             (is_read(method) && is_seen, "look, and not at secrets")
         }
         Scope::Portal(_) => (
-            is_portal_read(method, path) || is_portal_deed(method, path),
+            is_portal_read(method, path) || is_portal_manage(method, path),
             "manage endpoints and look after deliveries",
         ),
         Scope::PortalRead(_) => (is_portal_read(method, path), "look at endpoints and deliveries"),
@@ -90,7 +90,7 @@ fn is_portal_read(method: &Method, path: &str) -> bool {
     is_read(method) && (path == FIND || PORTAL_READ_PATHS.contains(&path))
 }
 
-fn is_portal_deed(method: &Method, path: &str) -> bool {
+fn is_portal_manage(method: &Method, path: &str) -> bool {
     let asked = if method == Method::HEAD { &Method::GET } else { method };
     PORTAL_MANAGE_ROUTES.contains(&(asked, path))
 }

@@ -63,7 +63,7 @@ pub async fn serve(
     let open = Arc::new(Connections::default());
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(listener, router.clone(), room.clone(), open.clone(), Stop(stop.clone())));
+        accepting.spawn(accept_connections(listener, router.clone(), room.clone(), open.clone(), Stop(stop.clone())));
     }
     let sweeping = tokio::spawn(sweep(open.clone(), limits));
     let finished = async {
@@ -91,7 +91,7 @@ impl Stop {
     }
 }
 
-async fn accept(
+async fn accept_connections(
     listener: TcpListener,
     router: Router,
     room: Arc<Semaphore>,
@@ -252,7 +252,7 @@ impl Service<Request<Incoming>> for Connection {
 
     fn call(&self, request: Request<Incoming>) -> Answering {
         self.note(Phase::Busy);
-        let is_to_be_finished = changes_something(&request);
+        let is_to_be_finished = must_complete(&request);
         let answer = Box::pin(tower::Service::call(&mut self.router.clone(), request));
         let answer =
             if is_to_be_finished { Answer::Apart(tokio::spawn(answer)) } else { Answer::Here(answer) };
@@ -262,7 +262,7 @@ impl Service<Request<Incoming>> for Connection {
 
 /// Whether the request must complete even if the client hangs up: memory is changed after the commit and must not fall behind
 /// it. Publishing changes no such memory, and is too frequent for a task of its own.
-fn changes_something(request: &Request<Incoming>) -> bool {
+fn must_complete(request: &Request<Incoming>) -> bool {
     let path = request.uri().path();
     match *request.method() {
         Method::GET | Method::HEAD => false,

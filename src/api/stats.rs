@@ -183,7 +183,7 @@ impl EndpointStatsView {
     }
 }
 
-fn class_of(status: Option<u16>) -> &'static str {
+fn status_class(status: Option<u16>) -> &'static str {
     match status.map(|status| status / 100) {
         Some(2) => "2xx",
         Some(3) => "3xx",
@@ -203,7 +203,7 @@ impl StatsView {
         };
         let mut status_classes = BTreeMap::new();
         for (ending, count) in &totals.endings {
-            *status_classes.entry(class_of(ending.status())).or_default() += count;
+            *status_classes.entry(status_class(ending.status())).or_default() += count;
         }
         let failures = totals.failures().into_iter().take(FAILURES_MAX);
         let point =
@@ -248,7 +248,7 @@ fn statistics_query(query: &Query) -> Result<StatisticsQuery, Problem> {
     responses((status = 200, description = "What was counted", body = StatsView)),
 )]
 pub(super) async fn get_stats(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
-    let query = Query::read_plain(&uri, &["from", "to", "event_type"])?;
+    let query = Query::read_without_paging(&uri, &["from", "to", "event_type"])?;
     let shown = api.service.statistics(caller, statistics_query(&query)?).await?;
     answer::ok(&StatsView::of(shown, false))
 }
@@ -269,7 +269,7 @@ pub(super) async fn get_app_stats(
     InApp { entry, .. }: InApp,
     uri: Uri,
 ) -> Answer {
-    let query = Query::read_plain(&uri, &["from", "to", "endpoint_id", "event_type"])?;
+    let query = Query::read_without_paging(&uri, &["from", "to", "endpoint_id", "event_type"])?;
     let asked = statistics_query(&query)?;
     let is_of_endpoint = asked.endpoint.is_some();
     answer::ok(&StatsView::of(api.service.statistics_of(&entry, asked).await?, is_of_endpoint))

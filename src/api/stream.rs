@@ -102,8 +102,8 @@ impl HintView {
     ),
 )]
 pub(super) async fn stream_app(State(api): State<Arc<Api>>, InApp { caller, entry, .. }: InApp) -> Answer {
-    let watch = api.service.watch(caller, Some(entry.app().id))?;
-    Ok(streamed(&api.service, caller, watch))
+    let watch = api.service.subscribe(caller, Some(entry.app().id))?;
+    Ok(stream_response(&api.service, caller, watch))
 }
 
 /// Watch all apps
@@ -118,13 +118,13 @@ pub(super) async fn stream_app(State(api): State<Arc<Api>>, InApp { caller, entr
     ),
 )]
 pub(super) async fn stream_everything(State(api): State<Arc<Api>>, Known(caller): Known) -> Answer {
-    let watch = api.service.watch(caller, None)?;
-    Ok(streamed(&api.service, caller, watch))
+    let watch = api.service.subscribe(caller, None)?;
+    Ok(stream_response(&api.service, caller, watch))
 }
 
-fn streamed(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::response::Response {
+fn stream_response(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::response::Response {
     let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(run(service.clone(), caller, watch, sender));
+    tokio::spawn(run_stream(service.clone(), caller, watch, sender));
     let mut response = answer::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
     *response.body_mut() = Body::new(Chunks(receiver));
     response.headers_mut().extend([NO_PROXY_BUFFERING, (header::CONNECTION, HeaderValue::from_static("close"))]);
@@ -133,7 +133,7 @@ fn streamed(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::respo
 }
 
 /// Runs until the client is gone or reads nothing, its key stops working, or the node stops.
-async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mpsc::Sender<Bytes>) {
+async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mpsc::Sender<Bytes>) {
     let mut looks = tokio::time::interval(KEY_CHECK_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut quiet = KEEPALIVE_CHECKS;
@@ -142,7 +142,7 @@ async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mp
             biased;
             () = sender.closed() => return,
             _ = looks.tick() => {
-                if !service.may_go_on(caller, &watch) {
+                if !service.may_continue(caller, &watch) {
                     return;
                 }
                 quiet += 1;
@@ -153,7 +153,7 @@ async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mp
                 KEEPALIVE_COMMENT
             }
             seen = watch.next() => match seen {
-                Seen::Hints(hints) => written(&service, hints),
+                Seen::Hints(hints) => format_updates(&service, hints),
                 Seen::Lagged => Bytes::from_static(LAGGED_EVENT.as_bytes()),
                 Seen::Ended => return,
             }
@@ -169,7 +169,7 @@ async fn run(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mp
     }
 }
 
-fn written(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> Bytes {
+fn format_updates(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> Bytes {
     let mut text = String::new();
     for hint in hints.into_iter().filter_map(|hint| service.name_hint(hint)) {
         let view = HintView::of(hint);

@@ -13,7 +13,7 @@ const METHODS: [Method; 5] = [Method::GET, Method::POST, Method::PATCH, Method::
 
 fn api() -> Router {
     let service = service();
-    service.readiness().accept();
+    service.readiness().start_accepting();
     router(Arc::new(service))
 }
 

@@ -157,7 +157,7 @@ impl Node {
         }));
         let admin = keys::admin_key(settings, &*entropy)?;
         let is_away = |error: &service::Error| matches!(error, service::Error::Unavailable(_));
-        let loaded = store::patiently(settings, is_away, async || service.load(Some(&admin.key)).await).await;
+        let loaded = store::patiently(settings, is_away, async || service.load_config(Some(&admin.key)).await).await;
         let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
@@ -202,7 +202,7 @@ impl Node {
     /// period, releases the rest, and closes the store.
     async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
         let Self { listener, service, store, engine, configuration_bell, .. } = self;
-        service.readiness().accept();
+        service.readiness().start_accepting();
         let router = api::router(service.clone());
         // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
         // off.

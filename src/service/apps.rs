@@ -144,7 +144,7 @@ impl Service {
             _ => None,
         };
         if let Some(follow) = follow {
-            self.check_contract_of_all(&app, &entry, follow)?;
+            self.check_affected_endpoints(&app, &entry, follow)?;
         }
         let noted = self.audit_entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
         if !self.registry.change_app(app.clone(), Some(noted)).await? {
@@ -181,7 +181,7 @@ impl Service {
     fn check_app(&self, settings: &AppSettings) -> Result<(), Error> {
         check_text("name", &settings.name, 200)?;
         let contract = settings.contract.as_deref().unwrap_or(DEFAULT_CONTRACT);
-        self.contracts.named(contract)?;
+        self.contracts.get(contract)?;
         if let Some(overrides) = &settings.overrides {
             self.contracts.check_overrides_of_app(contract, overrides)?;
         }

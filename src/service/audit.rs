@@ -89,7 +89,7 @@ impl Service {
         let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
         let page = self.browse.audit(filter, after, limit).await?;
         let show = |entry: Entry| NamedAuditEntry {
-            key: key_id(entry.key),
+            key: key_label(entry.key),
             app: entry.app.and_then(|id| self.uid_of(id)),
             entry,
         };
@@ -142,7 +142,7 @@ impl Service {
 }
 
 /// Returns the name of a key as people read it.
-pub(super) fn key_id(key: KeyId) -> String {
+pub(super) fn key_label(key: KeyId) -> String {
     if key == KEY_OF_SETTINGS { SETTINGS_KEY_NAME.to_owned() } else { key.to_string() }
 }
 

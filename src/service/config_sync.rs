@@ -130,7 +130,7 @@ impl Service {
     async fn sync_app(&self, id: AppId) -> Result<(), Error> {
         let _turn = self.app_turns.take(id.as_i64()).await;
         let Some(app) = self.registry.app(id).await? else {
-            self.readiness.app_is_gone(id);
+            self.readiness.forget_app(id);
             for endpoint in self.config_cache.remove_app(id) {
                 self.permits.endpoint_changed(endpoint.id());
             }
@@ -167,7 +167,7 @@ impl Service {
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let known = self.config_cache.endpoint(id);
         let Some(record) = self.registry.endpoint(id).await? else {
-            self.readiness.can_use(id);
+            self.readiness.mark_usable(id);
             if known.is_some() {
                 self.config_cache.remove_endpoint(id);
                 self.permits.endpoint_changed(id);
@@ -189,11 +189,11 @@ impl Service {
         let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
         let endpoint: Arc<Endpoint> = match self.ready(app, record.clone()) {
             Ok(endpoint) => {
-                self.readiness.can_use(id);
+                self.readiness.mark_usable(id);
                 Arc::new(endpoint)
             }
             Err(error) => {
-                self.readiness.cannot_use(id, app.id, &record.uid);
+                self.readiness.mark_unusable(id, app.id, &record.uid);
                 tracing::error!(%error, endpoint = record.uid, app = app.uid, "another node changed an endpoint in a way that cannot be used here");
                 let Some(known) = self.config_cache.endpoint(id) else { return Ok(()) };
                 Arc::new(Endpoint { record, ..Endpoint::clone(&known) })

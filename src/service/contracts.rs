@@ -65,7 +65,7 @@ impl Contracts {
         Self { by_name: contracts.into_iter().map(resolved).collect(), overridden: Mutex::default() }
     }
 
-    pub(super) fn named(&self, name: &str) -> Result<&Resolved, Error> {
+    pub(super) fn get(&self, name: &str) -> Result<&Resolved, Error> {
         self.by_name.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
             let hint = match nearest(name, &known) {
@@ -78,7 +78,7 @@ impl Contracts {
 
     /// Applies the overrides to the named contract. Stored overrides were checked when they were set.
     pub(super) fn resolve(&self, name: &str, layers: Layers) -> Result<Resolved, Error> {
-        let named = self.named(name)?;
+        let named = self.get(name)?;
         let Layers { app, endpoint } = layers;
         if app.is_none() && endpoint.is_none() {
             return Ok(named.clone());
@@ -110,7 +110,7 @@ impl Contracts {
 
     /// Whether an app with this contract may have these overrides.
     pub(super) fn check_overrides_of_app(&self, name: &str, overrides: &Value) -> Result<(), Error> {
-        self.named(name)?.contract.with_overrides(overrides, Setter::Operator).map_err(in_overrides)?;
+        self.get(name)?.contract.with_overrides(overrides, Setter::Operator).map_err(in_overrides)?;
         Ok(())
     }
 
@@ -141,9 +141,9 @@ impl Contracts {
         if setter == Setter::Operator {
             return Ok(asked);
         }
-        let mut kept = layers.endpoint.map(|stored| out_of_reach(stored, setter)).unwrap_or_default();
+        let mut kept = layers.endpoint.map(|stored| beyond_setter(stored, setter)).unwrap_or_default();
         for (path, value) in asked.iter().flat_map(leaves) {
-            put(&mut kept, &path, value);
+            set_field(&mut kept, &path, value);
         }
         Ok(if kept.is_empty() { asked } else { Some(Value::Object(kept)) })
     }
@@ -159,13 +159,13 @@ fn in_overrides(error: FieldError) -> FieldError {
 }
 
 /// Returns the stored overrides that `setter` may not set.
-fn out_of_reach(stored: &Value, setter: Setter) -> Map<String, Value> {
+fn beyond_setter(stored: &Value, setter: Setter) -> Map<String, Value> {
     let mut kept = Map::new();
     for (path, value) in leaves(stored) {
         let mut alone = Map::new();
-        put(&mut alone, &path, value);
+        set_field(&mut alone, &path, value);
         if Contract::may_override(&Value::Object(alone), setter).is_err() {
-            put(&mut kept, &path, value);
+            set_field(&mut kept, &path, value);
         }
     }
     kept
@@ -187,7 +187,7 @@ fn leaves(overrides: &Value) -> Vec<((&str, Option<&str>), &Value)> {
     leaves
 }
 
-fn put(into: &mut Map<String, Value>, (name, inner): &(&str, Option<&str>), value: &Value) {
+fn set_field(into: &mut Map<String, Value>, (name, inner): &(&str, Option<&str>), value: &Value) {
     match inner {
         None => drop(into.insert((*name).to_owned(), value.clone())),
         Some(inner) => {
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn an_unknown_contract_is_answered_with_the_nearest_name() {
-        let Error::Field(error) = contracts().named("standart").unwrap_err() else { panic!() };
+        let Error::Field(error) = contracts().get("standart").unwrap_err() else { panic!() };
         assert_eq!(error.message, "there is no such contract; did you mean `standard`?");
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Error, Service,
-    audit::key_id,
+    audit::key_label,
     replays::{Missed, NamedReplay},
 };
 use crate::{
@@ -34,7 +34,7 @@ impl Service {
         let switched = self
             .revise(caller, Action::EndpointDisabled, entry, uid, |endpoint, record, now| {
                 if record.off.is_none() {
-                    let by = SwitchedBy::Key { id: key_id(caller.key), name: self.key_name(caller) };
+                    let by = SwitchedBy::Key { id: key_label(caller.key), name: self.key_name(caller) };
                     record.off = Some(SwitchedOff {
                         reason: OffReason::ByHand,
                         at: now,
@@ -90,14 +90,14 @@ impl Service {
         let since = self.trouble_since(&before, off_at).await?;
         // All checks that can refuse run before anything is changed.
         let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
-        let mut planned = self.missed_by(entry, &before, missed)?;
+        let mut planned = self.replays_of_missed(entry, &before, missed)?;
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         self.must_be_few(entry, planned.len()).await?;
         planned.retain(|_| since.is_some());
         let mut begun = Vec::new();
         for replay in planned {
-            begun.push(self.counted(caller, entry, replay).await?);
+            begun.push(self.with_total(caller, entry, replay).await?);
         }
         let switched = self.enable_with_replays(caller, entry, uid, &begun).await;
         // The replays may have started although a later step failed.

@@ -195,7 +195,7 @@ impl Service {
         must_be_the_customers(caller, &given)?;
         self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
             self.apply_urls_and_tls(caller, &app, record, &patch, now)?;
-            self.apply(caller, &app, endpoint, record, patch.clone())?;
+            self.apply_patch(caller, &app, endpoint, record, patch.clone())?;
             check_tls_is_used(record)
         })
         .await
@@ -308,7 +308,7 @@ impl Service {
         Ok(())
     }
 
-    fn apply(
+    fn apply_patch(
         &self,
         caller: Caller,
         app: &App,

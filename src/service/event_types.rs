@@ -51,7 +51,7 @@ impl Ready {
         changed_fields(&known.record.document, &self.event_type.record.document)
     }
 
-    fn change(&self) -> (Action, Option<Value>) {
+    fn audit_change(&self) -> (Action, Option<Value>) {
         let Some(known) = &self.known else { return (Action::EventTypeCreated, None) };
         let fields = self.changed(known);
         match (fields.as_slice(), self.event_type.archived_at()) {
@@ -85,7 +85,7 @@ impl Service {
         if self.event_type(&name).is_ok() {
             return Err(Error::Conflict(format!("There is an event type \"{name}\" already.")));
         }
-        self.save(caller, name, document).await
+        self.save_type(caller, name, document).await
     }
 
     /// Replaces the whole type, or adds it. Returns whether it was added.
@@ -98,7 +98,7 @@ impl Service {
         Self::must_be_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let is_new = self.event_type(&name).is_err();
-        Ok((self.save(caller, name, document).await?, is_new))
+        Ok((self.save_type(caller, name, document).await?, is_new))
     }
 
     /// Deletes a type. Its events stay, and more can be published where unknown types are allowed. Endpoints pinned to one of
@@ -129,10 +129,10 @@ impl Service {
         }
         let archived_at = is_archived.then(|| self.clock.now());
         let document = EventTypeDocument { archived_at, ..known.record.document.clone() };
-        self.save(caller, name.to_owned(), document).await
+        self.save_type(caller, name.to_owned(), document).await
     }
 
-    async fn save(
+    async fn save_type(
         &self,
         caller: Caller,
         name: String,
@@ -142,7 +142,7 @@ impl Service {
         self.must_hold_more(usize::from(draft.known.is_none()))?;
         let compiled = self.compile(caller, vec![draft]).await?;
         let ready = compiled.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let stored = self.store(caller, ready).await?;
+        let stored = self.store_types(caller, ready).await?;
         stored.into_iter().next().ok_or_else(|| Error::Internal("a type was saved as none".into()))
     }
 
@@ -190,13 +190,13 @@ impl Service {
     }
 
     /// Stores all types in one transaction, each with its audit entry.
-    pub(super) async fn store(
+    pub(super) async fn store_types(
         &self,
         caller: Caller,
         ready: Vec<Ready>,
     ) -> Result<Vec<Arc<EventType>>, Error> {
         let noted = ready.iter().map(|one| {
-            let (action, detail) = one.change();
+            let (action, detail) = one.audit_change();
             let entry = self.audit_entry(caller, None, action, &one.event_type.record.name, detail);
             (one.event_type.record.clone(), Some(entry))
         });

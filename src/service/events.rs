@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, Page, own_event_id},
+    listing::{Cursor, Page, internal_event_id},
     named_delivery::NamedDelivery,
 };
 use crate::{
@@ -33,7 +33,7 @@ impl Service {
     /// Finds an event by the producer's id or the internal one.
     pub async fn event(&self, entry: &AppEntry, id: &str) -> Result<Event, Error> {
         let app = entry.app();
-        let found = self.browse.find_event(app.id, id.to_owned(), own_event_id(&app, id)).await?;
+        let found = self.browse.find_event(app.id, id.to_owned(), internal_event_id(&app, id)).await?;
         found.ok_or(Error::NotFound("event"))
     }
 

@@ -1,7 +1,7 @@
 //! Search by id: finds the objects that an id belongs to, and their apps. Callers choose some ids themselves, so an id may
 //! belong to several objects.
 
-use super::{Caller, Error, Service, listing::own_event_id};
+use super::{Caller, Error, Service, listing::internal_event_id};
 use crate::{
     domain::{
         directory::AppEntry,
@@ -157,7 +157,7 @@ impl Service {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =
             self.browse.events_named(keys).await?.into_iter().map(|(_, app)| app).collect();
-        let own: HashSet<EventId> = apps.iter().filter_map(|entry| own_event_id(&entry.app(), id)).collect();
+        let own: HashSet<EventId> = apps.iter().filter_map(|entry| internal_event_id(&entry.app(), id)).collect();
         for event in own {
             if let Some(Owner(Some(app))) = self.browse.owner(Thing::Event(event)).await? {
                 in_apps.insert(app);

@@ -64,7 +64,7 @@ impl Service {
             }
         }
         if !is_rehearsal && !ready.is_empty() {
-            self.store(caller, ready).await?;
+            self.store_types(caller, ready).await?;
         }
         Ok(imported)
     }

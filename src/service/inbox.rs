@@ -79,7 +79,7 @@ impl Service {
         }
         let sizes: Vec<_> =
             intake.events.iter().map(|(_, new)| (new.event.data.len(), new.births.len())).collect();
-        let accepted = self.note_accept(begun, self.delivery_store.take_in(intake).await)?;
+        let accepted = self.record_accept(begun, self.delivery_store.take_in(intake).await)?;
         for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
             match accepted {
                 Accepted::New => {

@@ -49,7 +49,7 @@ impl Service {
     }
 
     /// Whether the caller's key is still valid. If `app` is given, the app must also still exist.
-    pub(super) fn is_still_let_in(&self, caller: Caller, app: Option<AppId>) -> bool {
+    pub(super) fn is_still_authorized(&self, caller: Caller, app: Option<AppId>) -> bool {
         let live = self.config_cache.key_by_id(caller.key);
         let works = live.is_some_and(|live| live.key().expires_at.is_none_or(|at| self.clock.now() < at));
         works && app.is_none_or(|app| self.config_cache.app_by_id(app).is_some())

@@ -28,7 +28,7 @@ pub(super) fn page_by_id<T>(
 }
 
 /// Parses an internal event id, written under the app's prefix or the default one.
-pub(super) fn own_event_id(app: &App, text: &str) -> Option<EventId> {
+pub(super) fn internal_event_id(app: &App, text: &str) -> Option<EventId> {
     let digits = text.strip_prefix(app.id_prefix()).and_then(|rest| rest.strip_prefix('_'));
     let own = digits.and_then(|digits| EventId::parse(&format!("{}_{digits}", EventId::PREFIX)));
     own.or_else(|| EventId::parse(text))
@@ -95,10 +95,10 @@ mod tests {
             updated_at: Timestamp::from_millis(0),
         };
         let id = EventId::from_i64(77);
-        assert_eq!(own_event_id(&app(None), &id.to_string()), Some(id));
-        assert_eq!(own_event_id(&app(Some("msg")), &id.with_prefix("msg")), Some(id));
-        assert_eq!(own_event_id(&app(Some("msg")), &id.to_string()), Some(id));
-        assert_eq!(own_event_id(&app(None), &id.with_prefix("msg")), None);
-        assert_eq!(own_event_id(&app(None), "order-17"), None);
+        assert_eq!(internal_event_id(&app(None), &id.to_string()), Some(id));
+        assert_eq!(internal_event_id(&app(Some("msg")), &id.with_prefix("msg")), Some(id));
+        assert_eq!(internal_event_id(&app(Some("msg")), &id.to_string()), Some(id));
+        assert_eq!(internal_event_id(&app(None), &id.with_prefix("msg")), None);
+        assert_eq!(internal_event_id(&app(None), "order-17"), None);
     }
 }

@@ -11,7 +11,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(25);
 impl Service {
     /// Waits for the store's answer, up to the time limit. After a timeout it is unknown whether the events were stored; the
     /// producer publishes again under the same id.
-    pub(super) async fn in_time<T>(&self, answer: Reply<'_, T>) -> Result<T, StoreError> {
+    pub(super) async fn with_accept_timeout<T>(&self, answer: Reply<'_, T>) -> Result<T, StoreError> {
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -22,7 +22,7 @@ impl Service {
     }
 
     /// Records duration and outcome of an accept that began at `begun`; returns its result.
-    pub(super) fn note_accept<T>(&self, begun: Instant, result: Result<T, StoreError>) -> Result<T, Error> {
+    pub(super) fn record_accept<T>(&self, begun: Instant, result: Result<T, StoreError>) -> Result<T, Error> {
         match &result {
             Ok(_) => {
                 self.readiness.store_works();

@@ -83,7 +83,7 @@ impl Service {
         let app = entry.map(|entry| entry.app().id);
         let endpoint = match &query.endpoint {
             None => None,
-            Some(uid) => match endpoint_meant(entry, uid) {
+            Some(uid) => match find_endpoint_id(entry, uid) {
                 Some(endpoint) => Some(endpoint),
                 None => return Ok(Page { rows: Vec::new(), next: None }),
             },
@@ -116,7 +116,7 @@ impl Service {
 }
 
 /// Finds an endpoint by its public id, or by its internal id, also a deleted one.
-fn endpoint_meant(entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
+fn find_endpoint_id(entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
     let named = entry.and_then(|entry| entry.endpoint(uid)).map(|endpoint| endpoint.id());
     named.or_else(|| EndpointId::parse(uid))
 }

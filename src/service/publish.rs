@@ -26,7 +26,7 @@ use crate::{
 };
 use bytes::Bytes;
 use compose::Composed;
-use form::{check, keys_of};
+use form::{check_form, dedup_keys};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -82,16 +82,16 @@ impl Service {
         self.must_accept()?;
         let begun = Instant::now();
         let app = entry.app();
-        self.examine(entry, &app, &publish)?;
+        self.check_quota_and_form(entry, &app, &publish)?;
         let may_be_new = match self.must_have_room() {
             Ok(()) => self.must_keep_the_rules(app.id, &publish).await,
             full => full,
         };
         if let Err(refused) = may_be_new {
-            return self.unless_published_before(&app, &publish, refused).await;
+            return self.repeat_or_refuse(&app, &publish, refused).await;
         }
         let composed = self.compose(&app, &entry.endpoints(), publish);
-        self.accept(&app, composed, begun).await
+        self.store_event(&app, composed, begun).await
     }
 
     /// Publishes several events in one transaction. Each has its own result, in the same order.
@@ -104,9 +104,9 @@ impl Service {
         let begun = Instant::now();
         let app = entry.app();
         let examined: Vec<_> =
-            events.into_iter().map(|publish| self.examine(entry, &app, &publish).map(|()| publish)).collect();
+            events.into_iter().map(|publish| self.check_quota_and_form(entry, &app, &publish).map(|()| publish)).collect();
         if let Err(full) = self.must_have_room() {
-            return self.known_of(&app, examined, full).await;
+            return self.answer_when_full(&app, examined, full).await;
         }
         let broken = self.broken_rules(app.id, &examined).await;
         let endpoints = entry.endpoints();
@@ -116,7 +116,7 @@ impl Service {
             answers.push(match (publish, broken) {
                 (Err(error), _) => InBatch::Answered(Err(error)),
                 (Ok(publish), Some(broken)) => {
-                    InBatch::Answered(self.unless_published_before(&app, &publish, broken).await)
+                    InBatch::Answered(self.repeat_or_refuse(&app, &publish, broken).await)
                 }
                 (Ok(publish), None) => {
                     let Composed { new, deliveries } = self.compose(&app, &endpoints, publish);
@@ -129,15 +129,15 @@ impl Service {
         let accepted = if accepting.is_empty() {
             Vec::new()
         } else {
-            self.note_accept(begun, self.in_time(self.delivery_store.accept(accepting)).await)?
+            self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(accepting)).await)?
         };
         let mut accepted = accepted.into_iter();
         let mut published = Vec::with_capacity(answers.len());
         for answer in answers {
             published.push(match answer {
                 InBatch::Accepting(event, deliveries) => {
-                    let accepted = accepted.next().ok_or_else(unanswered)?;
-                    self.answer(&app, event, deliveries, accepted).await
+                    let accepted = accepted.next().ok_or_else(missing_result)?;
+                    self.publish_result(&app, event, deliveries, accepted).await
                 }
                 InBatch::Answered(answer) => answer,
             });
@@ -146,7 +146,7 @@ impl Service {
     }
 
     /// Sends a test event to one endpoint, even if it is disabled or not subscribed.
-    pub async fn test(&self, entry: &AppEntry, uid: &str) -> Result<DeliveryId, Error> {
+    pub async fn send_test(&self, entry: &AppEntry, uid: &str) -> Result<DeliveryId, Error> {
         self.must_accept()?;
         self.must_have_room()?;
         let begun = Instant::now();
@@ -176,19 +176,19 @@ impl Service {
         let deliveries = vec![(test, EndpointName::Of(endpoint))];
         let new =
             NewEvent { event, births: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
-        self.accept(&app, Composed { new, deliveries }, begun).await.map(|_| test)
+        self.store_event(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
     /// Checks that need neither the store nor the event type: quota and form.
-    fn examine(&self, entry: &AppEntry, app: &App, publish: &Publish<'_>) -> Result<(), Error> {
+    fn check_quota_and_form(&self, entry: &AppEntry, app: &App, publish: &Publish<'_>) -> Result<(), Error> {
         let now = self.clock.now();
-        within_quota(entry, app, publish, now)?;
-        check(publish, now)
+        charge_quota(entry, app, publish, now)?;
+        check_form(publish, now)
     }
 
     /// Answers a batch while storage is full. Events published before are answered; if there are none, the whole batch is
     /// refused.
-    async fn known_of(
+    async fn answer_when_full(
         &self,
         app: &App,
         examined: Vec<Result<Publish<'_>, Error>>,
@@ -197,7 +197,7 @@ impl Service {
         let mut answers = Vec::with_capacity(examined.len());
         for publish in examined {
             answers.push(match publish {
-                Ok(publish) => self.unless_published_before(app, &publish, full.clone()).await,
+                Ok(publish) => self.repeat_or_refuse(app, &publish, full.clone()).await,
                 Err(error) => Err(error),
             });
         }
@@ -206,35 +206,35 @@ impl Service {
 
     /// Answers an event that was published before as it was answered then, even if a newer rule or full storage would refuse it
     /// now.
-    async fn unless_published_before(
+    async fn repeat_or_refuse(
         &self,
         app: &App,
         publish: &Publish<'_>,
         broken: Error,
     ) -> Result<Published, Error> {
-        let (keys, fingerprint) = keys_of(app, publish);
+        let (keys, fingerprint) = dedup_keys(app, publish);
         if keys.is_empty() {
             return Err(broken);
         }
         match self.browse.published_before(keys, fingerprint).await? {
             Accepted::New => Err(broken),
-            before => self.answer_before(app, before).await,
+            before => self.earlier_result(app, before).await,
         }
     }
 
     pub(super) fn must_accept(&self) -> Result<(), Error> {
-        let refusal = self.readiness.refusal().or_else(|| self.cannot_record());
+        let refusal = self.readiness.refusal().or_else(|| self.store_not_ready());
         refusal.map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 
-    async fn accept(&self, app: &App, composed: Composed, begun: Instant) -> Result<Published, Error> {
+    async fn store_event(&self, app: &App, composed: Composed, begun: Instant) -> Result<Published, Error> {
         let event = composed.new.event.clone();
-        let accepted = self.note_accept(begun, self.in_time(self.delivery_store.accept(vec![composed.new])).await)?;
-        let accepted = accepted.into_iter().next().ok_or_else(unanswered)?;
-        self.answer(app, event, composed.deliveries, accepted).await
+        let accepted = self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(vec![composed.new])).await)?;
+        let accepted = accepted.into_iter().next().ok_or_else(missing_result)?;
+        self.publish_result(app, event, composed.deliveries, accepted).await
     }
 
-    async fn answer(
+    async fn publish_result(
         &self,
         app: &App,
         event: Arc<Event>,
@@ -247,15 +247,15 @@ impl Service {
                 self.storage.took(event.data.len(), deliveries.len());
                 Ok(Published { event, deliveries, is_new: true })
             }
-            before => self.answer_before(app, before).await,
+            before => self.earlier_result(app, before).await,
         }
     }
 
-    async fn answer_before(&self, app: &App, before: Accepted) -> Result<Published, Error> {
+    async fn earlier_result(&self, app: &App, before: Accepted) -> Result<Published, Error> {
         match before {
-            Accepted::New => Err(unanswered()),
+            Accepted::New => Err(missing_result()),
             Accepted::Repeated { event, deliveries } => {
-                let deliveries = self.name_endpoints(deliveries).await?;
+                let deliveries = self.with_endpoint_uids(deliveries).await?;
                 Ok(Published { event, deliveries, is_new: false })
             }
             Accepted::Conflict { event } => {
@@ -264,7 +264,7 @@ impl Service {
         }
     }
 
-    async fn name_endpoints(
+    async fn with_endpoint_uids(
         &self,
         deliveries: Vec<(DeliveryId, EndpointId)>,
     ) -> Result<Vec<(DeliveryId, EndpointName)>, Error> {
@@ -277,11 +277,11 @@ impl Service {
 }
 
 /// Charges the quota. Repeated events and events refused later count too: they cost as much.
-fn within_quota(entry: &AppEntry, app: &App, publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
+fn charge_quota(entry: &AppEntry, app: &App, publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
     let Some(quota) = &app.settings.quota else { return Ok(()) };
     entry.spend(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)
 }
 
-fn unanswered() -> Error {
+fn missing_result() -> Error {
     Error::Internal("the ledger answered for fewer events than it was given".into())
 }

@@ -55,7 +55,7 @@ impl Default for Readiness {
 
 impl Readiness {
     /// Starts accepting events: the configuration is loaded.
-    pub fn accept(&self) {
+    pub fn start_accepting(&self) {
         // A node that is already stopping does not start again.
         let _ = self.phase.compare_exchange(STARTING, ACCEPTING, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -80,16 +80,16 @@ impl Readiness {
     }
 
     /// Records that this node cannot use an endpoint as another node changed it.
-    pub fn cannot_use(&self, endpoint: EndpointId, of: AppId, called: &str) {
+    pub fn mark_unusable(&self, endpoint: EndpointId, of: AppId, called: &str) {
         self.unusable().insert(endpoint, (of, called.to_owned()));
     }
 
     /// Records that the endpoint is usable here, or deleted.
-    pub fn can_use(&self, endpoint: EndpointId) {
+    pub fn mark_usable(&self, endpoint: EndpointId) {
         self.unusable().remove(&endpoint);
     }
 
-    pub fn app_is_gone(&self, app: AppId) {
+    pub fn forget_app(&self, app: AppId) {
         self.unusable().retain(|_, (of, _)| *of != app);
     }
 
@@ -98,7 +98,7 @@ impl Readiness {
     }
 
     /// Reports endpoints that cannot be used here because contracts or keys differ from those of other nodes.
-    fn differs(&self) -> Option<NotReady> {
+    fn unusable_endpoints(&self) -> Option<NotReady> {
         let unusable = self.unusable();
         let (count, (_, (_, first))) = (unusable.len(), unusable.first_key_value()?);
         let detail = format!(
@@ -124,7 +124,7 @@ impl Readiness {
             let error = self.store_error.lock().unwrap_or_else(PoisonError::into_inner);
             NotReady { code: STORE_CODE, detail: format!("The store cannot write: {error}") }
         });
-        self.refusal().into_iter().chain(store).chain(self.differs()).collect()
+        self.refusal().into_iter().chain(store).chain(self.unusable_endpoints()).collect()
     }
 }
 
@@ -140,32 +140,32 @@ mod tests {
     fn a_node_is_ready_between_starting_and_stopping() {
         let readiness = Readiness::default();
         assert_eq!(codes(&readiness, 0), ["starting"]);
-        readiness.accept();
+        readiness.start_accepting();
         assert!(codes(&readiness, 0).is_empty());
         readiness.stop();
-        readiness.accept();
+        readiness.start_accepting();
         assert_eq!(codes(&readiness, 0), ["stopping"]);
     }
 
     #[test]
     fn a_node_is_not_ready_while_it_cannot_use_an_endpoint_that_another_node_changed() {
         let readiness = Readiness::default();
-        readiness.accept();
+        readiness.start_accepting();
         for (id, called) in [(1, "one"), (2, "two")] {
-            readiness.cannot_use(EndpointId::from_i64(id), AppId::from_i64(7), called);
+            readiness.mark_unusable(EndpointId::from_i64(id), AppId::from_i64(7), called);
         }
-        readiness.can_use(EndpointId::from_i64(1));
+        readiness.mark_usable(EndpointId::from_i64(1));
         let reasons = readiness.reasons(Timestamp::from_millis(0));
         assert_eq!(reasons[0].code, "differs");
         assert!(reasons[0].detail.contains("(1, `two` among them)"), "{}", reasons[0].detail);
-        readiness.app_is_gone(AppId::from_i64(7));
+        readiness.forget_app(AppId::from_i64(7));
         assert!(codes(&readiness, 0).is_empty());
     }
 
     #[test]
     fn a_store_that_cannot_write_is_reported_until_a_write_works_or_5_s_have_passed() {
         let readiness = Readiness::default();
-        readiness.accept();
+        readiness.start_accepting();
         readiness.store_failed("disk full", Timestamp::from_millis(1_000));
         assert_eq!(
             readiness.reasons(Timestamp::from_millis(1_001))[0].detail,

@@ -118,14 +118,14 @@ impl Service {
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
         self.must_be_few(entry, 1).await?;
-        let (replay, noted) = self.counted(caller, entry, replay).await?;
+        let (replay, noted) = self.with_total(caller, entry, replay).await?;
         self.delivery_store.begin_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
         self.with_replay_name(replay).await
     }
 
     /// Counts the replay's total and builds the audit entry for its start.
-    pub(super) async fn counted(
+    pub(super) async fn with_total(
         &self,
         caller: Caller,
         entry: &AppEntry,
@@ -149,7 +149,7 @@ impl Service {
 
     /// Builds the replays of everything an endpoint missed: deliveries that ended undelivered, and events of the time it was
     /// disabled if its contract created no deliveries then.
-    pub(super) fn missed_by(
+    pub(super) fn replays_of_missed(
         &self,
         entry: &AppEntry,
         endpoint: &Endpoint,
@@ -165,7 +165,7 @@ impl Service {
         });
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
-        let mut replays = vec![self.selected(entry, deliveries, &ended)?];
+        let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
         if let (Some(off_at), PublishedWhileOff::None) = (missed.disabled_at, endpoint.contract.off.published) {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
@@ -192,14 +192,14 @@ impl Service {
         let event_type = new.event_type.clone();
         let selection =
             Selection::Deliveries(Deliveries { endpoint, event_type, states, missed_since: None });
-        self.selected(entry, selection, new)
+        self.build_replay(entry, selection, new)
     }
 
     /// Builds a backfill: deliveries for past events of which the endpoint has none.
     pub fn backfill_of(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?.id().as_i64();
         let selection = Selection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
-        let mut replay = self.selected(entry, selection, new)?;
+        let mut replay = self.build_replay(entry, selection, new)?;
         // Other nodes may not have the endpoint yet, or their ids may be ahead. Events that have a delivery get no second one.
         if new.to.is_none() && !self.node_state.is_alone() {
             replay.to_id = first_id_at(replay.created_at.plus(ENABLE_TIME_MAX));
@@ -207,7 +207,7 @@ impl Service {
         Ok(replay)
     }
 
-    fn selected(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {
+    fn build_replay(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {
         if let Some(event_type) = &new.event_type {
             check_event_type(event_type).map_err(|message| Error::field("event_type", message))?;
         }

@@ -120,7 +120,7 @@ impl Service {
     }
 
     /// Checks that the affected endpoints are valid under the app's new contract or overrides.
-    pub(super) fn check_contract_of_all(
+    pub(super) fn check_affected_endpoints(
         &self,
         app: &App,
         entry: &AppEntry,

@@ -54,7 +54,7 @@ impl Service {
                 return Err(Error::field("secret", "is in use already"));
             }
             let sealed = self.seal_secret(&app, record, &text, handover.new_from, None)?;
-            replace(&mut record.secrets, sealed, handover, now);
+            replace_secrets(&mut record.secrets, sealed, handover, now);
             Ok(())
         })
         .await
@@ -113,7 +113,7 @@ fn rotation_times(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result
 }
 
 /// Adds the new secret last. Secrets that sign now end at `old_until` or earlier; expired and planned ones are removed.
-fn replace(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: RotationTimes, now: Timestamp) {
+fn replace_secrets(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: RotationTimes, now: Timestamp) {
     let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
         // This secret signs already, even if this clock is behind the clock of the node that made it.
@@ -147,7 +147,7 @@ mod tests {
 
     fn rotated(mut secrets: Vec<SealedSecret>, new_from: i64, old_until: i64, now: i64) -> Vec<SealedSecret> {
         let handover = RotationTimes { new_from: at(new_from), old_until: at(old_until) };
-        replace(&mut secrets, secret(9, new_from, None), handover, at(now));
+        replace_secrets(&mut secrets, secret(9, new_from, None), handover, at(now));
         secrets
     }
 

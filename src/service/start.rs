@@ -24,7 +24,7 @@ pub struct Loaded {
 impl Service {
     /// Fills the configuration cache. Fails, naming the endpoint, if an endpoint cannot be loaded: starting without it would
     /// lose its deliveries silently. Fails also, naming the keys, if needed encryption keys are missing.
-    pub async fn load(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
+    pub async fn load_config(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
         // Read first: changes during the load are applied again afterwards.
         let version = self.cluster_store.changes(0).await?.version;
         let everything = self.registry.everything().await?;

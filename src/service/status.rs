@@ -41,7 +41,7 @@ impl Service {
         let attempts = deliveries.iter().map(|shown| shown.delivery.attempt_count).sum();
         let ends: Option<Vec<Timestamp>> = deliveries.iter().map(|one| one.delivery.finished_at).collect();
         let completed_at = ends.and_then(|ends| ends.into_iter().max());
-        let Some(worst) = worst(&deliveries) else {
+        let Some(worst) = worst_delivery(&deliveries) else {
             let (status, reason) = if event.is_skipped {
                 (self.contract_of_app(&app)?.contract.states.skipped.clone(), NO_ENDPOINT)
             } else {
@@ -75,7 +75,7 @@ impl Service {
 
 /// Returns the worst delivery; among equals the one with the next attempt first. Replays of a delivered delivery that ended
 /// undelivered do not count.
-fn worst(deliveries: &[NamedDelivery]) -> Option<&NamedDelivery> {
+fn worst_delivery(deliveries: &[NamedDelivery]) -> Option<&NamedDelivery> {
     let arrived = |root: DeliveryId| {
         deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == State::Delivered)
     };

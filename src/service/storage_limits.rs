@@ -27,14 +27,14 @@ impl Service {
             self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
         let mut reasons = self.readiness.reasons(self.now());
         if reasons.iter().all(|reason| reason.code != STORE_CODE) {
-            reasons.extend(self.cannot_record());
+            reasons.extend(self.store_not_ready());
         }
         reasons.extend(full);
         reasons
     }
 
     /// Returns a reason while the store knows that it cannot record attempt results.
-    pub(super) fn cannot_record(&self) -> Option<NotReady> {
+    pub(super) fn store_not_ready(&self) -> Option<NotReady> {
         let detail = || "The store cannot write at the moment.".to_owned();
         (!self.delivery_store.can_record()).then(|| NotReady { code: STORE_CODE, detail: detail() })
     }

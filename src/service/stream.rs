@@ -85,7 +85,7 @@ impl Streams {
         rings.by_app.clear();
     }
 
-    fn watch(self: &Arc<Self>, app: Option<AppId>) -> Result<Watch, Error> {
+    fn subscribe(self: &Arc<Self>, app: Option<AppId>) -> Result<Watch, Error> {
         let mut rings = self.buffers();
         if rings.is_closed {
             return Err(Error::Unavailable("This node is stopping.".to_owned()));
@@ -173,16 +173,16 @@ impl Drop for Watch {
 
 impl Service {
     /// Opens a stream of one app, or with an admin key of all apps.
-    pub fn watch(&self, caller: Caller, app: Option<AppId>) -> Result<Watch, Error> {
+    pub fn subscribe(&self, caller: Caller, app: Option<AppId>) -> Result<Watch, Error> {
         if app.is_none() {
             Self::must_be_admin(caller)?;
         }
-        self.streams.watch(app)
+        self.streams.subscribe(app)
     }
 
     /// Whether the stream may continue: keys are revoked or expire, and apps are deleted.
-    pub fn may_go_on(&self, caller: Caller, watch: &Watch) -> bool {
-        self.is_still_let_in(caller, watch.app)
+    pub fn may_continue(&self, caller: Caller, watch: &Watch) -> bool {
+        self.is_still_authorized(caller, watch.app)
     }
 
     /// Ends every stream because the node is stopping.
@@ -264,7 +264,7 @@ mod tests {
     #[tokio::test]
     async fn a_stream_of_one_app_has_its_updates_and_one_of_all_apps_has_all_in_order() {
         let streams = streams();
-        let (mut own, mut all) = (streams.watch(Some(ONE)).unwrap(), streams.watch(None).unwrap());
+        let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         for hint in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
             streams.tell(hint);
         }
@@ -275,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_subscriber_lags_and_continues_with_the_buffered_updates() {
         let streams = streams();
-        let mut slow = streams.watch(Some(ONE)).unwrap();
+        let mut slow = streams.subscribe(Some(ONE)).unwrap();
         let told = BUFFERED_UPDATES_MAX as i64 + 50;
         (1..=told).for_each(|number| streams.tell(event(ONE, number)));
         assert_eq!(slow.next().await, Seen::Lagged);
@@ -287,7 +287,7 @@ mod tests {
     async fn every_stream_lags_when_another_node_wrote_something() {
         let streams = streams();
         streams.tell_of_others();
-        let (mut own, mut all) = (streams.watch(Some(ONE)).unwrap(), streams.watch(None).unwrap());
+        let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         streams.tell(event(ONE, 1));
         assert_eq!(own.next().await, Seen::Hints(vec![event(ONE, 1)]), "an earlier change is not reported");
         streams.tell_of_others();
@@ -300,7 +300,7 @@ mod tests {
     fn a_buffer_exists_only_while_it_has_subscribers() {
         let streams = streams();
         assert!(!streams.any());
-        let (first, second) = (streams.watch(Some(ONE)).unwrap(), streams.watch(Some(ONE)).unwrap());
+        let (first, second) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(Some(ONE)).unwrap());
         assert!(streams.any());
         drop(first);
         assert!(streams.any() && streams.buffers().by_app.contains_key(&Some(ONE)));
@@ -312,13 +312,13 @@ mod tests {
     fn streams_are_limited_per_app_and_in_total_and_closing_one_allows_another() {
         let streams = streams();
         let mut open: Vec<Watch> =
-            (0..STREAMS_PER_APP_MAX).map(|_| streams.watch(Some(ONE)).unwrap()).collect();
-        assert!(matches!(streams.watch(Some(ONE)), Err(Error::TooManyStreams(_))));
+            (0..STREAMS_PER_APP_MAX).map(|_| streams.subscribe(Some(ONE)).unwrap()).collect();
+        assert!(matches!(streams.subscribe(Some(ONE)), Err(Error::TooManyStreams(_))));
         open.pop();
-        open.push(streams.watch(Some(ONE)).unwrap());
+        open.push(streams.subscribe(Some(ONE)).unwrap());
         for app in 2.. {
             match (0..STREAMS_PER_APP_MAX).try_for_each(|_| {
-                open.push(streams.watch(Some(AppId::from_i64(app)))?);
+                open.push(streams.subscribe(Some(AppId::from_i64(app)))?);
                 Ok::<(), Error>(())
             }) {
                 Ok(()) => {}
@@ -332,7 +332,7 @@ mod tests {
     #[tokio::test]
     async fn a_stopping_node_ends_every_stream_and_refuses_new_ones() {
         let streams = streams();
-        let mut watch = streams.watch(Some(ONE)).unwrap();
+        let mut watch = streams.subscribe(Some(ONE)).unwrap();
         streams.tell(event(ONE, 1));
         streams.close();
         assert_eq!(
@@ -341,6 +341,6 @@ mod tests {
             "an earlier update is still delivered"
         );
         assert_eq!(watch.next().await, Seen::Ended);
-        assert!(matches!(streams.watch(Some(ONE)), Err(Error::Unavailable(_))));
+        assert!(matches!(streams.subscribe(Some(ONE)), Err(Error::Unavailable(_))));
     }
 }

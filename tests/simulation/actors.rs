@@ -142,7 +142,7 @@ pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
     let Ok(entry) = office.service.app(ADMIN, APP) else { return };
     if plan.kind == ActionKind::Test {
         let uid = &world.plan.endpoints[plan.pick as usize % world.plan.endpoints.len()].uid;
-        if let Ok(delivery) = office.service.test(&entry, uid).await {
+        if let Ok(delivery) = office.service.send_test(&entry, uid).await {
             world.journal().known.push(delivery);
         }
         return;

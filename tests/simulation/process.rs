@@ -237,7 +237,7 @@ impl ProcessStart {
         let made = match self.node_builder().await {
             Ok(desk) => {
                 let service = desk.service();
-                let loaded = service.load(None).await.map_err(|error| error.to_string());
+                let loaded = service.load_config(None).await.map_err(|error| error.to_string());
                 loaded.map(|_| (Arc::new(service), desk.engine(events, self.engine_parts())))
             }
             Err(error) => Err(error),
@@ -290,7 +290,7 @@ impl ProcessStart {
 
     fn publish_access(self, service: Arc<Service>, engine: Engine) {
         let Self { world, process, lanes, directory, stop, .. } = self;
-        service.readiness().accept();
+        service.readiness().start_accepting();
         let life = process.number;
         world.journal().lives[life as usize].ready_at = Some(world.clock.now());
         if !stop.is_soft() {

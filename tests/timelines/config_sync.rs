@@ -135,7 +135,7 @@ impl SecondNode {
         };
         let hands = Arc::<RecordingPermits>::default();
         let service = desk.service(hands.clone());
-        service.load(Some("the key of the settings")).await.unwrap();
+        service.load_config(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
         let following = tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
         Self { service, told, tenure, directory, hands, following }

@@ -239,8 +239,8 @@ async fn start(
     let ids = Ids::new(joined.slot, joined.newest_id);
     let desk = NodeBuilder { config_cache: directory, store: store.clone(), cluster: store.clone(), node_state: tenure, clock, ids };
     let service = desk.service(lanes.clone());
-    service.load(None).await.unwrap();
-    service.readiness().accept();
+    service.load_config(None).await.unwrap();
+    service.readiness().start_accepting();
     let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
     let (stop, told) = Shutdown::by_hand();
     let engine = tokio::spawn(engine.run(told)).abort_handle();

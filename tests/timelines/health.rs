@@ -298,7 +298,7 @@ async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
 async fn tests_say_nothing_about_an_endpoint() {
     let stage = Fixture::new("zerofee", FAILS).await;
     for _ in 0..30 {
-        stage.service.test(&stage.entry, "ep").await.unwrap();
+        stage.service.send_test(&stage.entry, "ep").await.unwrap();
         stage.pass(HOUR).await;
     }
     stage.pass(HOUR * 12).await;

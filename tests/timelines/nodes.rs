@@ -131,8 +131,8 @@ impl TwoNodes {
             ids: Ids::new(joined.slot, joined.newest_id),
         };
         let service = desk.service(lanes.clone());
-        service.load(None).await.unwrap();
-        service.readiness().accept();
+        service.load_config(None).await.unwrap();
+        service.readiness().start_accepting();
         let gate = NodeSendGate { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();

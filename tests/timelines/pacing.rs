@@ -133,7 +133,7 @@ async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deli
     assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
     let asked = stage.service.ask(ADMIN, &stage.entry, &all[0].id.to_string(), Wish::Retry).await;
     assert_eq!(stage.service.waits_because(&asked.unwrap().delivery), None);
-    stage.service.test(&stage.entry, "ep").await.unwrap();
+    stage.service.send_test(&stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(since(&stage, begun, 1), [2000, 2000], "a retry and a test by hand pass");
     stage.pass(Duration::from_mins(1)).await;

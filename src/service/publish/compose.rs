@@ -1,6 +1,6 @@
 //! Builds the stored form of an event: finds the subscribed endpoints and takes ids. Reads only memory.
 
-use super::{EndpointName, Publish, form::keys_of};
+use super::{EndpointName, Publish, form::dedup_keys};
 use crate::{
     domain::{
         app::App,
@@ -28,7 +28,7 @@ impl Service {
         let mut wanting = endpoints.wanting(publish.event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint));
         let id = self.take_ids(now, 1 + wanting.len() as u32);
-        let (dedup, fingerprint) = keys_of(app, &publish);
+        let (dedup, fingerprint) = dedup_keys(app, &publish);
         let event = Arc::new(Event {
             id: EventId::from_i64(id),
             app: app.id,

@@ -16,7 +16,7 @@ use std::time::Duration;
 const DELIVER_AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
 const EVENT_KEY_BYTES_MAX: usize = 256;
 
-pub(super) fn check(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
+pub(super) fn check_form(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
     check_event_type(publish.event_type).map_err(|message| Error::field("type", message))?;
     if publish.id.is_some_and(|id| !is_given_id(id)) {
         return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
@@ -42,7 +42,7 @@ pub(super) fn check(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> 
     Ok(())
 }
 
-pub(super) fn keys_of(app: &App, publish: &Publish<'_>) -> (Vec<DedupKey>, Fingerprint) {
+pub(super) fn dedup_keys(app: &App, publish: &Publish<'_>) -> (Vec<DedupKey>, Fingerprint) {
     let id = publish.id.map(|id| DedupKey::new(app.id, DedupSpace::EventId, id));
     let key = publish.idempotency_key.map(|key| DedupKey::new(app.id, DedupSpace::IdempotencyKey, key));
     if id.is_none() && key.is_none() {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     fn refused_field(publish: &Publish<'_>) -> Option<String> {
-        match check(publish, Timestamp::from_millis(0)) {
+        match check_form(publish, Timestamp::from_millis(0)) {
             Ok(()) => None,
             Err(Error::Field(error)) => Some(error.field),
             Err(other) => panic!("{other:?}"),
@@ -113,9 +113,9 @@ mod tests {
             created_at: Timestamp::from_millis(0),
             updated_at: Timestamp::from_millis(0),
         };
-        assert_eq!(keys_of(&app, &event()), (Vec::new(), Fingerprint([0; 16])));
+        assert_eq!(dedup_keys(&app, &event()), (Vec::new(), Fingerprint([0; 16])));
         let both = Publish { id: Some("x"), idempotency_key: Some("x"), ..event() };
-        let (keys, fingerprint) = keys_of(&app, &both);
+        let (keys, fingerprint) = dedup_keys(&app, &both);
         assert_eq!(keys.len(), 2);
         assert_ne!(keys[0], keys[1], "the two namespaces are separate");
         assert_ne!(fingerprint, Fingerprint([0; 16]));

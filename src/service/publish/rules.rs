@@ -41,7 +41,7 @@ impl Check {
 
 impl Service {
     pub(super) async fn must_keep_the_rules(&self, app: AppId, publish: &Publish<'_>) -> Result<(), Error> {
-        let ruling = self.ruling(&self.config_cache.catalogue(), publish.event_type, true);
+        let ruling = self.check_type(&self.config_cache.catalogue(), publish.event_type, true);
         match ruling {
             Ok(None) => Ok(()),
             Ok(Some(event_type)) => {
@@ -49,7 +49,7 @@ impl Service {
                 let broken = self.check_all(app, vec![check]).await.pop();
                 broken.map_or(Ok(()), |(_, error)| Err(error))
             }
-            Err(broken) => Err(of_event(broken)),
+            Err(broken) => Err(rule_error(broken)),
         }
     }
 
@@ -65,14 +65,14 @@ impl Service {
             let catalogue = self.config_cache.catalogue();
             for (place, publish) in events.iter().enumerate() {
                 let Ok(publish) = publish else { continue };
-                match self.ruling(&catalogue, publish.event_type, hints < SUGGESTIONS_MAX) {
+                match self.check_type(&catalogue, publish.event_type, hints < SUGGESTIONS_MAX) {
                     Ok(None) => {}
                     Ok(Some(event_type)) => {
                         checks.push(Check { index: place, event_type, data: publish.data.clone() });
                     }
                     Err(refused) => {
                         hints += usize::from(matches!(refused, RuleBroken::Unknown { .. }));
-                        broken[place] = Some(of_event(refused));
+                        broken[place] = Some(rule_error(refused));
                     }
                 }
             }
@@ -84,7 +84,7 @@ impl Service {
     }
 
     /// Checks the type's rules that need no data. Returns the type if its schema must be checked.
-    fn ruling(
+    fn check_type(
         &self,
         catalogue: &Catalogue,
         name: &str,
@@ -111,7 +111,7 @@ impl Service {
                 Ok(()) => false,
                 Err(RuleBroken::OutOfTime { .. }) => true,
                 Err(broken) => {
-                    errors.push((check.index, of_event(broken)));
+                    errors.push((check.index, rule_error(broken)));
                     false
                 }
             });
@@ -120,7 +120,7 @@ impl Service {
             return errors;
         }
         let places: Vec<usize> = left.iter().map(|check| check.index).collect();
-        let work = move || left.iter().map(within(Instant::now() + BATCH_CHECK_TIME_MAX)).collect::<Vec<_>>();
+        let work = move || left.iter().map(time_limited_check(Instant::now() + BATCH_CHECK_TIME_MAX)).collect::<Vec<_>>();
         match self.rule_bench.run(Some(app), "data", work).await {
             Ok(checked) => {
                 let checked = places.into_iter().zip(checked);
@@ -136,7 +136,7 @@ impl Service {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
         let catalogue = self.config_cache.catalogue();
         for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
-            if let Err(broken @ RuleBroken::Unknown { .. }) = self.ruling(&catalogue, name, true) {
+            if let Err(broken @ RuleBroken::Unknown { .. }) = self.check_type(&catalogue, name, true) {
                 return Err(Error::AgainstRule { field: format!("event_types[{place}]"), broken });
             }
         }
@@ -146,17 +146,17 @@ impl Service {
 
 /// Checks events one after the other, each with its own time limit. Those not started within the batch's limit get `Overloaded`
 /// and can be published again.
-fn within(all_until: Instant) -> impl FnMut(&Check) -> Result<(), Error> {
+fn time_limited_check(all_until: Instant) -> impl FnMut(&Check) -> Result<(), Error> {
     move |check| {
         let begun = Instant::now();
         if begun >= all_until {
             return Err(Error::Overloaded);
         }
-        check.run(all_until.min(begun + EVENT_CHECK_TIME_MAX)).map_err(of_event)
+        check.run(all_until.min(begun + EVENT_CHECK_TIME_MAX)).map_err(rule_error)
     }
 }
 
-fn of_event(broken: RuleBroken) -> Error {
+fn rule_error(broken: RuleBroken) -> Error {
     let field = match broken {
         RuleBroken::Unknown { .. } | RuleBroken::Archived { .. } => "type",
         RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => "data",

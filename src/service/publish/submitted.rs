@@ -1,7 +1,7 @@
 //! Accepts events from the inbox with the checks, rules and deliveries of HTTP publishing, but without quota: the producer has
 //! already committed.
 
-use super::{Publish, form::check};
+use super::{Publish, form::check_form};
 use crate::{
     domain::{directory::AppEntry, json},
     service::{Error, Service},
@@ -20,7 +20,7 @@ impl Service {
     ) {
         let (app, endpoints) = (entry.app(), entry.endpoints());
         let examined: Vec<_> =
-            submissions.iter().map(|submission| self.examine_submitted(submission)).collect();
+            submissions.iter().map(|submission| self.check_submitted(submission)).collect();
         let broken = self.broken_rules(app.id, &examined).await;
         for ((submission, publish), broken) in submissions.iter().zip(examined).zip(broken) {
             let known = match (publish, broken) {
@@ -33,12 +33,12 @@ impl Service {
                     intake.events.push((submission.number, new));
                     continue;
                 }
-                (Ok(publish), Some(broken)) => self.unless_published_before(&app, &publish, broken).await,
+                (Ok(publish), Some(broken)) => self.repeat_or_refuse(&app, &publish, broken).await,
                 (Err(error), _) => Err(error),
             };
             match known {
                 Ok(_) => intake.settled.push(submission.number),
-                Err(error) if is_for_good(&error) => {
+                Err(error) if is_permanent(&error) => {
                     intake.refused.push((submission.number, error.to_string()));
                 }
                 Err(_) => return,
@@ -46,7 +46,7 @@ impl Service {
         }
     }
 
-    fn examine_submitted<'a>(&self, submission: &'a Submission) -> Result<Publish<'a>, Error> {
+    fn check_submitted<'a>(&self, submission: &'a Submission) -> Result<Publish<'a>, Error> {
         let publish = Publish {
             id: Some(&submission.id),
             event_type: &submission.event_type,
@@ -56,7 +56,7 @@ impl Service {
             deliver_at: None,
             idempotency_key: None,
         };
-        check(&publish, self.clock.now())?;
+        check_form(&publish, self.clock.now())?;
         if json::is_too_deep(&publish.data) {
             return Err(Error::field("data", "is nested deeper than 128"));
         }
@@ -65,6 +65,6 @@ impl Service {
 }
 
 /// Whether a later attempt would give the same error.
-fn is_for_good(error: &Error) -> bool {
+fn is_permanent(error: &Error) -> bool {
     matches!(error, Error::Field(_) | Error::AgainstRule { .. } | Error::PublishedBefore { .. })
 }

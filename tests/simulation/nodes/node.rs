@@ -274,7 +274,7 @@ impl NodeStart {
                 let (service, bell) = (service.clone(), self.desk.lanes.configuration_notify());
                 async move { service.sync_config(&bell).await }
             });
-            service.readiness().accept();
+            service.readiness().start_accepting();
             if !stop.is_soft() {
                 *self.office.lock().unwrap() = Some(service);
             }
@@ -290,7 +290,7 @@ impl NodeStart {
         self.desk.tenure.enter(joined.epoch);
         self.desk.ids = Ids::new(joined.slot, joined.newest_id);
         let service = self.desk.service();
-        service.load(None).await.ok()?;
+        service.load_config(None).await.ok()?;
         Some(Arc::new(service))
     }
 
