@@ -15,10 +15,10 @@ use std::{
 };
 
 /// Names that are no inputs: left by npm or by people, only for tests, or generated from `docs/openapi.json`.
-const NOT_INPUTS: [&str; 5] = ["node_modules", "dist", ".vite", "journeys", "README.md"];
+const IGNORED_NAMES: [&str; 5] = ["node_modules", "dist", ".vite", "journeys", "README.md"];
 const MADE_ANEW: &str = ".gen.d.ts";
 
-const WITHOUT: &str = "or build without the dashboard: cargo build --no-default-features";
+const BUILD_WITHOUT_HINT: &str = "or build without the dashboard: cargo build --no-default-features";
 
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=build");
@@ -44,7 +44,7 @@ fn build() -> Result<(), String> {
     let out = variable("OUT_DIR").ok_or("cargo does not say where to write")?;
     let source = root.join("dashboard");
     if !source.join("package.json").exists() {
-        return Err(format!("there is no dashboard/package.json; get the whole source, {WITHOUT}"));
+        return Err(format!("there is no dashboard/package.json; get the whole source, {BUILD_WITHOUT_HINT}"));
     }
     let mut inputs = BTreeMap::new();
     read_all(&source, Path::new("dashboard"), &mut inputs)?;
@@ -77,7 +77,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let listed = listed.map_err(|error| format!("{}: {error}", folder.display()))?;
     let counts = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        !NOT_INPUTS.contains(&name) && !name.ends_with(MADE_ANEW)
+        !IGNORED_NAMES.contains(&name) && !name.ends_with(MADE_ANEW)
     };
     Ok(listed.into_iter().map(|entry| entry.path()).filter(counts).collect())
 }
@@ -143,7 +143,7 @@ fn run(mut command: Command) -> Result<String, String> {
     let shown = format!("{command:?}");
     let output = command.output().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
-            format!("Node.js is missing. Install Node.js 20.19 or newer with npm, {WITHOUT}")
+            format!("Node.js is missing. Install Node.js 20.19 or newer with npm, {BUILD_WITHOUT_HINT}")
         }
         _ => format!("{shown}: {error}"),
     })?;
@@ -152,7 +152,7 @@ fn run(mut command: Command) -> Result<String, String> {
         return Ok(said);
     }
     let complained = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{shown} ended with {}:\n{said}{complained}\nMend it, {WITHOUT}", output.status))
+    Err(format!("{shown} ended with {}:\n{said}{complained}\nMend it, {BUILD_WITHOUT_HINT}", output.status))
 }
 
 /// Renders the list as Rust code. A line is: path, digest, whether there is a gzip and a brotli version of it.

@@ -1,6 +1,6 @@
 //! HTTP responses with the headers common to all of them: no caching, no content sniffing.
 
-use super::problem::{Code, Problem};
+use super::problem::{ErrorCode, Problem};
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -25,7 +25,7 @@ pub(super) fn bytes(status: StatusCode, content_type: HeaderValue, body: Bytes) 
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     let body = serde_json::to_vec(value)
-        .map_err(|error| Problem::new(Code::Internal, format!("The answer could not be written: {error}")))?;
+        .map_err(|error| Problem::new(ErrorCode::Internal, format!("The answer could not be written: {error}")))?;
     Ok(bytes(status, JSON, body.into()))
 }
 

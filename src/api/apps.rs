@@ -1,9 +1,9 @@
 //! `/v1/apps`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{InApp, Known},
+    auth::{AppRequest, Authenticated},
     endpoint_view::RateLimitView,
     fields::{Given, NotNull, fields},
     query::{PageParameters, PageView, Query},
@@ -163,8 +163,8 @@ impl AppView {
     ),
 )]
 pub(super) async fn create_app(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     Given(new): Given<NewAppFields>,
 ) -> Answer {
     let new = NewApp {
@@ -190,7 +190,7 @@ pub(super) async fn create_app(
     get, path = "/v1/apps", tag = "Apps", params(PageParameters),
     responses((status = 200, description = "A page of apps", body = PageView<AppView>)),
 )]
-pub(super) async fn list_apps(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn list_apps(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let query = Query::read(&uri, &[])?;
     let page = api.service.apps(caller, query.cursor(&api.service)?, query.limit()?);
     answer::ok(&query.answer(&api.service, page, |app| AppView::of(&app)))
@@ -201,7 +201,7 @@ pub(super) async fn list_apps(State(api): State<Arc<Api>>, Known(caller): Known,
     get, path = "/v1/apps/{app}", tag = "Apps",
     responses((status = 200, description = "The app", body = AppView)),
 )]
-pub(super) async fn get_app(InApp { entry, .. }: InApp) -> Answer {
+pub(super) async fn get_app(AppRequest { entry, .. }: AppRequest) -> Answer {
     answer::ok(&AppView::of(&entry.app()))
 }
 
@@ -217,8 +217,8 @@ pub(super) async fn get_app(InApp { entry, .. }: InApp) -> Answer {
     ),
 )]
 pub(super) async fn update_app(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
     Given(patch): Given<AppPatchFields>,
 ) -> Answer {
     let patch = AppPatch {
@@ -245,7 +245,7 @@ pub(super) async fn update_app(
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn delete_app(State(api): State<Arc<Api>>, InApp { caller, entry, .. }: InApp) -> Answer {
+pub(super) async fn delete_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> Answer {
     api.service.remove_app(caller, &entry.app().uid).await?;
     Ok(answer::no_content())
 }

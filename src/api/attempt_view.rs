@@ -1,9 +1,9 @@
 //! Attempts in a delivery's history; the receiver's answer is shown as text.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     query::{PageView, Query},
 };
 use crate::{
@@ -110,8 +110,8 @@ impl AttemptView {
     responses((status = 200, description = "The attempts", body = PageView<EndpointAttemptView>)),
 )]
 pub(super) async fn list_endpoint_attempts(
-    State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, thing, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;

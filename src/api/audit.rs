@@ -1,9 +1,9 @@
 //! `/v1/audit` and `/v1/apps/{app}/audit`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{InApp, Known},
+    auth::{AppRequest, Authenticated},
     problem::Problem,
     query::{PageParameters, PageView, Query},
 };
@@ -103,7 +103,7 @@ fn audit_query(query: &Query) -> Result<AuditQuery, Problem> {
     ),
     responses((status = 200, description = "A page of entries", body = PageView<AuditEntryView>)),
 )]
-pub(super) async fn list_audit(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn list_audit(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["app_id", "key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.audit(caller, audit_query(&query)?, after, limit).await?;
@@ -118,8 +118,8 @@ pub(super) async fn list_audit(State(api): State<Arc<Api>>, Known(caller): Known
     responses((status = 200, description = "A page of entries", body = PageView<AuditEntryView>)),
 )]
 pub(super) async fn list_app_audit(
-    State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &["key_id", "action", "from", "to"])?;

@@ -4,8 +4,8 @@
 //! that the key's scope does not allow are refused before the handler runs.
 
 use super::{
-    Api,
-    problem::{Code, Problem},
+    ApiState,
+    problem::{ErrorCode, Problem},
     scope,
 };
 use crate::{
@@ -17,30 +17,30 @@ use http::{HeaderMap, header, request::Parts};
 use std::{borrow::Cow, sync::Arc};
 
 /// Caller with a valid key.
-pub(super) struct Known(pub Caller);
+pub(super) struct Authenticated(pub Caller);
 
 /// Request for an object of one app: `/v1/apps/{app}/…`.
-pub(super) struct InApp {
+pub(super) struct AppRequest {
     pub caller: Caller,
     pub entry: Arc<AppEntry>,
     /// Id of the object inside the app, as in `/v1/apps/{app}/endpoints/{id}`. Empty if there is none.
     pub thing: String,
 }
 
-impl FromRequestParts<Arc<Api>> for Known {
+impl FromRequestParts<Arc<ApiState>> for Authenticated {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let caller = authenticate(&api.service, &parts.headers)?;
         must_be_allowed(caller, parts)?;
         Ok(Self(caller))
     }
 }
 
-impl FromRequestParts<Arc<Api>> for InApp {
+impl FromRequestParts<Arc<ApiState>> for AppRequest {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let (caller, entry) = authenticate_in_app(&api.service, parts)?;
         Ok(Self { caller, entry, thing: segment(parts.uri.path(), 5)?.into_owned() })
     }
@@ -66,7 +66,7 @@ fn authenticate(service: &Service, headers: &HeaderMap) -> Result<Caller, Proble
         let (scheme, key) = given.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| key.trim_start())
     });
-    let refused = |detail: &str| Problem::new(Code::Unauthorized, detail);
+    let refused = |detail: &str| Problem::new(ErrorCode::Unauthorized, detail);
     let key = key.ok_or_else(|| refused("Send a key as \"Authorization: Bearer …\"."))?;
     service.caller(key).map_err(|why| match why {
         KeyRefused::Unknown => refused("This key is not known, or was revoked."),
@@ -82,7 +82,7 @@ pub(super) fn segment(path: &str, index: usize) -> Result<Cow<'_, str>, Problem>
     }
     decode(raw)
         .map(Cow::Owned)
-        .ok_or_else(|| Problem::new(Code::NotFound, "There is no such path: it is not UTF-8."))
+        .ok_or_else(|| Problem::new(ErrorCode::NotFound, "There is no such path: it is not UTF-8."))
 }
 
 fn decode(raw: &str) -> Option<String> {

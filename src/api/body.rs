@@ -1,6 +1,6 @@
 //! Reads request bodies. Each body has a size limit and a time limit, and all bodies together a memory limit.
 
-use super::problem::{Code, Problem};
+use super::problem::{ErrorCode, Problem};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
@@ -21,7 +21,7 @@ const BUFFERED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Reads bodies and counts how many bytes of them are in memory.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct BodyReader {
     bytes_max: usize,
     held_bytes: Arc<AtomicUsize>,
 }
@@ -29,15 +29,15 @@ pub(super) struct Reader {
 /// A body in memory, counted until it is dropped.
 pub(super) struct Held {
     pub bytes: Bytes,
-    _count: Count,
+    _count: BodyBytes,
 }
 
-struct Count {
+struct BodyBytes {
     bytes: usize,
     of_all: Arc<AtomicUsize>,
 }
 
-impl Count {
+impl BodyBytes {
     /// Raises this body's count to `bytes`. Fails if all bodies together exceed the limit.
     fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
@@ -45,17 +45,17 @@ impl Count {
         if self.of_all.fetch_add(more, Ordering::Relaxed) + more <= BUFFERED_BYTES_MAX {
             return Ok(());
         }
-        Err(Problem::new(Code::Overloaded, "Too many bodies are being read; try again shortly."))
+        Err(Problem::new(ErrorCode::Overloaded, "Too many bodies are being read; try again shortly."))
     }
 }
 
-impl Drop for Count {
+impl Drop for BodyBytes {
     fn drop(&mut self) {
         self.of_all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl Reader {
+impl BodyReader {
     pub(super) fn new(bytes_max: usize) -> Self {
         Self { bytes_max, held_bytes: Arc::default() }
     }
@@ -72,14 +72,14 @@ impl Reader {
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Held, Problem> {
-        let count = Count { bytes: 0, of_all: self.held_bytes.clone() };
+        let count = BodyBytes { bytes: 0, of_all: self.held_bytes.clone() };
         read(headers, body, bytes_max.max(self.bytes_max), count).await
     }
 }
 
-async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: Count) -> Result<Held, Problem> {
+async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: BodyBytes) -> Result<Held, Problem> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(Problem::new(Code::UnsupportedEncoding, "Send the body without Content-Encoding."));
+        return Err(Problem::new(ErrorCode::UnsupportedEncoding, "Send the body without Content-Encoding."));
     }
     let announced =
         headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -90,7 +90,7 @@ async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: Count) -
         }
         return Err(too_large(bytes_max));
     }
-    let late = |_| Problem::new(Code::Timeout, "The body did not arrive within 30 seconds.");
+    let late = |_| Problem::new(ErrorCode::Timeout, "The body did not arrive within 30 seconds.");
     tokio::time::timeout(BODY_READ_TIMEOUT, collect(body, announced.unwrap_or(0) as usize, bytes_max, count))
         .await
         .map_err(late)?
@@ -100,12 +100,12 @@ async fn collect(
     mut body: Body,
     announced: usize,
     bytes_max: usize,
-    mut count: Count,
+    mut count: BodyBytes,
 ) -> Result<Held, Problem> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let broken = |_| Problem::new(Code::Malformed, "The body broke off.");
+        let broken = |_| Problem::new(ErrorCode::Malformed, "The body broke off.");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         let (so_far, with_this) = (first.len() + rest.len(), first.len() + rest.len() + data.len());
         if with_this > bytes_max {
@@ -146,7 +146,7 @@ fn drain(mut body: Body) {
 }
 
 fn too_large(bytes_max: usize) -> Problem {
-    Problem::new(Code::TooLarge, format!("A body has at most {bytes_max} bytes."))
+    Problem::new(ErrorCode::TooLarge, format!("A body has at most {bytes_max} bytes."))
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     use http::HeaderValue;
 
     async fn read_plain(body: &'static str, bytes_max: usize) -> Result<Bytes, u16> {
-        let held = Reader::new(bytes_max).read(&HeaderMap::new(), Body::from(body)).await;
+        let held = BodyReader::new(bytes_max).read(&HeaderMap::new(), Body::from(body)).await;
         held.map(|held| held.bytes.clone()).map_err(|problem| problem.status().as_u16())
     }
 
@@ -170,16 +170,16 @@ mod tests {
     async fn several_frames_become_one_body_and_are_counted_together() {
         let frames = |count: usize| {
             let chunks = std::iter::repeat_n(b"ab".as_slice(), count);
-            Body::new(Chunks(chunks.map(Bytes::from_static).collect()))
+            Body::new(FrameBody(chunks.map(Bytes::from_static).collect()))
         };
-        let whole = Reader::new(6).read(&HeaderMap::new(), frames(3)).await.map(|held| held.bytes.clone());
+        let whole = BodyReader::new(6).read(&HeaderMap::new(), frames(3)).await.map(|held| held.bytes.clone());
         assert_eq!(whole.ok().unwrap(), "ababab");
-        assert!(Reader::new(6).read(&HeaderMap::new(), frames(4)).await.is_err());
+        assert!(BodyReader::new(6).read(&HeaderMap::new(), frames(4)).await.is_err());
     }
 
     #[tokio::test]
     async fn all_bodies_together_have_a_limit_that_dropped_ones_free() {
-        let reader = Reader::new(BUFFERED_BYTES_MAX);
+        let reader = BodyReader::new(BUFFERED_BYTES_MAX);
         let read = async |bytes: usize| reader.read(&HeaderMap::new(), Body::from(vec![0; bytes])).await;
         let most = read(BUFFERED_BYTES_MAX - 10).await.ok().unwrap();
         assert_eq!(read(11).await.err().unwrap().status(), 429);
@@ -192,7 +192,7 @@ mod tests {
     async fn a_body_announced_as_too_large_is_refused() {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
-        let refused = Reader::new(5)
+        let refused = BodyReader::new(5)
             .read(&headers, Body::from("x"))
             .await
             .err()
@@ -203,7 +203,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_ends_times_out() {
         let endless = Body::new(Stalled);
-        let refused = Reader::new(5)
+        let refused = BodyReader::new(5)
             .read(&HeaderMap::new(), endless)
             .await
             .err()
@@ -211,17 +211,17 @@ mod tests {
         assert_eq!(refused, Some(408));
     }
 
-    struct Chunks(std::collections::VecDeque<Bytes>);
+    struct FrameBody(std::collections::VecDeque<Bytes>);
     struct Stalled;
 
-    impl http_body::Body for Chunks {
+    impl http_body::Body for FrameBody {
         type Data = Bytes;
         type Error = std::convert::Infallible;
         fn poll_frame(
             mut self: std::pin::Pin<&mut Self>,
             _: &mut std::task::Context<'_>,
         ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
-            std::task::Poll::Ready(self.0.pop_front().map(|data| Ok(http_body::Frame::data(data))))
+            std::task::Poll::CompiledType(self.0.pop_front().map(|data| Ok(http_body::Frame::data(data))))
         }
     }
 

@@ -1,9 +1,9 @@
 //! `/v1/contracts`: whole contracts with the times of their attempts. Any valid key may read them.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{InApp, Known, segment},
+    auth::{AppRequest, Authenticated, segment},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -124,7 +124,7 @@ fn example() -> Value {
     get, path = "/v1/contracts", tag = "Contracts", params(PageParameters),
     responses((status = 200, description = "A page of contracts", body = PageView<ContractView>)),
 )]
-pub(super) async fn list_contracts(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+pub(super) async fn list_contracts(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> Answer {
     let query = Query::read(&uri, &[])?;
     let page = api.service.contracts(query.cursor(&api.service)?, query.limit()?);
     answer::ok(&query.answer(&api.service, page, |contract| ContractView::of(&contract)))
@@ -135,7 +135,7 @@ pub(super) async fn list_contracts(State(api): State<Arc<Api>>, _known: Known, u
     get, path = "/v1/contracts/{contract}", tag = "Contracts",
     responses((status = 200, description = "The contract", body = ContractView)),
 )]
-pub(super) async fn get_contract(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> Answer {
     answer::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
 }
 
@@ -146,6 +146,6 @@ pub(super) async fn get_contract(State(api): State<Arc<Api>>, _known: Known, uri
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/contract", tag = "Endpoints",
     responses((status = 200, description = "The contract, as it holds", body = ContractView)),
 )]
-pub(super) async fn get_endpoint_contract(InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn get_endpoint_contract(AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     answer::ok(&ContractView::of(&Service::endpoint(&entry, &thing)?.contract))
 }

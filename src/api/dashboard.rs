@@ -5,8 +5,8 @@
 //! operator named, and no foreign image except a portal link's logo.
 
 use super::{
-    Api, answer,
-    problem::{Code, Problem},
+    ApiState, answer,
+    problem::{ErrorCode, Problem},
 };
 use axum::{extract::State, response::Response};
 use bytes::Bytes;
@@ -58,7 +58,7 @@ const SECURITY_HEADERS: [(HeaderName, HeaderValue); 3] = [
 
 /// Serves the dashboard on paths without an API route.
 pub(super) async fn serve(
-    State(api): State<Arc<Api>>,
+    State(api): State<Arc<ApiState>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -70,7 +70,7 @@ pub(super) async fn serve(
         if !IS_BUILT_IN && path == "/" && is_look {
             return Ok(answer::bytes(StatusCode::NOT_FOUND, PLAIN_TEXT, Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes())));
         }
-        return Err(Problem::new(Code::NotFound, "There is no such path; see /openapi.json."));
+        return Err(Problem::new(ErrorCode::NotFound, "There is no such path; see /openapi.json."));
     };
     let logo = portal_link_id(path).and_then(|link| api.service.logo_of(link));
     let origins = if is_at_or_below(path, PORTAL_PATH) { api.service.portal_origins() } else { &[] };
@@ -80,7 +80,7 @@ pub(super) async fn serve(
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
         return Ok(response);
     }
-    Err(Problem::new(Code::Internal, "The page's policy could not be written."))
+    Err(Problem::new(ErrorCode::Internal, "The page's policy could not be written."))
 }
 
 /// Finds the file of this path, or the index for a page of the application.

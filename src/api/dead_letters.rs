@@ -1,9 +1,9 @@
 //! `/v1/apps/{app}/dead-letters`: deliveries that ended undelivered and await a decision.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     deliveries::DeliveryView,
     query::{PageParameters, PageView, Query},
 };
@@ -74,8 +74,8 @@ pub(super) struct DeadLetterFilters {
     responses((status = 200, description = "A page of dead letters", body = PageView<DeadLetterView>)),
 )]
 pub(super) async fn list_dead_letters(
-    State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &["endpoint_id", "closed"])?;
@@ -99,8 +99,8 @@ pub(super) async fn list_dead_letters(
     ),
 )]
 pub(super) async fn replay_dead_letter(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     let shown = api.service.ask_dead_letter(caller, &entry, &thing, Wish::Replay).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
@@ -117,8 +117,8 @@ pub(super) async fn replay_dead_letter(
     ),
 )]
 pub(super) async fn close_dead_letter(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     let shown = api.service.ask_dead_letter(caller, &entry, &thing, Wish::Close).await?;
     answer::ok(&DeadLetterView::of(&shown, &entry.app()))

@@ -1,10 +1,10 @@
 //! `/v1/apps/{app}/deliveries`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
     attempt_view::{self, AttemptView},
-    auth::InApp,
+    auth::AppRequest,
     problem::Problem,
     query::{PageParameters, PageView, Query},
 };
@@ -123,8 +123,8 @@ impl DeliveryView {
     responses((status = 200, description = "A page of deliveries", body = PageView<DeliveryView>)),
 )]
 pub(super) async fn list_deliveries(
-    State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let names = ["status", "endpoint_id", "event_id", "event_type", "from", "to", "order"];
@@ -164,7 +164,7 @@ fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
     get, path = "/v1/apps/{app}/deliveries/{delivery}", tag = "Deliveries",
     responses((status = 200, description = "The delivery", body = DeliveryDetailView)),
 )]
-pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     let (shown, attempts) = api.service.delivery(&entry, &thing).await?;
     let id = shown.delivery.id;
     let attempts_expired = attempts.len() < shown.delivery.history_len as usize;
@@ -188,8 +188,8 @@ pub(super) async fn get_delivery(State(api): State<Arc<Api>>, InApp { entry, thi
     ),
 )]
 pub(super) async fn delete_delivery(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     api.service.delete_delivery(caller, &entry, &thing).await?;
     Ok(answer::no_content())
@@ -207,8 +207,8 @@ pub(super) async fn delete_delivery(
     ),
 )]
 pub(super) async fn retry_delivery(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     let shown = api.service.ask(caller, &entry, &thing, Wish::Retry).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
@@ -226,8 +226,8 @@ pub(super) async fn retry_delivery(
     ),
 )]
 pub(super) async fn replay_delivery(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     let shown = api.service.ask(caller, &entry, &thing, Wish::Replay).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
@@ -244,8 +244,8 @@ pub(super) async fn replay_delivery(
     ),
 )]
 pub(super) async fn cancel_delivery(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     let shown = api.service.ask(caller, &entry, &thing, Wish::Cancel).await?;
     answer::ok(&DeliveryView::of(&shown, &entry.app()))

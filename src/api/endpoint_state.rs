@@ -1,9 +1,9 @@
 //! `…/endpoints/{endpoint}/enable` and `…/disable`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     endpoint_view::EndpointView,
     endpoints::endpoint_response,
     fields::{Given, fields, read_object},
@@ -34,24 +34,24 @@ fields! {
 #[expect(dead_code, reason = "describes what `pace` reads")]
 enum ReplayOption {
     Whether(bool),
-    How(PaceFields),
+    How(ReplayPaceFields),
 }
 
 fields! {
     /// How fast.
     #[derive(Serialize)]
     #[schema(as = ReplayPace)]
-    struct PaceFields {
+    struct ReplayPaceFields {
         /// The most that are sent again in a second, 1 to 10000; 100 if absent.
         per_second: Option<u32>,
     }
 }
 
 /// Parses `replay`: whether to replay, and how fast.
-fn replay_pace(asked: Option<Value>) -> Result<Option<PaceFields>, FieldError> {
+fn replay_pace(asked: Option<Value>) -> Result<Option<ReplayPaceFields>, FieldError> {
     match asked {
         None | Some(Value::Bool(false)) => Ok(None),
-        Some(Value::Bool(true)) => Ok(Some(PaceFields { per_second: None })),
+        Some(Value::Bool(true)) => Ok(Some(ReplayPaceFields { per_second: None })),
         Some(Value::Object(mut object)) => {
             let within =
                 |error: FieldError| FieldError::new(format!("replay.{}", error.field), error.message);
@@ -74,11 +74,11 @@ fn replay_pace(asked: Option<Value>) -> Result<Option<PaceFields>, FieldError> {
     ),
 )]
 pub(super) async fn enable_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
     Given(given): Given<EnableFields>,
 ) -> Answer {
-    let Some(PaceFields { per_second }) = replay_pace(given.replay)? else {
+    let Some(ReplayPaceFields { per_second }) = replay_pace(given.replay)? else {
         let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
         return endpoint_response(&api, caller, &entry, &endpoint).await;
     };
@@ -98,8 +98,8 @@ pub(super) async fn enable_endpoint(
     ),
 )]
 pub(super) async fn disable_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
     endpoint_response(&api, caller, &entry, &endpoint).await

@@ -159,7 +159,7 @@ impl RateLimitView {
 #[derive(utoipa::ToSchema)]
 #[schema(as = EndpointTls)]
 #[expect(dead_code, reason = "describes what the domain reads")]
-pub(super) struct EndpointTls {
+pub(super) struct EndpointTlsFields {
     /// Ours, then those that lead to its authority.
     client_certificate: Option<String>,
     /// PKCS#8, PKCS#1 or SEC1, without a passphrase.

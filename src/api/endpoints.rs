@@ -1,12 +1,12 @@
 //! `/v1/apps/{app}/endpoints`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     deliveries::DeliveryView,
-    endpoint_view::{EndpointTls, EndpointView, RateLimitView},
-    fields::{Given, Headers, NotNull, fields},
+    endpoint_view::{EndpointTlsFields, EndpointView, RateLimitView},
+    fields::{Given, HeaderList, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -46,9 +46,9 @@ fields! {
         secret: Option<String>,
         /// Sent with every request; stored encrypted, shown without their values.
         #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
-        headers: Option<Headers>,
+        headers: Option<HeaderList>,
         /// For mutual TLS and private authorities; needs an admin key. Stored encrypted, shown without the key.
-        #[schema(value_type = Option<EndpointTls>)]
+        #[schema(value_type = Option<EndpointTlsFields>)]
         tls: Option<Map<String, Value>>,
         /// The version of every event's data to send, for example `2024-01-01`; the data as published if absent. An event
         /// whose type has no such version ends `dead(serialisation_failed)`.
@@ -92,9 +92,9 @@ fields! {
         #[schema(value_type = Option<Object>)]
         overrides: Patch<Value>,
         #[schema(value_type = Option<std::collections::HashMap<String, String>>)]
-        headers: Patch<Headers>,
+        headers: Patch<HeaderList>,
         /// Needs an admin key. Replaced whole; null takes it away.
-        #[schema(value_type = Option<EndpointTls>)]
+        #[schema(value_type = Option<EndpointTlsFields>)]
         tls: Patch<Map<String, Value>>,
         /// Null: the data as published.
         #[schema(value_type = Option<String>)]
@@ -131,8 +131,8 @@ fields! {
     ),
 )]
 pub(super) async fn create_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
     Given(new): Given<NewEndpointFields>,
 ) -> Answer {
     let new = NewEndpoint {
@@ -165,8 +165,8 @@ pub(super) async fn create_endpoint(
     responses((status = 200, description = "A page of endpoints", body = PageView<EndpointView>)),
 )]
 pub(super) async fn list_endpoints(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
@@ -184,14 +184,14 @@ pub(super) async fn list_endpoints(
     responses((status = 200, description = "The endpoint", body = EndpointView)),
 )]
 pub(super) async fn get_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     endpoint_response(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
 }
 
 /// Answers with the endpoint's current state.
-pub(super) async fn endpoint_response(api: &Api, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
+pub(super) async fn endpoint_response(api: &ApiState, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
     answer::ok(&EndpointView::of(endpoint, is_in_trouble).visible_to(caller))
 }
@@ -208,8 +208,8 @@ pub(super) async fn endpoint_response(api: &Api, caller: Caller, entry: &AppEntr
     ),
 )]
 pub(super) async fn update_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
     Given(patch): Given<EndpointPatchFields>,
 ) -> Answer {
     let patch = EndpointPatch {
@@ -240,8 +240,8 @@ pub(super) async fn update_endpoint(
     responses((status = 204, description = "Gone")),
 )]
 pub(super) async fn delete_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     api.service.remove_endpoint(caller, &entry, &thing).await?;
     Ok(answer::no_content())
@@ -257,7 +257,7 @@ pub(super) async fn delete_endpoint(
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn test_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn test_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     let delivery = api.service.send_test(&entry, &thing).await?;
     let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))

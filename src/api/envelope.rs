@@ -1,9 +1,9 @@
 //! The envelope of a published event. `data` is checked for its form but never parsed, and keeps its bytes.
 
-use super::problem::{Code, Problem};
+use super::problem::{ErrorCode, Problem};
 use crate::{
     domain::{field::FieldError, json, time::Timestamp},
-    service::publish::Publish,
+    service::publish::PublishRequest,
 };
 use bytes::Bytes;
 use serde::{
@@ -32,7 +32,7 @@ enum Refusal {
 
 /// An event parsed from its envelope; `Publish` borrows from it.
 #[derive(Debug)]
-pub(super) struct Read<'a> {
+pub(super) struct ParsedEvent<'a> {
     id: Option<Cow<'a, str>>,
     event_type: Cow<'a, str>,
     data: Bytes,
@@ -41,14 +41,14 @@ pub(super) struct Read<'a> {
     deliver_at: Option<Timestamp>,
 }
 
-impl<'a> Read<'a> {
+impl<'a> ParsedEvent<'a> {
     /// Parses one envelope of `body`; larger data stays a slice of it.
     pub(super) fn new(envelope: &'a str, body: &Bytes) -> Result<Self, Problem> {
         let envelope: Envelope<'a> = serde_json::from_str(envelope).map_err(|error| malformed(&error))?;
         match envelope.refusal {
             None => {}
             Some(Refusal::Twice(name)) => {
-                return Err(Problem::at(Code::Malformed, name, format!("{name}: is given twice")));
+                return Err(Problem::at(ErrorCode::Malformed, name, format!("{name}: is given twice")));
             }
             Some(Refusal::Unknown(name)) => {
                 return Err(FieldError::unknown(&name, &name, FIELD_NAMES.into_iter()).into());
@@ -58,7 +58,7 @@ impl<'a> Read<'a> {
         let missing = |name| FieldError::new(name, "is missing");
         let data = data.ok_or_else(|| missing("data"))?.get();
         if json::is_too_deep(data.as_bytes()) {
-            return Err(Problem::at(Code::Malformed, "data", "data: is nested deeper than 128"));
+            return Err(Problem::at(ErrorCode::Malformed, "data", "data: is nested deeper than 128"));
         }
         Ok(Self {
             id: text("id", id)?,
@@ -70,8 +70,8 @@ impl<'a> Read<'a> {
         })
     }
 
-    pub(super) fn to_request<'b>(&'b self, idempotency_key: Option<&'b str>) -> Publish<'b> {
-        Publish {
+    pub(super) fn to_request<'b>(&'b self, idempotency_key: Option<&'b str>) -> PublishRequest<'b> {
+        PublishRequest {
             id: self.id.as_deref(),
             event_type: &self.event_type,
             data: self.data.clone(),
@@ -85,13 +85,13 @@ impl<'a> Read<'a> {
 
 /// Returns the body as text. UTF-8 is checked once here, so that later reads need not.
 pub(super) fn utf8(body: &Bytes) -> Result<&str, Problem> {
-    std::str::from_utf8(body).map_err(|_| Problem::new(Code::Malformed, "The body is not valid UTF-8."))
+    std::str::from_utf8(body).map_err(|_| Problem::new(ErrorCode::Malformed, "The body is not valid UTF-8."))
 }
 
 pub(super) fn malformed(error: &serde_json::Error) -> Problem {
     match error.classify() {
-        Category::Data => Problem::new(Code::Malformed, "An event must be a JSON object."),
-        _ => Problem::new(Code::Malformed, format!("The body is not valid JSON: {error}.")),
+        Category::Data => Problem::new(ErrorCode::Malformed, "An event must be a JSON object."),
+        _ => Problem::new(ErrorCode::Malformed, format!("The body is not valid JSON: {error}.")),
     }
 }
 
@@ -139,7 +139,7 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     /// Reads to the end even after an error, because invalid JSON is reported first.
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Envelope<'de>, M::Error> {
         let mut envelope = Envelope::default();
-        while let Some(Name(name)) = map.next_key()? {
+        while let Some(FieldName(name)) = map.next_key()? {
             let Some(place) = FIELD_NAMES.iter().position(|known| *known == name) else {
                 map.next_value::<IgnoredAny>()?;
                 envelope.refusal.get_or_insert_with(|| Refusal::Unknown(name.into_owned()));
@@ -154,29 +154,29 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
 }
 
 /// A field name of the envelope, borrowed unless it contains escapes.
-struct Name<'a>(Cow<'a, str>);
+struct FieldName<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for FieldName<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(NameVisitor)
+        deserializer.deserialize_str(FieldNameVisitor)
     }
 }
 
-struct NameVisitor;
+struct FieldNameVisitor;
 
-impl<'de> Visitor<'de> for NameVisitor {
-    type Value = Name<'de>;
+impl<'de> Visitor<'de> for FieldNameVisitor {
+    type Value = FieldName<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a field name")
     }
 
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Borrowed(name)))
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<FieldName<'de>, E> {
+        Ok(FieldName(Cow::Borrowed(name)))
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Owned(name.to_owned())))
+    fn visit_str<E>(self, name: &str) -> Result<FieldName<'de>, E> {
+        Ok(FieldName(Cow::Owned(name.to_owned())))
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
 
     fn read(body: &str) -> Result<(String, Bytes), (u16, Option<String>)> {
         let bytes = Bytes::copy_from_slice(body.as_bytes());
-        let read = utf8(&bytes).and_then(|text| Read::new(text, &bytes));
+        let read = utf8(&bytes).and_then(|text| ParsedEvent::new(text, &bytes));
         read.map(|read| (read.event_type.into_owned(), read.data.clone())).map_err(|problem| {
             let view = problem.view();
             (view.status, view.field)

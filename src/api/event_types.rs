@@ -1,9 +1,9 @@
 //! `/v1/event-types`: the catalogue, with the payload versions of each type.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{Known, segment},
+    auth::{Authenticated, segment},
     fields::{GivenRaw, fields, read_object},
     query::{PageParameters, PageView, Query},
 };
@@ -208,8 +208,8 @@ impl EventTypeView {
     ),
 )]
 pub(super) async fn create_event_type(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     new: GivenRaw<NewEventTypeFields>,
 ) -> Answer {
     let sample = new.raw("sample");
@@ -226,7 +226,7 @@ pub(super) async fn create_event_type(
     params(("archived" = Option<bool>, Query, description = "Archived ones too."), PageParameters),
     responses((status = 200, description = "A page of event types", body = PageView<EventTypeView>)),
 )]
-pub(super) async fn list_event_types(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn list_event_types(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["archived"])?;
     let page = api.service.event_types(query.flag("archived")?, query.cursor(&api.service)?, query.limit()?);
     let view = |event_type: Arc<EventType>| EventTypeView::of(&event_type).visible_to(caller);
@@ -238,7 +238,7 @@ pub(super) async fn list_event_types(State(api): State<Arc<Api>>, Known(caller):
     get, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 200, description = "The event type", body = EventTypeView)),
 )]
-pub(super) async fn get_event_type(State(api): State<Arc<Api>>, _known: Known, uri: Uri) -> Answer {
+pub(super) async fn get_event_type(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> Answer {
     answer::ok(&EventTypeView::of(&*api.service.event_type(&segment(uri.path(), 3)?)?))
 }
 
@@ -255,8 +255,8 @@ pub(super) async fn get_event_type(State(api): State<Arc<Api>>, _known: Known, u
     ),
 )]
 pub(super) async fn put_event_type(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     new: GivenRaw<EventTypePutFields>,
 ) -> Answer {
@@ -276,7 +276,7 @@ pub(super) async fn put_event_type(
     delete, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 204, description = "Gone"), (status = 403, description = "Not with an app key")),
 )]
-pub(super) async fn delete_event_type(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn delete_event_type(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     api.service.remove_event_type(caller, &segment(uri.path(), 3)?).await?;
     Ok(answer::no_content())
 }
@@ -292,8 +292,8 @@ pub(super) async fn delete_event_type(State(api): State<Arc<Api>>, Known(caller)
     ),
 )]
 pub(super) async fn archive_event_type(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer {
     let archived = api.service.archive_event_type(caller, &segment(uri.path(), 3)?, true).await?;
@@ -311,8 +311,8 @@ pub(super) async fn archive_event_type(
     ),
 )]
 pub(super) async fn unarchive_event_type(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     uri: Uri,
 ) -> Answer {
     let back = api.service.archive_event_type(caller, &segment(uri.path(), 3)?, false).await?;
@@ -330,8 +330,8 @@ pub(super) async fn unarchive_event_type(
     ),
 )]
 pub(super) async fn try_event_type(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     uri: Uri,
     trial: GivenRaw<VersionTrialFields>,
 ) -> Answer {

@@ -1,9 +1,9 @@
 //! `/v1/apps/{app}/events`: lists, details and erasing of payloads.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     deliveries::DeliveryView,
     query::{PageParameters, PageView, Query},
 };
@@ -96,7 +96,7 @@ impl EventView {
     get, path = "/v1/apps/{app}/events", tag = "Events", params(EventFilters, PageParameters),
     responses((status = 200, description = "A page of events", body = PageView<EventView>)),
 )]
-pub(super) async fn list_events(State(api): State<Arc<Api>>, InApp { entry, .. }: InApp, uri: Uri) -> Answer {
+pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { entry, .. }: AppRequest, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["event_type", "from", "to"])?;
     let filter = EventQuery {
         event_type: query.owned("event_type"),
@@ -115,7 +115,7 @@ pub(super) async fn list_events(State(api): State<Arc<Api>>, InApp { entry, .. }
     get, path = "/v1/apps/{app}/events/{event}", tag = "Events",
     responses((status = 200, description = "The event", body = EventDetailView)),
 )]
-pub(super) async fn get_event(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
     let app = entry.app();
     let text = std::str::from_utf8(&event.data).ok().filter(|text| !text.is_empty());
@@ -136,8 +136,8 @@ pub(super) async fn get_event(State(api): State<Arc<Api>>, InApp { entry, thing,
     responses((status = 204, description = "Erased")),
 )]
 pub(super) async fn erase_event_data(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     api.service.erase_data(caller, &entry, &thing).await?;
     Ok(answer::no_content())

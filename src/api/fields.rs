@@ -4,8 +4,8 @@
 //! (null is absent), `NotNull` (may be left out, null is refused) or `Patch` (null is a value).
 
 use super::{
-    Api,
-    problem::{Code, Problem},
+    ApiState,
+    problem::{ErrorCode, Problem},
 };
 use crate::{
     domain::{
@@ -28,10 +28,10 @@ pub(super) trait Fields: Sized {
     fn read(object: &mut Map<String, Value>) -> Result<Self, FieldError>;
 }
 
-impl<T: Fields> FromRequest<Arc<Api>> for Given<T> {
+impl<T: Fields> FromRequest<Arc<ApiState>> for Given<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let held = api.bodies.read(&parts.headers, body).await?;
         read(&held.bytes).map(Self)
@@ -52,10 +52,10 @@ impl<T> GivenRaw<T> {
     }
 }
 
-impl<T: Fields> FromRequest<Arc<Api>> for GivenRaw<T> {
+impl<T: Fields> FromRequest<Arc<ApiState>> for GivenRaw<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, api: &Arc<Api>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let held = api.bodies.read(&parts.headers, body).await?;
         Ok(Self { given: read(&held.bytes)?, body: held.bytes.clone() })
@@ -65,9 +65,9 @@ impl<T: Fields> FromRequest<Arc<Api>> for GivenRaw<T> {
 fn read<T: Fields>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
     let value: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Problem::new(Code::Malformed, format!("The body is not valid JSON: {error}.")))?;
+        .map_err(|error| Problem::new(ErrorCode::Malformed, format!("The body is not valid JSON: {error}.")))?;
     let Value::Object(mut object) = value else {
-        return Err(Problem::new(Code::Malformed, "The body must be a JSON object."));
+        return Err(Problem::new(ErrorCode::Malformed, "The body must be a JSON object."));
     };
     Ok(read_object(&mut object)?)
 }
@@ -85,15 +85,15 @@ pub(super) fn read_object<T: Fields>(object: &mut Map<String, Value>) -> Result<
 pub(super) struct NotNull<T>(pub Option<T>);
 
 /// Header names and values, in the order they were given.
-pub(super) type Headers = Vec<(String, String)>;
+pub(super) type HeaderList = Vec<(String, String)>;
 
 /// Type of a field's value, with its allowed form in words.
-pub(super) trait Kind: Sized {
+pub(super) trait FieldType: Sized {
     const FORM: &'static str;
     fn read(value: Value) -> Option<Self>;
 }
 
-macro_rules! kind {
+macro_rules! field_type {
     ($kind:ty, $form:expr, $value:ident => $read:expr) => {
         impl Kind for $kind {
             const FORM: &'static str = $form;
@@ -104,17 +104,17 @@ macro_rules! kind {
     };
 }
 
-kind!(String, "a string", value => match value { Value::String(text) => Some(text), _ => None });
-kind!(bool, "true or false", value => value.as_bool());
-kind!(u32, "a whole number", value => value.as_u64()?.try_into().ok());
-kind!(Value, "a JSON value", value => Some(value));
-kind!(Map<String, Value>, "an object", value => match value { Value::Object(object) => Some(object), _ => None });
-kind!(Vec<String>, "a list of strings", value => serde_json::from_value(value).ok());
-kind!(Timestamp, "a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"", value => Timestamp::parse(value.as_str()?));
-kind!(Duration, DURATION_FORM, value => parse_duration(value.as_str()?));
-kind!(Order, "none, endpoint or key", value => Order::parse(value.as_str()?));
-kind!(OnDead, "block or skip", value => OnDead::parse(value.as_str()?));
-kind!(Headers, "an object of header names and values", value => {
+field_type!(String, "a string", value => match value { Value::String(text) => Some(text), _ => None });
+field_type!(bool, "true or false", value => value.as_bool());
+field_type!(u32, "a whole number", value => value.as_u64()?.try_into().ok());
+field_type!(Value, "a JSON value", value => Some(value));
+field_type!(Map<String, Value>, "an object", value => match value { Value::Object(object) => Some(object), _ => None });
+field_type!(Vec<String>, "a list of strings", value => serde_json::from_value(value).ok());
+field_type!(Timestamp, "a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"", value => Timestamp::parse(value.as_str()?));
+field_type!(Duration, DURATION_FORM, value => parse_duration(value.as_str()?));
+field_type!(Order, "none, endpoint or key", value => Order::parse(value.as_str()?));
+field_type!(OnDead, "block or skip", value => OnDead::parse(value.as_str()?));
+field_type!(HeaderList, "an object of header names and values", value => {
     let Value::Object(object) = value else { return None };
     object.into_iter().map(|(name, value)| Some((name, String::read(value)?))).collect()
 });
@@ -124,7 +124,7 @@ pub(super) trait FromField: Sized {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError>;
 }
 
-fn read_value<T: Kind>(name: &str, value: Value) -> Result<T, FieldError> {
+fn read_value<T: FieldType>(name: &str, value: Value) -> Result<T, FieldError> {
     T::read(value).ok_or_else(|| FieldError::new(name, format!("must be {}", T::FORM)))
 }
 
@@ -134,19 +134,19 @@ impl FromField for String {
     }
 }
 
-impl<T: Kind> FromField for Option<T> {
+impl<T: FieldType> FromField for Option<T> {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
         value.filter(|value| !value.is_null()).map(|value| read_value(name, value)).transpose()
     }
 }
 
-impl<T: Kind> FromField for NotNull<T> {
+impl<T: FieldType> FromField for NotNull<T> {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
         value.map(|value| read_value(name, value)).transpose().map(Self)
     }
 }
 
-impl<T: Kind> FromField for Patch<T> {
+impl<T: FieldType> FromField for Patch<T> {
     fn from_field(name: &str, value: Option<Value>) -> Result<Self, FieldError> {
         match value {
             None => Ok(Self::Absent),
@@ -183,14 +183,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Eq)]
-    struct Sample {
+    struct TestFields {
         name: String,
         size: NotNull<u32>,
         note: Patch<String>,
         tags: Option<Vec<String>>,
     }
 
-    impl Fields for Sample {
+    impl Fields for TestFields {
         const NAMES: &'static [&'static str] = &["name", "size", "note", "tags"];
         fn read(object: &mut Map<String, Value>) -> Result<Self, FieldError> {
             Ok(Self {
@@ -203,13 +203,13 @@ mod tests {
     }
 
     fn refusal(body: &str) -> (u16, &'static str, Option<String>, String) {
-        let view = read::<Sample>(body.as_bytes()).unwrap_err().view();
+        let view = read::<TestFields>(body.as_bytes()).unwrap_err().view();
         (view.status, view.code, view.field, view.detail)
     }
 
     #[test]
     fn null_and_absent_differ_for_patch_and_not_null() {
-        let sample = |body: &str| read::<Sample>(body.as_bytes()).unwrap();
+        let sample = |body: &str| read::<TestFields>(body.as_bytes()).unwrap();
         assert_eq!(sample(r#"{"name":"a"}"#).note, Patch::Absent);
         assert_eq!(sample(r#"{"name":"a","note":null}"#).note, Patch::Null);
         assert_eq!(sample(r#"{"name":"a","note":"n"}"#).note, Patch::Value("n".into()));
@@ -234,6 +234,6 @@ mod tests {
         for body in ["[]", "5", "{", "\u{feff}{}", r#"{"name":"a"}x"#, &deep] {
             assert_eq!(refusal(body).0, 400, "{body:.20}");
         }
-        assert_eq!(read::<Sample>(b"{\"name\":\"\xff\"}").unwrap_err().status(), 400);
+        assert_eq!(read::<TestFields>(b"{\"name\":\"\xff\"}").unwrap_err().status(), 400);
     }
 }

@@ -1,9 +1,9 @@
 //! `/v1/find/{id}`: search by id, for a search box.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{Known, segment},
+    auth::{Authenticated, segment},
 };
 use crate::service::find::Found;
 use axum::extract::State;
@@ -48,7 +48,7 @@ impl FoundView {
     get, path = "/v1/find/{id}", tag = "System",
     responses((status = 200, description = "What it may be; empty if nothing has this id", body = FindsView)),
 )]
-pub(super) async fn find(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn find(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let found = api.service.find(caller, &segment(uri.path(), 3)?).await?;
     answer::ok(&FindsView { data: found.into_iter().map(FoundView::of).collect() })
 }

@@ -1,9 +1,9 @@
 //! `/v1/apps/{app}/endpoints/{endpoint}/health`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
 };
 use crate::{
     domain::{statistics::Sums, time::Timestamp},
@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, sync::Arc};
         "72h": { "attempts": 912, "failed": 31, "success_rate": 0.966, "delivered": 881, "dead": 3, "latency_ms": { "p50": 10.2, "p90": 15.1, "p99": 30.9 } },
     },
 }))]
-struct HealthView {
+struct EndpointHealthView {
     /// `healthy`; `degraded`: too much of it failed, as its contract says, else over half of the last hour's attempts;
     /// `failing`: ten attempts in a row failed; or `disabled`.
     state: &'static str,
@@ -101,7 +101,7 @@ impl WindowView {
     }
 }
 
-impl HealthView {
+impl EndpointHealthView {
     fn of(shown: EndpointHealth) -> Self {
         let EndpointHealth { state, since, health, disables_at: off_at, last_success_at, windows } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
@@ -125,11 +125,11 @@ impl HealthView {
 /// What happened since its last success, what its contract's rules make of it, and what was counted. A second behind at most.
 #[utoipa::path(
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/health", tag = "Endpoints",
-    responses((status = 200, description = "How it is", body = HealthView)),
+    responses((status = 200, description = "How it is", body = EndpointHealthView)),
 )]
 pub(super) async fn get_endpoint_health(
-    State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, thing, .. }: AppRequest,
 ) -> Answer {
-    answer::ok(&HealthView::of(api.service.endpoint_health(&entry, &thing).await?))
+    answer::ok(&EndpointHealthView::of(api.service.endpoint_health(&entry, &thing).await?))
 }

@@ -1,13 +1,13 @@
 //! `/v1/event-types/import`: imports many event types, all or none.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::Known,
+    auth::Authenticated,
     envelope,
     event_types::NewEventTypeFields,
     fields::read_object,
-    problem::{Code, Problem},
+    problem::{ErrorCode, Problem},
 };
 use crate::{
     domain::{field::FieldError, time::Timestamp},
@@ -73,8 +73,8 @@ pub(super) struct ChangedView {
     ),
 )]
 pub(super) async fn import_event_types(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     request: Request,
 ) -> Answer {
     api.service.must_be_operator(caller)?;
@@ -93,7 +93,7 @@ fn read(text: &str) -> Result<Import<'_>, Problem> {
     serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
             let detail = "event_types: must be a list of event types, beside nothing but dry_run";
-            Problem::at(Code::Invalid, "event_types", detail)
+            Problem::at(ErrorCode::Invalid, "event_types", detail)
         }
         _ => envelope::malformed(&error),
     })

@@ -1,14 +1,14 @@
 //! `…/endpoints/{endpoint}/inspect`, `ping` and `inspections`: which protections a receiver has.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     query::{PageParameters, PageView, Query},
 };
 use crate::{
     domain::{
-        inspection::{Check, Finding, Kind, Report},
+        inspection::{Check, VerifyResult, Kind, Report},
         time::Timestamp,
     },
     service::inspections::NamedInspection,
@@ -97,10 +97,10 @@ impl InspectionView {
 impl ReportView {
     fn of(report: Report) -> Self {
         let summary = SummaryView {
-            passed: report.count(Finding::Passed),
-            failed: report.count(Finding::Failed),
-            does_not_apply: report.count(Finding::DoesNotApply),
-            unknown: report.count(Finding::Unknown),
+            passed: report.count(VerifyResult::Passed),
+            failed: report.count(VerifyResult::Failed),
+            does_not_apply: report.count(VerifyResult::DoesNotApply),
+            unknown: report.count(VerifyResult::Unknown),
         };
         let checks = report.checks.into_iter().map(CheckView::of).collect();
         Self { contract: report.contract, summary, checks }
@@ -155,8 +155,8 @@ fn example() -> Value {
     ),
 )]
 pub(super) async fn inspect_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, thing, .. }: AppRequest,
 ) -> Answer {
     let shown = api.service.inspect(&entry, &thing, Kind::Inspect).await?;
     answer::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
@@ -173,7 +173,7 @@ pub(super) async fn inspect_endpoint(
         (status = 422, description = "The endpoint has no health_url"),
     ),
 )]
-pub(super) async fn ping_endpoint(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     let shown = api.service.inspect(&entry, &thing, Kind::Ping).await?;
     answer::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
@@ -186,8 +186,8 @@ pub(super) async fn ping_endpoint(State(api): State<Arc<Api>>, InApp { entry, th
     responses((status = 200, description = "A page of inspections", body = PageView<InspectionView>)),
 )]
 pub(super) async fn list_inspections(
-    State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, thing, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
@@ -203,6 +203,6 @@ pub(super) async fn list_inspections(
     get, path = "/v1/apps/{app}/inspections/{inspection}", tag = "Endpoints",
     responses((status = 200, description = "The inspection", body = InspectionView)),
 )]
-pub(super) async fn get_inspection(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn get_inspection(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     answer::ok(&InspectionView::of(api.service.inspection(&entry, &thing).await?))
 }

@@ -1,9 +1,9 @@
 //! `/v1/keys`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{Known, segment},
+    auth::{Authenticated, segment},
     fields::{Given, fields},
     query::{PageParameters, PageView, Query},
 };
@@ -90,8 +90,8 @@ impl KeyView {
     ),
 )]
 pub(super) async fn create_key(
-    State(api): State<Arc<Api>>,
-    Known(caller): Known,
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
     Given(new): Given<NewKeyFields>,
 ) -> Answer {
     let NewKeyFields { scope, app_id, name, expires_at } = new;
@@ -111,7 +111,7 @@ pub(super) async fn create_key(
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn list_keys(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn list_keys(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["revoked"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.keys(caller, query.flag("revoked")?, after, limit).await?;
@@ -125,7 +125,7 @@ pub(super) async fn list_keys(State(api): State<Arc<Api>>, Known(caller): Known,
     get, path = "/v1/keys/{key}", tag = "Keys",
     responses((status = 200, description = "The key, but for itself", body = KeyView)),
 )]
-pub(super) async fn get_key(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn get_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let key = api.service.key(caller, &segment(uri.path(), 3)?).await?;
     answer::ok(&KeyView::of(&key, &api.service))
 }
@@ -141,7 +141,7 @@ pub(super) async fn get_key(State(api): State<Arc<Api>>, Known(caller): Known, u
         (status = 409, description = "The key is given by the settings"),
     ),
 )]
-pub(super) async fn revoke_key(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn revoke_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     api.service.revoke_key(caller, &segment(uri.path(), 3)?).await?;
     Ok(answer::no_content())
 }

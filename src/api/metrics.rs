@@ -1,9 +1,9 @@
 //! `/metrics`: the metrics in the text format of OpenMetrics, which Prometheus reads.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    problem::{Code, Problem},
+    problem::{ErrorCode, Problem},
 };
 use crate::{
     domain::{
@@ -31,9 +31,9 @@ const OPENMETRICS: HeaderValue =
     responses((status = 200, description = "OpenMetrics text", body = String,
         content_type = "application/openmetrics-text", example = "posthaste_events_accepted_total 17\n# EOF\n")),
 )]
-pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Answer {
+pub(super) async fn metrics(State(api): State<Arc<ApiState>>) -> Answer {
     let text = render(api.service.metrics().clone(), api.service.store_usage()).map_err(|error| {
-        Problem::new(Code::Internal, format!("The metrics could not be written: {error}"))
+        Problem::new(ErrorCode::Internal, format!("The metrics could not be written: {error}"))
     })?;
     Ok(answer::bytes(StatusCode::OK, OPENMETRICS, text.into()))
 }

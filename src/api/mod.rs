@@ -51,31 +51,31 @@ pub use openapi::openapi_json;
 use crate::service::Service;
 use axum::Router;
 use bytes::Bytes;
-use problem::{Code, Problem};
+use problem::{ErrorCode, Problem};
 use std::sync::Arc;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 /// State shared by all handlers.
-struct Api {
+struct ApiState {
     service: Arc<Service>,
-    bodies: body::Reader,
+    bodies: body::BodyReader,
     openapi: Bytes,
 }
 
 /// Builds the router of the whole API.
 pub fn router(service: Arc<Service>) -> Router {
-    let bodies = body::Reader::new(service.limits().body_bytes_max);
-    let api = Api { service, bodies, openapi: openapi_json().into() };
+    let bodies = body::BodyReader::new(service.limits().body_bytes_max);
+    let api = ApiState { service, bodies, openapi: openapi_json().into() };
     let (router, _) = described_routes().split_for_parts();
     router
         .method_not_allowed_fallback(async || {
-            Problem::new(Code::MethodNotAllowed, "See /openapi.json for what there is.")
+            Problem::new(ErrorCode::MethodNotAllowed, "See /openapi.json for what there is.")
         })
         .fallback(dashboard::serve)
         .with_state(Arc::new(api))
 }
 
-fn described_routes() -> OpenApiRouter<Arc<Api>> {
+fn described_routes() -> OpenApiRouter<Arc<ApiState>> {
     OpenApiRouter::with_openapi(openapi::base_document())
         .routes(routes!(apps::create_app, apps::list_apps))
         .routes(routes!(apps::get_app, apps::update_app, apps::delete_app))

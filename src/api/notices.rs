@@ -1,9 +1,9 @@
 //! `/v1/notices` and `/v1/apps/{app}/notices`: lists and details of notices.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{InApp, Known},
+    auth::{AppRequest, Authenticated},
     problem::Problem,
     query::{PageParameters, PageView, Query},
 };
@@ -75,7 +75,7 @@ pub(super) struct NoticeView {
     event_type: Option<String>,
     replay_id: Option<String>,
     /// Of a digest: how many at which endpoint.
-    endpoints: Vec<OfEndpointView>,
+    endpoints: Vec<NoticeEndpointView>,
     /// Not shown to customers.
     mail: Option<MailView>,
 }
@@ -83,7 +83,7 @@ pub(super) struct NoticeView {
 /// How many of a digest are of one endpoint.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = NoticeEndpoint)]
-pub(super) struct OfEndpointView {
+pub(super) struct NoticeEndpointView {
     endpoint_id: String,
     count: u32,
 }
@@ -105,7 +105,7 @@ impl NoticeView {
     fn of(shown: NamedNotice) -> Self {
         let NamedNotice { app, endpoint, url, event, endpoints, notice } = shown;
         let time = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
-        let of_endpoint = |(endpoint_id, count)| OfEndpointView { endpoint_id, count };
+        let of_endpoint = |(endpoint_id, count)| NoticeEndpointView { endpoint_id, count };
         Self {
             id: notice.id.to_string(),
             app_id: app,
@@ -164,7 +164,7 @@ fn notice_query(query: &Query) -> Result<NoticeQuery, Problem> {
     ),
     responses((status = 200, description = "A page of notices", body = PageView<NoticeView>)),
 )]
-pub(super) async fn list_notices(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn list_notices(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let query = Query::read(&uri, &["app_id", "kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.notices(caller, notice_query(&query)?, after, limit).await?;
@@ -179,8 +179,8 @@ pub(super) async fn list_notices(State(api): State<Arc<Api>>, Known(caller): Kno
     responses((status = 200, description = "A page of notices", body = PageView<NoticeView>)),
 )]
 pub(super) async fn list_app_notices(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &["kind", "endpoint_id", "from", "to"])?;
@@ -194,6 +194,6 @@ pub(super) async fn list_app_notices(
     get, path = "/v1/apps/{app}/notices/{notice}", tag = "Notices",
     responses((status = 200, description = "The notice", body = NoticeView)),
 )]
-pub(super) async fn get_notice(State(api): State<Arc<Api>>, InApp { caller, entry, thing }: InApp) -> Answer {
+pub(super) async fn get_notice(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, thing }: AppRequest) -> Answer {
     answer::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).visible_to(caller))
 }

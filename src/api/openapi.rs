@@ -4,7 +4,7 @@
 
 use super::{
     described_routes,
-    problem::{Code, Problem, ProblemView},
+    problem::{ErrorCode, Problem, ProblemView},
 };
 use serde_json::{Map, Value, json};
 use utoipa::{
@@ -49,10 +49,10 @@ const PATH_PARAMETERS: [(&str, &str); 12] = [
 
 #[derive(OpenApi)]
 #[openapi(components(schemas(ProblemView)))]
-struct Outline;
+struct BaseDocument;
 
 pub(super) fn base_document() -> utoipa::openapi::OpenApi {
-    let mut outline = Outline::openapi();
+    let mut outline = BaseDocument::openapi();
     outline.info.title = "Posthaste".into();
     outline.info.version = env!("CARGO_PKG_VERSION").into();
     outline.info.description = Some(
@@ -87,7 +87,7 @@ pub fn openapi_json() -> String {
             add_examples(operation, &schemas);
         }
     }
-    let refusals = Code::ALL.map(|code| (code.name().to_owned(), refusal(code, code.title())));
+    let refusals = ErrorCode::ALL.map(|code| (code.name().to_owned(), refusal(code, code.title())));
     document["components"]["responses"] = Value::Object(refusals.into_iter().collect());
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
     text.push('\n');
@@ -114,24 +114,24 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
     let has_body = operation.get("requestBody").is_some();
     let is_list =
         operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["in"] == "query"));
-    let mut codes = vec![Code::Unauthorized, Code::Forbidden, Code::Internal, Code::Unavailable];
+    let mut codes = vec![ErrorCode::Unauthorized, ErrorCode::Forbidden, ErrorCode::Internal, ErrorCode::Unavailable];
     if path.contains('{') {
-        codes.push(Code::NotFound);
+        codes.push(ErrorCode::NotFound);
     }
     if has_body {
         codes.extend([
-            Code::Malformed,
-            Code::Timeout,
-            Code::TooLarge,
-            Code::UnsupportedEncoding,
-            Code::Invalid,
+            ErrorCode::Malformed,
+            ErrorCode::Timeout,
+            ErrorCode::TooLarge,
+            ErrorCode::UnsupportedEncoding,
+            ErrorCode::Invalid,
         ]);
     }
     if is_list {
-        codes.extend([Code::InvalidCursor, Code::Invalid]);
+        codes.extend([ErrorCode::InvalidCursor, ErrorCode::Invalid]);
     }
     if method != "get" {
-        codes.push(Code::Overloaded);
+        codes.push(ErrorCode::Overloaded);
     }
     if let Some(responses) = operation["responses"].as_object_mut() {
         for code in codes {
@@ -141,12 +141,12 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
                 .or_insert_with(|| json!({ "$ref": format!("#/components/responses/{}", code.name()) }));
         }
         for (status, response) in responses.iter_mut() {
-            let of_status = Code::ALL.into_iter().filter(|code| code.status().as_str() == status);
+            let of_status = ErrorCode::ALL.into_iter().filter(|code| code.status().as_str() == status);
             let is_plain = response.get("content").is_none() && response.get("$ref").is_none();
             let about = response["description"].as_str().unwrap_or_default().to_owned();
             // If several codes have this status: the one with this title, else the one usual for deliveries or conflicts.
             let code = of_status.clone().find(|code| code.title() == about).or_else(|| {
-                let usual = if path.contains("{delivery}") { Code::WrongState } else { Code::Conflict };
+                let usual = if path.contains("{delivery}") { ErrorCode::WrongState } else { ErrorCode::Conflict };
                 of_status.clone().find(|code| *code == usual).or_else(|| of_status.clone().next())
             });
             if let Some(code) = code.filter(|_| is_plain) {
@@ -158,7 +158,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
 }
 
 /// Builds the response of an error, with an example.
-fn refusal(code: Code, about: &str) -> Value {
+fn refusal(code: ErrorCode, about: &str) -> Value {
     let example = serde_json::to_value(Problem::new(code, format!("{about}.")).view()).unwrap_or_default();
     let mut response = json!({
         "description": about,
@@ -168,10 +168,10 @@ fn refusal(code: Code, about: &str) -> Value {
     });
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     match code {
-        Code::Overloaded | Code::QuotaExceeded | Code::TooManyStreams | Code::Full | Code::Unavailable => {
+        ErrorCode::Overloaded | ErrorCode::QuotaExceeded | ErrorCode::TooManyStreams | ErrorCode::Full | ErrorCode::Unavailable => {
             response["headers"] = json!({ "Retry-After": header("Seconds to wait.") });
         }
-        Code::Unauthorized => {
+        ErrorCode::Unauthorized => {
             response["headers"] = json!({ "WWW-Authenticate": header("How to send a key.") });
         }
         _ => {}

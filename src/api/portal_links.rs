@@ -1,9 +1,9 @@
 //! `/v1/apps/{app}/portal-links`: a customer's short-lived access to one app.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     fields::{Given, fields, read_object},
     query::{PageParameters, PageView, Query},
 };
@@ -128,8 +128,8 @@ impl PortalLinkView {
     ),
 )]
 pub(super) async fn create_portal_link(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
     Given(new): Given<NewPortalLinkFields>,
 ) -> Answer {
     let new = NewPortalLink {
@@ -157,8 +157,8 @@ fn read_theme(mut given: Map<String, Value>) -> Result<Theme, FieldError> {
     responses((status = 200, description = "A page of portal links", body = PageView<PortalLinkView>)),
 )]
 pub(super) async fn list_portal_links(
-    State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
@@ -174,8 +174,8 @@ pub(super) async fn list_portal_links(
     responses((status = 204, description = "Revoked")),
 )]
 pub(super) async fn revoke_portal_link(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
     api.service.revoke_portal_link(caller, &entry, &thing).await?;
     Ok(answer::no_content())

@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz`, `/openapi.json`: endpoints for machines, without a key.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
 };
 use axum::extract::State;
@@ -47,7 +47,7 @@ pub(super) async fn livez() -> Answer {
         })),
     ),
 )]
-pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Answer {
+pub(super) async fn readyz(State(api): State<Arc<ApiState>>) -> Answer {
     let reasons = api.service.not_ready();
     let (http, status) = if reasons.is_empty() {
         (StatusCode::OK, "ok")
@@ -64,6 +64,6 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Answer {
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object, content_type = "application/json",
         example = json!({ "openapi": "3.1.0" }))),
 )]
-pub(super) async fn openapi(State(api): State<Arc<Api>>) -> Answer {
+pub(super) async fn openapi(State(api): State<Arc<ApiState>>) -> Answer {
     Ok(answer::bytes(StatusCode::OK, answer::JSON, api.openapi.clone()))
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Stable error codes that callers can rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Code {
+pub(super) enum ErrorCode {
     Malformed,
     InvalidCursor,
     Unauthorized,
@@ -40,7 +40,7 @@ pub(super) enum Code {
     Unavailable,
 }
 
-impl Code {
+impl ErrorCode {
     pub(super) const ALL: [Self; 24] = [
         Self::Malformed,
         Self::InvalidCursor,
@@ -145,7 +145,7 @@ impl Code {
 /// An error answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    code: Code,
+    code: ErrorCode,
     detail: String,
     field: Option<String>,
     /// Seconds until a retry is useful, where that is known.
@@ -188,17 +188,17 @@ pub(super) struct FieldErrorView {
 }
 
 impl Problem {
-    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+    pub(super) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), field: None, retry_after: None, errors: Vec::new() }
     }
 
-    pub(super) fn at(code: Code, field: impl Into<String>, detail: impl Into<String>) -> Self {
+    pub(super) fn at(code: ErrorCode, field: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { field: Some(field.into()), ..Self::new(code, detail) }
     }
 
     /// Error for a value that a field or parameter does not allow.
     pub(super) fn invalid(field: &str, message: &str) -> Self {
-        Self::at(Code::Invalid, field, format!("{field}: {message}"))
+        Self::at(ErrorCode::Invalid, field, format!("{field}: {message}"))
     }
 
     #[cfg(test)]
@@ -223,9 +223,9 @@ impl Problem {
 impl From<FieldError> for Problem {
     fn from(error: FieldError) -> Self {
         let code = if error.message.starts_with("there is no such field") {
-            Code::UnknownField
+            ErrorCode::UnknownField
         } else {
-            Code::Invalid
+            ErrorCode::Invalid
         };
         Self::at(code, error.field.clone(), error.to_string())
     }
@@ -240,27 +240,27 @@ impl From<service::Error> for Problem {
             Error::Fields(errors) => Self {
                 field: errors.first().map(|first| first.field.clone()),
                 errors,
-                ..Self::new(Code::Invalid, detail)
+                ..Self::new(ErrorCode::Invalid, detail)
             },
-            Error::AgainstRule { field, broken } => Self::at(rule_error_code(&broken), field, detail),
-            Error::Forbidden { field, .. } => Self { field, ..Self::new(Code::Forbidden, detail) },
+            Error::RuleViolation { field, broken } => Self::at(rule_error_code(&broken), field, detail),
+            Error::Forbidden { field, .. } => Self { field, ..Self::new(ErrorCode::Forbidden, detail) },
             Error::Internal(cause) => {
                 tracing::error!(cause, "a request failed with an internal error");
-                Self::new(Code::Internal, "The cause is in the log.")
+                Self::new(ErrorCode::Internal, "The cause is in the log.")
             }
-            Error::NotFound(_) => Self::new(Code::NotFound, detail),
-            Error::Taken(_) => Self::at(Code::IdTaken, "id", detail),
-            Error::Refused(_) => Self::new(Code::WrongState, sentence(&detail)),
-            Error::PublishedBefore { .. } => Self::new(Code::PublishedBefore, detail),
-            Error::Conflict(_) => Self::new(Code::Conflict, detail),
-            Error::Overloaded => Self::new(Code::Overloaded, detail),
+            Error::NotFound(_) => Self::new(ErrorCode::NotFound, detail),
+            Error::IdTaken(_) => Self::at(ErrorCode::IdTaken, "id", detail),
+            Error::Refused(_) => Self::new(ErrorCode::WrongState, sentence(&detail)),
+            Error::PublishedBefore { .. } => Self::new(ErrorCode::PublishedBefore, detail),
+            Error::Conflict(_) => Self::new(ErrorCode::Conflict, detail),
+            Error::Overloaded => Self::new(ErrorCode::Overloaded, detail),
             Error::QuotaExceeded(exceeded) => Self {
                 retry_after: Some(exceeded.retry_after_seconds()),
-                ..Self::new(Code::QuotaExceeded, detail)
+                ..Self::new(ErrorCode::QuotaExceeded, detail)
             },
-            Error::TooManyStreams(_) => Self::new(Code::TooManyStreams, detail),
-            Error::Full(_) => Self::new(Code::Full, detail),
-            Error::Unavailable(_) => Self::new(Code::Unavailable, detail),
+            Error::TooManyStreams(_) => Self::new(ErrorCode::TooManyStreams, detail),
+            Error::Full(_) => Self::new(ErrorCode::Full, detail),
+            Error::Unavailable(_) => Self::new(ErrorCode::Unavailable, detail),
         }
     }
 }
@@ -271,11 +271,11 @@ impl FieldErrorView {
     }
 }
 
-fn rule_error_code(broken: &RuleBroken) -> Code {
+fn rule_error_code(broken: &RuleBroken) -> ErrorCode {
     match broken {
-        RuleBroken::Unknown { .. } => Code::UnknownEventType,
-        RuleBroken::Archived { .. } => Code::EventTypeArchived,
-        RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => Code::SchemaMismatch,
+        RuleBroken::Unknown { .. } => ErrorCode::UnknownEventType,
+        RuleBroken::Archived { .. } => ErrorCode::EventTypeArchived,
+        RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => ErrorCode::SchemaMismatch,
     }
 }
 
@@ -291,10 +291,10 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&self.view()).unwrap_or_default();
         let mut response = answer::bytes(code.status(), answer::PROBLEM_JSON, body.into());
         let extra: Option<(HeaderName, &'static str)> = match code {
-            Code::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"posthaste\"")),
-            Code::Overloaded => Some((header::RETRY_AFTER, "1")),
-            Code::Unavailable | Code::TooManyStreams => Some((header::RETRY_AFTER, "5")),
-            Code::Full => Some((header::RETRY_AFTER, "60")),
+            ErrorCode::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"posthaste\"")),
+            ErrorCode::Overloaded => Some((header::RETRY_AFTER, "1")),
+            ErrorCode::Unavailable | ErrorCode::TooManyStreams => Some((header::RETRY_AFTER, "5")),
+            ErrorCode::Full => Some((header::RETRY_AFTER, "60")),
             _ => None,
         };
         if let Some((name, value)) = extra {
@@ -323,7 +323,7 @@ mod tests {
             (Error::Forbidden { detail: String::new(), field: None }, 403, "forbidden"),
             (Error::Field(FieldError::new("url", "is odd")), 422, "invalid"),
             (Error::Field(FieldError::unknown("ulr", "ulr", ["url"].into_iter())), 422, "unknown_field"),
-            (Error::Taken("a".into()), 409, "id_taken"),
+            (Error::IdTaken("a".into()), 409, "id_taken"),
             (Error::Refused(Refusal::EndpointDeleted), 409, "wrong_state"),
             (Error::PublishedBefore { event: "evt_1".into() }, 409, "published_before"),
             (Error::Conflict(String::new()), 409, "conflict"),
@@ -346,17 +346,17 @@ mod tests {
     #[test]
     fn retryable_errors_have_retry_after_and_unauthorized_has_www_authenticate() {
         let header = |code, name| Problem::new(code, "").into_response().headers().get(name).cloned();
-        assert!(header(Code::Overloaded, header::RETRY_AFTER).is_some());
-        assert!(header(Code::Unavailable, header::RETRY_AFTER).is_some());
-        assert!(header(Code::Unauthorized, header::WWW_AUTHENTICATE).is_some());
-        assert!(header(Code::Invalid, header::RETRY_AFTER).is_none());
+        assert!(header(ErrorCode::Overloaded, header::RETRY_AFTER).is_some());
+        assert!(header(ErrorCode::Unavailable, header::RETRY_AFTER).is_some());
+        assert!(header(ErrorCode::Unauthorized, header::WWW_AUTHENTICATE).is_some());
+        assert!(header(ErrorCode::Invalid, header::RETRY_AFTER).is_none());
     }
 
     #[test]
     fn codes_are_distinct() {
-        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        let mut names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Code::ALL.len());
+        assert_eq!(names.len(), ErrorCode::ALL.len());
     }
 }

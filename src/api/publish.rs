@@ -1,11 +1,11 @@
 //! Publishes over HTTP: one event or a batch. This is the hot path; its answers are written by hand.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
     auth,
-    envelope::{self, Read},
-    problem::{Code, Problem},
+    envelope::{self, ParsedEvent},
+    problem::{ErrorCode, Problem},
 };
 use crate::service::publish::{BATCH_MAX, Published};
 use axum::{
@@ -73,7 +73,7 @@ pub(super) struct FirstDelivery {
     { "type": "payment.failed", "data": { "order": 1002 } },
 ] }))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Batch<'a> {
+pub(super) struct BatchBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Vec<NewEventView>, max_items = 1000)]
     events: Vec<&'a RawValue>,
@@ -122,12 +122,12 @@ pub(super) struct BatchItem {
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request) -> Answer {
+pub(super) async fn publish_event(State(api): State<Arc<ApiState>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let (_, entry) = auth::authenticate_in_app(&api.service, &parts)?;
     let key = idempotency_key(&parts.headers)?;
     let held = api.bodies.read(&parts.headers, body).await?;
-    let event = Read::new(envelope::utf8(&held.bytes)?, &held.bytes)?;
+    let event = ParsedEvent::new(envelope::utf8(&held.bytes)?, &held.bytes)?;
     let published = api.service.publish(&entry, event.to_request(key)).await?;
     Ok(answer_one(&published, entry.app().id_prefix()))
 }
@@ -136,22 +136,22 @@ pub(super) async fn publish_event(State(api): State<Arc<Api>>, request: Request)
 ///
 /// All in one transaction; each is answered for itself, in the same order.
 #[utoipa::path(
-    post, path = "/v1/apps/{app}/events/batch", tag = "Events", request_body = Batch,
+    post, path = "/v1/apps/{app}/events/batch", tag = "Events", request_body = BatchBody,
     responses(
         (status = 200, description = "One answer for each event", body = BatchView),
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn publish_batch(State(api): State<Arc<Api>>, request: Request) -> Answer {
+pub(super) async fn publish_batch(State(api): State<Arc<ApiState>>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
     let (_, entry) = auth::authenticate_in_app(&api.service, &parts)?;
     if idempotency_key(&parts.headers)?.is_some() {
         let detail = "Idempotency-Key: is for single events; give each event of a batch an id instead";
-        return Err(Problem::at(Code::Invalid, "Idempotency-Key", detail));
+        return Err(Problem::at(ErrorCode::Invalid, "Idempotency-Key", detail));
     }
     let held = api.bodies.read(&parts.headers, body).await?;
     let batch = read_batch(envelope::utf8(&held.bytes)?)?;
-    let read: Vec<_> = batch.events.iter().map(|event| Read::new(event.get(), &held.bytes)).collect();
+    let read: Vec<_> = batch.events.iter().map(|event| ParsedEvent::new(event.get(), &held.bytes)).collect();
     let valid = read.iter().flatten().map(|event| event.to_request(None)).collect();
     let mut published = api.service.publish_all(&entry, valid).await?.into_iter();
     let prefix = entry.app().id_prefix().to_owned();
@@ -160,7 +160,7 @@ pub(super) async fn publish_batch(State(api): State<Arc<Api>>, request: Request)
         Ok(_) => match published.next() {
             Some(Ok(published)) => published_item(&published, &prefix),
             Some(Err(error)) => problem_item(error.into()),
-            None => problem_item(Problem::new(Code::Internal, "The event was not answered for.")),
+            None => problem_item(Problem::new(ErrorCode::Internal, "The event was not answered for.")),
         },
     });
     answer::ok(&BatchView { data: items.collect() })
@@ -172,10 +172,10 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     key.to_str().map(Some).map_err(refused)
 }
 
-fn read_batch(text: &str) -> Result<Batch<'_>, Problem> {
-    let batch: Batch<'_> = serde_json::from_str(text).map_err(|error| match error.classify() {
+fn read_batch(text: &str) -> Result<BatchBody<'_>, Problem> {
+    let batch: BatchBody<'_> = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
-            Problem::at(Code::Invalid, "events", "events: must be a list of events, and the only field")
+            Problem::at(ErrorCode::Invalid, "events", "events: must be a list of events, and the only field")
         }
         _ => envelope::malformed(&error),
     })?;
@@ -238,7 +238,7 @@ mod tests {
             id::{AppId, DeliveryId, EventId},
             time::Timestamp,
         },
-        service::publish::EndpointName,
+        service::publish::EndpointUid,
     };
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
             is_skipped: false,
             bodies: RenderedBodies::default(),
         };
-        let name = |uid: &str| EndpointName::Text(uid.to_owned());
+        let name = |uid: &str| EndpointUid::Text(uid.to_owned());
         let deliveries = vec![(DeliveryId::from_i64(6), name("a")), (DeliveryId::from_i64(7), name("b"))];
         let mut published = Published { event: Arc::new(event.clone()), deliveries, is_new: true };
         let json = |published: &Published| {

@@ -1,7 +1,7 @@
 //! Query parameters and cursors. A cursor is bound to the list and filter it came from; any other is refused. Cursors are
 //! encrypted, because a page examines rows of all apps and its cursor may point at another app's row.
 
-use super::problem::{Code, Problem};
+use super::problem::{ErrorCode, Problem};
 use crate::{
     domain::{field::nearest, time::Timestamp},
     service::{
@@ -62,7 +62,7 @@ impl Query {
                     Some(near) => format!("{name}: there is no such parameter; did you mean `{near}`?"),
                     None => format!("{name}: there is no such parameter; known: {}", known.join(", ")),
                 };
-                return Err(Problem::at(Code::UnknownField, name, hint));
+                return Err(Problem::at(ErrorCode::UnknownField, name, hint));
             }
             if pairs[..place].iter().any(|(earlier, _)| earlier == name) {
                 return Err(Problem::invalid(name, "is given twice"));
@@ -112,7 +112,7 @@ impl Query {
 
     pub(super) fn cursor(&self, service: &Service) -> Result<Option<Cursor>, Problem> {
         let foreign =
-            || Problem::at(Code::InvalidCursor, "cursor", "cursor: is not one of this list and filter");
+            || Problem::at(ErrorCode::InvalidCursor, "cursor", "cursor: is not one of this list and filter");
         self.get("cursor").map(|text| self.open(service, text).ok_or_else(foreign)).transpose()
     }
 

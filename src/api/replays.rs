@@ -1,9 +1,9 @@
 //! `/v1/apps/{app}/replays` and `…/endpoints/{endpoint}/backfill`: many deliveries sent again as one operation.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     fields::{Given, fields},
     query::{PageParameters, PageView, Query},
 };
@@ -150,7 +150,7 @@ impl ReplayView {
     }
 }
 
-/// Progress from 0 to 1. Some sources may be deleted before they are replayed, so only the state shows the end.
+/// AttemptProgress from 0 to 1. Some sources may be deleted before they are replayed, so only the state shows the end.
 fn progress(replay: &Replay) -> f64 {
     if replay.state == ReplayState::Finished {
         return 1.0;
@@ -173,8 +173,8 @@ fn progress(replay: &Replay) -> f64 {
     ),
 )]
 pub(super) async fn create_replay(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
     Given(given): Given<NewReplayFields>,
 ) -> Answer {
     let new = NewReplay {
@@ -202,8 +202,8 @@ pub(super) async fn create_replay(
     ),
 )]
 pub(super) async fn backfill_endpoint(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
     Given(given): Given<NewBackfillFields>,
 ) -> Answer {
     let new = NewReplay {
@@ -217,7 +217,7 @@ pub(super) async fn backfill_endpoint(
     start_or_count(&api, caller, &entry, backfill, given.dry_run == Some(true)).await
 }
 
-async fn start_or_count(api: &Api, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
+async fn start_or_count(api: &ApiState, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
     if is_dry {
         let total = api.service.count_replay(entry, &replay).await?;
         return answer::ok(&ReplayCountView { dry_run: true, total });
@@ -234,8 +234,8 @@ async fn start_or_count(api: &Api, caller: Caller, entry: &AppEntry, replay: Rep
     responses((status = 200, description = "A page of replays", body = PageView<ReplayView>)),
 )]
 pub(super) async fn list_replays(
-    State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read(&uri, &[])?;
@@ -248,7 +248,7 @@ pub(super) async fn list_replays(
     get, path = "/v1/apps/{app}/replays/{replay}", tag = "Replays",
     responses((status = 200, description = "The replay", body = ReplayView)),
 )]
-pub(super) async fn get_replay(State(api): State<Arc<Api>>, InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     answer::ok(&ReplayView::of(api.service.replay(&entry, &thing).await?))
 }
 
@@ -262,7 +262,7 @@ pub(super) async fn get_replay(State(api): State<Arc<Api>>, InApp { entry, thing
         (status = 409, description = "It is over already"),
     ),
 )]
-pub(super) async fn cancel_replay(State(api): State<Arc<Api>>, in_app: InApp) -> Answer {
+pub(super) async fn cancel_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> Answer {
     change_state(&api, in_app, ReplayState::Cancelled).await
 }
 
@@ -274,7 +274,7 @@ pub(super) async fn cancel_replay(State(api): State<Arc<Api>>, in_app: InApp) ->
         (status = 409, description = "It is over already"),
     ),
 )]
-pub(super) async fn pause_replay(State(api): State<Arc<Api>>, in_app: InApp) -> Answer {
+pub(super) async fn pause_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> Answer {
     change_state(&api, in_app, ReplayState::Paused).await
 }
 
@@ -286,10 +286,10 @@ pub(super) async fn pause_replay(State(api): State<Arc<Api>>, in_app: InApp) -> 
         (status = 409, description = "It is over already"),
     ),
 )]
-pub(super) async fn resume_replay(State(api): State<Arc<Api>>, in_app: InApp) -> Answer {
+pub(super) async fn resume_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> Answer {
     change_state(&api, in_app, ReplayState::Running).await
 }
 
-async fn change_state(api: &Api, InApp { caller, entry, thing }: InApp, to: ReplayState) -> Answer {
+async fn change_state(api: &ApiState, AppRequest { caller, entry, thing }: AppRequest, to: ReplayState) -> Answer {
     answer::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
 }

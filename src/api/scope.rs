@@ -1,7 +1,7 @@
 //! Which routes a key of each scope may use, by method and described path. Everything else is refused, so a new route is closed
 //! to narrow keys until it is listed. The service checks what inside a route needs an admin key.
 
-use super::problem::{Code, Problem};
+use super::problem::{ErrorCode, Problem};
 use crate::domain::key::Scope;
 use http::Method;
 
@@ -83,7 +83,7 @@ pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Resu
         return Ok(());
     }
     let detail = format!("This key has the scope \"{}\": it may only {may}, in its own app.", scope.name());
-    Err(Problem::new(Code::Forbidden, detail))
+    Err(Problem::new(ErrorCode::Forbidden, detail))
 }
 
 fn is_portal_read(method: &Method, path: &str) -> bool {

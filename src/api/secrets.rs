@@ -1,14 +1,14 @@
 //! `/v1/apps/{app}/endpoints/{endpoint}/secret`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
     fields::{Given, fields},
 };
 use crate::{
     domain::{endpoint::Endpoint, signer::public_key, time::Timestamp},
-    service::{Service, secrets::Rotate},
+    service::{Service, secrets::RotateSecret},
 };
 use axum::extract::State;
 use serde::Serialize;
@@ -31,7 +31,7 @@ fields! {
 
 /// The secrets of an endpoint.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Secrets, example = json!({
+#[schema(as = SecretSource, example = json!({
     "secret": "whsec_bmV3IG5ldyBuZXcgbmV3IG5ldyBuZXcg",
     "secrets": [
         { "secret": "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQg", "public_key": null, "valid_from": "2026-11-01T09:30:00.000Z",
@@ -78,7 +78,7 @@ impl SecretsView {
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/secret", tag = "Endpoints",
     responses((status = 200, description = "The secrets", body = SecretsView)),
 )]
-pub(super) async fn get_secret(InApp { entry, thing, .. }: InApp) -> Answer {
+pub(super) async fn get_secret(AppRequest { entry, thing, .. }: AppRequest) -> Answer {
     answer::ok(&SecretsView::of(&*Service::endpoint(&entry, &thing)?))
 }
 
@@ -94,11 +94,11 @@ pub(super) async fn get_secret(InApp { entry, thing, .. }: InApp) -> Answer {
     ),
 )]
 pub(super) async fn rotate_secret(
-    State(api): State<Arc<Api>>,
-    InApp { caller, entry, thing }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, thing }: AppRequest,
     Given(rotation): Given<RotationFields>,
 ) -> Answer {
     let RotationFields { secret, overlap, effective_at } = rotation;
-    let rotate = Rotate { secret, overlap, effective_at };
+    let rotate = RotateSecret { secret, overlap, effective_at };
     answer::ok(&SecretsView::of(&*api.service.rotate_secret(caller, &entry, &thing, rotate).await?))
 }

@@ -27,7 +27,7 @@ use tokio::{
     task::{AbortHandle, JoinHandle, JoinSet},
 };
 
-/// Limits for the number of connections and for slow clients.
+/// ServiceLimits for the number of connections and for slow clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     pub connections_max: usize,
@@ -60,10 +60,10 @@ pub async fn serve(
 ) {
     let (stopping, stop) = watch::channel(false);
     let room = Arc::new(Semaphore::new(limits.connections_max));
-    let open = Arc::new(Connections::default());
+    let open = Arc::new(OpenConnections::default());
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept_connections(listener, router.clone(), room.clone(), open.clone(), Stop(stop.clone())));
+        accepting.spawn(accept_connections(listener, router.clone(), room.clone(), open.clone(), StopSignal(stop.clone())));
     }
     let sweeping = tokio::spawn(sweep(open.clone(), limits));
     let finished = async {
@@ -82,9 +82,9 @@ pub async fn serve(
 
 /// Signals that no new connections or requests are accepted.
 #[derive(Clone)]
-struct Stop(watch::Receiver<bool>);
+struct StopSignal(watch::Receiver<bool>);
 
-impl Stop {
+impl StopSignal {
     async fn requested(&mut self) {
         // If the sender is gone, the server is gone too.
         let _ = self.0.wait_for(|stopping| *stopping).await;
@@ -95,8 +95,8 @@ async fn accept_connections(
     listener: TcpListener,
     router: Router,
     room: Arc<Semaphore>,
-    open: Arc<Connections>,
-    mut stop: Stop,
+    open: Arc<OpenConnections>,
+    mut stop: StopSignal,
 ) {
     loop {
         let accepted = tokio::select! {
@@ -109,11 +109,11 @@ async fn accept_connections(
         };
         match accepted {
             Ok((place, stream)) => {
-                let pulse = Arc::new(Pulse::default());
+                let pulse = Arc::new(ConnectionActivity::default());
                 let number = open.next.fetch_add(1, Relaxed);
-                let (ended, stop) = (Ended { open: open.clone(), number }, stop.clone());
+                let (ended, stop) = (ConnectionGuard { open: open.clone(), number }, stop.clone());
                 let connection =
-                    Connection { router: router.clone(), pulse: pulse.clone(), open: open.clone() };
+                    ServerConnection { router: router.clone(), pulse: pulse.clone(), open: open.clone() };
                 let mut known = open.known();
                 let task = tokio::spawn(async move {
                     let _place = place;
@@ -131,7 +131,7 @@ async fn accept_connections(
 }
 
 /// Closes the connections of clients that are too slow or too silent.
-async fn sweep(open: Arc<Connections>, limits: ServerLimits) {
+async fn sweep(open: Arc<OpenConnections>, limits: ServerLimits) {
     let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
     let seconds = |within: Duration| u32::try_from(within.as_secs()).unwrap_or(u32::MAX);
     let (head_s, idle_s) = (seconds(limits.head_within), seconds(limits.idle_within));
@@ -142,9 +142,9 @@ async fn sweep(open: Arc<Connections>, limits: ServerLimits) {
             let (phase, since) = pulse.read();
             let waited = now.saturating_sub(since);
             let is_over = match phase {
-                Phase::Idle => waited > idle_s,
-                Phase::Head => waited > head_s,
-                Phase::Busy => false,
+                ConnectionPhase::Idle => waited > idle_s,
+                ConnectionPhase::Head => waited > head_s,
+                ConnectionPhase::Busy => false,
             };
             if is_over {
                 task.abort();
@@ -155,32 +155,32 @@ async fn sweep(open: Arc<Connections>, limits: ServerLimits) {
 
 /// All open connections, and the current second of the sweep.
 #[derive(Default)]
-struct Connections {
+struct OpenConnections {
     next: AtomicU64,
     second: AtomicU32,
-    known: Mutex<HashMap<u64, (Arc<Pulse>, AbortHandle)>>,
+    known: Mutex<HashMap<u64, (Arc<ConnectionActivity>, AbortHandle)>>,
 }
 
-impl Connections {
-    fn known(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Pulse>, AbortHandle)>> {
+impl OpenConnections {
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, (Arc<ConnectionActivity>, AbortHandle)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Removes a connection from the open ones when it ends.
-struct Ended {
-    open: Arc<Connections>,
+struct ConnectionGuard {
+    open: Arc<OpenConnections>,
     number: u64,
 }
 
-impl Drop for Ended {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         self.open.known().remove(&self.number);
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ConnectionPhase {
     /// Between requests.
     Idle,
     /// Part of a request's head has arrived.
@@ -189,40 +189,40 @@ enum Phase {
     Busy,
 }
 
-/// Phase of a connection, and the second since which it lasts.
+/// ConnectionPhase of a connection, and the second since which it lasts.
 #[derive(Default)]
-struct Pulse(AtomicU64);
+struct ConnectionActivity(AtomicU64);
 
-impl Pulse {
-    fn note(&self, phase: Phase, second: u32) {
+impl ConnectionActivity {
+    fn note(&self, phase: ConnectionPhase, second: u32) {
         self.0.store(u64::from(second) << 2 | phase as u64, Relaxed);
     }
 
-    fn read(&self) -> (Phase, u32) {
+    fn read(&self) -> (ConnectionPhase, u32) {
         let noted = self.0.load(Relaxed);
         let phase = match noted & 3 {
-            0 => Phase::Idle,
-            1 => Phase::Head,
-            _ => Phase::Busy,
+            0 => ConnectionPhase::Idle,
+            1 => ConnectionPhase::Head,
+            _ => ConnectionPhase::Busy,
         };
         (phase, (noted >> 2) as u32)
     }
 }
 
 #[derive(Clone)]
-struct Connection {
+struct ServerConnection {
     router: Router,
-    pulse: Arc<Pulse>,
-    open: Arc<Connections>,
+    pulse: Arc<ConnectionActivity>,
+    open: Arc<OpenConnections>,
 }
 
-impl Connection {
-    async fn run(self, stream: TcpStream, mut stop: Stop) {
+impl ServerConnection {
+    async fn run(self, stream: TcpStream, mut stop: StopSignal) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection could not be set up");
         }
-        self.note(Phase::Idle);
-        let io = TokioIo::new(Watched { stream, connection: self.clone() });
+        self.note(ConnectionPhase::Idle);
+        let io = TokioIo::new(ActivityStream { stream, connection: self.clone() });
         let mut http = http1::Builder::new();
         http.max_headers(HEADERS_MAX).max_buf_size(HEAD_BYTES_MAX);
         let mut serving = std::pin::pin!(http.serve_connection(io, self));
@@ -240,23 +240,23 @@ impl Connection {
         }
     }
 
-    fn note(&self, phase: Phase) {
+    fn note(&self, phase: ConnectionPhase) {
         self.pulse.note(phase, self.open.second.load(Relaxed));
     }
 }
 
-impl Service<Request<Incoming>> for Connection {
+impl Service<Request<Incoming>> for ServerConnection {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
-    fn call(&self, request: Request<Incoming>) -> Answering {
-        self.note(Phase::Busy);
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture {
+        self.note(ConnectionPhase::Busy);
         let is_to_be_finished = must_complete(&request);
         let answer = Box::pin(tower::Service::call(&mut self.router.clone(), request));
         let answer =
             if is_to_be_finished { Answer::Apart(tokio::spawn(answer)) } else { Answer::Here(answer) };
-        Answering { answer, connection: self.clone() }
+        ResponseFuture { answer, connection: self.clone() }
     }
 }
 
@@ -273,12 +273,12 @@ fn must_complete(request: &Request<Incoming>) -> bool {
 
 /// Marks an answer whose body lasts as long as the client reads. Its connection is never idle and is closed afterwards.
 #[derive(Clone, Copy)]
-pub(super) struct Streaming;
+pub(super) struct StreamingResponse;
 
 /// A request being answered; notes the end of the answer.
-struct Answering {
+struct ResponseFuture {
     answer: Answer,
-    connection: Connection,
+    connection: ServerConnection,
 }
 
 enum Answer {
@@ -295,7 +295,7 @@ impl Future for Answer {
         match self.get_mut() {
             Self::Here(answer) => answer.as_mut().poll(context),
             Self::Apart(task) => match std::task::ready!(Pin::new(task).poll(context)) {
-                Ok(answer) => Poll::Ready(answer),
+                Ok(answer) => Poll::CompiledType(answer),
                 Err(ended) => match ended.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     // The runtime is shutting down; there is no answer any more.
@@ -306,40 +306,40 @@ impl Future for Answer {
     }
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answered = Pin::new(&mut self.answer).poll(context);
-        if let Poll::Ready(Ok(answer)) = &answered {
-            let goes_on = answer.extensions().get::<Streaming>().is_some();
-            self.connection.note(if goes_on { Phase::Busy } else { Phase::Idle });
+        if let Poll::CompiledType(Ok(answer)) = &answered {
+            let goes_on = answer.extensions().get::<StreamingResponse>().is_some();
+            self.connection.note(if goes_on { ConnectionPhase::Busy } else { ConnectionPhase::Idle });
         }
         answered
     }
 }
 
 /// A TCP stream that notes when a request begins to arrive.
-struct Watched {
+struct ActivityStream {
     stream: TcpStream,
-    connection: Connection,
+    connection: ServerConnection,
 }
 
-impl AsyncRead for Watched {
+impl AsyncRead for ActivityStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() && self.connection.pulse.read().0 == Phase::Idle {
-            self.connection.note(Phase::Head);
+        if read.is_ready() && self.connection.pulse.read().0 == ConnectionPhase::Idle {
+            self.connection.note(ConnectionPhase::Head);
         }
         read
     }
 }
 
-impl AsyncWrite for Watched {
+impl AsyncWrite for ActivityStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,14 +1,14 @@
 //! `/v1/session`: describes the key of the request, for any valid key.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::Known,
+    auth::Authenticated,
     portal_links::ThemeView,
 };
 use crate::{
     domain::{key::Scope, time::Timestamp},
-    service::portal::Session,
+    service::portal::KeySession,
 };
 use axum::extract::State;
 use serde::Serialize;
@@ -43,7 +43,7 @@ struct SessionAppView {
 }
 
 impl SessionView {
-    fn of(session: Session) -> Self {
+    fn of(session: KeySession) -> Self {
         Self {
             scope: session.scope.name(),
             app: session.app.map(|app| SessionAppView {
@@ -65,6 +65,6 @@ impl SessionView {
     get, path = "/v1/session", tag = "Portal",
     responses((status = 200, description = "What the key is", body = SessionView)),
 )]
-pub(super) async fn get_session(State(api): State<Arc<Api>>, Known(caller): Known) -> Answer {
+pub(super) async fn get_session(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> Answer {
     answer::ok(&SessionView::of(api.service.session(caller)))
 }

@@ -1,9 +1,9 @@
 //! `/v1/stats` and `/v1/apps/{app}/stats`: counters over time.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{InApp, Known},
+    auth::{AppRequest, Authenticated},
     endpoint_view::status,
     health::{LatencyView, rounded},
     problem::Problem,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{statistics::Sums, time::Timestamp},
-    service::statistics::{OfEndpoint, StatisticsReport, StatisticsQuery},
+    service::statistics::{EndpointStatistics, StatisticsReport, StatisticsQuery},
 };
 use axum::extract::State;
 use http::Uri;
@@ -72,13 +72,13 @@ struct StatsView {
     to: String,
     /// How much time a point stands for.
     step_seconds: i64,
-    totals: CountedView,
+    totals: CountersView,
     backlog: BacklogView,
     /// Attempts by what was answered: `2xx`, `3xx`, `4xx`, `5xx`, `other`, and `none` where no answer came.
     status_classes: BTreeMap<&'static str, u64>,
     /// What failed attempts were answered, or their class where no answer came; the most common first.
     failures: Vec<FailureView>,
-    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Totals and series are
+    /// The one that fails most first, at most 50; of more than 5,000 endpoints the rest is not looked at. Violations and series are
     /// of all. Empty with `event_type`.
     endpoints: Vec<EndpointStatsView>,
     /// The busiest first, at most 50. Beyond 200 types in a day the rest is counted together, as `*`. Empty with `endpoint_id`.
@@ -89,7 +89,7 @@ struct StatsView {
 
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Counted)]
-struct CountedView {
+struct CountersView {
     /// Published. Null of an endpoint: events have none.
     events: Option<u64>,
     /// Deliveries that ended so; what was cancelled is not counted.
@@ -111,7 +111,7 @@ struct PointView {
     #[schema(format = DateTime)]
     at: String,
     #[serde(flatten)]
-    counted: CountedView,
+    counted: CountersView,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -123,7 +123,7 @@ struct EndpointStatsView {
     /// `active`, `degraded` or `disabled`.
     status: &'static str,
     #[serde(flatten)]
-    counted: CountedView,
+    counted: CountersView,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -131,7 +131,7 @@ struct EndpointStatsView {
 struct EventTypeStatsView {
     event_type: String,
     #[serde(flatten)]
-    counted: CountedView,
+    counted: CountersView,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
@@ -155,7 +155,7 @@ struct BacklogView {
     oldest_due_at: Option<String>,
 }
 
-impl CountedView {
+impl CountersView {
     fn of(sums: &Sums) -> Self {
         Self {
             events: Some(sums.events),
@@ -171,14 +171,14 @@ impl CountedView {
 }
 
 impl EndpointStatsView {
-    fn of(counted: OfEndpoint) -> Self {
-        let OfEndpoint { app, endpoint, is_in_trouble, sums } = counted;
+    fn of(counted: EndpointStatistics) -> Self {
+        let EndpointStatistics { app, endpoint, is_in_trouble, sums } = counted;
         Self {
             app_id: app,
             endpoint_id: endpoint.record.uid.clone(),
             url: endpoint.record.settings.url.clone(),
             status: status(&endpoint, is_in_trouble),
-            counted: CountedView { events: None, ..CountedView::of(&sums) },
+            counted: CountersView { events: None, ..CountersView::of(&sums) },
         }
     }
 }
@@ -198,8 +198,8 @@ impl StatsView {
     fn of(shown: StatisticsReport, is_of_endpoint: bool) -> Self {
         let StatisticsReport { span, totals, series, endpoints, event_types, backlog } = shown;
         let counted = |sums: &Sums| {
-            let counted = CountedView::of(sums);
-            CountedView { events: counted.events.filter(|_| !is_of_endpoint), ..counted }
+            let counted = CountersView::of(sums);
+            CountersView { events: counted.events.filter(|_| !is_of_endpoint), ..counted }
         };
         let mut status_classes = BTreeMap::new();
         for (ending, count) in &totals.endings {
@@ -210,7 +210,7 @@ impl StatsView {
             |(at, sums): &(Timestamp, Sums)| PointView { at: at.rfc3339_millis(), counted: counted(sums) };
         let of_type = |(event_type, sums): (String, Sums)| EventTypeStatsView {
             event_type,
-            counted: CountedView::of(&sums),
+            counted: CountersView::of(&sums),
         };
         Self {
             from: span.from.rfc3339_millis(),
@@ -247,7 +247,7 @@ fn statistics_query(query: &Query) -> Result<StatisticsQuery, Problem> {
     get, path = "/v1/stats", tag = "Statistics", params(StatsParameters),
     responses((status = 200, description = "What was counted", body = StatsView)),
 )]
-pub(super) async fn get_stats(State(api): State<Arc<Api>>, Known(caller): Known, uri: Uri) -> Answer {
+pub(super) async fn get_stats(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
     let query = Query::read_without_paging(&uri, &["from", "to", "event_type"])?;
     let shown = api.service.statistics(caller, statistics_query(&query)?).await?;
     answer::ok(&StatsView::of(shown, false))
@@ -265,8 +265,8 @@ pub(super) async fn get_stats(State(api): State<Arc<Api>>, Known(caller): Known,
     responses((status = 200, description = "What was counted", body = StatsView)),
 )]
 pub(super) async fn get_app_stats(
-    State(api): State<Arc<Api>>,
-    InApp { entry, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
     uri: Uri,
 ) -> Answer {
     let query = Query::read_without_paging(&uri, &["from", "to", "endpoint_id", "event_type"])?;

@@ -1,9 +1,9 @@
 //! `/v1/apps/{app}/events/{event}/status`: delivery status of an event in the words of its contract.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::InApp,
+    auth::AppRequest,
 };
 use crate::{
     domain::{
@@ -94,8 +94,8 @@ impl DeliveryStatusView {
     responses((status = 200, description = "How it stands", body = EventStatusView)),
 )]
 pub(super) async fn get_event_status(
-    State(api): State<Arc<Api>>,
-    InApp { entry, thing, .. }: InApp,
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, thing, .. }: AppRequest,
 ) -> Answer {
     let status = api.service.event_status(&entry, &thing).await?;
     answer::ok(&EventStatusView {

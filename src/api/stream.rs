@@ -5,14 +5,14 @@
 //! `lagged`.
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::{InApp, Known},
-    server::Streaming,
+    auth::{AppRequest, Authenticated},
+    server::StreamingResponse,
 };
 use crate::service::{
     Caller, Service,
-    stream::{NamedHint, Seen, Watch},
+    stream::{NamedHint, StreamItem, Subscription},
 };
 use axum::{body::Body, extract::State};
 use bytes::Bytes;
@@ -101,7 +101,7 @@ impl HintView {
         (status = 429, description = "Too many streams are open"),
     ),
 )]
-pub(super) async fn stream_app(State(api): State<Arc<Api>>, InApp { caller, entry, .. }: InApp) -> Answer {
+pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> Answer {
     let watch = api.service.subscribe(caller, Some(entry.app().id))?;
     Ok(stream_response(&api.service, caller, watch))
 }
@@ -117,23 +117,23 @@ pub(super) async fn stream_app(State(api): State<Arc<Api>>, InApp { caller, entr
         (status = 429, description = "Too many streams are open"),
     ),
 )]
-pub(super) async fn stream_everything(State(api): State<Arc<Api>>, Known(caller): Known) -> Answer {
+pub(super) async fn stream_everything(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> Answer {
     let watch = api.service.subscribe(caller, None)?;
     Ok(stream_response(&api.service, caller, watch))
 }
 
-fn stream_response(service: &Arc<Service>, caller: Caller, watch: Watch) -> axum::response::Response {
+fn stream_response(service: &Arc<Service>, caller: Caller, watch: Subscription) -> axum::response::Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(run_stream(service.clone(), caller, watch, sender));
     let mut response = answer::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
-    *response.body_mut() = Body::new(Chunks(receiver));
+    *response.body_mut() = Body::new(StreamBody(receiver));
     response.headers_mut().extend([NO_PROXY_BUFFERING, (header::CONNECTION, HeaderValue::from_static("close"))]);
-    response.extensions_mut().insert(Streaming);
+    response.extensions_mut().insert(StreamingResponse);
     response
 }
 
 /// Runs until the client is gone or reads nothing, its key stops working, or the node stops.
-async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Watch, sender: mpsc::Sender<Bytes>) {
+async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Subscription, sender: mpsc::Sender<Bytes>) {
     let mut looks = tokio::time::interval(KEY_CHECK_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut quiet = KEEPALIVE_CHECKS;
@@ -153,9 +153,9 @@ async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Watch, sen
                 KEEPALIVE_COMMENT
             }
             seen = watch.next() => match seen {
-                Seen::Hints(hints) => format_updates(&service, hints),
-                Seen::Lagged => Bytes::from_static(LAGGED_EVENT.as_bytes()),
-                Seen::Ended => return,
+                StreamItem::Hints(hints) => format_updates(&service, hints),
+                StreamItem::Lagged => Bytes::from_static(LAGGED_EVENT.as_bytes()),
+                StreamItem::Ended => return,
             }
         };
         quiet = 0;
@@ -182,9 +182,9 @@ fn format_updates(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> B
 }
 
 /// The body of a stream: chunks as they come.
-struct Chunks(mpsc::Receiver<Bytes>);
+struct StreamBody(mpsc::Receiver<Bytes>);
 
-impl http_body::Body for Chunks {
+impl http_body::Body for StreamBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,13 +1,13 @@
 //! `/v1/system`
 
 use super::{
-    Api,
+    ApiState,
     answer::{self, Answer},
-    auth::Known,
+    auth::Authenticated,
 };
 use crate::service::{
     storage_limits::StoreUsage,
-    system::{NodeState, OldestOverdue, System},
+    system::{NodeStatus, OldestOverdue, SystemStatus},
 };
 use axum::extract::State;
 use serde::Serialize;
@@ -71,7 +71,7 @@ struct NodeView {
 }
 
 impl NodeView {
-    fn of(node: NodeState) -> Self {
+    fn of(node: NodeStatus) -> Self {
         Self {
             name: node.name,
             this: node.is_this,
@@ -175,7 +175,7 @@ struct EgressView {
 }
 
 impl SystemView {
-    fn of(system: System) -> Self {
+    fn of(system: SystemStatus) -> Self {
         let rotating = system.encryption.is_rotating();
         let sealed = system.encryption.sealed.into_iter().map(|(key, count)| SealedView { key, count });
         Self {
@@ -203,6 +203,6 @@ impl SystemView {
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn get_system(State(api): State<Arc<Api>>, Known(caller): Known) -> Answer {
+pub(super) async fn get_system(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> Answer {
     answer::ok(&SystemView::of(api.service.system(caller).await?))
 }

@@ -1,6 +1,6 @@
 //! `posthaste dev`: the server with a sample app and a sample receiver, and commands to paste next.
 
-use super::{Node, dashboard_at, sample, store, until_second_signal};
+use super::{StartedNode, dashboard_at, sample_receiver, open_store, until_second_signal};
 use crate::{
     api::HAS_DASHBOARD,
     config::{self, Settings},
@@ -14,20 +14,20 @@ use crate::{
 use anyhow::Context;
 use std::io::Write;
 
-const APP: &str = "sample";
-const ENDPOINT: &str = "sample-receiver";
+const SAMPLE_APP: &str = "sample";
+const SAMPLE_ENDPOINT: &str = "sample-receiver";
 
 pub async fn dev(settings: Settings) -> anyhow::Result<()> {
     until_second_signal(async |handle, stop| run_samples(&settings, handle, stop).await).await
 }
 
 async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown) -> anyhow::Result<()> {
-    store::file(settings, "dev", "give a file, or use serve")?;
-    let node = Node::start(settings, true).await?;
+    open_store::sqlite_path(settings, "dev", "give a file, or use serve")?;
+    let node = StartedNode::start(settings, true).await?;
     let service = node.service.clone();
-    let receiver = sample::start(Box::new(move || secrets(&service)));
+    let receiver = sample_receiver::start(Box::new(move || sample_secrets(&service)));
     let receiver = receiver.await.context("cannot start the sample receiver")?;
-    furnish(&node.service, &format!("http://{receiver}")).await?;
+    create_samples(&node.service, &format!("http://{receiver}")).await?;
     let key = node.admin_key.clone().unwrap_or_default();
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(welcome(&dashboard_at(node.address), &key).as_bytes());
@@ -35,17 +35,17 @@ async fn run_samples(settings: &Settings, handle: ShutdownHandle, stop: Shutdown
 }
 
 /// Creates the sample app and points its endpoint at this run's receiver.
-async fn furnish(service: &Service, receiver: &str) -> anyhow::Result<()> {
+async fn create_samples(service: &Service, receiver: &str) -> anyhow::Result<()> {
     let (url, health_url) = (format!("{receiver}/webhooks"), format!("{receiver}/health"));
     let admin = Caller::OPERATOR;
-    let app = NewApp { uid: Some(APP.into()), name: "Sample app".into(), ..NewApp::default() };
+    let app = NewApp { uid: Some(SAMPLE_APP.into()), name: "Sample app".into(), ..NewApp::default() };
     match service.add_app(admin, app).await {
-        Ok(_) | Err(Error::Taken(_)) => {}
+        Ok(_) | Err(Error::IdTaken(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let entry = service.app(admin, APP)?;
+    let entry = service.app(admin, SAMPLE_APP)?;
     let new = NewEndpoint {
-        uid: Some(ENDPOINT.into()),
+        uid: Some(SAMPLE_ENDPOINT.into()),
         url: url.clone(),
         health_url: Some(health_url.clone()),
         description: Some("Verifies and prints what it receives; refuses every third event once".into()),
@@ -53,13 +53,13 @@ async fn furnish(service: &Service, receiver: &str) -> anyhow::Result<()> {
     };
     match service.add_endpoint(admin, &entry, new).await {
         Ok(_) => Ok(()),
-        Err(Error::Taken(_)) => {
+        Err(Error::IdTaken(_)) => {
             let patch = EndpointPatch {
                 url: Some(url),
                 health_url: Patch::Value(health_url),
                 ..EndpointPatch::default()
             };
-            service.change_endpoint(admin, &entry, ENDPOINT, patch).await?;
+            service.change_endpoint(admin, &entry, SAMPLE_ENDPOINT, patch).await?;
             Ok(())
         }
         Err(error) => Err(error.into()),
@@ -67,8 +67,8 @@ async fn furnish(service: &Service, receiver: &str) -> anyhow::Result<()> {
 }
 
 /// Returns the current secrets of the sample endpoint.
-fn secrets(service: &Service) -> Vec<String> {
-    let endpoint = service.app(Caller::OPERATOR, APP).ok().and_then(|entry| entry.endpoint(ENDPOINT));
+fn sample_secrets(service: &Service) -> Vec<String> {
+    let endpoint = service.app(Caller::OPERATOR, SAMPLE_APP).ok().and_then(|entry| entry.endpoint(SAMPLE_ENDPOINT));
     endpoint.map(|one| one.secrets.iter().map(|secret| secret.text.clone()).collect()).unwrap_or_default()
 }
 
@@ -89,7 +89,7 @@ Posthaste is running at {address}
 
 Publish an event (paste this into another terminal):
 
-  curl -s {address}/v1/apps/{APP}/events \
+  curl -s {address}/v1/apps/{SAMPLE_APP}/events \
     -H "Authorization: Bearer {key}" -H "Content-Type: application/json" \
     -d '{{"type": "order.created", "data": {{"order": 1, "total": "12.50"}}}}'
 
@@ -97,15 +97,15 @@ The sample receiver prints below what reaches it. It refuses every third event o
 
 What became of it, with every attempt:
 
-  curl -s {address}/v1/apps/{APP}/deliveries -H "Authorization: Bearer {key}"
+  curl -s {address}/v1/apps/{SAMPLE_APP}/deliveries -H "Authorization: Bearer {key}"
 
 The same as a table (`--help` has more, and `profile set default --server URL` keeps address and key):
 
-  POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} deliveries list --app {APP}
+  POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} deliveries list --app {SAMPLE_APP}
 
 Which protections a receiver has (the sample has them all):
 
-  POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} inspect {APP} {ENDPOINT}
+  POSTHASTE_URL={address} POSTHASTE_KEY={key} {program} inspect {SAMPLE_APP} {SAMPLE_ENDPOINT}
 
 Next: {address}/openapi.json describes the API, {address}/metrics counts, README.md has the rest. Ctrl-C stops.
 

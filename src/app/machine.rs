@@ -5,16 +5,16 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{net::IpAddr, sync::Arc};
 
 /// Handles besides deliveries in flight: clients, the store, spare ones.
-const OTHER_HANDLES: u64 = 4096;
+const OTHER_FILE_HANDLES: u64 = 4096;
 
 /// How many file handles so many permits could need.
-pub fn handles_wanted(permits: usize) -> u64 {
-    permits as u64 * 2 + OTHER_HANDLES
+pub fn file_handles_needed(permits: usize) -> u64 {
+    permits as u64 * 2 + OTHER_FILE_HANDLES
 }
 
 /// Raises the limit of file handles to what the permits could need. Logs a warning if the host allows fewer.
 pub(super) fn raise_file_limit(permits: usize) {
-    let wanted = handles_wanted(permits);
+    let wanted = file_handles_needed(permits);
     let mut limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
     if current >= wanted {
@@ -41,7 +41,7 @@ pub(super) fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// Returns the host name; empty where the system gives none.
-pub(super) fn name() -> String {
+pub(super) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }

@@ -6,7 +6,7 @@ use crate::{
     config::{Settings, SmtpSecurity},
     domain::target::Host,
     engine::MailSettings,
-    outbound::{Security, Smtp, SmtpOptions, SystemResolver},
+    outbound::{MailSecurity, SmtpMailer, SmtpOptions, SystemResolver},
 };
 use anyhow::{Context, bail};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) fn mail_settings(settings: &Settings) -> anyhow::Result<Option<MailSe
 }
 
 /// Builds the mail server of the settings, without connecting to it.
-pub fn mail_server(settings: &Settings) -> anyhow::Result<Option<Smtp>> {
+pub fn mail_server(settings: &Settings) -> anyhow::Result<Option<SmtpMailer>> {
     let Some(server) = &settings.smtp_server else {
         if settings.mail_from.is_some() || settings.smtp_user.is_some() || settings.smtp_password.is_some() {
             bail!("smtp_server: is not set, but what it needs is; set it too, or neither");
@@ -40,13 +40,13 @@ pub fn mail_server(settings: &Settings) -> anyhow::Result<Option<Smtp>> {
         (None, Some(_)) => bail!("smtp_user: must be set where smtp_password is"),
     };
     let security = match settings.smtp_security {
-        SmtpSecurity::StartTls => Security::StartTls,
-        SmtpSecurity::Tls => Security::Tls,
+        SmtpSecurity::StartTls => MailSecurity::StartTls,
+        SmtpSecurity::Tls => MailSecurity::Tls,
         SmtpSecurity::None if login.is_some() && !is_here(&server.host) => bail!(
             "smtp_security: with none the password would cross the network in plain text; give starttls or tls, or no \
              smtp_user for a relay that asks for none"
         ),
-        SmtpSecurity::None => Security::None,
+        SmtpSecurity::None => MailSecurity::None,
     };
     let options = SmtpOptions {
         host: server.host.clone(),
@@ -57,7 +57,7 @@ pub fn mail_server(settings: &Settings) -> anyhow::Result<Option<Smtp>> {
         timeout: settings.smtp_timeout,
         extra_ca_pem: extra_ca(settings)?,
     };
-    Smtp::new(options, Arc::new(SystemResolver::default())).map(Some).context("extra_ca")
+    SmtpMailer::new(options, Arc::new(SystemResolver::default())).map(Some).context("extra_ca")
 }
 
 fn is_here(host: &Host) -> bool {

@@ -3,16 +3,16 @@
 mod backup;
 mod contracts;
 mod dev;
-mod keys;
+mod generated_keys;
 mod machine;
 mod mail;
-mod sample;
-mod store;
+mod sample_receiver;
+mod open_store;
 
 pub use backup::{back_up, restore};
 pub use contracts::contracts;
 pub use dev::dev;
-pub use machine::handles_wanted;
+pub use machine::file_handles_needed;
 pub use mail::mail_server;
 
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
         tenure::Tenure,
     },
     engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, EndpointQueues, Renderer, Intervals},
-    outbound::{Client, Options, SystemResolver},
+    outbound::{HttpClient, ClientOptions, SystemResolver},
     service::{self, Service, Surroundings, stream::Streams},
     store::{
         Store,
@@ -72,7 +72,7 @@ async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown)
         biased;
         // Starting may wait for an unreachable database, so a stop must be noticed here.
         () = stop.soft() => return Ok(()),
-        node = Node::start(settings, false) => node?,
+        node = StartedNode::start(settings, false) => node?,
     };
     if let Some(path) = &node.admin_key_file {
         tracing::info!(path = %path.display(), "made an admin key; it is in this file and nowhere else");
@@ -85,7 +85,7 @@ async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown)
 }
 
 /// A started node: everything that `run` needs.
-struct Node {
+struct StartedNode {
     address: SocketAddr,
     admin_key_file: Option<std::path::PathBuf>,
     admin_key: Option<String>,
@@ -97,7 +97,7 @@ struct Node {
     configuration_bell: Option<Arc<Notify>>,
 }
 
-impl Node {
+impl StartedNode {
     async fn start(settings: &Settings, is_dev: bool) -> anyhow::Result<Self> {
         machine::raise_file_limit(settings.hands);
         let listener = TcpListener::bind(settings.listen)
@@ -111,9 +111,9 @@ impl Node {
         let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
         let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
-        let store = store::open(settings, Arc::new(handover), &tally).await?;
+        let store = open_store::open(settings, Arc::new(handover), &tally).await?;
         let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
-        let joined = store::join(settings, &*store, &*clock).await?;
+        let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
             tenure.enter(joined.epoch);
         }
@@ -121,7 +121,7 @@ impl Node {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        storage.measured(store::usage(settings, &*store).await?);
+        storage.measured(open_store::usage(settings, &*store).await?);
         let ids = Ids::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),
@@ -129,7 +129,7 @@ impl Node {
             dev: is_dev,
         };
         let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
-        let client = client(settings, &addresses, gate)?;
+        let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::Parts {
             config_cache: directory.clone(),
             delivery_store: ledger.clone(),
@@ -144,21 +144,21 @@ impl Node {
             contracts: contracts(settings)?,
             keyring: keyring(settings, &*entropy)?,
             addresses,
-            limits: service::Limits {
+            limits: service::ServiceLimits {
                 body_bytes_max: settings.body_bytes_max,
                 https_only: settings.https_only,
                 refuses_unknown_types: settings.unknown_event_types == UnknownEventTypes::Refused,
-                ..service::Limits::default()
+                ..service::ServiceLimits::default()
             },
-            surroundings: surroundings(settings, address),
+            surroundings: node_info(settings, address),
             metrics: tally.clone(),
             storage: storage.clone(),
             streams,
         }));
-        let admin = keys::admin_key(settings, &*entropy)?;
+        let admin = generated_keys::admin_key(settings, &*entropy)?;
         let is_away = |error: &service::Error| matches!(error, service::Error::Unavailable(_));
-        let loaded = store::patiently(settings, is_away, async || service.load_config(Some(&admin.key)).await).await;
-        let loaded = loaded.map_err(|error| keys::with_hint(anyhow::Error::new(error), settings))?;
+        let loaded = open_store::retry_while_unavailable(settings, is_away, async || service.load_config(Some(&admin.key)).await).await;
+        let loaded = loaded.map_err(|error| generated_keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
         let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_notify());
@@ -185,7 +185,7 @@ impl Node {
             grace_period: settings.shutdown_grace,
             intervals: Intervals::default(),
         };
-        let admin_key_file = admin.made_at;
+        let admin_key_file = admin.generated_in;
         Ok(Self {
             address,
             admin_key_file,
@@ -254,9 +254,9 @@ fn initial_node_state(store: &StoreLocation) -> Tenure {
     }
 }
 
-fn client(settings: &Settings, addresses: &AddressPolicy, gate: NodeSendGate) -> anyhow::Result<Arc<Client>> {
+fn http_client(settings: &Settings, addresses: &AddressPolicy, gate: NodeSendGate) -> anyhow::Result<Arc<HttpClient>> {
     let options = outbound_options(settings, addresses)?;
-    let client = Client::new(options, Arc::new(SystemResolver::default()))?;
+    let client = HttpClient::new(options, Arc::new(SystemResolver::default()))?;
     Ok(Arc::new(client.with_gate(Arc::new(gate))))
 }
 
@@ -273,10 +273,10 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
     }
 }
 
-fn surroundings(settings: &Settings, address: SocketAddr) -> Surroundings {
+fn node_info(settings: &Settings, address: SocketAddr) -> Surroundings {
     Surroundings {
-        node: machine::name(),
-        store: store::name(settings),
+        node: machine::host_name(),
+        store: open_store::name(settings),
         proxy: settings.proxy.as_ref().map(ToString::to_string),
         proxy_resolves: settings.proxy_resolves,
         public_url: settings.public_url.clone().unwrap_or_else(|| dashboard_at(address)),
@@ -299,26 +299,26 @@ fn extra_ca(settings: &Settings) -> anyhow::Result<Option<Vec<u8>>> {
     settings.extra_ca.as_deref().map(read).transpose()
 }
 
-fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<Options> {
+fn outbound_options(settings: &Settings, addresses: &AddressPolicy) -> anyhow::Result<ClientOptions> {
     let extra_ca_pem = extra_ca(settings)?;
     if settings.proxy_resolves && settings.proxy.is_none() {
         bail!("proxy_resolves: there is no proxy that could; set proxy too");
     }
-    Ok(Options {
+    Ok(ClientOptions {
         policy: addresses.clone(),
         extra_ca_pem,
         proxy: settings.proxy.clone(),
         proxy_resolves: settings.proxy_resolves,
         source_headers: settings.source_headers.clone(),
-        ..Options::default()
+        ..ClientOptions::default()
     })
 }
 
 fn keyring(settings: &Settings, entropy: &dyn Entropy) -> anyhow::Result<Keyring> {
     let text = match (&settings.encryption_key, &settings.store) {
         (Some(key), _) => key.reveal().to_owned(),
-        (None, StoreLocation::Sqlite(path)) => keys::encryption_key_file(path, entropy)?,
-        (None, StoreLocation::Postgres(_)) => return Err(store::no_key("encryption_key")),
+        (None, StoreLocation::Sqlite(path)) => generated_keys::encryption_key_file(path, entropy)?,
+        (None, StoreLocation::Postgres(_)) => return Err(open_store::no_key("encryption_key")),
     };
     Keyring::parse(&text).context("encryption_key")
 }

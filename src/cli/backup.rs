@@ -1,9 +1,9 @@
 //! `posthaste backup` and `posthaste restore`: the embedded store as one file, and back.
 
-use super::{failed, flags::SettingFlags, load, print};
+use super::{failed, setting_flags::SettingFlags, load, print};
 use crate::{
     app,
-    config::{Mode, Settings},
+    config::{DefaultsMode, Settings},
     store::sqlite::Inventory,
 };
 use clap::Args;
@@ -65,7 +65,7 @@ fn run(
     done: &str,
     work: impl FnOnce(&Settings) -> anyhow::Result<Inventory>,
 ) -> ExitCode {
-    let settings = match load(Mode::Serve, flags.0) {
+    let settings = match load(DefaultsMode::Serve, flags.0) {
         Ok(settings) => settings,
         Err(usage) => return usage,
     };

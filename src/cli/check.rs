@@ -7,8 +7,8 @@ mod mail;
 mod settings;
 mod store;
 
-use super::{flags::SettingFlags, on_runtime, print, table::visible};
-use crate::config::{self, Mode, Settings, StoreLocation};
+use super::{setting_flags::SettingFlags, on_runtime, print, table::visible};
+use crate::config::{self, DefaultsMode, Settings, StoreLocation};
 use clap::{Args, builder::NonEmptyStringValueParser};
 use serde_json::json;
 use std::{fmt::Write, process::ExitCode};
@@ -42,13 +42,13 @@ pub(super) struct CheckArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grade {
+enum CheckGrade {
     Ok,
     Warning,
     Failed,
 }
 
-impl Grade {
+impl CheckGrade {
     fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -60,25 +60,25 @@ impl Grade {
 
 /// The result of a check.
 #[derive(Debug)]
-struct Line {
+struct CheckLine {
     name: &'static str,
-    grade: Grade,
-    said: String,
+    grade: CheckGrade,
+    message: String,
     /// The advice, unless the grade is `Ok`.
     advice: Option<String>,
 }
 
-impl Line {
+impl CheckLine {
     fn ok(name: &'static str, said: impl Into<String>) -> Self {
-        Self { name, grade: Grade::Ok, said: said.into(), advice: None }
+        Self { name, grade: CheckGrade::Ok, message: said.into(), advice: None }
     }
 
     fn warning(name: &'static str, said: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, grade: Grade::Warning, said: said.into(), advice: Some(advice.into()) }
+        Self { name, grade: CheckGrade::Warning, message: said.into(), advice: Some(advice.into()) }
     }
 
     fn failed(name: &'static str, said: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { name, grade: Grade::Failed, said: said.into(), advice: Some(advice.into()) }
+        Self { name, grade: CheckGrade::Failed, message: said.into(), advice: Some(advice.into()) }
     }
 }
 
@@ -86,20 +86,20 @@ pub(super) fn run(args: CheckArgs) -> ExitCode {
     on_runtime(async {
         let is_json = args.json;
         let lines = run_checks(args).await;
-        let has_failed = lines.iter().any(|line| line.grade == Grade::Failed);
-        let text = if is_json { as_json(&lines, !has_failed) } else { in_words(&lines) };
+        let has_failed = lines.iter().any(|line| line.grade == CheckGrade::Failed);
+        let text = if is_json { as_json(&lines, !has_failed) } else { as_text(&lines) };
         let printed = print(&text);
         Ok(if has_failed { ExitCode::FAILURE } else { printed })
     })
 }
 
-async fn run_checks(args: CheckArgs) -> Vec<Line> {
-    let settings: Settings = match config::load(Mode::Serve, args.settings.0) {
+async fn run_checks(args: CheckArgs) -> Vec<CheckLine> {
+    let settings: Settings = match config::load(DefaultsMode::Serve, args.settings.0) {
         Ok(settings) => settings,
         Err(refused) => {
             let advice = "The server would not start; docs/configuration.md lists every setting.";
             let problems = refused.to_string();
-            return problems.lines().map(|line| Line::failed("configuration", line, advice)).collect();
+            return problems.lines().map(|line| CheckLine::failed("configuration", line, advice)).collect();
         }
     };
     let (mut lines, seen) = match &settings.store {
@@ -107,44 +107,44 @@ async fn run_checks(args: CheckArgs) -> Vec<Line> {
             let mut lines = settings::check_settings(&settings, Some(path));
             let (seen, of_store) = store::check_store(path, settings.disk_free_min as u64);
             lines.extend(of_store);
-            lines.extend(store::keys(&settings, path));
+            lines.extend(store::check_keys(&settings, path));
             (lines, seen)
         }
         StoreLocation::Postgres(address) => {
             let mut lines = settings::check_settings(&settings, None);
             lines.extend(database::check_database(&settings, address).await);
-            (lines, store::Seen::default())
+            (lines, store::StoreFacts::default())
         }
     };
-    lines.push(machine::port(&settings, seen.user));
-    lines.extend(machine::clock(seen.newest_at));
+    lines.push(machine::check_port(&settings, seen.user));
+    lines.extend(machine::check_clock(seen.newest_at));
     if let Some(server) = &args.server {
-        lines.push(machine::skew(server).await);
+        lines.push(machine::check_clock_skew(server).await);
     }
-    lines.push(machine::names("localhost").await);
+    lines.push(machine::check_name("localhost").await);
     if let Some(name) = &args.dns_name {
-        lines.push(machine::names(name).await);
+        lines.push(machine::check_name(name).await);
     }
-    lines.extend(machine::limits(&settings));
+    lines.extend(machine::check_limits(&settings));
     lines.extend(mail::check_mail(&settings, args.mail_to).await);
     lines
 }
 
-fn as_json(lines: &[Line], is_ok: bool) -> String {
-    let line = |line: &Line| json!({ "name": line.name, "grade": line.grade.name(), "said": line.said, "advice": line.advice });
+fn as_json(lines: &[CheckLine], is_ok: bool) -> String {
+    let line = |line: &CheckLine| json!({ "name": line.name, "grade": line.grade.name(), "said": line.message, "advice": line.advice });
     format!("{:#}\n", json!({ "ok": is_ok, "checks": lines.iter().map(line).collect::<Vec<_>>() }))
 }
 
-fn in_words(lines: &[Line]) -> String {
+fn as_text(lines: &[CheckLine]) -> String {
     let mut out = String::new();
-    for Line { name, grade, said, advice } in lines {
+    for CheckLine { name, grade, message: said, advice } in lines {
         let _ = writeln!(out, "{:8} {name:14} {}", grade.name(), visible(said));
         if let Some(advice) = advice {
             let _ = writeln!(out, "{:23} do: {advice}", "");
         }
     }
     let count = |grade| lines.iter().filter(|line| line.grade == grade).count();
-    let (ok, warnings, failed) = (count(Grade::Ok), count(Grade::Warning), count(Grade::Failed));
+    let (ok, warnings, failed) = (count(CheckGrade::Ok), count(CheckGrade::Warning), count(CheckGrade::Failed));
     let _ = writeln!(out, "\nok: {ok}, warnings: {warnings}, failed: {failed}");
     out
 }

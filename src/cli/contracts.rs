@@ -1,16 +1,16 @@
 //! `posthaste contracts`: the contracts that `serve` would know, readable, without a server.
 
-mod page;
+mod markdown_page;
 mod sample;
 mod table;
 mod describe;
 
-pub(super) use page::markdown;
+pub(super) use markdown_page::markdown;
 
-use super::exit::Failure;
+use super::exit::CommandError;
 use crate::{
     api, app,
-    config::{self, Flags, KEYS, Mode},
+    config::{self, SettingValues, KEYS, DefaultsMode},
     domain::{contract::Contract, field::nearest},
 };
 use clap::{Args, builder::NonEmptyStringValueParser};
@@ -45,7 +45,7 @@ impl ContractsCommand {
             Ok(text) => super::print(&text),
             Err(error) => {
                 eprintln!("posthaste: {error:#}");
-                super::Exit::Usage.into()
+                super::ExitStatus::Usage.into()
             }
         }
     }
@@ -54,13 +54,13 @@ impl ContractsCommand {
         let contracts = self.known.load()?;
         Ok(match self.name {
             Some(name) => {
-                let contract = find(&contracts, &name)?;
-                if self.json { pretty(&api::contract_json(contract)) } else { table::one(contract) }
+                let contract = find_contract(&contracts, &name)?;
+                if self.json { pretty(&api::contract_json(contract)) } else { table::one_contract(contract) }
             }
             None if self.json => {
                 pretty(&json!({ "data": contracts.iter().map(api::contract_json).collect::<Vec<_>>() }))
             }
-            None => table::all(&contracts),
+            None => table::all_contracts(&contracts),
         })
     }
 }
@@ -69,19 +69,19 @@ impl KnownContracts {
     /// Loads all contracts that `serve` would know.
     pub(super) fn load(self) -> anyhow::Result<Vec<Contract>> {
         let folder = KEYS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
-        let flags = Flags { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
-        app::contracts(&config::load(Mode::Serve, flags)?)
+        let flags = SettingValues { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
+        app::contracts(&config::load(DefaultsMode::Serve, flags)?)
     }
 }
 
-pub(super) fn find<'a>(contracts: &'a [Contract], name: &str) -> anyhow::Result<&'a Contract> {
+pub(super) fn find_contract<'a>(contracts: &'a [Contract], name: &str) -> anyhow::Result<&'a Contract> {
     if let Some(contract) = contracts.iter().find(|contract| contract.name == name) {
         return Ok(contract);
     }
     let known: Vec<&str> = contracts.iter().map(|contract| contract.name.as_str()).collect();
     match nearest(name, &known) {
-        Some(near) => Err(Failure::usage(format!("there is no contract `{name}`; did you mean `{near}`?"))),
-        None => Err(Failure::usage(format!("there is no contract `{name}`; there are {}", known.join(", ")))),
+        Some(near) => Err(CommandError::usage(format!("there is no contract `{name}`; did you mean `{near}`?"))),
+        None => Err(CommandError::usage(format!("there is no contract `{name}`; there are {}", known.join(", ")))),
     }
 }
 

@@ -3,8 +3,8 @@
 mod file;
 
 use super::{
-    client::{Call, Client, path},
-    connection::Connection,
+    api_client::{ApiCall, Client, path},
+    server_flags::ServerFlags,
     on_runtime, print,
     table::{aligned, visible, visible_json},
     terminal,
@@ -17,10 +17,10 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use std::{path::PathBuf, process::ExitCode};
 
-const ALL: &str = "/v1/event-types";
-const ONE: &str = "/v1/event-types/{name}";
+const EVENT_TYPES_PATH: &str = "/v1/event-types";
+const EVENT_TYPE_PATH: &str = "/v1/event-types/{name}";
 /// Page size of lists. Types can be large, and an answer has a limit.
-const PAGE: &str = "20";
+const PAGE_LIMIT: &str = "20";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,16 +37,16 @@ A file is JSON or TOML: {\"event_types\": [{\"name\": …, \"description\": …,
 #[command(after_help = EXAMPLES)]
 pub(super) struct EventTypesArgs {
     #[command(subcommand)]
-    action: Action,
+    action: EventTypesAction,
     /// Print what the server answers, as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ServerFlags,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum EventTypesAction {
     /// List the types of the catalogue
     #[command(after_help = "Example:\n  posthaste event-types list --archived")]
     List {
@@ -56,7 +56,7 @@ enum Action {
     },
     /// Show one type in full, as JSON
     #[command(after_help = "Example:\n  posthaste event-types get payment.created")]
-    Get(One),
+    Get(TypeName),
     /// Add the types of a file, or put them in the place of those that have their names: all or none
     #[command(after_help = "Example:\n  posthaste event-types import types.json --dry-run")]
     Import {
@@ -71,15 +71,15 @@ enum Action {
     Export,
     /// Refuse new events of a type; those there are stay and are delivered
     #[command(after_help = "Example:\n  posthaste event-types archive payment.created")]
-    Archive(One),
+    Archive(TypeName),
     /// Take a type out of the archive
     #[command(after_help = "Example:\n  posthaste event-types unarchive payment.created")]
-    Unarchive(One),
+    Unarchive(TypeName),
     /// Delete a type; its events stay
     #[command(after_help = "Example:\n  posthaste event-types delete payment.created --yes")]
     Delete {
         #[command(flatten)]
-        one: One,
+        one: TypeName,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -87,7 +87,7 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
-struct One {
+struct TypeName {
     /// The type's name
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: String,
@@ -100,56 +100,56 @@ pub(super) fn run(args: EventTypesArgs) -> ExitCode {
 async fn obey(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
     let EventTypesArgs { action, json, connection } = args;
     let import = match &action {
-        Action::Import { file, dry_run } => Some(file::read(file, *dry_run)?),
+        EventTypesAction::Import { file, dry_run } => Some(file::read(file, *dry_run)?),
         _ => None,
     };
-    let client = Client::new(&load_client(connection.flags(None))?)?;
+    let client = Client::new(&load_client(connection.client_flags(None))?)?;
     let text = match action {
-        Action::List { archived } => {
-            let all = all(&client, archived).await?;
+        EventTypesAction::List { archived } => {
+            let all = fetch_all(&client, archived).await?;
             if json { pretty(&json!({ "data": all })) } else { listed(&all) }
         }
-        Action::Get(One { name }) => pretty(&client.call(&Call::get(path(ONE, &[&name])?)).await?.json()?),
-        Action::Import { .. } => {
+        EventTypesAction::Get(TypeName { name }) => pretty(&client.call(&ApiCall::get(path(EVENT_TYPE_PATH, &[&name])?)).await?.json()?),
+        EventTypesAction::Import { .. } => {
             let body = Bytes::from(import.unwrap_or_default());
-            let call = Call { body, ..Call::new(Method::POST, format!("{ALL}/import")) };
+            let call = ApiCall { body, ..ApiCall::new(Method::POST, format!("{EVENT_TYPES_PATH}/import")) };
             let answer = client.call(&call).await?.json()?;
             if json { pretty(&answer) } else { imported(&answer) }
         }
-        Action::Export => {
-            let types: Vec<_> = all(&client, true).await?.into_iter().map(exported).collect();
+        EventTypesAction::Export => {
+            let types: Vec<_> = fetch_all(&client, true).await?.into_iter().map(exported).collect();
             pretty(&json!({ "event_types": types }))
         }
-        Action::Archive(One { name }) => {
-            let answer = act(&client, &name, "archive").await?;
+        EventTypesAction::Archive(TypeName { name }) => {
+            let answer = post_action(&client, &name, "archive").await?;
             if json { pretty(&answer) } else { format!("archived {}\n", visible(&name)) }
         }
-        Action::Unarchive(One { name }) => {
-            let answer = act(&client, &name, "unarchive").await?;
+        EventTypesAction::Unarchive(TypeName { name }) => {
+            let answer = post_action(&client, &name, "unarchive").await?;
             if json { pretty(&answer) } else { format!("took {} out of the archive\n", visible(&name)) }
         }
-        Action::Delete { one: One { name }, yes } => {
+        EventTypesAction::Delete { one: TypeName { name }, yes } => {
             terminal::confirm(&format!("Delete the event type {}?", visible(&name)), yes)?;
-            client.call(&Call::new(Method::DELETE, path(ONE, &[&name])?)).await?;
+            client.call(&ApiCall::new(Method::DELETE, path(EVENT_TYPE_PATH, &[&name])?)).await?;
             if json { String::new() } else { format!("deleted {}\n", visible(&name)) }
         }
     };
     Ok(print(&text))
 }
 
-async fn act(client: &Client, name: &str, action: &str) -> anyhow::Result<Value> {
-    let path = path(ONE, &[name])? + "/" + action;
-    client.call(&Call::new(Method::POST, path)).await?.json()
+async fn post_action(client: &Client, name: &str, action: &str) -> anyhow::Result<Value> {
+    let path = path(EVENT_TYPE_PATH, &[name])? + "/" + action;
+    client.call(&ApiCall::new(Method::POST, path)).await?.json()
 }
 
 /// Fetches every type, page by page.
-async fn all(client: &Client, archived: bool) -> anyhow::Result<Vec<Value>> {
+async fn fetch_all(client: &Client, archived: bool) -> anyhow::Result<Vec<Value>> {
     let (mut types, mut cursor) = (Vec::new(), None);
     loop {
-        let query = [("limit", PAGE.to_owned()), ("archived", archived.to_string())];
+        let query = [("limit", PAGE_LIMIT.to_owned()), ("archived", archived.to_string())];
         let query = query.into_iter().chain(cursor.map(|cursor| ("cursor", cursor)));
         let query = query.map(|(name, value)| (name.to_owned(), value)).collect();
-        let call = Call { query, ..Call::get(ALL.to_owned()) };
+        let call = ApiCall { query, ..ApiCall::get(EVENT_TYPES_PATH.to_owned()) };
         let mut page: Value = client.call(&call).await?.json()?;
         let rows = page["data"].as_array_mut().context("the server's answer is not a list")?;
         types.append(rows);

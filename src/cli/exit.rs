@@ -5,7 +5,7 @@ use http::StatusCode;
 use std::process::ExitCode;
 
 /// Text for the help and the documentation.
-pub(super) const MEANINGS: &str = "\
+pub(super) const EXIT_CODES_HELP: &str = "\
 Exit codes:
   0  done
   1  failed: the server refused it, or what was waited for did not come (not delivered, gaps, cancelled)
@@ -15,7 +15,7 @@ Exit codes:
   5  no answer, or not now (overloaded, over a quota, stopping): try again";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(super) enum ExitStatus {
     Failed = 1,
     Usage = 2,
     NotFound = 3,
@@ -23,7 +23,7 @@ pub(super) enum Exit {
     TryAgain = 5,
 }
 
-impl Exit {
+impl ExitStatus {
     /// Returns the exit code for the status of an unsuccessful answer.
     pub(super) fn of(status: u16) -> Self {
         match StatusCode::from_u16(status).unwrap_or_default() {
@@ -41,7 +41,7 @@ impl Exit {
 
     /// Returns the exit code of an error, also of one that was given context on its way.
     pub(super) fn from_error(error: &anyhow::Error) -> Self {
-        match error.downcast_ref::<Failure>() {
+        match error.downcast_ref::<CommandError>() {
             Some(failure) => failure.exit,
             None if matches!(error.downcast_ref(), Some(ConfigError::NoKey(_))) => Self::NotAllowed,
             None if error.is::<ConfigError>() => Self::Usage,
@@ -50,8 +50,8 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(exit: ExitStatus) -> Self {
         Self::from(exit as u8)
     }
 }
@@ -59,18 +59,18 @@ impl From<Exit> for ExitCode {
 /// The reason why a command failed, with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
-pub(super) struct Failure {
-    pub exit: Exit,
+pub(super) struct CommandError {
+    pub exit: ExitStatus,
     words: String,
 }
 
-impl Failure {
-    pub(super) fn with(exit: Exit, words: impl Into<String>) -> anyhow::Error {
+impl CommandError {
+    pub(super) fn new(exit: ExitStatus, words: impl Into<String>) -> anyhow::Error {
         Self { exit, words: words.into() }.into()
     }
 
     pub(super) fn usage(words: impl Into<String>) -> anyhow::Error {
-        Self::with(Exit::Usage, words)
+        Self::new(ExitStatus::Usage, words)
     }
 }
 
@@ -82,19 +82,19 @@ mod tests {
     #[test]
     fn statuses_and_errors_have_their_codes_also_under_context() {
         let statuses = [401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 507];
-        let codes = statuses.map(|status| Exit::of(status) as u8);
+        let codes = statuses.map(|status| ExitStatus::of(status) as u8);
         assert_eq!(codes, [4, 4, 3, 5, 1, 1, 5, 1, 5, 5, 5]);
-        let failure: anyhow::Result<()> = Err(Failure::usage("no app"));
-        assert_eq!(Exit::from_error(&failure.context("publishing").unwrap_err()), Exit::Usage);
+        let failure: anyhow::Result<()> = Err(CommandError::usage("no app"));
+        assert_eq!(ExitStatus::from_error(&failure.context("publishing").unwrap_err()), ExitStatus::Usage);
         let refused = anyhow::Error::from(ConfigError::Refused(vec![]));
-        assert_eq!(Exit::from_error(&refused), Exit::Usage);
-        assert_eq!(Exit::from_error(&anyhow::anyhow!("odd")), Exit::Failed);
+        assert_eq!(ExitStatus::from_error(&refused), ExitStatus::Usage);
+        assert_eq!(ExitStatus::from_error(&anyhow::anyhow!("odd")), ExitStatus::Failed);
     }
 
     #[test]
     fn every_code_is_explained() {
-        for code in 0..=Exit::TryAgain as u8 {
-            assert!(MEANINGS.contains(&format!("\n  {code}  ")), "{code}");
+        for code in 0..=ExitStatus::TryAgain as u8 {
+            assert!(EXIT_CODES_HELP.contains(&format!("\n  {code}  ")), "{code}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `posthaste inspect`: starts an inspection, waits for it and prints the report. Gaps are a failure (exit code 1).
 
 use super::{
-    client::{Answer, Call, Client, path},
-    connection::Connection,
-    exit::Exit,
-    print, show,
+    api_client::{ApiAnswer, ApiCall, Client, path},
+    server_flags::ServerFlags,
+    exit::ExitStatus,
+    print, render,
 };
 use crate::config::load_client;
 use anyhow::{Context, bail};
@@ -19,7 +19,7 @@ use std::{
 };
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-const LINE_CHARS: usize = 96;
+const REPORT_LINE_CHARS: usize = 96;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +43,7 @@ pub(super) struct InspectArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ServerFlags,
 }
 
 /// As much of an inspection as is shown. All values are text, so that newer servers work too.
@@ -51,17 +51,17 @@ pub(super) struct InspectArgs {
 struct InspectionAnswer {
     id: String,
     status: String,
-    report: Option<Report>,
+    report: Option<ReportAnswer>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Report {
+struct ReportAnswer {
     contract: String,
-    checks: Vec<Check>,
+    checks: Vec<CheckAnswer>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Check {
+struct CheckAnswer {
     title: String,
     finding: String,
     status_code: Option<u16>,
@@ -74,24 +74,24 @@ struct Check {
 
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     let InspectArgs { app, endpoint, ping, json, connection } = args;
-    let settings = load_client(connection.flags(Some(app.clone())))?;
+    let settings = load_client(connection.client_flags(Some(app.clone())))?;
     let client = Client::new(&settings)?;
     let action = if ping { "ping" } else { "inspect" };
     let template = format!("/v1/apps/{{app}}/endpoints/{{endpoint}}/{action}");
-    let begun = client.call(&Call::new(Method::POST, path(&template, &[&app, &endpoint])?)).await?;
-    finish(&client, &app, &begun).await?.print(&endpoint, json, settings.may_colour)
+    let begun = client.call(&ApiCall::new(Method::POST, path(&template, &[&app, &endpoint])?)).await?;
+    wait_until_finished(&client, &app, &begun).await?.print(&endpoint, json, settings.may_colour)
 }
 
 /// A finished inspection.
-pub(super) struct Found {
+pub(super) struct FinishedInspection {
     app: String,
     id: String,
-    report: Report,
-    answer: Answer,
+    report: ReportAnswer,
+    answer: ApiAnswer,
 }
 
 /// Waits for an inspection that was begun.
-pub(super) async fn finish(client: &Client, app: &str, begun: &Answer) -> anyhow::Result<Found> {
+pub(super) async fn wait_until_finished(client: &Client, app: &str, begun: &ApiAnswer) -> anyhow::Result<FinishedInspection> {
     let begun: InspectionAnswer = begun.json()?;
     let look = path("/v1/apps/{app}/inspections/{inspection}", &[app, &begun.id])?;
     loop {
@@ -101,7 +101,7 @@ pub(super) async fn finish(client: &Client, app: &str, begun: &Answer) -> anyhow
             "waiting" | "running" => tokio::time::sleep(POLL_INTERVAL).await,
             "finished" => {
                 let report = report.context("the finished inspection has no report")?;
-                return Ok(Found { app: app.to_owned(), id, report, answer });
+                return Ok(FinishedInspection { app: app.to_owned(), id, report, answer });
             }
             "interrupted" => bail!("{id}: the server was stopped in the middle; inspect again"),
             other => bail!("{id}: the inspection is {other}"),
@@ -109,22 +109,22 @@ pub(super) async fn finish(client: &Client, app: &str, begun: &Answer) -> anyhow
     }
 }
 
-impl Found {
+impl FinishedInspection {
     pub(super) fn print(self, endpoint: &str, json: bool, may_colour: bool) -> anyhow::Result<ExitCode> {
         let Self { app, id, report, answer } = self;
         let text = if json {
-            show::answer(&answer, true)?
+            render::answer(&answer, true)?
         } else {
             let colours = may_colour && io::stdout().is_terminal();
             let head = format!("{id} of {app}/{endpoint}, contract {}", report.contract);
             format!("{head}\n\n{}", table(&report.checks, colours))
         };
         let printed = print(&text);
-        Ok(if report.checks.iter().any(Check::is_gap) { Exit::Failed.into() } else { printed })
+        Ok(if report.checks.iter().any(CheckAnswer::is_gap) { ExitStatus::Failed.into() } else { printed })
     }
 }
 
-impl Check {
+impl CheckAnswer {
     /// Whether the protection is not known to be there.
     fn is_gap(&self) -> bool {
         !matches!(self.finding.as_str(), "passed" | "does_not_apply")
@@ -148,7 +148,7 @@ impl Check {
     }
 }
 
-fn table(checks: &[Check], colours: bool) -> String {
+fn table(checks: &[CheckAnswer], colours: bool) -> String {
     let mut out = String::new();
     let width = checks.iter().map(|check| check.title.chars().count()).max().unwrap_or_default();
     for check in checks {
@@ -178,7 +178,7 @@ fn wrap(out: &mut String, label: &str, text: &str) {
     let mut line = format!("      {:<12}", format!("{label}:"));
     let mut is_empty = true;
     for word in text.split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > LINE_CHARS {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > REPORT_LINE_CHARS {
             let _ = writeln!(out, "{line}");
             line.clone_from(&indent);
             is_empty = true;
@@ -196,8 +196,8 @@ fn wrap(out: &mut String, label: &str, text: &str) {
 mod tests {
     use super::*;
 
-    fn check(finding: &str, advice: Option<&str>) -> Check {
-        Check {
+    fn check(finding: &str, advice: Option<&str>) -> CheckAnswer {
+        CheckAnswer {
             title: format!("It {finding}"),
             finding: finding.into(),
             status_code: Some(200),
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(text.matches("sent:").count(), 2, "{text}");
         assert!(!text.contains('\x1b'));
         assert!(table(&checks, true).contains("\x1b[31m✗\x1b[0m"));
-        assert_eq!(checks.iter().map(Check::is_gap).collect::<Vec<_>>(), [false, true, false, true]);
+        assert_eq!(checks.iter().map(CheckAnswer::is_gap).collect::<Vec<_>>(), [false, true, false, true]);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         let mut out = String::new();
         wrap(&mut out, "why", &"word ".repeat(60));
         assert!(
-            out.lines().count() > 3 && out.lines().all(|line| line.chars().count() <= LINE_CHARS),
+            out.lines().count() > 3 && out.lines().all(|line| line.chars().count() <= REPORT_LINE_CHARS),
             "{out}"
         );
         assert!(out.lines().skip(1).all(|line| line.starts_with(&" ".repeat(18))), "{out}");

@@ -2,14 +2,14 @@
 //! until it is stopped or has received enough. With a server's key it creates an endpoint for itself and deletes it at
 //! the end.
 
-mod answers;
-mod endpoint;
-mod show;
+mod status_rules;
+mod temporary_endpoint;
+mod render_request;
 
 use super::{
-    connection::Connection,
+    server_flags::ServerFlags,
     failed, on_runtime,
-    verify::{Finding, RequestVerifier, VerifyFlags},
+    verify::{VerifyResult, RequestVerifier, VerifyFlags},
 };
 use crate::{
     api::server::{self, ServerLimits},
@@ -20,7 +20,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown, ShutdownHandle, SystemClock},
 };
-use answers::{Answers, Rule};
+use status_rules::{StatusRules, StatusRule};
 use anyhow::Context;
 use axum::{
     Router,
@@ -30,7 +30,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use clap::{Args, builder::NonEmptyStringValueParser};
-use endpoint::Temporary;
+use temporary_endpoint::TemporaryEndpoint;
 use std::{
     io::Write,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -46,7 +46,7 @@ use tokio::net::TcpListener;
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const CONNECTIONS_MAX: usize = 256;
 /// Time that requests have to be answered after the end.
-const END_WITHIN: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,8 +72,8 @@ pub(super) struct ListenArgs {
     #[command(flatten)]
     judge: VerifyFlags,
     /// The status to answer with; a list is gone through, then its last one stays; /path=… is for one path
-    #[arg(long, value_name = "[PATH=]STATUS,…", value_parser = Rule::parse)]
-    status: Vec<Rule>,
+    #[arg(long, value_name = "[PATH=]STATUS,…", value_parser = StatusRule::parse)]
+    status: Vec<StatusRule>,
     /// How long to wait before answering
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     delay: Option<Duration>,
@@ -93,7 +93,7 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "PATTERNS", requires = "app", value_delimiter = ',')]
     events: Vec<String>,
     #[command(flatten)]
-    connection: Connection,
+    connection: ServerFlags,
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
@@ -101,9 +101,9 @@ fn delay(text: &str) -> Result<Duration, String> {
 }
 
 /// The state shared by all requests.
-struct Desk {
+struct ListenState {
     judge: RequestVerifier,
-    answers: Answers,
+    answers: StatusRules,
     delay: Option<Duration>,
     body: String,
     json: bool,
@@ -130,17 +130,17 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let temporary = match args.app {
         None => None,
         Some(app) => {
-            let settings = load_client(args.connection.flags(None))?;
-            let made = Temporary::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
+            let settings = load_client(args.connection.client_flags(None))?;
+            let made = TemporaryEndpoint::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
             judge.secrets.push(made.secret.clone());
             Some(made)
         }
     };
     let what = if judge.secrets.is_empty() { "verifying nothing: no secret was given" } else { "verifying" };
     eprintln!("listening on http://{address}/ ({what}, contract {})", judge.contract.name);
-    let desk = Arc::new(Desk {
+    let desk = Arc::new(ListenState {
         judge,
-        answers: Answers::new(args.status),
+        answers: StatusRules::new(args.status),
         delay: args.delay,
         body: args.body,
         json: args.json,
@@ -154,7 +154,7 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let limits = ServerLimits { connections_max: CONNECTIONS_MAX, ..ServerLimits::default() };
     let patience = async {
         stopping.soft().await;
-        tokio::time::timeout(END_WITHIN, stopping.hard()).await.ok();
+        tokio::time::timeout(STOP_TIMEOUT, stopping.hard()).await.ok();
     };
     server::serve(vec![listener], router, limits, stopping.soft(), patience).await;
     let (received, verified) = (desk.received.load(Ordering::Relaxed), desk.verified.load(Ordering::Relaxed));
@@ -165,7 +165,7 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     }
 }
 
-async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
+async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
         eprintln!("refused a body that broke off, or has more than {BODY_BYTES_MAX} bytes");
@@ -187,9 +187,9 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
     let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
-    let shown = show::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
+    let shown = render_request::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
     let text =
-        if desk.json { shown.line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
+        if desk.json { shown.json_line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
     // A closed terminal is no reason to fail.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if let Some(delay) = desk.delay {
@@ -203,4 +203,4 @@ async fn receive(State(desk): State<Arc<Desk>>, request: Request) -> Response {
 }
 
 /// The result of verifying, if there was a secret to verify with.
-type VerifyOutcome<'a> = Option<&'a Finding>;
+type VerifyOutcome<'a> = Option<&'a VerifyResult>;

@@ -17,14 +17,14 @@ pub(super) fn start(format: LogFormat, level: &str) {
     let _ = tracing_subscriber::registry().with(EnvFilter::new(level)).with(layer).try_init();
 }
 
-type Lines<S> = Box<dyn Layer<S> + Send + Sync>;
+type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn human(is_terminal: bool) -> Lines<tracing_subscriber::layer::Layered<EnvFilter, Registry>> {
+fn human(is_terminal: bool) -> BoxedLayer<tracing_subscriber::layer::MaybeTls<EnvFilter, Registry>> {
     let layer = fmt::layer().with_writer(io::stderr);
     // On a terminal the layer's own default stands, which respects NO_COLOR.
     if is_terminal { layer.boxed() } else { layer.with_ansi(false).boxed() }
 }
 
-fn json() -> Lines<tracing_subscriber::layer::Layered<EnvFilter, Registry>> {
+fn json() -> BoxedLayer<tracing_subscriber::layer::MaybeTls<EnvFilter, Registry>> {
     fmt::layer().json().flatten_event(true).with_current_span(false).with_writer(io::stderr).boxed()
 }

@@ -1,8 +1,8 @@
 //! `posthaste migrate`: copies a stopped embedded store into a PostgreSQL database.
 
-use super::{exit::Failure, failed, load, print};
+use super::{exit::CommandError, failed, load, print};
 use crate::{
-    config::{Flags, Mode, StoreLocation},
+    config::{SettingValues, DefaultsMode, StoreLocation},
     store::postgres::{Address, AddressError, move_up},
     runtime::{Clock, SystemClock},
 };
@@ -42,38 +42,38 @@ pub(super) struct MigrateArgs {
 }
 
 /// Parses `--from`. Done here and not by clap, which would repeat a wrong value, password and all.
-fn file(text: &str) -> anyhow::Result<PathBuf> {
+fn parse_from(text: &str) -> anyhow::Result<PathBuf> {
     match StoreLocation::parse(text) {
         Ok(StoreLocation::Sqlite(path)) => Ok(path),
-        _ => Err(Failure::usage("--from: must be sqlite: and the path of a file")),
+        _ => Err(CommandError::usage("--from: must be sqlite: and the path of a file")),
     }
 }
 
-fn database(text: &str) -> anyhow::Result<Box<Address>> {
+fn parse_to(text: &str) -> anyhow::Result<Box<Address>> {
     match StoreLocation::parse(text) {
         Ok(StoreLocation::Postgres(address)) => Ok(address),
-        Ok(StoreLocation::Sqlite(_)) | Err(AddressError::NotOne) => Err(Failure::usage(
+        Ok(StoreLocation::Sqlite(_)) | Err(AddressError::NotOne) => Err(CommandError::usage(
             "--to: must be the address of a database, as postgres://user:password@host:5432/name",
         )),
-        Err(wrong) => Err(Failure::usage(format!("--to: {wrong}"))),
+        Err(wrong) => Err(CommandError::usage(format!("--to: {wrong}"))),
     }
 }
 
 /// Returns the database that a server with these settings would use.
 fn database_of_settings() -> Result<Box<Address>, ExitCode> {
-    match load(Mode::Serve, Flags::default())?.store {
+    match load(DefaultsMode::Serve, SettingValues::default())?.store {
         StoreLocation::Postgres(address) => Ok(address),
         StoreLocation::Sqlite(_) => {
             let words = "--to: is missing, and the setting store (POSTHASTE_STORE) is no database";
-            Err(failed(&Failure::usage(words)))
+            Err(failed(&CommandError::usage(words)))
         }
     }
 }
 
 pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     let places = || {
-        let from = file(&args.from).map_err(|error| failed(&error))?;
-        let to = args.to.as_deref().map(|to| database(to).map_err(|error| failed(&error)));
+        let from = parse_from(&args.from).map_err(|error| failed(&error))?;
+        let to = args.to.as_deref().map(|to| parse_to(to).map_err(|error| failed(&error)));
         Ok((from, to.unwrap_or_else(database_of_settings)?))
     };
     match places() {

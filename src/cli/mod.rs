@@ -2,37 +2,37 @@
 
 mod backup;
 mod check;
-mod client;
+mod api_client;
 mod completions;
-mod connection;
+mod server_flags;
 mod contracts;
 mod event_types;
 mod exit;
-mod flags;
+mod setting_flags;
 mod inspect;
 mod listen;
 mod logs;
 mod migrate;
 mod profile;
 mod publish;
-mod reference;
+mod markdown_reference;
 mod resource;
-mod show;
+mod render;
 mod table;
 mod terminal;
 mod verify;
 
 use crate::{
     app,
-    config::{self, Flags, Mode, Settings},
+    config::{self, SettingValues, DefaultsMode, Settings},
 };
 use anyhow::Context;
 use clap::{
     CommandFactory, Parser, Subcommand,
     error::{ContextKind, ContextValue},
 };
-use exit::Exit;
-use flags::SettingFlags;
+use exit::ExitStatus;
+use setting_flags::SettingFlags;
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -57,7 +57,7 @@ Examples:
 `posthaste serve --help` lists every setting; docs/configuration.md says more about each, docs/command-line.md about commands.";
 
 fn after_help() -> String {
-    format!("{EXAMPLES}\n\n{}", exit::MEANINGS)
+    format!("{EXAMPLES}\n\n{}", exit::EXIT_CODES_HELP)
 }
 
 /// Delivers webhooks: publish an event once, and it reaches every endpoint that wants it.
@@ -65,11 +65,11 @@ fn after_help() -> String {
 #[command(name = "posthaste", version, after_help = after_help(), subcommand_required = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the server
     #[command(after_help = "Example:\n  posthaste serve --config /etc/posthaste.toml --listen 0.0.0.0:8080")]
     Serve(SettingFlags),
@@ -121,18 +121,18 @@ enum Command {
 /// Runs the command that this process's arguments name.
 pub fn run() -> ExitCode {
     match Cli::try_parse() {
-        Ok(cli) => obey(cli.command),
+        Ok(cli) => run_command(cli.command),
         Err(help_or_error) => {
-            let help_or_error = without_logins(help_or_error);
+            let help_or_error = hide_logins(help_or_error);
             // An error of printing is ignored: the terminal may be closed.
             let _ = help_or_error.print();
-            if help_or_error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
+            if help_or_error.use_stderr() { ExitStatus::Usage.into() } else { ExitCode::SUCCESS }
         }
     }
 }
 
 /// Hides logins in arguments that clap would repeat: an address with a login in the wrong place is shown without it.
-fn without_logins(mut error: clap::Error) -> clap::Error {
+fn hide_logins(mut error: clap::Error) -> clap::Error {
     for kind in [ContextKind::InvalidArg, ContextKind::InvalidValue, ContextKind::InvalidSubcommand] {
         let Some(ContextValue::String(given)) = error.get(kind) else { continue };
         let Some((scheme, rest)) = given.split_once("://") else { continue };
@@ -144,33 +144,33 @@ fn without_logins(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn obey(command: Command) -> ExitCode {
+fn run_command(command: CliCommand) -> ExitCode {
     match command {
-        Command::Serve(flags) => start(Mode::Serve, flags.0),
-        Command::Dev(flags) => start(Mode::Dev, flags.0),
-        Command::Backup(args) => backup::back_up(args),
-        Command::Restore(args) => backup::restore(args),
-        Command::Migrate(args) => migrate::run(&args),
-        Command::Publish(args) => on_runtime(publish::run(*args)),
-        Command::Resource(command) => command.run(),
-        Command::EventTypes(args) => event_types::run(args),
-        Command::Inspect(args) => on_runtime(inspect::run(args)),
-        Command::Listen(args) => listen::run(args),
-        Command::Verify(args) => verify::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Profile(command) => command.obey().unwrap_or_else(|error| failed(&error)),
-        Command::Completions(args) => print(&completions::script(&args, Cli::command())),
-        Command::Openapi => print(&crate::api::openapi_json()),
-        Command::Contracts(command) => command.obey(),
-        Command::ConfigDoc => print(&config::markdown()),
-        Command::ContractsDoc => {
+        CliCommand::Serve(flags) => run_server(DefaultsMode::Serve, flags.0),
+        CliCommand::Dev(flags) => run_server(DefaultsMode::Dev, flags.0),
+        CliCommand::Backup(args) => backup::back_up(args),
+        CliCommand::Restore(args) => backup::restore(args),
+        CliCommand::Migrate(args) => migrate::run(&args),
+        CliCommand::Publish(args) => on_runtime(publish::run(*args)),
+        CliCommand::Resource(command) => command.run(),
+        CliCommand::EventTypes(args) => event_types::run(args),
+        CliCommand::Inspect(args) => on_runtime(inspect::run(args)),
+        CliCommand::Listen(args) => listen::run(args),
+        CliCommand::Verify(args) => verify::run(args),
+        CliCommand::Check(args) => check::run(args),
+        CliCommand::Profile(command) => command.obey().unwrap_or_else(|error| failed(&error)),
+        CliCommand::Completions(args) => print(&completions::script(&args, Cli::command())),
+        CliCommand::Openapi => print(&crate::api::openapi_json()),
+        CliCommand::Contracts(command) => command.obey(),
+        CliCommand::ConfigDoc => print(&config::markdown()),
+        CliCommand::ContractsDoc => {
             contracts::markdown().map_or_else(|error| failed(&error), |page| print(&page))
         }
-        Command::Reference => print(&reference::markdown(&Cli::command())),
+        CliCommand::Reference => print(&markdown_reference::markdown(&Cli::command())),
     }
 }
 
-fn start(mode: Mode, flags: Flags) -> ExitCode {
+fn run_server(mode: DefaultsMode, flags: SettingValues) -> ExitCode {
     let settings = match load(mode, flags) {
         Ok(settings) => settings,
         Err(usage) => return usage,
@@ -184,8 +184,8 @@ fn start(mode: Mode, flags: Flags) -> ExitCode {
     let finished = started.and_then(|runtime| {
         let finished = runtime.block_on(async {
             match mode {
-                Mode::Serve => app::serve(settings).await,
-                Mode::Dev => app::dev(settings).await,
+                DefaultsMode::Serve => app::serve(settings).await,
+                DefaultsMode::Dev => app::dev(settings).await,
             }
         });
         // Tasks that still run were given up; a look-up that hangs must not keep the process alive.
@@ -196,10 +196,10 @@ fn start(mode: Mode, flags: Flags) -> ExitCode {
 }
 
 /// Loads the settings. Otherwise prints the problems and returns the exit code.
-fn load(mode: Mode, flags: Flags) -> Result<Settings, ExitCode> {
+fn load(mode: DefaultsMode, flags: SettingValues) -> Result<Settings, ExitCode> {
     config::load(mode, flags).map_err(|refused| {
         eprintln!("posthaste: the configuration is refused\n{refused}");
-        Exit::Usage.into()
+        ExitStatus::Usage.into()
     })
 }
 
@@ -217,11 +217,11 @@ fn on_runtime(work: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode 
 
 fn failed(error: &anyhow::Error) -> ExitCode {
     eprintln!("posthaste: {error:#}");
-    Exit::from_error(error).into()
+    ExitStatus::from_error(error).into()
 }
 
 fn print(text: &str) -> ExitCode {
-    match say(text) {
+    match write_stdout(text) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader closed the pipe: it has read enough.
         Err(closed) if closed.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -233,7 +233,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 /// Writes text to standard output. An error means that the reader is gone.
-fn say(text: &str) -> io::Result<()> {
+fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush())
 }
@@ -274,7 +274,7 @@ mod tests {
             for args in
                 [&["serve", address][..], &["migrate", address], &[address], &["contracts", "a", address]]
             {
-                let said = without_logins(refused(args)).to_string();
+                let said = hide_logins(refused(args)).to_string();
                 assert!(said.contains("postgres://…") && !said.contains("hunter2"), "{said}");
             }
         }

@@ -1,15 +1,15 @@
 //! `posthaste profile`: keeps servers, keys and apps under names. A key is never an argument and is never shown whole again.
 
-use super::{exit::Failure, print, table::aligned, terminal};
+use super::{exit::CommandError, print, table::aligned, terminal};
 use crate::{
-    config::{Profile, Profiles, Secret},
+    config::{Profile, Profiles, HiddenText},
     outbound::Runner,
 };
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
 use serde_json::json;
 use std::process::ExitCode;
 
-const PREFIX_CHARS: usize = 8;
+const KEY_PREFIX_CHARS: usize = 8;
 
 const SET_EXAMPLES: &str = "\
 Examples:
@@ -90,22 +90,22 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> anyhow::Result<ExitCode> {
     // A key is for one server: with another address it would be shown to the wrong one.
     let moves = server.is_some() && profile.url.is_some() && server != profile.url;
     if let Some(url) = &server {
-        Runner::new()?.target(url).map_err(|error| Failure::usage(format!("--server {url}: {error}")))?;
+        Runner::new()?.target(url).map_err(|error| CommandError::usage(format!("--server {url}: {error}")))?;
     }
     if key_stdin || is_new || moves {
-        if !key_stdin && !terminal::somebody_is_there() {
-            return Err(Failure::usage(
+        if !key_stdin && !terminal::is_interactive() {
+            return Err(CommandError::usage(
                 "there is nobody to ask for the key; give it with --key-stdin; nothing was changed",
             ));
         }
         let key = terminal::hidden_line(&format!("Key for {name}"))?;
         let key = key.trim();
         if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "the key must be visible ASCII characters without spaces; nothing was changed",
             ));
         }
-        profile.key = Some(Secret::new(key));
+        profile.key = Some(HiddenText::new(key));
     }
     profile.url = server.or(profile.url);
     profile.app = app.or(profile.app);
@@ -118,8 +118,8 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> anyhow::Result<ExitCode> {
 fn list(profiles: &Profiles, is_json: bool) -> String {
     let prefix = |profile: &Profile| {
         // At most a third of the key, or a short key would be shown whole.
-        let shown = |key: &Secret| {
-            key.reveal().chars().take(PREFIX_CHARS.min(key.reveal().len() / 3)).collect::<String>()
+        let shown = |key: &HiddenText| {
+            key.reveal().chars().take(KEY_PREFIX_CHARS.min(key.reveal().len() / 3)).collect::<String>()
         };
         profile.key.as_ref().map(shown)
     };

@@ -4,12 +4,12 @@
 mod batch;
 
 use super::{
-    client::{Answer, Call, Client, path},
-    connection::{AppFlag, Connection},
-    exit::Failure,
+    api_client::{ApiAnswer, ApiCall, Client, path},
+    server_flags::{AppFlag, ServerFlags},
+    exit::CommandError,
     print, resource,
-    resource::Ended,
-    show,
+    resource::WaitResult,
+    render,
 };
 use crate::{config::load_client, domain::time::parse_duration};
 use anyhow::Context;
@@ -69,21 +69,21 @@ pub(super) struct PublishArgs {
         "idempotency_key", "event_key", "created_at", "deliver_at", "wait"])]
     batch: Option<PathBuf>,
     #[command(flatten)]
-    wait: Wait,
+    wait: WaitFlag,
     /// Print the API's JSON, for programs
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     app: AppFlag,
     #[command(flatten)]
-    connection: Connection,
+    connection: ServerFlags,
 }
 
 /// The flag `--wait`, shared with other commands.
 #[derive(Debug)]
-struct Wait(Option<Duration>);
+struct WaitFlag(Option<Duration>);
 
-impl Args for Wait {
+impl Args for WaitFlag {
     fn augment_args(command: clap::Command) -> clap::Command {
         let flag: Arg = resource::wait_flag("Wait until every delivery has ended, at most so long");
         command.arg(flag)
@@ -94,7 +94,7 @@ impl Args for Wait {
     }
 }
 
-impl FromArgMatches for Wait {
+impl FromArgMatches for WaitFlag {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self(resource::wait_limit(matches)))
     }
@@ -107,15 +107,15 @@ impl FromArgMatches for Wait {
 
 pub(super) async fn run(args: PublishArgs) -> anyhow::Result<ExitCode> {
     let envelope = if args.batch.is_none() { envelope(&args)? } else { Vec::new() };
-    let settings = load_client(args.connection.flags(args.app.app))?;
+    let settings = load_client(args.connection.client_flags(args.app.app))?;
     let app = settings.app()?;
     let client = Client::new(&settings)?;
     if let Some(file) = &args.batch {
         return batch::publish(&client, app, &read(file)?, args.json).await;
     }
-    let mut call = Call::new(Method::POST, path("/v1/apps/{app}/events", &[app])?);
+    let mut call = ApiCall::new(Method::POST, path("/v1/apps/{app}/events", &[app])?);
     if let Some(key) = &args.idempotency_key {
-        let refused = |_| Failure::usage("--idempotency-key: must be visible ASCII characters");
+        let refused = |_| CommandError::usage("--idempotency-key: must be visible ASCII characters");
         let value = HeaderValue::from_str(key).map_err(refused)?;
         call.headers.insert(HeaderName::from_static("idempotency-key"), value);
     }
@@ -127,7 +127,7 @@ pub(super) async fn run(args: PublishArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn show_published(published: &Answer, is_json: bool) -> anyhow::Result<ExitCode> {
+fn show_published(published: &ApiAnswer, is_json: bool) -> anyhow::Result<ExitCode> {
     if published.status == StatusCode::OK {
         eprintln!("published before: nothing was published now");
     }
@@ -135,13 +135,13 @@ fn show_published(published: &Answer, is_json: bool) -> anyhow::Result<ExitCode>
     if event["deliveries"].as_array().is_some_and(Vec::is_empty) {
         eprintln!("no endpoint wanted it");
     }
-    Ok(print(&show::answer(published, is_json)?))
+    Ok(print(&render::answer(published, is_json)?))
 }
 
 async fn wait(
     client: &Client,
     app: &str,
-    published: &Answer,
+    published: &ApiAnswer,
     limit: Duration,
     is_json: bool,
 ) -> anyhow::Result<ExitCode> {
@@ -150,20 +150,20 @@ async fn wait(
     let status = path("/v1/apps/{app}/events/{event}/status", &[app, id])?;
     let looked = resource::until(client, &status, limit, event_ended).await;
     let (status, ended) = looked.with_context(|| format!("{id} is published, but cannot be waited for"))?;
-    print(&show::answer(&status, is_json)?);
+    print(&render::answer(&status, is_json)?);
     ended.exit()
 }
 
-fn event_ended(status: &Value) -> Option<Ended> {
+fn event_ended(status: &Value) -> Option<WaitResult> {
     let text = |name: &str| status[name].as_str().unwrap_or_default();
     let has_none = status["deliveries"].as_array().is_some_and(Vec::is_empty);
     if status["completed_at"].is_null() && !has_none {
         return None;
     }
     if status["delivered"] == true || has_none {
-        return Some(Ended::Well);
+        return Some(WaitResult::Succeeded);
     }
-    Some(Ended::Badly(format!("{} is {} ({})", text("event_id"), text("status"), text("reason"))))
+    Some(WaitResult::Failed(format!("{} is {} ({})", text("event_id"), text("status"), text("reason"))))
 }
 
 /// Renders `{"type": …, "data": …}` with the bytes of the data unchanged.
@@ -173,7 +173,7 @@ fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
     };
     let is_past = |text: &String| parse_duration(text).is_some();
     if let Some(text) = args.deliver_at.as_ref().filter(|text| is_past(text)) {
-        return Err(Failure::usage(format!("--deliver-at {text} is in the past; +{text} is ahead")));
+        return Err(CommandError::usage(format!("--deliver-at {text} is in the past; +{text} is ahead")));
     }
     let (created_at, deliver_at) =
         (time("created-at", &args.created_at)?, time("deliver-at", &args.deliver_at)?);
@@ -189,7 +189,7 @@ fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
         (_, Some(file), _) => (read(file)?, file.display().to_string()),
         (.., Some(_)) => (read(Path::new("-"))?, "standard input".to_owned()),
         _ => {
-            return Err(Failure::usage(
+            return Err(CommandError::usage(
                 "which data? Give --data JSON, --data-file FILE, or - for standard input",
             ));
         }
@@ -201,7 +201,7 @@ fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
         }
     }
     envelope.extend_from_slice(b"\"data\":");
-    envelope.extend_from_slice(one_value(&data).map_err(|why| Failure::usage(format!("{source}: {why}")))?);
+    envelope.extend_from_slice(one_value(&data).map_err(|why| CommandError::usage(format!("{source}: {why}")))?);
     envelope.push(b'}');
     Ok(envelope)
 }
@@ -215,7 +215,7 @@ fn one_value(data: &[u8]) -> Result<&[u8], String> {
 /// Reads a whole file; `-` is standard input.
 fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     if file != Path::new("-") {
-        let failed = |error| Failure::usage(format!("cannot read {}: {error}", file.display()));
+        let failed = |error| CommandError::usage(format!("cannot read {}: {error}", file.display()));
         return fs::read(file).map_err(failed);
     }
     let mut bytes = Vec::new();
@@ -247,9 +247,9 @@ mod tests {
                 "delivered": delivered, "deliveries": [{}] })
         };
         assert_eq!(event_ended(&status(None, false)), None);
-        assert_eq!(event_ended(&status(Some(at), true)), Some(Ended::Well));
-        assert_eq!(event_ended(&status(Some(at), false)), Some(Ended::Badly("e is dead (exhausted)".into())));
+        assert_eq!(event_ended(&status(Some(at), true)), Some(WaitResult::Succeeded));
+        assert_eq!(event_ended(&status(Some(at), false)), Some(WaitResult::Failed("e is dead (exhausted)".into())));
         let skipped = json!({ "completed_at": null, "delivered": false, "deliveries": [] });
-        assert_eq!(event_ended(&skipped), Some(Ended::Well));
+        assert_eq!(event_ended(&skipped), Some(WaitResult::Succeeded));
     }
 }

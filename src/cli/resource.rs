@@ -1,17 +1,17 @@
 //! Commands that are operations of the API: `apps list`, `deliveries retry` and the like. All of them share this code;
 //! their differences are in the table of operations and in the API's own description.
 
-mod description;
-mod follow;
+mod api_description;
+mod wait;
 mod listing;
 mod operations;
-mod perform;
-mod value;
+mod execute;
+mod field_value;
 
-pub(super) use follow::{Ended, until};
-pub(super) use value::read_time;
+pub(super) use wait::{WaitResult, until};
+pub(super) use field_value::read_time;
 
-use super::connection::{AppFlag, Connection};
+use super::server_flags::{AppFlag, ServerFlags};
 use crate::domain::time::{DURATION_FORM, parse_duration};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand,
@@ -19,51 +19,51 @@ use clap::{
     error::{Error, ErrorKind},
     value_parser,
 };
-use description::{Described, Field};
-use operations::{Follow, GROUPS, OPERATIONS, Operation};
+use api_description::{OperationParameters, Parameter};
+use operations::{AfterAnswer, GROUPS, OPERATIONS, ApiOperation};
 use std::{process::ExitCode, sync::LazyLock, time::Duration};
-use value::Kind;
+use field_value::FieldKind;
 
 /// A command of the table with its arguments.
 #[derive(Debug)]
 pub(super) struct ResourceCommand {
-    entry: &'static Entry,
-    given: ArgMatches,
+    entry: &'static CommandEntry,
+    matches: ArgMatches,
 }
 
 /// A row of the table with the API's description of it.
 #[derive(Debug)]
-struct Entry {
-    operation: &'static Operation,
-    described: Described,
+struct CommandEntry {
+    operation: &'static ApiOperation,
+    described: OperationParameters,
 }
 
-static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    let entry = |operation: &'static Operation| {
-        let described = Described::read(operation.method, operation.path)?;
-        Some(Entry { operation, described })
+static COMMAND_ENTRIES: LazyLock<Vec<CommandEntry>> = LazyLock::new(|| {
+    let entry = |operation: &'static ApiOperation| {
+        let described = OperationParameters::read(operation.method, operation.path)?;
+        Some(CommandEntry { operation, described })
     };
     OPERATIONS.iter().filter_map(entry).collect()
 });
 
 const LIMIT_DEFAULT: u64 = 50;
 const WAIT_DEFAULT: &str = "5m";
-const ALL: &str = "all";
-const EVERY_APP: &str = "every-app";
-const JSON: &str = "json";
-const LIMIT: &str = "limit";
-const UNSET: &str = "unset";
-const WAIT: &str = "wait";
-const WATCH: &str = "watch";
-const YES: &str = "yes";
+const ALL_FLAG: &str = "all";
+const EVERY_APP_FLAG: &str = "every-app";
+const JSON_FLAG: &str = "json";
+const LIMIT_FLAG: &str = "limit";
+const UNSET_FLAG: &str = "unset";
+const WAIT_FLAG: &str = "wait";
+const WATCH_FLAG: &str = "watch";
+const YES_FLAG: &str = "yes";
 
 impl ResourceCommand {
     pub(super) fn run(self) -> ExitCode {
-        super::on_runtime(perform::perform(self.entry, self.given))
+        super::on_runtime(execute::execute(self.entry, self.matches))
     }
 }
 
-impl Entry {
+impl CommandEntry {
     /// Whether the command is about the app itself, and not only about something in it.
     fn is_about_an_app(&self) -> bool {
         self.operation.path.ends_with("{app}")
@@ -76,63 +76,63 @@ impl Entry {
     }
 
     /// Returns the ids to be named, in the order of the path.
-    fn things(&self) -> impl Iterator<Item = &Field> {
+    fn ids(&self) -> impl Iterator<Item = &Parameter> {
         self.described.path.iter().filter(|field| field.name != "app" || self.is_about_an_app())
     }
 
     /// Returns the fields that are flags. The app has a flag of its own.
-    fn flags(&self) -> impl Iterator<Item = &Field> {
+    fn flags(&self) -> impl Iterator<Item = &Parameter> {
         let fields = self.described.query.iter().chain(&self.described.body);
         fields.filter(|field| field.name != "app_id")
     }
 
     fn asks(&self) -> bool {
-        self.operation.question.is_some() || self.operation.follow == Follow::NewReplay
+        self.operation.question.is_some() || self.operation.follow == AfterAnswer::NewReplay
     }
 
     fn command(&'static self) -> Command {
-        let Operation { group, name, about, example, .. } = self.operation;
+        let ApiOperation { group, name, about, example, .. } = self.operation;
         let example = format!("posthaste {group} {name} {example}");
         let mut command =
             Command::new(*name).about(*about).after_help(format!("Example:\n  {}", example.trim()));
-        for field in self.things() {
+        for field in self.ids() {
             let thing = Arg::new(&*field.label).value_name(&*field.label).help(&*field.help);
             command = command.arg(thing.required(true).value_parser(NonEmptyStringValueParser::new()));
         }
-        command = command.args(self.flags().map(flag)).args(self.switches());
+        command = command.args(self.flags().map(flag)).args(self.extra_flags());
         if self.has_app_flag() {
             command = AppFlag::augment_args(command);
         }
         // Last, because `augment_args` replaces the command's text with that of the struct.
-        Connection::augment_args(command).about(*about)
+        ServerFlags::augment_args(command).about(*about)
     }
 
     /// Returns the flags that the command line adds to the API's fields.
-    fn switches(&'static self) -> Vec<Arg> {
+    fn extra_flags(&'static self) -> Vec<Arg> {
         let switch = |name: &'static str, help: &'static str| {
             Arg::new(name).long(name).help(help).action(ArgAction::SetTrue)
         };
-        let mut all = vec![switch(JSON, "Print the API's JSON, for programs")];
+        let mut all = vec![switch(JSON_FLAG, "Print the API's JSON, for programs")];
         if self.described.is_list() {
-            all.push(switch(ALL, "Print the whole list").conflicts_with(LIMIT));
+            all.push(switch(ALL_FLAG, "Print the whole list").conflicts_with(LIMIT_FLAG));
         }
-        if self.operation.everywhere().is_some() {
-            all.push(switch(EVERY_APP, "In all apps, even if one is meant otherwise").conflicts_with("app"));
+        if self.operation.all_apps_path().is_some() {
+            all.push(switch(EVERY_APP_FLAG, "In all apps, even if one is meant otherwise").conflicts_with("app"));
         }
         if self.asks() {
-            all.push(switch(YES, "Do not ask"));
+            all.push(switch(YES_FLAG, "Do not ask"));
         }
-        if self.operation.follow == Follow::NewReplay {
-            all.push(switch(WATCH, "Show how it goes until it is over").conflicts_with("dry_run"));
+        if self.operation.follow == AfterAnswer::NewReplay {
+            all.push(switch(WATCH_FLAG, "Show how it goes until it is over").conflicts_with("dry_run"));
         }
-        if self.operation.follow == Follow::Delivery {
+        if self.operation.follow == AfterAnswer::Delivery {
             all.push(wait_flag("Wait until it has ended, at most so long"));
         }
         let nullable: Vec<&'static str> =
             self.flags().filter(|field| field.is_nullable).map(|field| &*field.flag).collect();
         if self.operation.method == "PATCH" && !nullable.is_empty() {
             let unset =
-                Arg::new(UNSET).long(UNSET).value_name("FIELD").value_delimiter(',').value_parser(nullable);
+                Arg::new(UNSET_FLAG).long(UNSET_FLAG).value_name("FIELD").value_delimiter(',').value_parser(nullable);
             all.push(unset.action(ArgAction::Append).help("Take the field away"));
         }
         all
@@ -142,32 +142,32 @@ impl Entry {
 /// Builds the flag `--wait`, or `--wait=LIMIT`.
 pub(super) fn wait_flag(help: &'static str) -> Arg {
     let read = |text: &str| parse_duration(text).ok_or_else(|| format!("give {DURATION_FORM}"));
-    let flag = Arg::new(WAIT).long(WAIT).value_name("LIMIT").num_args(0..=1).require_equals(true);
+    let flag = Arg::new(WAIT_FLAG).long(WAIT_FLAG).value_name("LIMIT").num_args(0..=1).require_equals(true);
     flag.default_missing_value(WAIT_DEFAULT)
         .value_parser(read)
         .help(format!("{help} [{WAIT_DEFAULT} if not said]"))
 }
 
 pub(super) fn wait_limit(given: &ArgMatches) -> Option<Duration> {
-    given.get_one::<Duration>(WAIT).copied()
+    given.get_one::<Duration>(WAIT_FLAG).copied()
 }
 
-fn flag(field: &'static Field) -> Arg {
+fn flag(field: &'static Parameter) -> Arg {
     let arg = Arg::new(&*field.name).long(&*field.flag).required(field.is_required);
-    if field.name == LIMIT {
+    if field.name == LIMIT_FLAG {
         let help = format!("How many to print; pages are fetched as needed [default: {LIMIT_DEFAULT}]");
         return arg.value_name("NUMBER").value_parser(value_parser!(u64).range(1..)).help(help);
     }
-    let help = [field.help.as_str(), field.kind.form()].join(" ");
+    let help = [field.help.as_str(), field.kind.input_form()].join(" ");
     let arg = arg.value_name(field.kind.value_name()).help(help.trim().to_owned());
     match field.kind {
-        Kind::Switch => arg
+        FieldKind::Switch => arg
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
             .value_parser(["true", "false"]),
-        Kind::List | Kind::Object { .. } => arg.action(ArgAction::Append),
-        Kind::Text | Kind::Hidden | Kind::Time | Kind::Number | Kind::Json => arg,
+        FieldKind::List | FieldKind::Object { .. } => arg.action(ArgAction::Append),
+        FieldKind::Text | FieldKind::Hidden | FieldKind::Time | FieldKind::Number | FieldKind::Json => arg,
     }
 }
 
@@ -175,9 +175,9 @@ impl FromArgMatches for ResourceCommand {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let (group, inner) = matches.subcommand().ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
         let (name, given) = inner.subcommand().ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
-        let is_meant = |entry: &&Entry| (entry.operation.group, entry.operation.name) == (group, name);
-        let entry = ENTRIES.iter().find(is_meant).ok_or_else(|| Error::new(ErrorKind::InvalidSubcommand))?;
-        Ok(Self { entry, given: given.clone() })
+        let is_meant = |entry: &&CommandEntry| (entry.operation.group, entry.operation.name) == (group, name);
+        let entry = COMMAND_ENTRIES.iter().find(is_meant).ok_or_else(|| Error::new(ErrorKind::InvalidSubcommand))?;
+        Ok(Self { entry, matches: given.clone() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
@@ -188,11 +188,11 @@ impl FromArgMatches for ResourceCommand {
 
 impl Subcommand for ResourceCommand {
     fn augment_subcommands(command: Command) -> Command {
-        let of_group = |name: &'static str| ENTRIES.iter().filter(move |entry| entry.operation.group == name);
+        let of_group = |name: &'static str| COMMAND_ENTRIES.iter().filter(move |entry| entry.operation.group == name);
         command.subcommands(GROUPS.iter().map(|(name, about)| {
             let group =
                 Command::new(*name).about(*about).subcommand_required(true).arg_required_else_help(true);
-            group.subcommands(of_group(name).map(Entry::command))
+            group.subcommands(of_group(name).map(CommandEntry::command))
         }))
     }
 
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_operation_of_the_api_has_a_command_and_every_command_an_operation() {
-        let routes = description::routes();
+        let routes = api_description::routes();
         for operation in OPERATIONS {
             let route = format!("{} {}", operation.method, operation.path);
             assert!(routes.contains(&route), "{} {}: {route}", operation.group, operation.name);
@@ -247,9 +247,9 @@ mod tests {
     #[test]
     fn every_group_has_commands_and_every_command_a_group() {
         for (group, _) in GROUPS {
-            assert!(ENTRIES.iter().any(|entry| entry.operation.group == *group), "{group}");
+            assert!(COMMAND_ENTRIES.iter().any(|entry| entry.operation.group == *group), "{group}");
         }
-        for entry in ENTRIES.iter() {
+        for entry in COMMAND_ENTRIES.iter() {
             assert!(ResourceCommand::has_subcommand(entry.operation.group), "{}", entry.operation.group);
         }
     }

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 /// A table whose columns keep their widths from one page to the next, unless a wider value comes.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct TextTable {
     widths: Vec<usize>,
     line_chars_max: Option<usize>,
 }
 
-impl Table {
+impl TextTable {
     /// Makes a table. Lines are cut to `line_chars_max`, if the terminal has a width.
     pub(super) fn within(line_chars_max: Option<usize>) -> Self {
         Self { widths: Vec::new(), line_chars_max }
@@ -43,7 +43,7 @@ impl Table {
 }
 
 pub(super) fn aligned<R: AsRef<[String]>>(rows: &[R]) -> String {
-    Table::default().lines(rows)
+    TextTable::default().lines(rows)
 }
 
 /// Escapes every character that a terminal might obey or that would change how the text reads.
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn columns_stay_aligned_over_pages_and_lines_are_cut_where_there_is_a_width() {
         let row = |cells: [&str; 2]| cells.map(str::to_owned);
-        let mut table = Table::default();
+        let mut table = TextTable::default();
         assert_eq!(table.lines(&[row(["ID", "NAME"]), row(["abc", ""])]), "ID   NAME\nabc\n");
         assert_eq!(table.lines(&[row(["é", "x"])]), "é    x\n");
-        let mut narrow = Table::within(Some(6));
+        let mut narrow = TextTable::within(Some(6));
         assert_eq!(narrow.lines(&[row(["abc", "d"]), row(["abc", "defg"])]), "abc  d\nabc  …\n");
     }
 

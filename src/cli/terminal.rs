@@ -1,6 +1,6 @@
 //! The terminal: its width, questions, and input that must not be seen.
 
-use super::exit::{Exit, Failure};
+use super::exit::{ExitStatus, CommandError};
 use anyhow::Context;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{self, BufRead, IsTerminal, Read};
@@ -17,19 +17,19 @@ pub(super) fn confirm(question: &str, is_agreed: bool) -> anyhow::Result<()> {
     if is_agreed {
         return Ok(());
     }
-    if !somebody_is_there() {
-        return Err(Failure::usage(format!("{question} There is nobody to ask; if so, give --yes.")));
+    if !is_interactive() {
+        return Err(CommandError::usage(format!("{question} There is nobody to ask; if so, give --yes.")));
     }
     eprint!("{question} [y/N] ");
     if matches!(line()?.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(Failure::with(Exit::Failed, "nothing was done"))
+    Err(CommandError::new(ExitStatus::Failed, "nothing was done"))
 }
 
 /// Reads a line: hidden while it is typed at a terminal, otherwise from standard input.
 pub(super) fn hidden_line(question: &str) -> anyhow::Result<String> {
-    if !somebody_is_there() {
+    if !is_interactive() {
         return line();
     }
     let input = io::stdin();
@@ -45,7 +45,7 @@ pub(super) fn hidden_line(question: &str) -> anyhow::Result<String> {
     typed
 }
 
-pub(super) fn somebody_is_there() -> bool {
+pub(super) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
@@ -56,7 +56,7 @@ fn secret_line() -> anyhow::Result<String> {
         match byte.context("cannot read the terminal")? {
             b'\n' | b'\r' => break,
             // Ctrl-C, Ctrl-D
-            3 | 4 => return Err(Failure::with(Exit::Failed, "nothing was done")),
+            3 | 4 => return Err(CommandError::new(ExitStatus::Failed, "nothing was done")),
             8 | 127 => drop(typed.pop()),
             other => typed.push(other),
         }

@@ -5,7 +5,7 @@ mod request;
 
 use super::{
     contracts::{self, KnownContracts},
-    exit::Exit,
+    exit::ExitStatus,
     print,
     table::visible,
 };
@@ -81,7 +81,7 @@ pub(super) struct RequestVerifier {
 }
 
 /// The result of verifying a request.
-pub(super) struct Finding {
+pub(super) struct VerifyResult {
     pub(super) verified: Result<Genuine, Mismatch>,
     pub(super) clues: Vec<Clue>,
 }
@@ -104,22 +104,22 @@ impl VerifyFlags {
             secrets.extend(text.lines().filter(|line| !line.is_empty()).map(str::to_owned));
         }
         let others = self.known.load()?;
-        let contract = contracts::find(&others, &self.contract)?.clone();
+        let contract = contracts::find_contract(&others, &self.contract)?.clone();
         Ok(RequestVerifier { contract, secrets, tolerance: self.tolerance, others })
     }
 }
 
 impl RequestVerifier {
-    pub(super) fn verify(&self, received: &Received<'_>, now: Timestamp) -> Finding {
+    pub(super) fn verify(&self, received: &Received<'_>, now: Timestamp) -> VerifyResult {
         let Self { contract, secrets, tolerance, others } = self;
         let terms = Terms { contract, secrets, now, tolerance: *tolerance };
         let verified = verify(&terms, received);
         let found = verified.as_ref().err().map(|mismatch| clues(&terms, received, mismatch, others));
-        Finding { clues: found.unwrap_or_default(), verified }
+        VerifyResult { clues: found.unwrap_or_default(), verified }
     }
 }
 
-impl Finding {
+impl VerifyResult {
     pub(super) fn json(&self) -> Value {
         let mismatch = self.verified.as_ref().err();
         let signed_at = self.verified.as_ref().ok().and_then(|genuine| genuine.signed_at);
@@ -164,7 +164,7 @@ pub(super) fn run(args: VerifyArgs) -> ExitCode {
         }
         Err(error) => {
             eprintln!("posthaste: {error:#}");
-            Exit::Usage.into()
+            ExitStatus::Usage.into()
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Settings of the commands that talk to a running server: its URL, the key, and the default app.
 //!
-//! Flags beat variables, variables beat the profile. The server's own variables are ignored here.
+//! SettingValues beat variables, variables beat the profile. The server's own variables are ignored here.
 
 use super::{
     profile::{self, Profile, Profiles},
-    secret::Secret,
+    secret::HiddenText,
     sources::{ConfigError, variable},
 };
 
 /// Variables of other commands, which `serve` and `dev` ignore.
-pub(super) const VARIABLES: [&str; 5] = [URL, KEY, APP, PROFILE, profile::FILE];
-const URL: &str = "POSTHASTE_URL";
-const KEY: &str = "POSTHASTE_KEY";
-const APP: &str = "POSTHASTE_APP";
-const PROFILE: &str = "POSTHASTE_PROFILE";
+pub(super) const VARIABLES: [&str; 5] = [URL_VARIABLE, KEY_VARIABLE, APP_VARIABLE, PROFILE_VARIABLE, profile::PROFILE_FILE_VARIABLE];
+const URL_VARIABLE: &str = "POSTHASTE_URL";
+const KEY_VARIABLE: &str = "POSTHASTE_KEY";
+const APP_VARIABLE: &str = "POSTHASTE_APP";
+const PROFILE_VARIABLE: &str = "POSTHASTE_PROFILE";
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 const PROFILE_DEFAULT: &str = "default";
 
@@ -21,7 +21,7 @@ const PROFILE_DEFAULT: &str = "default";
 #[derive(Debug, Default)]
 pub struct ClientFlags {
     pub server: Option<String>,
-    pub key: Option<Secret>,
+    pub key: Option<HiddenText>,
     pub app: Option<String>,
     pub profile: Option<String>,
 }
@@ -30,7 +30,7 @@ pub struct ClientFlags {
 pub struct ClientSettings {
     /// Without a slash at its end.
     pub server: String,
-    pub key: Secret,
+    pub key: HiddenText,
     /// The default app.
     pub app: Option<String>,
     /// False if the variable NO_COLOR asks for plain text.
@@ -41,7 +41,7 @@ impl ClientSettings {
     /// Returns the app. Fails if none is set.
     pub fn app(&self) -> Result<&str, ConfigError> {
         let told = || {
-            format!("which app? Give --app or the variable {APP}, or keep one with `posthaste profile set`")
+            format!("which app? Give --app or the variable {APP_VARIABLE}, or keep one with `posthaste profile set`")
         };
         self.app.as_deref().ok_or_else(|| ConfigError::Refused(vec![told()]))
     }
@@ -49,29 +49,29 @@ impl ClientSettings {
 
 /// Resolves the settings from this process's environment, the profile file and the flags.
 pub fn load_client(flags: ClientFlags) -> Result<ClientSettings, ConfigError> {
-    resolve(flags, variable, &Profiles::read()?)
+    resolve_client(flags, variable, &Profiles::read()?)
 }
 
-fn resolve(
+fn resolve_client(
     flags: ClientFlags,
     variable: impl Fn(&str) -> Option<String>,
     profiles: &Profiles,
 ) -> Result<ClientSettings, ConfigError> {
-    let chosen = flags.profile.or_else(|| variable(PROFILE));
+    let chosen = flags.profile.or_else(|| variable(PROFILE_VARIABLE));
     let profile = match &chosen {
         Some(name) => profiles.get(name)?.clone(),
         None => profiles.find(PROFILE_DEFAULT).cloned().unwrap_or_default(),
     };
     let name = chosen.as_deref().unwrap_or(PROFILE_DEFAULT);
-    let app = flags.app.or_else(|| variable(APP)).or_else(|| profile.app.clone());
-    let server = flags.server.or_else(|| variable(URL));
-    let key = match flags.key.or_else(|| variable(KEY).map(Secret::new)) {
+    let app = flags.app.or_else(|| variable(APP_VARIABLE)).or_else(|| profile.app.clone());
+    let server = flags.server.or_else(|| variable(URL_VARIABLE));
+    let key = match flags.key.or_else(|| variable(KEY_VARIABLE).map(HiddenText::new)) {
         Some(key) => key,
         None => key_of(name, &profile, server.as_deref())?,
     };
-    if !may_be_sent(&key) {
+    if !is_sendable(&key) {
         let form = "visible ASCII characters without spaces";
-        let told = format!("key (--key, variable {KEY} or profile): the value is not allowed; give {form}");
+        let told = format!("key (--key, variable {KEY_VARIABLE} or profile): the value is not allowed; give {form}");
         return Err(ConfigError::Refused(vec![told]));
     }
     let server = server.or(profile.url).unwrap_or_else(|| URL_DEFAULT.to_owned());
@@ -80,15 +80,15 @@ fn resolve(
 }
 
 /// Returns the profile's key. Fails if it would go to another server than the profile's.
-fn key_of(name: &str, profile: &Profile, server: Option<&str>) -> Result<Secret, ConfigError> {
+fn key_of(name: &str, profile: &Profile, server: Option<&str>) -> Result<HiddenText, ConfigError> {
     let refused = |text: String| Err(ConfigError::Refused(vec![text]));
     let own = profile.url.as_deref().unwrap_or(URL_DEFAULT);
     match (&profile.key, server) {
         (None, _) => Err(ConfigError::NoKey(format!(
-            "there is no key: give one with --key or the variable {KEY}, or keep one with `posthaste profile set {name}`"
+            "there is no key: give one with --key or the variable {KEY_VARIABLE}, or keep one with `posthaste profile set {name}`"
         ))),
         (Some(_), Some(other)) if without_slash(own) != without_slash(other) => refused(format!(
-            "the key of profile `{name}` is for {own} and is not shown to {other}; give the key too, with --key or the variable {KEY}"
+            "the key of profile `{name}` is for {own} and is not shown to {other}; give the key too, with --key or the variable {KEY_VARIABLE}"
         )),
         (Some(key), _) => Ok(key.clone()),
     }
@@ -99,7 +99,7 @@ fn without_slash(server: &str) -> &str {
 }
 
 /// Whether the key can be sent in a header.
-fn may_be_sent(key: &Secret) -> bool {
+fn is_sendable(key: &HiddenText) -> bool {
     !key.reveal().is_empty() && key.reveal().bytes().all(|byte| byte.is_ascii_graphic())
 }
 
@@ -113,7 +113,7 @@ mod tests {
         profiles: &Profiles,
     ) -> Result<ClientSettings, String> {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        resolve(flags, |name| find(name).map(|(_, value)| (*value).to_owned()), profiles)
+        resolve_client(flags, |name| find(name).map(|(_, value)| (*value).to_owned()), profiles)
             .map_err(|error| error.to_string())
     }
 
@@ -121,7 +121,7 @@ mod tests {
         let mut profiles = Profiles::default();
         let profile = |url: &str, key: &str| Profile {
             url: Some(url.to_owned()),
-            key: Some(Secret::new(key)),
+            key: Some(HiddenText::new(key)),
             app: Some(format!("app of {url}")),
         };
         profiles.set("default", profile("https://d/", "d"));
@@ -137,7 +137,7 @@ mod tests {
     fn flags_beat_variables_and_variables_beat_the_profile_and_the_server_has_a_default() {
         let flags = ClientFlags {
             server: Some("https://a/".into()),
-            key: Some(Secret::new("k")),
+            key: Some(HiddenText::new("k")),
             app: Some("a".into()),
             profile: None,
         };

@@ -5,23 +5,23 @@
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-pub(super) struct Entry {
+pub(super) struct FileEntry {
     pub name: String,
     pub line: usize,
-    pub value: Value,
+    pub value: FileValue,
 }
 
-pub(super) enum Value {
+pub(super) enum FileValue {
     Text(String),
     /// An array of plain values.
     List(Vec<String>),
     /// A table under the name.
-    Table(Vec<Entry>),
+    Table(Vec<FileEntry>),
     /// An array of something other than plain values.
     Other,
 }
 
-impl Value {
+impl FileValue {
     /// The value as a variable would give it: lists with commas, where the setting is a list.
     pub(super) fn text(self, is_list: bool) -> Option<String> {
         match self {
@@ -33,23 +33,23 @@ impl Value {
 }
 
 /// The reason why the file is not TOML.
-pub(super) struct Broken {
+pub(super) struct InvalidToml {
     pub line: usize,
     pub reason: String,
 }
 
-pub(super) fn entries(text: &str) -> Result<Vec<Entry>, Broken> {
-    let table = DeTable::parse(text).map_err(|error| Broken {
+pub(super) fn entries(text: &str) -> Result<Vec<FileEntry>, InvalidToml> {
+    let table = DeTable::parse(text).map_err(|error| InvalidToml {
         line: line_of(text, &error.span().unwrap_or_default()),
         reason: error.message().to_owned(),
     })?;
     Ok(entries_of(text, table.get_ref()))
 }
 
-fn entries_of(text: &str, table: &DeTable<'_>) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = table
+fn entries_of(text: &str, table: &DeTable<'_>) -> Vec<FileEntry> {
+    let mut entries: Vec<FileEntry> = table
         .iter()
-        .map(|(name, value)| Entry {
+        .map(|(name, value)| FileEntry {
             line: line_of(text, &name.span()),
             name: name.get_ref().clone().into_owned(),
             value: value_of(text, value.get_ref()),
@@ -63,15 +63,15 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.get(..span.start).unwrap_or(text).matches('\n').count() + 1
 }
 
-fn value_of(text: &str, value: &DeValue<'_>) -> Value {
+fn value_of(text: &str, value: &DeValue<'_>) -> FileValue {
     match value {
-        DeValue::Table(table) => Value::Table(entries_of(text, table)),
+        DeValue::Table(table) => FileValue::Table(entries_of(text, table)),
         DeValue::Array(items) => items
             .iter()
             .map(|item| plain(item.get_ref()))
             .collect::<Option<_>>()
-            .map_or(Value::Other, Value::List),
-        other => plain(other).map_or(Value::Other, Value::Text),
+            .map_or(FileValue::Other, FileValue::List),
+        other => plain(other).map_or(FileValue::Other, FileValue::Text),
     }
 }
 

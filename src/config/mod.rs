@@ -2,18 +2,18 @@
 //! `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
 
 mod client;
-mod doc;
+mod markdown;
 mod file;
-mod form;
-mod keys;
+mod parse;
+mod settings;
 mod profile;
 mod secret;
 mod sources;
 
 pub use client::{ClientFlags, ClientSettings, load_client};
-pub use doc::markdown;
-pub use form::{LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes};
-pub use keys::{KEYS, Key, Mode, Settings};
+pub use markdown::markdown;
+pub use parse::{LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes};
+pub use settings::{KEYS, Setting, DefaultsMode, Settings};
 pub use profile::{Profile, Profiles};
-pub use secret::Secret;
-pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, Flags, load, program};
+pub use secret::HiddenText;
+pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, SettingValues, load, program};

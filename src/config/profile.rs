@@ -4,8 +4,8 @@
 //! A file with keys that other users may read is refused, because they could use the keys.
 
 use super::{
-    file::{self, Entry, Value},
-    secret::Secret,
+    file::{self, FileEntry, FileValue},
+    secret::HiddenText,
     sources::{ConfigError, variable},
 };
 use crate::domain::field::nearest;
@@ -20,16 +20,16 @@ use std::{
 };
 
 /// The variable that names the file.
-pub(super) const FILE: &str = "POSTHASTE_PROFILE_FILE";
-const FIELDS: [&str; 3] = ["url", "key", "app"];
-const OPENING: &str =
+pub(super) const PROFILE_FILE_VARIABLE: &str = "POSTHASTE_PROFILE_FILE";
+const PROFILE_FIELDS: [&str; 3] = ["url", "key", "app"];
+const FILE_HEADER: &str =
     "# Made by `posthaste profile set`, which keeps no comments. It holds keys: show it to nobody.\n";
 
 /// A server with the user's key and app for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     pub url: Option<String>,
-    pub key: Option<Secret>,
+    pub key: Option<HiddenText>,
     /// The default app.
     pub app: Option<String>,
 }
@@ -103,20 +103,20 @@ impl Profiles {
     /// Writes the file atomically, readable by its owner alone.
     pub fn save(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else {
-            let told = format!("there is no home folder to keep profiles in; set the variable {FILE}");
+            let told = format!("there is no home folder to keep profiles in; set the variable {PROFILE_FILE_VARIABLE}");
             return Err(ConfigError::Refused(vec![told]));
         };
-        write_whole(path, &self.text())
+        write_atomically(path, &self.text())
             .map_err(|cause| ConfigError::Unwritable { path: path.display().to_string(), cause })
     }
 
     fn text(&self) -> String {
-        let mut text = OPENING.to_owned();
+        let mut text = FILE_HEADER.to_owned();
         for (name, profile) in &self.by_name {
             let _ = writeln!(text, "\n[{}]", quoted(name));
             let values =
                 [&profile.url, &profile.key.as_ref().map(|key| key.reveal().to_owned()), &profile.app];
-            for (field, value) in FIELDS.iter().zip(values) {
+            for (field, value) in PROFILE_FIELDS.iter().zip(values) {
                 if let Some(value) = value {
                     let _ = writeln!(text, "{field} = {}", quoted(value));
                 }
@@ -133,7 +133,7 @@ fn quoted(text: &str) -> String {
 /// Returns the path where the file is, or would be.
 fn file_path(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let folder = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    variable(FILE).map(PathBuf::from).or_else(|| {
+    variable(PROFILE_FILE_VARIABLE).map(PathBuf::from).or_else(|| {
         let config = folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))?;
         Some(config.join("posthaste/profile.toml"))
     })
@@ -144,23 +144,23 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
     let entries = file::entries(text)
         .map_err(|broken| vec![format!("{file_name}:{}: not valid TOML: {}", broken.line, broken.reason)])?;
     let (mut profiles, mut problems) = (BTreeMap::new(), Vec::new());
-    for Entry { name, line, value } in entries {
-        let Value::Table(fields) = value else {
+    for FileEntry { name, line, value } in entries {
+        let FileValue::Table(fields) = value else {
             problems.push(format!("{name} ({file_name}:{line}): must be in a profile, such as [default]"));
             continue;
         };
         let mut profile = Profile::default();
-        for Entry { name: field, line, value } in fields {
+        for FileEntry { name: field, line, value } in fields {
             let place = format!("{field} ({file_name}:{line})");
-            let text = if let Value::Text(text) = value { Some(text) } else { None };
+            let text = if let FileValue::Text(text) = value { Some(text) } else { None };
             match (field.as_str(), text) {
                 ("url", Some(text)) => profile.url = Some(text),
-                ("key", Some(text)) => profile.key = Some(Secret::new(text)),
+                ("key", Some(text)) => profile.key = Some(HiddenText::new(text)),
                 ("app", Some(text)) => profile.app = Some(text),
-                (known, None) if FIELDS.contains(&known) => problems.push(format!("{place}: must be text")),
-                (other, _) => problems.push(match nearest(other, &FIELDS) {
+                (known, None) if PROFILE_FIELDS.contains(&known) => problems.push(format!("{place}: must be text")),
+                (other, _) => problems.push(match nearest(other, &PROFILE_FIELDS) {
                     Some(near) => format!("{place}: there is no such field; did you mean `{near}`?"),
-                    None => format!("{place}: there is no such field; known: {}", FIELDS.join(", ")),
+                    None => format!("{place}: there is no such field; known: {}", PROFILE_FIELDS.join(", ")),
                 }),
             }
         }
@@ -170,7 +170,7 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
 }
 
 /// Writes a new file beside the old one and renames it, so that no reader sees half of it. A symbolic link stays one.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+fn write_atomically(path: &Path, text: &str) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(at(&[home, ("XDG_CONFIG_HOME", "/c")]), Some("/c/posthaste/profile.toml".into()));
         let relative = ("XDG_CONFIG_HOME", "c");
         assert_eq!(at(&[home, relative]), Some("/home/ada/.config/posthaste/profile.toml".into()));
-        assert_eq!(at(&[home, (FILE, "p.toml")]), Some("p.toml".into()));
+        assert_eq!(at(&[home, (PROFILE_FILE_VARIABLE, "p.toml")]), Some("p.toml".into()));
         assert_eq!(at(&[]), None);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         let mut profiles = Profiles::read_at(path.clone()).unwrap();
         let shop = Profile {
             url: Some("https://p.example".into()),
-            key: Some(Secret::new("phk_\"quoted\\")),
+            key: Some(HiddenText::new("phk_\"quoted\\")),
             app: Some("shop".into()),
         };
         profiles.set("my shop", shop.clone());

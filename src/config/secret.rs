@@ -3,9 +3,9 @@
 use std::fmt;
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct HiddenText(String);
 
-impl Secret {
+impl HiddenText {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -15,7 +15,7 @@ impl Secret {
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for HiddenText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(redacted)")
     }

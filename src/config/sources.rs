@@ -3,21 +3,21 @@
 //! All problems are collected before the settings are refused, and none of them repeats a value that may be a secret.
 
 use super::{
-    KEYS, Key, Mode, Settings, client,
-    file::{self, Entry},
-    form::Form,
+    KEYS, Setting, DefaultsMode, Settings, client,
+    file::{self, FileEntry},
+    parse::ValueFormat,
 };
 use std::{collections::BTreeMap, fmt, fs, io, path::PathBuf};
 
 /// The variable that names the configuration file; the flag `--config` beats it.
 pub const CONFIG_FILE_VARIABLE: &str = "POSTHASTE_CONFIG";
-const PREFIX: &str = "POSTHASTE_";
+const VARIABLE_PREFIX: &str = "POSTHASTE_";
 
 /// The values from the command line.
 #[derive(Debug, Default)]
-pub struct Flags {
+pub struct SettingValues {
     pub config_file: Option<PathBuf>,
-    pub values: Vec<(&'static Key, String)>,
+    pub values: Vec<(&'static Setting, String)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -35,8 +35,8 @@ pub enum ConfigError {
 }
 
 /// Resolves the settings from the defaults, the file, this process's environment and the flags.
-pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
-    let variables: Vec<_> = variables(PREFIX).collect();
+pub fn load(mode: DefaultsMode, flags: SettingValues) -> Result<Settings, ConfigError> {
+    let variables: Vec<_> = variables(VARIABLE_PREFIX).collect();
     let named = variables.iter().find(|(name, _)| name == CONFIG_FILE_VARIABLE);
     let path =
         flags.config_file.clone().or_else(|| named.and_then(|(_, path)| path.as_ref()).map(PathBuf::from));
@@ -49,7 +49,7 @@ pub fn load(mode: Mode, flags: Flags) -> Result<Settings, ConfigError> {
         }
         None => None,
     };
-    resolve(mode, file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())), variables, flags.values)
+    resolve_settings(mode, file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())), variables, flags.values)
 }
 
 /// Returns the environment variables whose names start with `prefix`. A value that is not UTF-8 is None.
@@ -74,11 +74,11 @@ pub fn program() -> String {
 }
 
 /// `file` is a name for messages and the text; a variable that is not UTF-8 has no value.
-fn resolve(
-    mode: Mode,
+fn resolve_settings(
+    mode: DefaultsMode,
     file: Option<(&str, &str)>,
     variables: Vec<(String, Option<String>)>,
-    flags: Vec<(&'static Key, String)>,
+    flags: Vec<(&'static Setting, String)>,
 ) -> Result<Settings, ConfigError> {
     let mut given = Given::defaults(mode);
     if let Some((name, text)) = file {
@@ -86,7 +86,7 @@ fn resolve(
     }
     given.add_variables(variables);
     for (key, value) in flags {
-        given.set(key, value, Source::Flag);
+        given.set(key, value, ValueSource::Flag);
     }
     let settings = Settings::read(&mut given);
     match settings {
@@ -95,7 +95,7 @@ fn resolve(
     }
 }
 
-enum Source {
+enum ValueSource {
     Default,
     File { location: String },
     Variable,
@@ -104,17 +104,17 @@ enum Source {
 
 /// The last value given for each key, and the problems found so far.
 pub(super) struct Given {
-    values: BTreeMap<&'static str, (&'static Key, String, Source)>,
+    values: BTreeMap<&'static str, (&'static Setting, String, ValueSource)>,
     problems: Vec<String>,
 }
 
 impl Given {
-    fn defaults(mode: Mode) -> Self {
-        let default = |key: &'static Key| (key.name, (key, key.default_in(mode).to_owned(), Source::Default));
+    fn defaults(mode: DefaultsMode) -> Self {
+        let default = |key: &'static Setting| (key.name, (key, key.default_in(mode).to_owned(), ValueSource::Default));
         Self { values: KEYS.iter().map(default).collect(), problems: vec![] }
     }
 
-    fn set(&mut self, key: &'static Key, value: String, source: Source) {
+    fn set(&mut self, key: &'static Setting, value: String, source: ValueSource) {
         self.values.insert(key.name, (key, value, source));
     }
 
@@ -126,7 +126,7 @@ impl Given {
                 return;
             }
         };
-        for Entry { name, line, value } in entries {
+        for FileEntry { name, line, value } in entries {
             let place = format!("{file_name}:{line}");
             match KEYS.iter().find(|key| key.name == name) {
                 None => {
@@ -134,7 +134,7 @@ impl Given {
                     self.refuse_name(&place, "setting", &name, known);
                 }
                 Some(key) => match value.text(key.is_list) {
-                    Some(text) => self.set(key, text, Source::File { location: place }),
+                    Some(text) => self.set(key, text, ValueSource::File { location: place }),
                     None => self.problems.push(format!("{} ({place}): give {}", key.name, key.allowed)),
                 },
             }
@@ -145,13 +145,13 @@ impl Given {
         for (name, value) in variables {
             let key = KEYS.iter().find(|key| key.variable() == name);
             match (key, value) {
-                (Some(key), Some(value)) => self.set(key, value, Source::Variable),
+                (Some(key), Some(value)) => self.set(key, value, ValueSource::Variable),
                 (Some(key), None) => {
                     self.problems.push(format!("{} (variable {name}): the value is not UTF-8", key.name));
                 }
                 (None, _) if name == CONFIG_FILE_VARIABLE || client::VARIABLES.contains(&name.as_str()) => {}
                 (None, _) => {
-                    let known = KEYS.iter().map(Key::variable).chain([CONFIG_FILE_VARIABLE.to_owned()]);
+                    let known = KEYS.iter().map(Setting::variable).chain([CONFIG_FILE_VARIABLE.to_owned()]);
                     self.refuse_name("environment", "variable", &name, known);
                 }
             }
@@ -165,12 +165,12 @@ impl Given {
     }
 
     /// Reads a key's value. Records the problem and returns None if it is not allowed.
-    pub(super) fn read<T>(&mut self, name: &'static str, form: &Form<T>) -> Option<T> {
+    pub(super) fn read<T>(&mut self, name: &'static str, form: &ValueFormat<T>) -> Option<T> {
         let (key, text, source) = self.values.get(name)?;
         let value = (form.read)(text);
         if value.is_none() {
             let said = if key.is_hidden { "the value".to_owned() } else { format!("{text:?}") };
-            let wrong = (form.why)(text).map_or_else(
+            let wrong = (form.explain)(text).map_or_else(
                 || format!("is not allowed; give {}", key.allowed),
                 |why| format!("is not allowed: {why}"),
             );
@@ -181,15 +181,15 @@ impl Given {
 }
 
 /// Formats a source for messages.
-struct SourceName<'a>(&'a Key, &'a Source);
+struct SourceName<'a>(&'a Setting, &'a ValueSource);
 
 impl fmt::Display for SourceName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.1 {
-            Source::Default => f.write_str("default"),
-            Source::File { location: place } => f.write_str(place),
-            Source::Variable => write!(f, "variable {}", self.0.variable()),
-            Source::Flag => write!(f, "flag --{}", self.0.flag()),
+            ValueSource::Default => f.write_str("default"),
+            ValueSource::File { location: place } => f.write_str(place),
+            ValueSource::Variable => write!(f, "variable {}", self.0.variable()),
+            ValueSource::Flag => write!(f, "flag --{}", self.0.flag()),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
-fn key(name: &str) -> &'static Key {
+fn key(name: &str) -> &'static Setting {
     KEYS.iter().find(|key| key.name == name).unwrap()
 }
 
@@ -13,7 +13,7 @@ fn variable(name: &str, value: &str) -> (String, Option<String>) {
 }
 
 fn from_file(text: &str) -> Result<Settings, ConfigError> {
-    resolve(Mode::Serve, Some(("ph.toml", text)), vec![], vec![])
+    resolve_settings(DefaultsMode::Serve, Some(("ph.toml", text)), vec![], vec![])
 }
 
 fn refusals(result: Result<Settings, ConfigError>) -> Vec<String> {
@@ -24,7 +24,7 @@ fn refusals(result: Result<Settings, ConfigError>) -> Vec<String> {
 }
 
 /// Returns an allowed value that is not the default.
-fn another_value(key: &Key) -> &'static str {
+fn another_value(key: &Setting) -> &'static str {
     match key.name {
         "listen" => "127.0.0.1:9",
         "store" => "sqlite:elsewhere.db",
@@ -66,11 +66,11 @@ fn another_value(key: &Key) -> &'static str {
 
 #[test]
 fn defaults_are_allowed_in_both_modes_and_safe_in_serve() {
-    let serve = resolve(Mode::Serve, None, vec![], vec![]).unwrap();
+    let serve = resolve_settings(DefaultsMode::Serve, None, vec![], vec![]).unwrap();
     assert!(serve.https_only && serve.allow_addresses.is_empty());
     assert!(serve.listen.ip().is_loopback());
     assert_eq!(serve.body_bytes_max, 1_048_576);
-    let dev = resolve(Mode::Dev, None, vec![], vec![]).unwrap();
+    let dev = resolve_settings(DefaultsMode::Dev, None, vec![], vec![]).unwrap();
     assert!(!dev.https_only && dev.allow_addresses.len() == 2);
 }
 
@@ -80,7 +80,7 @@ fn each_source_beats_the_one_before_for_every_setting() {
         let shown = |file: Option<&str>, variables, flags| {
             let file = file.map(|value| format!("{} = '{value}'", key.name));
             let settings =
-                resolve(Mode::Serve, file.as_deref().map(|text| ("f", text)), variables, flags).unwrap();
+                resolve_settings(DefaultsMode::Serve, file.as_deref().map(|text| ("f", text)), variables, flags).unwrap();
             format!("{settings:?}")
         };
         let (plain, other) = (key.default, another_value(key));
@@ -132,15 +132,15 @@ fn unknown_names_are_refused_with_the_nearest_valid_one() {
     );
     let variables = vec![variable("POSTHASTE_ADMINKEY", "hunter2"), variable("POSTHASTE_CONFIG", "f")];
     assert_eq!(
-        refusals(resolve(Mode::Serve, None, variables, vec![])),
+        refusals(resolve_settings(DefaultsMode::Serve, None, variables, vec![])),
         ["POSTHASTE_ADMINKEY (environment): there is no such variable; the nearest is POSTHASTE_ADMIN_KEY"]
     );
 }
 
 #[test]
 fn a_bad_value_names_the_key_the_source_and_what_is_allowed() {
-    let refused = refusals(resolve(
-        Mode::Serve,
+    let refused = refusals(resolve_settings(
+        DefaultsMode::Serve,
         Some(("ph.toml", "\nbody_bytes_max = '1MB'")),
         vec![variable("POSTHASTE_HTTPS_ONLY", "maybe")],
         vec![(key("hands"), "0".to_owned())],
@@ -165,11 +165,11 @@ fn the_password_of_a_database_is_never_repeated() {
         ),
         ("postgre://ph:hunter2@db/ph", "; give sqlite: and the path of a file"),
     ] {
-        let refused = refusals(resolve(Mode::Serve, None, variables(bad), vec![])).join("\n");
+        let refused = refusals(resolve_settings(DefaultsMode::Serve, None, variables(bad), vec![])).join("\n");
         let expected = format!("store (variable POSTHASTE_STORE): the value is not allowed{said}");
         assert!(refused.starts_with(&expected) && !refused.contains("hunter2"), "{refused}");
     }
-    let good = resolve(Mode::Serve, None, variables("postgres://ph:hunter2@db/ph"), vec![]).unwrap();
+    let good = resolve_settings(DefaultsMode::Serve, None, variables("postgres://ph:hunter2@db/ph"), vec![]).unwrap();
     let shown = format!("{good:?}");
     assert!(shown.contains("db:5432/ph") && !shown.contains("hunter2"), "{shown}");
 }
@@ -184,9 +184,9 @@ fn secrets_are_never_repeated() {
         from_file("admin_key = ['hunter2']"),
         from_file("admin_key.hunter2 = 'hunter2'"),
         from_file("admin_key = 'hunter2'\nadmin_key = 'hunter2'"),
-        resolve(Mode::Serve, None, vec![variable("POSTHASTE_ENCRYPTION_KEY", "hunter2")], vec![]),
-        resolve(Mode::Serve, None, vec![], vec![(key("encryption_key"), "hunter2".to_owned())]),
-        resolve(Mode::Serve, None, vec![variable("POSTHASTE_ADMIN_KEYS", "hunter2")], vec![]),
+        resolve_settings(DefaultsMode::Serve, None, vec![variable("POSTHASTE_ENCRYPTION_KEY", "hunter2")], vec![]),
+        resolve_settings(DefaultsMode::Serve, None, vec![], vec![(key("encryption_key"), "hunter2".to_owned())]),
+        resolve_settings(DefaultsMode::Serve, None, vec![variable("POSTHASTE_ADMIN_KEYS", "hunter2")], vec![]),
     ];
     for result in tries {
         let said = refusals(result).join("\n");
@@ -205,6 +205,6 @@ fn a_broken_file_is_refused_with_its_line() {
 
 #[test]
 fn a_variable_that_is_not_text_is_refused() {
-    let refused = refusals(resolve(Mode::Serve, None, vec![("POSTHASTE_LISTEN".to_owned(), None)], vec![]));
+    let refused = refusals(resolve_settings(DefaultsMode::Serve, None, vec![("POSTHASTE_LISTEN".to_owned(), None)], vec![]));
     assert_eq!(refused, ["listen (variable POSTHASTE_LISTEN): the value is not UTF-8"]);
 }

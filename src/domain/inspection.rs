@@ -93,7 +93,7 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     pub name: CheckName,
-    pub finding: Finding,
+    pub finding: VerifyResult,
     /// Status of the response that decided it, if there was one.
     pub status: Option<u16>,
     pub duration_ms: Option<u32>,
@@ -148,7 +148,7 @@ impl CheckName {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum VerifyResult {
     Passed,
     Failed,
     DoesNotApply,
@@ -156,7 +156,7 @@ pub enum Finding {
     Unknown,
 }
 
-impl Finding {
+impl VerifyResult {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -168,7 +168,7 @@ impl Finding {
 }
 
 impl Report {
-    pub fn count(&self, finding: Finding) -> usize {
+    pub fn count(&self, finding: VerifyResult) -> usize {
         self.checks.iter().filter(|check| check.finding == finding).count()
     }
 }

@@ -53,7 +53,7 @@ type Intrinsics = (
 const REMOVED: [(Option<&str>, &str); 4] =
     [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
 
-/// Limits for built-in functions that cannot be interrupted.
+/// ServiceLimits for built-in functions that cannot be interrupted.
 const GUARDS: &str = include_str!("script/guards.js");
 
 /// Refuses numbers that JSON cannot hold: written as `null` they would be lost silently.

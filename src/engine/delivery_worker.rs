@@ -23,7 +23,7 @@ use crate::{
         time::Timestamp,
         verdict::{self, Standing, Verdict},
     },
-    outbound::{HttpSender, Request},
+    outbound::{HttpSender, OutboundRequest},
     store::Ledger,
     runtime::{Clock, Entropy},
 };
@@ -163,7 +163,7 @@ impl DeliveryWorker {
     /// queue.
     async fn post(
         &self,
-        request: Request,
+        request: OutboundRequest,
         custody: &mut LeaseGuard,
         lane: &EndpointQueue,
         leave: &AdmissionTicket,

@@ -13,7 +13,7 @@ use crate::{
         request::Header,
         target::Target,
     },
-    outbound::{NotSent, Request},
+    outbound::{GateClosed, OutboundRequest},
     store::StoreError,
     runtime::Shutdown,
 };
@@ -152,7 +152,7 @@ impl Inspector {
 
     /// Sends a request as a delivery worker does: once more if a kept-alive connection turned out to be gone.
     async fn send(&self, endpoint: &Endpoint, headers: Vec<Header>, body: Bytes) -> Outcome {
-        let request = Request {
+        let request = OutboundRequest {
             body,
             extra_headers: endpoint.headers.clone(),
             ..empty_request(endpoint, endpoint.target.clone(), headers)
@@ -161,7 +161,7 @@ impl Inspector {
         if outcome.class != Class::StaleConnection {
             return outcome;
         }
-        into_outcome(self.delivery_worker.carrier.post(Request { fresh: true, ..request }).await)
+        into_outcome(self.delivery_worker.carrier.post(OutboundRequest { fresh: true, ..request }).await)
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
@@ -169,8 +169,8 @@ impl Inspector {
     }
 }
 
-fn into_outcome(posted: Result<Outcome, NotSent>) -> Outcome {
-    posted.unwrap_or_else(|NotSent| {
+fn into_outcome(posted: Result<Outcome, GateClosed>) -> Outcome {
+    posted.unwrap_or_else(|GateClosed| {
         Outcome::failed(Class::Local, "this node may not send: it has lost touch with its store")
     })
 }
@@ -183,8 +183,8 @@ struct RunningInspections {
 }
 
 /// Builds an empty request under the endpoint's own rules.
-fn empty_request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> Request {
-    Request {
+fn empty_request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> OutboundRequest {
+    OutboundRequest {
         endpoint_id: endpoint.id(),
         target,
         headers,

@@ -59,7 +59,7 @@ pub(super) struct NoticeMailer {
     leader: LeaderRole,
 }
 
-/// Progress of the mailer.
+/// AttemptProgress of the mailer.
 struct MailProgress {
     /// App that was served last.
     last_app: AppId,

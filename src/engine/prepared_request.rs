@@ -14,7 +14,7 @@ use crate::{
         signer::{Signer, SigningFailed},
         time::Timestamp,
     },
-    outbound::Request,
+    outbound::OutboundRequest,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl PreparedRequest {
         position: u32,
         now: Timestamp,
         fresh: bool,
-    ) -> Result<Request, RenderError> {
+    ) -> Result<OutboundRequest, RenderError> {
         let endpoint = &*self.endpoint;
         let parts = self.parts(carried);
         let delivery = &carried.delivery;
@@ -91,7 +91,7 @@ impl PreparedRequest {
         for _ in 1..endpoint.contract.rendering.tries {
             headers = headers.or_else(|_| signed_headers(endpoint, &request));
         }
-        Ok(Request {
+        Ok(OutboundRequest {
             endpoint_id: endpoint.id(),
             target: endpoint.target.clone(),
             headers: headers?,

@@ -12,7 +12,7 @@ const HEADER_BYTES_KEPT_MAX: usize = 256;
 const RETRY_AFTER_BYTES_MAX: usize = 64;
 
 #[derive(Default)]
-pub(super) struct Answer {
+pub(super) struct ReceivedAnswer {
     pub(super) status: Option<u16>,
     pub(super) retry_after: Option<String>,
     pub(super) headers: Vec<(String, Bytes)>,
@@ -20,7 +20,7 @@ pub(super) struct Answer {
     body_bytes_read: usize,
 }
 
-impl Answer {
+impl ReceivedAnswer {
     /// Notes status and headers. A 2xx keeps no headers: they are shown only for what failed.
     pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = Some(status.as_u16());

@@ -1,17 +1,17 @@
 //! The HTTP client for receivers: reuses a connection of the endpoint queue or opens one, and returns the outcome.
 
 use super::{
-    HttpSender, NotSent, Posting, Request,
-    connection::{Connection, Lost},
+    HttpSender, GateClosed, SendFuture, OutboundRequest,
+    connection::{HttpConnection, ExchangeError},
     connector::Connector,
     send_error::SendError,
-    message::{Message, Route},
-    pool::Pool,
-    progress::Progress,
-    proxy::Gateway,
-    resolve::Resolve,
+    http_request::{HttpRequest, Route},
+    pool::ConnectionPool,
+    progress::AttemptProgress,
+    proxy::ProxyConnector,
+    resolve::Resolver,
     tls::{self, TlsError},
-    wire::Gate,
+    metered_stream::OptionalSendGate,
 };
 use crate::domain::{
     address::AddressPolicy,
@@ -31,7 +31,7 @@ const TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// Options that the operator sets.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ClientOptions {
     pub policy: AddressPolicy,
     /// Certificate authorities to trust besides the public ones, in PEM.
     pub extra_ca_pem: Option<Vec<u8>>,
@@ -49,7 +49,7 @@ pub struct Options {
     pub idle_for_max: Duration,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             policy: AddressPolicy::default(),
@@ -65,37 +65,37 @@ impl Default for Options {
 }
 
 /// Speaks HTTP/1.1 to receivers. Uses only the configured proxy, follows no redirect, repeats no request.
-pub struct Client {
+pub struct HttpClient {
     policy: RwLock<Arc<AddressPolicy>>,
     dialer: Connector,
-    pool: Pool,
+    pool: ConnectionPool,
     source_headers: Vec<(String, String)>,
     /// Without a gate every request may go out.
-    gate: Gate,
+    gate: OptionalSendGate,
 }
 
 /// Why an attempt brought no complete answer.
-enum Ended {
+enum AttemptError {
     NotSent,
     Failed(SendError),
 }
 
-impl From<SendError> for Ended {
+impl From<SendError> for AttemptError {
     fn from(fault: SendError) -> Self {
         Self::Failed(fault)
     }
 }
 
-impl Client {
-    pub fn new(options: Options, resolver: Arc<dyn Resolve>) -> Result<Self, TlsError> {
+impl HttpClient {
+    pub fn new(options: ClientOptions, resolver: Arc<dyn Resolver>) -> Result<Self, TlsError> {
         let roots = tls::roots(options.extra_ca_pem.as_deref())?;
         let tls = tls::connector(roots.clone())?;
-        let gateway = options.proxy.map(|proxy| Gateway::new(proxy, options.proxy_resolves, tls.clone()));
+        let gateway = options.proxy.map(|proxy| ProxyConnector::new(proxy, options.proxy_resolves, tls.clone()));
         Ok(Self {
             policy: RwLock::new(Arc::new(options.policy)),
             dialer: Connector { resolver, tls, roots, gateway },
             source_headers: options.source_headers,
-            pool: Pool::new(options.idle_per_queue_max, options.idle_max, options.idle_for_max),
+            pool: ConnectionPool::new(options.idle_per_queue_max, options.idle_max, options.idle_for_max),
             gate: None,
         })
     }
@@ -116,31 +116,31 @@ impl Client {
         self.pool.idle()
     }
 
-    async fn send(&self, method: Method, mut request: Request) -> Result<Outcome, NotSent> {
+    async fn send(&self, method: Method, mut request: OutboundRequest) -> Result<Outcome, GateClosed> {
         let timeout = request.timeout.min(TIMEOUT_MAX);
         let started = Instant::now();
-        let mut progress = Progress::new(started);
+        let mut progress = AttemptProgress::new(started);
         let attempt = self.attempt(&method, &mut request, started + timeout, &mut progress);
         let ended = timeout_at(started + timeout, attempt).await;
         match ended.unwrap_or_else(|_| Err(progress.timed_out(timeout).into())) {
             Ok(()) => Ok(progress.outcome(Ok(()))),
-            Err(Ended::Failed(fault)) => Ok(progress.outcome(Err(fault))),
-            Err(Ended::NotSent) => Err(NotSent),
+            Err(AttemptError::Failed(fault)) => Ok(progress.outcome(Err(fault))),
+            Err(AttemptError::NotSent) => Err(GateClosed),
         }
     }
 
     /// Fails if the gate is closed. The stream checks again before the first byte, because connecting takes time.
-    fn must_be_open(&self) -> Result<(), Ended> {
-        if self.gate.as_ref().is_none_or(|gate| gate.is_open()) { Ok(()) } else { Err(Ended::NotSent) }
+    fn must_be_open(&self) -> Result<(), AttemptError> {
+        if self.gate.as_ref().is_none_or(|gate| gate.is_open()) { Ok(()) } else { Err(AttemptError::NotSent) }
     }
 
     async fn attempt(
         &self,
         method: &Method,
-        request: &mut Request,
+        request: &mut OutboundRequest,
         deadline: Instant,
-        progress: &mut Progress,
-    ) -> Result<(), Ended> {
+        progress: &mut AttemptProgress,
+    ) -> Result<(), AttemptError> {
         self.must_be_open()?;
         if request.https_only && !request.target.is_https() {
             return Err(SendError::new(Class::AddressRefused, "https required").into());
@@ -149,36 +149,36 @@ impl Client {
         while let Some(connection) = self.take_idle(request, progress.started()) {
             let message = match unsent.take() {
                 Some(message) => message,
-                None => connection.route().message(method, request, &self.source_headers)?,
+                None => connection.route().render(method, request, &self.source_headers)?,
             };
             match self.exchange(request, connection, message, progress).await {
                 Ok(()) => return Ok(()),
                 // Closed while it was idle, and nothing was written to it: no attempt was made yet.
-                Err(Lost::Unsent(message)) => unsent = Some(*message),
-                Err(Lost::NotSent) => return Err(Ended::NotSent),
-                Err(Lost::Failed(fault)) => return Err(fault.into()),
+                Err(ExchangeError::Unsent(message)) => unsent = Some(*message),
+                Err(ExchangeError::NotSent) => return Err(AttemptError::NotSent),
+                Err(ExchangeError::Failed(fault)) => return Err(fault.into()),
             }
         }
         // Boxed: connecting is rare and its future large, while this one is made for every request.
         let connection = Box::pin(self.dial(request, deadline, progress)).await?;
         let message = match unsent {
             Some(message) => message,
-            None => connection.route().message(method, request, &self.source_headers)?,
+            None => connection.route().render(method, request, &self.source_headers)?,
         };
         self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
-            Lost::NotSent => Ended::NotSent,
-            Lost::Failed(fault) => fault.into(),
-            Lost::Unsent(_) => SendError::new(Class::Connect, "the server closed the connection at once").into(),
+            ExchangeError::NotSent => AttemptError::NotSent,
+            ExchangeError::Failed(fault) => fault.into(),
+            ExchangeError::Unsent(_) => SendError::new(Class::Connect, "the server closed the connection at once").into(),
         })
     }
 
     async fn exchange(
         &self,
-        request: &Request,
-        mut connection: Box<Connection>,
-        message: Message,
-        progress: &mut Progress,
-    ) -> Result<(), Lost> {
+        request: &OutboundRequest,
+        mut connection: Box<HttpConnection>,
+        message: HttpRequest,
+        progress: &mut AttemptProgress,
+    ) -> Result<(), ExchangeError> {
         let is_kept = *message.method() == Method::POST;
         if connection.exchange(message, progress).await? && is_kept {
             self.pool.put(request.endpoint_id, connection, Instant::now());
@@ -187,7 +187,7 @@ impl Client {
     }
 
     /// Takes an idle connection whose address the current policy allows.
-    fn take_idle(&self, request: &Request, now: Instant) -> Option<Box<Connection>> {
+    fn take_idle(&self, request: &OutboundRequest, now: Instant) -> Option<Box<HttpConnection>> {
         if request.fresh {
             return None;
         }
@@ -202,10 +202,10 @@ impl Client {
 
     async fn dial(
         &self,
-        request: &Request,
+        request: &OutboundRequest,
         deadline: Instant,
-        progress: &mut Progress,
-    ) -> Result<Box<Connection>, SendError> {
+        progress: &mut AttemptProgress,
+    ) -> Result<Box<HttpConnection>, SendError> {
         let route = Arc::new(Route::new(request.target.clone(), request.tls.clone())?);
         self.dialer.open(&self.policy(), route, deadline, progress, self.gate.clone()).await
     }
@@ -215,15 +215,15 @@ impl Client {
     }
 }
 
-impl HttpSender for Client {
-    fn post(&self, request: Request) -> Posting<'_> {
+impl HttpSender for HttpClient {
+    fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(self.send(Method::POST, request))
     }
 
-    fn get(&self, request: Request) -> Posting<'_> {
+    fn get(&self, request: OutboundRequest) -> SendFuture<'_> {
         // On a connection of its own: idle ones of this queue lead to the endpoint's URL, and a request for another URL
         // would close them.
-        Box::pin(self.send(Method::GET, Request { fresh: true, ..request }))
+        Box::pin(self.send(Method::GET, OutboundRequest { fresh: true, ..request }))
     }
 
     fn sweep(&self) -> Option<Instant> {

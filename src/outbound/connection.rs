@@ -7,10 +7,10 @@
 use super::{
     answer::is_framing_doubtful,
     send_error::SendError,
-    layered::Stream,
-    message::{Message, Route},
-    progress::{Phase, Progress, micros},
-    wire::{Gate, Meter, Wire},
+    stream::TargetStream,
+    http_request::{HttpRequest, Route},
+    progress::{AttemptPhase, AttemptProgress, micros},
+    metered_stream::{OptionalSendGate, AnswerMeter, MeteredStream},
 };
 use crate::domain::outcome::Class;
 use bytes::Bytes;
@@ -37,11 +37,11 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// Limit for 100 Continue, 103 Early Hints and the like before the final answer.
 const INTERIM_ANSWERS_MAX: u32 = 10;
 
-pub(super) struct Connection {
+pub(super) struct HttpConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     /// None once the library is done with the socket.
-    driver: Option<http1::Connection<TokioIo<Wire>, Full<Bytes>>>,
-    meter: Arc<Meter>,
+    driver: Option<http1::Connection<TokioIo<MeteredStream>, Full<Bytes>>>,
+    meter: Arc<AnswerMeter>,
     route: Arc<Route>,
     /// Unknown where a proxy looks names up.
     peer: Option<SocketAddr>,
@@ -50,23 +50,23 @@ pub(super) struct Connection {
 }
 
 /// Why an exchange brought no complete answer.
-pub(super) enum Lost {
+pub(super) enum ExchangeError {
     /// No byte was written: the request may go out on another connection.
-    Unsent(Box<Message>),
+    Unsent(Box<HttpRequest>),
     /// No byte was written, and none may be: the gate is closed.
     NotSent,
     Failed(SendError),
 }
 
-impl Connection {
+impl HttpConnection {
     pub(super) async fn open(
-        stream: Stream,
+        stream: TargetStream,
         peer: Option<SocketAddr>,
         route: Arc<Route>,
-        gate: Gate,
+        gate: OptionalSendGate,
     ) -> Result<Box<Self>, SendError> {
-        let meter = Arc::new(Meter::default());
-        let wire = TokioIo::new(Wire::new(stream, Arc::clone(&meter), gate));
+        let meter = Arc::new(AnswerMeter::default());
+        let wire = TokioIo::new(MeteredStream::new(stream, Arc::clone(&meter), gate));
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(BUFFER_BYTES_MAX)
             .handshake(wire)
@@ -103,22 +103,22 @@ impl Connection {
     }
 
     /// Sends a request and reads its answer into `progress`; true if the connection can be used again.
-    pub(super) async fn exchange(&mut self, message: Message, progress: &mut Progress) -> Result<bool, Lost> {
-        progress.phase = Phase::Awaiting;
+    pub(super) async fn exchange(&mut self, message: HttpRequest, progress: &mut AttemptProgress) -> Result<bool, ExchangeError> {
+        progress.phase = AttemptPhase::Awaiting;
         progress.address = self.peer;
-        self.meter.begin(self.is_reused);
-        let (head, body) = self.head(message, progress).await?.into_parts();
-        progress.phase = Phase::Reading;
+        self.meter.reset(self.is_reused);
+        let (head, body) = self.read_head(message, progress).await?.into_parts();
+        progress.phase = AttemptPhase::Reading;
         progress.answer.begin(head.status, &head.headers);
-        let is_ended = self.body(body, progress).await.map_err(Lost::Failed)?;
+        let is_ended = self.read_body(body, progress).await.map_err(ExchangeError::Failed)?;
         Ok(is_ended && self.driver.is_some() && self.sender.is_ready() && !is_framing_doubtful(&head.headers))
     }
 
-    async fn head(
+    async fn read_head(
         &mut self,
-        mut message: Message,
-        progress: &mut Progress,
-    ) -> Result<Response<Incoming>, Lost> {
+        mut message: HttpRequest,
+        progress: &mut AttemptProgress,
+    ) -> Result<Response<Incoming>, ExchangeError> {
         let began = if self.is_reused { progress.started() } else { Instant::now() };
         let meter = Arc::clone(&self.meter);
         hyper::ext::on_informational(&mut message, move |_| meter.note_interim_answer());
@@ -131,37 +131,37 @@ impl Connection {
             }
             if self.meter.interim_answers() > INTERIM_ANSWERS_MAX {
                 let fault = SendError::new(Class::Connect, "the server sent too many interim answers");
-                return Poll::Ready(Err(Lost::Failed(fault)));
+                return Poll::CompiledType(Err(ExchangeError::Failed(fault)));
             }
             // The answer can only come out of the driver, so polling before the first byte is useless.
             if self.driver.is_some() && !has_read {
                 return Poll::Pending;
             }
-            Poll::Ready(ready!(answer.as_mut().poll(cx)).map_err(|error| self.lost(error)))
+            Poll::CompiledType(ready!(answer.as_mut().poll(cx)).map_err(|error| self.exchange_error(error)))
         })
         .await
     }
 
-    fn lost(&self, mut error: TrySendError<Message>) -> Lost {
+    fn exchange_error(&self, mut error: TrySendError<HttpRequest>) -> ExchangeError {
         if self.meter.was_refused() {
-            return Lost::NotSent;
+            return ExchangeError::NotSent;
         }
         if let Some(message) = error.take_message() {
-            return Lost::Unsent(Box::new(message));
+            return ExchangeError::Unsent(Box::new(message));
         }
         if self.meter.is_exhausted() {
-            return Lost::Failed(SendError::new(Class::Connect, "the head of the answer is too large"));
+            return ExchangeError::Failed(SendError::new(Class::Connect, "the head of the answer is too large"));
         }
         let fault = SendError::exchange(&error.into_error());
         if self.is_reused && !self.meter.has_read() && fault.class == Class::Connect {
             let words = "the kept-alive connection was closed before an answer came";
-            return Lost::Failed(SendError::new(Class::StaleConnection, words));
+            return ExchangeError::Failed(SendError::new(Class::StaleConnection, words));
         }
-        Lost::Failed(fault)
+        ExchangeError::Failed(fault)
     }
 
     /// Reads the body. True if it came to its end, false if reading stopped early.
-    async fn body(&mut self, mut body: Incoming, progress: &mut Progress) -> Result<bool, SendError> {
+    async fn read_body(&mut self, mut body: Incoming, progress: &mut AttemptProgress) -> Result<bool, SendError> {
         while !body.is_end_stream() {
             match poll_fn(|cx| self.poll_frame(&mut body, cx)).await {
                 Some(Ok(frame)) => {
@@ -182,8 +182,8 @@ impl Connection {
         body: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
-            return Poll::Ready(frame);
+        if let Poll::CompiledType(frame) = Pin::new(&mut *body).poll_frame(cx) {
+            return Poll::CompiledType(frame);
         }
         self.drive(cx);
         Pin::new(body).poll_frame(cx)

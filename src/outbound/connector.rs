@@ -5,15 +5,15 @@
 //! Otherwise the owner of a name could try out which of its addresses get through.
 
 use super::{
-    connection::Connection,
+    connection::HttpConnection,
     send_error::SendError,
-    layered::{Layered, Link, Stream},
-    message::Route,
-    progress::{Phase, Progress, micros},
-    proxy::{Gateway, Goal},
-    resolve::{Resolve, ResolveError},
+    stream::{MaybeTls, ProxiedStream, TargetStream},
+    http_request::Route,
+    progress::{AttemptPhase, AttemptProgress, micros},
+    proxy::{ProxyConnector, DialTarget},
+    resolve::{Resolver, ResolveError},
     tls,
-    wire::Gate,
+    metered_stream::OptionalSendGate,
 };
 use crate::domain::{
     address::{AddressPolicy, Refused, Vetted},
@@ -35,12 +35,12 @@ use tokio_rustls::TlsConnector;
 const ADDRESSES_TRIED_MAX: usize = 3;
 
 pub(super) struct Connector {
-    pub(super) resolver: Arc<dyn Resolve>,
+    pub(super) resolver: Arc<dyn Resolver>,
     pub(super) tls: TlsConnector,
     /// The root certificates behind `tls`.
     pub(super) roots: Arc<RootCertStore>,
     /// With a proxy set, no other host is ever connected to.
-    pub(super) gateway: Option<Gateway>,
+    pub(super) gateway: Option<ProxyConnector>,
 }
 
 impl Connector {
@@ -49,11 +49,11 @@ impl Connector {
         policy: &AddressPolicy,
         route: Arc<Route>,
         deadline: Instant,
-        progress: &mut Progress,
-        gate: Gate,
-    ) -> Result<Box<Connection>, SendError> {
+        progress: &mut AttemptProgress,
+        gate: OptionalSendGate,
+    ) -> Result<Box<HttpConnection>, SendError> {
         let (stream, peer) = self.reach(policy, &route, deadline, progress).await?;
-        Connection::open(stream, peer, route, gate).await
+        HttpConnection::open(stream, peer, route, gate).await
     }
 
     /// A stream to the target, secured where its scheme says so, and its address if that is known here.
@@ -62,8 +62,8 @@ impl Connector {
         policy: &AddressPolicy,
         route: &Route,
         deadline: Instant,
-        progress: &mut Progress,
-    ) -> Result<(Stream, Option<SocketAddr>), SendError> {
+        progress: &mut AttemptProgress,
+    ) -> Result<(TargetStream, Option<SocketAddr>), SendError> {
         let target = &route.target;
         let goals = self.goals(policy, target, progress).await?;
         let began = Instant::now();
@@ -71,14 +71,14 @@ impl Connector {
         let peer = progress.address;
         progress.timings.connect_us = Some(micros(began.elapsed()));
         if !target.is_https() {
-            return Ok((Layered::Plain(link), peer));
+            return Ok((MaybeTls::Plain(link), peer));
         }
         let began = Instant::now();
-        progress.phase = Phase::Securing;
+        progress.phase = AttemptPhase::Securing;
         let own = route.tls.as_ref().map(|tls| tls::connector_of(tls, &self.roots)).transpose()?;
         let secured = tls::secure(own.as_ref().unwrap_or(&self.tls), target.host(), link).await?;
         progress.timings.tls_us = Some(micros(began.elapsed()));
-        Ok((Layered::Tls(secured), peer))
+        Ok((MaybeTls::Tls(secured), peer))
     }
 
     /// Returns the destinations to try: checked addresses, or the name itself where the proxy looks it up.
@@ -86,20 +86,20 @@ impl Connector {
         &self,
         policy: &AddressPolicy,
         target: &'a Target,
-        progress: &mut Progress,
-    ) -> Result<Vec<Goal<'a>>, SendError> {
+        progress: &mut AttemptProgress,
+    ) -> Result<Vec<DialTarget<'a>>, SendError> {
         if let Host::Name(name) = target.host()
-            && self.gateway.as_ref().is_some_and(Gateway::resolves)
+            && self.gateway.as_ref().is_some_and(ProxyConnector::resolves_names)
         {
             return if policy.allows_name(name) {
-                Ok(vec![Goal::Name(name, target.port())])
+                Ok(vec![DialTarget::Name(name, target.port())])
             } else {
                 Err(Refused.into())
             };
         }
         let vetted = self.vet(policy, target, progress).await?;
         let usable = if self.gateway.is_some() { not_our_own(vetted)? } else { reachable(vetted)? };
-        Ok(usable.into_iter().map(Goal::Address).collect())
+        Ok(usable.into_iter().map(DialTarget::Address).collect())
     }
 
     /// Returns all addresses of the target. Fails if the policy forbids any of them.
@@ -107,7 +107,7 @@ impl Connector {
         &self,
         policy: &AddressPolicy,
         target: &Target,
-        progress: &mut Progress,
+        progress: &mut AttemptProgress,
     ) -> Result<Vec<Vetted>, SendError> {
         let port = target.port();
         let name = match target.host() {
@@ -116,7 +116,7 @@ impl Connector {
             Host::Name(_) => return Err(Refused.into()),
         };
         let began = Instant::now();
-        progress.phase = Phase::Resolving;
+        progress.phase = AttemptPhase::Resolving;
         let found = self.resolver.resolve(name).await;
         progress.timings.dns_us = Some(micros(began.elapsed()));
         let found = match found {
@@ -133,10 +133,10 @@ impl Connector {
     /// Tries a few goals one after the other; all but the last get only their share of the time that is left.
     async fn connect(
         &self,
-        goals: &[Goal<'_>],
+        goals: &[DialTarget<'_>],
         deadline: Instant,
-        progress: &mut Progress,
-    ) -> Result<Link, SendError> {
+        progress: &mut AttemptProgress,
+    ) -> Result<ProxiedStream, SendError> {
         let goals = &goals[..goals.len().min(ADDRESSES_TRIED_MAX)];
         let mut worst = None;
         for (tried, goal) in goals.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Connector {
                 connecting.await
             } else {
                 let ended = timeout(share, connecting).await;
-                ended.unwrap_or_else(|_| Err(progress.used_up()))
+                ended.unwrap_or_else(|_| Err(progress.address_timed_out()))
             };
             match connected {
                 Ok(link) => return Ok(link),
@@ -158,17 +158,17 @@ impl Connector {
         Err(worst.unwrap_or_else(|| SendError::new(Class::Dns, ResolveError::NotFound.to_string())))
     }
 
-    async fn connect_to(&self, goal: &Goal<'_>, progress: &mut Progress) -> Result<Link, SendError> {
+    async fn connect_to(&self, goal: &DialTarget<'_>, progress: &mut AttemptProgress) -> Result<ProxiedStream, SendError> {
         match (&self.gateway, goal) {
             (Some(gateway), goal) => gateway.tunnel(&*self.resolver, goal, progress).await,
-            (None, Goal::Address(vetted)) => {
-                progress.phase = Phase::Connecting;
+            (None, DialTarget::Address(vetted)) => {
+                progress.phase = AttemptPhase::Connecting;
                 let connected = TcpStream::connect(vetted.address()).await;
                 let connected = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
-                connected.map(Layered::Plain).map_err(|error| SendError::io(&error))
+                connected.map(MaybeTls::Plain).map_err(|error| SendError::io(&error))
             }
             // Names are destinations only where there is a proxy to give them to.
-            (None, Goal::Name(..)) => Err(Refused.into()),
+            (None, DialTarget::Name(..)) => Err(Refused.into()),
         }
     }
 }

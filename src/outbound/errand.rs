@@ -6,11 +6,11 @@
 use super::{
     connector::Connector,
     send_error::SendError,
-    message::Route,
-    progress::{Phase, Progress},
+    http_request::Route,
+    progress::{AttemptPhase, AttemptProgress},
     resolve::SystemResolver,
     tls::{self, TlsError},
-    wire::{Meter, Wire},
+    metered_stream::{AnswerMeter, MeteredStream},
 };
 use crate::domain::{
     address::AddressPolicy,
@@ -76,7 +76,7 @@ impl Runner {
     pub async fn run(&self, errand: Errand) -> Result<Response<Bytes>, ErrandFailed> {
         let started = Instant::now();
         let (deadline, timeout) = (started + errand.timeout, errand.timeout);
-        let mut progress = Progress::new(started);
+        let mut progress = AttemptProgress::new(started);
         let ended = timeout_at(deadline, self.exchange(errand, deadline, &mut progress)).await;
         Ok(ended.unwrap_or_else(|_| Err(progress.timed_out(timeout)))?)
     }
@@ -85,21 +85,21 @@ impl Runner {
         &self,
         errand: Errand,
         deadline: Instant,
-        progress: &mut Progress,
+        progress: &mut AttemptProgress,
     ) -> Result<Response<Bytes>, SendError> {
         let route = Route::new(errand.target.clone(), None)?;
         let request = request(&errand, &route);
         let (stream, _) = self.dialer.reach(&self.policy, &route, deadline, progress).await?;
-        let meter = Arc::new(Meter::reading_at_most(ANSWER_BYTES_MAX));
-        let wire = TokioIo::new(Wire::new(stream, meter.clone(), None));
+        let meter = Arc::new(AnswerMeter::reading_at_most(ANSWER_BYTES_MAX));
+        let wire = TokioIo::new(MeteredStream::new(stream, meter.clone(), None));
         let (mut sender, connection) =
             http1::handshake(wire).await.map_err(|error| SendError::exchange(&error))?;
-        progress.phase = Phase::Awaiting;
+        progress.phase = AttemptPhase::Awaiting;
         // Ends with the answer: the sender is dropped then.
         tokio::spawn(connection);
         let answer = sender.send_request(request).await.map_err(|error| SendError::exchange(&error))?;
         let (head, body) = answer.into_parts();
-        progress.phase = Phase::Reading;
+        progress.phase = AttemptPhase::Reading;
         let body = body.collect().await.map_err(|error| {
             if meter.is_exhausted() {
                 return SendError::new(Class::Connect, "the answer is too large");

@@ -1,23 +1,23 @@
 //! HTTP CONNECT: sends one request to the proxy, reads one bounded answer, and no byte after it.
 //!
-//! `meaning` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
+//! `check_reply` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
 
 use super::{
     send_error::SendError,
-    layered::Link,
-    proxy::{Goal, broke_off},
+    stream::ProxiedStream,
+    proxy::{DialTarget, closed_early},
 };
 use crate::domain::{outcome::Class, proxy::Credentials};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-const END: &[u8] = b"\r\n\r\n";
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Asks for a tunnel to `goal`.
 pub(super) async fn ask(
-    link: &mut Link,
-    goal: &Goal<'_>,
+    link: &mut ProxiedStream,
+    goal: &DialTarget<'_>,
     credentials: Option<&Credentials>,
 ) -> Result<(), SendError> {
     let authorization = credentials.map_or_else(String::new, |Credentials { user, password }| {
@@ -32,21 +32,21 @@ pub(super) async fn ask(
         link.write_all(request.as_bytes()).await?;
         link.flush().await
     };
-    sent.await.map_err(|error| broke_off(&error))?;
-    meaning(&head(link).await?)
+    sent.await.map_err(|error| closed_early(&error))?;
+    check_reply(&head(link).await?)
 }
 
 /// Reads up to the empty line, and no byte after it: a receiver does not speak first.
-async fn head(link: &mut Link) -> Result<Vec<u8>, SendError> {
+async fn head(link: &mut ProxiedStream) -> Result<Vec<u8>, SendError> {
     let mut answer = Vec::with_capacity(512);
     loop {
-        let read = link.read_buf(&mut answer).await.map_err(|error| broke_off(&error))?;
-        let end = answer.windows(END.len()).position(|window| window == END);
+        let read = link.read_buf(&mut answer).await.map_err(|error| closed_early(&error))?;
+        let end = answer.windows(HEAD_END.len()).position(|window| window == HEAD_END);
         match end {
-            Some(at) if at + END.len() == answer.len() => return Ok(answer),
+            Some(at) if at + HEAD_END.len() == answer.len() => return Ok(answer),
             // A refusal is followed by an explanation, which is not read.
             Some(at) if status(&answer).is_some_and(|status| !is_success(status)) => {
-                answer.truncate(at + END.len());
+                answer.truncate(at + HEAD_END.len());
                 return Ok(answer);
             }
             Some(_) => return Err(SendError::proxy("sent more than its answer")),
@@ -69,7 +69,7 @@ fn status(head: &[u8]) -> Option<u16> {
     is_status.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
-fn meaning(head: &[u8]) -> Result<(), SendError> {
+fn check_reply(head: &[u8]) -> Result<(), SendError> {
     let Some(status) = status(head) else { return Err(SendError::proxy("does not speak HTTP")) };
     match status {
         _ if is_success(status) => Ok(()),
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn only_the_proxys_answers_about_the_receiver_count_against_it() {
-        let class = |answer: &str| meaning(answer.as_bytes()).map_err(|fault| fault.class);
+        let class = |answer: &str| check_reply(answer.as_bytes()).map_err(|fault| fault.class);
         for answer in ["HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.0 204\r\n\r\n"] {
             assert_eq!(class(answer), Ok(()), "{answer}");
         }

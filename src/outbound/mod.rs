@@ -13,21 +13,21 @@ mod connector;
 mod errand;
 mod send_error;
 mod http_connect;
-mod layered;
-mod mail;
-mod message;
+mod stream;
+mod smtp;
+mod http_request;
 mod pool;
 mod progress;
 mod proxy;
 mod resolve;
 mod socks;
 mod tls;
-mod wire;
+mod metered_stream;
 
-pub use client::{Client, Options};
+pub use client::{HttpClient, ClientOptions};
 pub use errand::{Errand, ErrandFailed, Runner};
-pub use mail::{SendMailResult, Mailer, SendMailFuture, CloseFuture, Security, Smtp, SmtpOptions};
-pub use resolve::{Resolve, ResolveError, Resolving, SystemResolver};
+pub use smtp::{SendMailResult, Mailer, SendMailFuture, CloseFuture, MailSecurity, SmtpMailer, SmtpOptions};
+pub use resolve::{Resolver, ResolveError, ResolveFuture, SystemResolver};
 pub use tls::TlsError;
 
 use crate::domain::{id::EndpointId, outcome::Outcome, target::Target, tls::EndpointTls};
@@ -42,10 +42,10 @@ pub trait HttpSender: Send + Sync {
     ///
     /// `Class::StaleConnection` means: a kept-alive connection was lost before any byte of an answer. The caller
     /// posts again, with `fresh` set, and records both.
-    fn post(&self, request: Request) -> Posting<'_>;
+    fn post(&self, request: OutboundRequest) -> SendFuture<'_>;
 
     /// Makes one GET under the same rules. The request's body is not sent.
-    fn get(&self, request: Request) -> Posting<'_>;
+    fn get(&self, request: OutboundRequest) -> SendFuture<'_>;
 
     /// Closes connections that were idle too long; returns when to call again, if any are left. Must be called now
     /// and then, because no timer watches them.
@@ -54,15 +54,15 @@ pub trait HttpSender: Send + Sync {
     }
 }
 
-pub type Posting<'a> = Pin<Box<dyn Future<Output = Result<Outcome, NotSent>> + Send + 'a>>;
+pub type SendFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, GateClosed>> + Send + 'a>>;
 
 /// The send gate was closed. No request was made, so there is no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotSent;
+pub struct GateClosed;
 
 /// A request, as the contract rendered it.
 #[derive(Clone)]
-pub struct Request {
+pub struct OutboundRequest {
     /// Connections are kept per endpoint queue and never shared between queues.
     pub endpoint_id: EndpointId,
     pub target: Target,
@@ -81,7 +81,7 @@ pub struct Request {
 }
 
 /// Headers and body are not for logs: they hold secrets and the receiver's data.
-impl fmt::Debug for Request {
+impl fmt::Debug for OutboundRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("lane", &self.endpoint_id)

@@ -1,7 +1,7 @@
 //! Idle connections, one list per endpoint queue. They are not polled and have no timer: they are checked when a
 //! request takes one, and by `sweep`.
 
-use super::connection::Connection;
+use super::connection::HttpConnection;
 use crate::domain::{id::EndpointId, target::Target, tls::EndpointTls};
 use std::{
     collections::HashMap,
@@ -14,19 +14,19 @@ use std::{
 use tokio::time::Instant;
 
 /// Queues are spread over this many locks, each held for a push or a pop only.
-const SHARDS: usize = 16;
+const LOCK_SHARDS: usize = 16;
 
-type IdleByEndpoint = HashMap<EndpointId, Vec<Box<Connection>>>;
+type IdleByEndpoint = HashMap<EndpointId, Vec<Box<HttpConnection>>>;
 
-pub(super) struct Pool {
-    shards: [Mutex<IdleByEndpoint>; SHARDS],
+pub(super) struct ConnectionPool {
+    shards: [Mutex<IdleByEndpoint>; LOCK_SHARDS],
     idle: AtomicUsize,
     idle_per_queue_max: usize,
     idle_max: usize,
     idle_for_max: Duration,
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(super) fn new(idle_per_lane_max: usize, idle_max: usize, idle_for_max: Duration) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
         Self { shards, idle: AtomicUsize::new(0), idle_per_queue_max: idle_per_lane_max, idle_max, idle_for_max }
@@ -40,7 +40,7 @@ impl Pool {
         target: &Target,
         tls: Option<&EndpointTls>,
         now: Instant,
-    ) -> Option<Box<Connection>> {
+    ) -> Option<Box<HttpConnection>> {
         let mut lanes = self.shard(lane);
         let resting = lanes.get_mut(&lane)?;
         let connection = resting.pop()?;
@@ -57,7 +57,7 @@ impl Pool {
     }
 
     /// Keeps a connection for later, or closes it if there are enough.
-    pub(super) fn put(&self, lane: EndpointId, mut connection: Box<Connection>, now: Instant) {
+    pub(super) fn put(&self, lane: EndpointId, mut connection: Box<HttpConnection>, now: Instant) {
         connection.mark_idle(now);
         let mut lanes = self.shard(lane);
         let resting = lanes.entry(lane).or_default();
@@ -96,14 +96,14 @@ impl Pool {
         self.idle.load(Relaxed)
     }
 
-    fn is_fresh(&self, connection: &Connection, now: Instant) -> bool {
+    fn is_fresh(&self, connection: &HttpConnection, now: Instant) -> bool {
         now.duration_since(connection.idle_since()) < self.idle_for_max
     }
 
     fn shard(&self, lane: EndpointId) -> MutexGuard<'_, IdleByEndpoint> {
         // The low bits count within a millisecond and the middle ones are the node's: mix them.
         let mixed = (lane.as_i64() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        lock(&self.shards[(mixed >> 60) as usize % SHARDS])
+        lock(&self.shards[(mixed >> 60) as usize % LOCK_SHARDS])
     }
 }
 

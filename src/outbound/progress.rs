@@ -1,13 +1,13 @@
-//! Progress of an attempt. Outlives the attempt's future, so that an attempt cut off by its deadline can still say
+//! AttemptProgress of an attempt. Outlives the attempt's future, so that an attempt cut off by its deadline can still say
 //! where the time went.
 
-use super::{answer::Answer, send_error::SendError};
+use super::{answer::ReceivedAnswer, send_error::SendError};
 use crate::domain::outcome::{Class, Outcome, Timings};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum AttemptPhase {
     Resolving,
     /// Through a proxy: until the proxy knows the destination.
     ReachingProxy,
@@ -17,7 +17,7 @@ pub(super) enum Phase {
     Reading,
 }
 
-impl Phase {
+impl AttemptPhase {
     const fn description(self) -> &'static str {
         match self {
             Self::Resolving => "looking up the host name",
@@ -30,22 +30,22 @@ impl Phase {
     }
 }
 
-pub(super) struct Progress {
+pub(super) struct AttemptProgress {
     started: Instant,
-    pub(super) phase: Phase,
+    pub(super) phase: AttemptPhase,
     pub(super) timings: Timings,
     pub(super) address: Option<SocketAddr>,
-    pub(super) answer: Answer,
+    pub(super) answer: ReceivedAnswer,
 }
 
-impl Progress {
+impl AttemptProgress {
     pub(super) fn new(started: Instant) -> Self {
         Self {
             started,
-            phase: Phase::Resolving,
+            phase: AttemptPhase::Resolving,
             timings: Timings::default(),
             address: None,
-            answer: Answer::default(),
+            answer: ReceivedAnswer::default(),
         }
     }
 
@@ -60,14 +60,14 @@ impl Progress {
             format!("{} ms", timeout.as_millis())
         };
         // A proxy that does not answer is a local failure.
-        let class = if self.phase == Phase::ReachingProxy { Class::Local } else { Class::Timeout };
+        let class = if self.phase == AttemptPhase::ReachingProxy { Class::Local } else { Class::Timeout };
         SendError::new(class, format!("timed out after {limit} while {}", self.phase.description()))
     }
 
     /// The error for an address that used up its share of the time.
-    pub(super) fn used_up(&self) -> SendError {
+    pub(super) fn address_timed_out(&self) -> SendError {
         match self.phase {
-            Phase::ReachingProxy => SendError::proxy("did not answer in time"),
+            AttemptPhase::ReachingProxy => SendError::proxy("did not answer in time"),
             _ => SendError::io(&io::ErrorKind::TimedOut.into()),
         }
     }

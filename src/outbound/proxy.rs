@@ -6,9 +6,9 @@
 use super::{
     send_error::SendError,
     http_connect,
-    layered::{Layered, Link, Socket},
-    progress::{Phase, Progress},
-    resolve::Resolve,
+    stream::{MaybeTls, ProxiedStream, HasSocket},
+    progress::{AttemptPhase, AttemptProgress},
+    resolve::Resolver,
     socks, tls,
 };
 use crate::domain::{
@@ -30,20 +30,20 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 /// A proxy that is not reached within this time is down, however long the attempt may last.
-const REACHED_WITHIN: Duration = Duration::from_secs(10);
+const PROXY_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for one of several addresses of the proxy.
-const ADDRESS_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+const PROXY_ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the addresses of the proxy's name are cached.
-const ADDRESSES_LAST: Duration = Duration::from_secs(10);
+const PROXY_ADDRESS_TTL: Duration = Duration::from_secs(10);
 
 /// The destination of a connection.
-pub(super) enum Goal<'a> {
+pub(super) enum DialTarget<'a> {
     Address(Vetted),
     /// For a proxy that looks names up itself.
     Name(&'a str, u16),
 }
 
-impl Goal<'_> {
+impl DialTarget<'_> {
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Address(vetted) => Some(vetted.address()),
@@ -52,7 +52,7 @@ impl Goal<'_> {
     }
 }
 
-impl fmt::Display for Goal<'_> {
+impl fmt::Display for DialTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(vetted) => write!(f, "{}", vetted.address()),
@@ -61,35 +61,35 @@ impl fmt::Display for Goal<'_> {
     }
 }
 
-pub(super) struct Gateway {
+pub(super) struct ProxyConnector {
     proxy: Proxy,
-    resolves: bool,
+    resolves_names: bool,
     tls: TlsConnector,
     found: Mutex<Option<(Vec<IpAddr>, Instant)>>,
 }
 
-impl Gateway {
+impl ProxyConnector {
     pub(super) fn new(proxy: Proxy, resolves: bool, tls: TlsConnector) -> Self {
-        Self { proxy, resolves, tls, found: Mutex::default() }
+        Self { proxy, resolves_names: resolves, tls, found: Mutex::default() }
     }
 
     /// Whether the proxy looks names up.
-    pub(super) fn resolves(&self) -> bool {
-        self.resolves
+    pub(super) fn resolves_names(&self) -> bool {
+        self.resolves_names
     }
 
     /// Opens a tunnel to `goal` through the proxy. No bytes were sent on it yet.
     pub(super) async fn tunnel(
         &self,
-        resolver: &dyn Resolve,
-        goal: &Goal<'_>,
-        progress: &mut Progress,
-    ) -> Result<Link, SendError> {
-        progress.phase = Phase::ReachingProxy;
-        let greeted = timeout(REACHED_WITHIN, self.greet(resolver)).await;
+        resolver: &dyn Resolver,
+        goal: &DialTarget<'_>,
+        progress: &mut AttemptProgress,
+    ) -> Result<ProxiedStream, SendError> {
+        progress.phase = AttemptPhase::ReachingProxy;
+        let greeted = timeout(PROXY_CONNECT_TIMEOUT, self.connect_to_proxy(resolver)).await;
         let mut link = greeted.unwrap_or_else(|_| Err(SendError::proxy("did not answer in time")))?;
         // From here on the receiver is waited for.
-        progress.phase = Phase::Connecting;
+        progress.phase = AttemptPhase::Connecting;
         match self.proxy.kind {
             ProxyKind::Http | ProxyKind::Https => {
                 http_connect::ask(&mut link, goal, self.proxy.credentials.as_ref()).await?;
@@ -97,30 +97,30 @@ impl Gateway {
             ProxyKind::Socks5 => socks::ask(&mut link, goal).await?,
         }
         // A receiver does not speak first: bytes that are there already did not come from it.
-        if matches!(&link, Layered::Plain(_)) && !link.is_silent() {
+        if matches!(&link, MaybeTls::Plain(_)) && !link.is_open_and_silent() {
             return Err(SendError::proxy("closed the tunnel, or sent more than its answer"));
         }
         Ok(link)
     }
 
     /// Connects to the proxy itself, up to the point where the destination is sent.
-    async fn greet(&self, resolver: &dyn Resolve) -> Result<Link, SendError> {
-        let stream = self.reach(resolver).await?;
+    async fn connect_to_proxy(&self, resolver: &dyn Resolver) -> Result<ProxiedStream, SendError> {
+        let stream = self.connect_socket(resolver).await?;
         Ok(match self.proxy.kind {
-            ProxyKind::Http => Layered::Plain(stream),
+            ProxyKind::Http => MaybeTls::Plain(stream),
             ProxyKind::Https => {
                 let secured = tls::secure(&self.tls, &self.proxy.host, stream).await;
-                Layered::Tls(secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.words)))?)
+                MaybeTls::Tls(secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.words)))?)
             }
             ProxyKind::Socks5 => {
-                let mut link = Layered::Plain(stream);
-                socks::greet(&mut link, self.proxy.credentials.as_ref()).await?;
+                let mut link = MaybeTls::Plain(stream);
+                socks::negotiate(&mut link, self.proxy.credentials.as_ref()).await?;
                 link
             }
         })
     }
 
-    async fn reach(&self, resolver: &dyn Resolve) -> Result<TcpStream, SendError> {
+    async fn connect_socket(&self, resolver: &dyn Resolver) -> Result<TcpStream, SendError> {
         let addresses = self.addresses(resolver).await?;
         let mut last = SendError::proxy("has no address");
         for (tried, ip) in addresses.iter().enumerate() {
@@ -128,26 +128,26 @@ impl Gateway {
             let connected = if tried + 1 == addresses.len() {
                 connecting.await
             } else {
-                let ended = timeout(ADDRESS_ANSWERS_WITHIN, connecting).await;
+                let ended = timeout(PROXY_ADDRESS_TIMEOUT, connecting).await;
                 ended.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             };
             match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
                 Ok(stream) => return Ok(stream),
-                Err(error) => last = unreached(&error),
+                Err(error) => last = unreachable_proxy(&error),
             }
         }
         Err(last)
     }
 
     /// Returns the proxy's addresses. The operator chose them, so no address policy applies.
-    async fn addresses(&self, resolver: &dyn Resolve) -> Result<Vec<IpAddr>, SendError> {
+    async fn addresses(&self, resolver: &dyn Resolver) -> Result<Vec<IpAddr>, SendError> {
         let name = match &self.proxy.host {
             Host::Address(ip) => return Ok(vec![*ip]),
             Host::Name(name) => name,
         };
         let known = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((addresses, found_at)) = known
-            && found_at.elapsed() < ADDRESSES_LAST
+            && found_at.elapsed() < PROXY_ADDRESS_TTL
         {
             return Ok(addresses);
         }
@@ -159,7 +159,7 @@ impl Gateway {
     }
 }
 
-fn unreached(error: &io::Error) -> SendError {
+fn unreachable_proxy(error: &io::Error) -> SendError {
     match SendError::io(error) {
         local @ SendError { class: Class::Local, .. } => local,
         fault => SendError::proxy(format!("cannot be reached: {}", fault.words)),
@@ -167,7 +167,7 @@ fn unreached(error: &io::Error) -> SendError {
 }
 
 /// The error for a proxy that closed the connection in the middle of its answer.
-pub(super) fn broke_off(error: &io::Error) -> SendError {
+pub(super) fn closed_early(error: &io::Error) -> SendError {
     match SendError::io(error) {
         local @ SendError { class: Class::Local, .. } => local,
         _ => SendError::proxy("closed the connection instead of answering"),

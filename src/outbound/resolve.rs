@@ -18,7 +18,7 @@ use tokio::{
 };
 
 /// How long one look-up may take, within the deadline of the attempt.
-const BUDGET: Duration = Duration::from_secs(2);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A look-up holds a thread until the system library gives up, which can be long after we did.
 const LOOKUPS_AT_ONCE: usize = 128;
@@ -26,20 +26,20 @@ const LOOKUPS_PER_NAME: usize = 4;
 
 /// How long a look-up waits for a free thread before it fails as `Unavailable`, which does not count against the
 /// receiver.
-const FREE_WITHIN: Duration = Duration::from_secs(1);
+const LOOKUP_WAIT_MAX: Duration = Duration::from_secs(1);
 
 const HOSTS_FILE: &str = "/etc/hosts";
 
 /// How long one answer proves that the resolver works, so that other failures are the names' own.
-const PROOF_LASTS: Duration = Duration::from_secs(30);
+const RESOLVER_PROOF_TTL: Duration = Duration::from_secs(30);
 
 /// Finds the addresses of a name. The caller checks all of them, and one forbidden address refuses the name.
-pub trait Resolve: Send + Sync {
+pub trait Resolver: Send + Sync {
     /// Answers within a few seconds. The name has no trailing dot and must be looked up as it is: no search list.
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a>;
 }
 
-pub type Resolving<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
+pub type ResolveFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<IpAddr>, ResolveError>> + Send + 'a>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
@@ -72,18 +72,18 @@ impl Default for SystemResolver {
     }
 }
 
-impl Resolve for SystemResolver {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+impl Resolver for SystemResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
         Box::pin(async move {
             let turn = self.name_semaphore(name);
             let looked_up = async {
                 let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
                 // No free thread is a local failure that must not count against this name.
-                let free = tokio::time::timeout(FREE_WITHIN, Arc::clone(&self.lookups).acquire_owned()).await;
+                let free = tokio::time::timeout(LOOKUP_WAIT_MAX, Arc::clone(&self.lookups).acquire_owned()).await;
                 let Ok(Ok(permit)) = free else { return Ok(None) };
                 self.look_up(name, (turn, permit)).await.map(Some)
             };
-            match tokio::time::timeout(BUDGET, looked_up).await {
+            match tokio::time::timeout(LOOKUP_TIMEOUT, looked_up).await {
                 Ok(Ok(Some(addresses))) => Ok(addresses),
                 Ok(Ok(None)) => Err(ResolveError::Unavailable),
                 Ok(Err(error)) if is_not_found(&error) => {
@@ -138,7 +138,7 @@ impl SystemResolver {
     fn classify_failure(&self) -> ResolveError {
         let answered_at = *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
         match answered_at {
-            Some(at) if at.elapsed() < PROOF_LASTS => ResolveError::Broken,
+            Some(at) if at.elapsed() < RESOLVER_PROOF_TTL => ResolveError::Broken,
             _ => ResolveError::Unavailable,
         }
     }
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(resolver.classify_failure(), ResolveError::Unavailable);
         resolver.note_answer();
         assert_eq!(resolver.classify_failure(), ResolveError::Broken);
-        tokio::time::advance(PROOF_LASTS).await;
+        tokio::time::advance(RESOLVER_PROOF_TTL).await;
         assert_eq!(resolver.classify_failure(), ResolveError::Unavailable);
     }
 }

@@ -21,7 +21,7 @@ impl SendError {
 
     /// A socket error while connecting or exchanging.
     pub(super) fn io(error: &io::Error) -> Self {
-        match (local_words(error), tls::alert(error)) {
+        match (local_words(error), tls::alert_message(error)) {
             (Some(words), _) => Self::new(Class::Local, words),
             (None, Some(words)) => Self::new(Class::Tls, words),
             (None, None) => Self::new(Class::Connect, peer_words(error)),

@@ -2,8 +2,8 @@
 
 use super::{
     send_error::SendError,
-    layered::Link,
-    proxy::{Goal, broke_off},
+    stream::ProxiedStream,
+    proxy::{DialTarget, closed_early},
 };
 use crate::domain::{outcome::Class, proxy::Credentials};
 use std::net::IpAddr;
@@ -14,14 +14,14 @@ const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 const CONNECT: u8 = 1;
 const IPV4: u8 = 1;
-const NAME: u8 = 3;
+const DOMAIN_NAME: u8 = 3;
 const IPV6: u8 = 4;
 
 /// Negotiates authentication. Where credentials are set, a proxy that does not ask for them is refused.
-pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) -> Result<(), SendError> {
+pub(super) async fn negotiate(link: &mut ProxiedStream, credentials: Option<&Credentials>) -> Result<(), SendError> {
     let method = if credentials.is_some() { USER_AND_PASSWORD } else { NO_AUTHENTICATION };
-    send(link, &[VERSION, 1, method]).await?;
-    let [version, chosen] = receive(link).await?;
+    send_bytes(link, &[VERSION, 1, method]).await?;
+    let [version, chosen] = receive_bytes(link).await?;
     if version != VERSION {
         return Err(SendError::proxy("does not speak SOCKS5"));
     }
@@ -36,16 +36,16 @@ pub(super) async fn greet(link: &mut Link, credentials: Option<&Credentials>) ->
     message.extend_from_slice(user.as_bytes());
     message.push(password.len() as u8);
     message.extend_from_slice(password.as_bytes());
-    send(link, &message).await?;
-    let [_, status] = receive(link).await?;
+    send_bytes(link, &message).await?;
+    let [_, status] = receive_bytes(link).await?;
     if status == 0 { Ok(()) } else { Err(SendError::proxy("does not accept our credentials")) }
 }
 
 /// Asks for a tunnel to `goal`.
-pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), SendError> {
+pub(super) async fn ask(link: &mut ProxiedStream, goal: &DialTarget<'_>) -> Result<(), SendError> {
     let mut message = vec![VERSION, CONNECT, 0];
     let port = match goal {
-        Goal::Address(vetted) => {
+        DialTarget::Address(vetted) => {
             match vetted.address().ip() {
                 IpAddr::V4(ip) => {
                     message.push(IPV4);
@@ -58,10 +58,10 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), SendErro
             }
             vetted.address().port()
         }
-        Goal::Name(name, port) => {
+        DialTarget::Name(name, port) => {
             let length = u8::try_from(name.len());
             message.extend_from_slice(&[
-                NAME,
+                DOMAIN_NAME,
                 length.map_err(|_| SendError::proxy("cannot be told so long a name"))?,
             ]);
             message.extend_from_slice(name.as_bytes());
@@ -69,20 +69,20 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), SendErro
         }
     };
     message.extend_from_slice(&port.to_be_bytes());
-    send(link, &message).await?;
-    let [version, reply, _, kind] = receive(link).await?;
+    send_bytes(link, &message).await?;
+    let [version, reply, _, kind] = receive_bytes(link).await?;
     if version != VERSION {
         return Err(SendError::proxy("does not speak SOCKS5"));
     }
-    meaning(reply)?;
+    check_reply(reply)?;
     // The address that the proxy itself used, which is not needed.
     match kind {
-        IPV4 => drop(receive::<6>(link).await?),
-        IPV6 => drop(receive::<18>(link).await?),
-        NAME => {
-            let [length] = receive(link).await?;
+        IPV4 => drop(receive_bytes::<6>(link).await?),
+        IPV6 => drop(receive_bytes::<18>(link).await?),
+        DOMAIN_NAME => {
+            let [length] = receive_bytes(link).await?;
             for _ in 0..usize::from(length) + 2 {
-                receive::<1>(link).await?;
+                receive_bytes::<1>(link).await?;
             }
         }
         _ => return Err(SendError::proxy("does not speak SOCKS5")),
@@ -90,7 +90,7 @@ pub(super) async fn ask(link: &mut Link, goal: &Goal<'_>) -> Result<(), SendErro
     Ok(())
 }
 
-fn meaning(reply: u8) -> Result<(), SendError> {
+fn check_reply(reply: u8) -> Result<(), SendError> {
     match reply {
         0 => Ok(()),
         2 => Err(SendError::new(Class::AddressRefused, "the proxy does not allow the address")),
@@ -101,13 +101,13 @@ fn meaning(reply: u8) -> Result<(), SendError> {
     }
 }
 
-async fn send(link: &mut Link, message: &[u8]) -> Result<(), SendError> {
-    link.write_all(message).await.map_err(|error| broke_off(&error))
+async fn send_bytes(link: &mut ProxiedStream, message: &[u8]) -> Result<(), SendError> {
+    link.write_all(message).await.map_err(|error| closed_early(&error))
 }
 
-async fn receive<const N: usize>(link: &mut Link) -> Result<[u8; N], SendError> {
+async fn receive_bytes<const N: usize>(link: &mut ProxiedStream) -> Result<[u8; N], SendError> {
     let mut bytes = [0; N];
-    link.read_exact(&mut bytes).await.map_err(|error| broke_off(&error))?;
+    link.read_exact(&mut bytes).await.map_err(|error| closed_early(&error))?;
     Ok(bytes)
 }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn only_the_proxys_replies_about_the_receiver_count_against_it() {
-        let class = |reply| meaning(reply).map_err(|fault| fault.class);
+        let class = |reply| check_reply(reply).map_err(|fault| fault.class);
         assert_eq!(class(0), Ok(()));
         assert_eq!(class(2), Err(Class::AddressRefused));
         for reply in 3..=6 {

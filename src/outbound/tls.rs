@@ -92,7 +92,7 @@ pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// Describes the TLS alert that the peer sent before it closed. In TLS 1.3 an alert about a client's certificate comes only
 /// after the handshake.
-pub(super) fn alert(error: &io::Error) -> Option<&'static str> {
+pub(super) fn alert_message(error: &io::Error) -> Option<&'static str> {
     let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else { return None };
     Some(match alert {
         AlertDescription::CertificateRequired => "the server asks for a client certificate",
@@ -111,7 +111,7 @@ fn handshake_error(error: &io::Error) -> SendError {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let words = match tls {
         Some(rustls::Error::InvalidCertificate(why)) => certificate_message(why),
-        Some(rustls::Error::AlertReceived(_)) => alert(error).unwrap_or("the TLS handshake failed"),
+        Some(rustls::Error::AlertReceived(_)) => alert_message(error).unwrap_or("the TLS handshake failed"),
         Some(rustls::Error::PeerIncompatible(_)) => {
             "the server offers no TLS version or cipher that we accept"
         }

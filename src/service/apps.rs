@@ -81,7 +81,7 @@ impl Service {
         }
         let entry = self.audit_entry_in(caller, &app, Action::AppCreated, &app.uid, None);
         match self.registry.add_app(app.clone(), Some(entry)).await? {
-            Added::Taken => Err(Error::Taken(app.uid)),
+            Added::Taken => Err(Error::IdTaken(app.uid)),
             Added::Added => {
                 self.config_cache.put_app(app.clone(), rules);
                 Ok(Arc::new(app))

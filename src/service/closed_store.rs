@@ -1,6 +1,6 @@
 //! A closed store and an engine without permits, for tests that need neither.
 
-use super::{Limits, Parts, Service, Surroundings};
+use super::{ServiceLimits, Parts, Service, Surroundings};
 use crate::{
     domain::{
         address::AddressPolicy,
@@ -52,19 +52,19 @@ pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
 pub(crate) fn service() -> Service {
     let service = Service::new(Parts {
         config_cache: Arc::default(),
-        delivery_store: Arc::new(Closed),
-        registry: Arc::new(Closed),
-        browse: Arc::new(Closed),
-        cluster_store: Arc::new(Closed),
+        delivery_store: Arc::new(ClosedStore),
+        registry: Arc::new(ClosedStore),
+        browse: Arc::new(ClosedStore),
+        cluster_store: Arc::new(ClosedStore),
         node_state: Arc::new(Tenure::alone()),
-        permits: Arc::new(Closed),
+        permits: Arc::new(ClosedStore),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SeededEntropy::new(1)),
         ids: Ids::new(0, 0),
         contracts: Contract::builtin().unwrap(),
         keyring: Keyring::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap(),
         addresses: AddressPolicy::default(),
-        limits: Limits::default(),
+        limits: ServiceLimits::default(),
         surroundings: Surroundings::default(),
         metrics: Arc::default(),
         storage: Arc::default(),
@@ -74,13 +74,13 @@ pub(crate) fn service() -> Service {
     service
 }
 
-struct Closed;
+struct ClosedStore;
 
 fn closed<'a, T: Send + 'a>() -> Reply<'a, T> {
-    Box::pin(async { Err(StoreError::Closed) })
+    Box::pin(async { Err(StoreError::ClosedStore) })
 }
 
-/// Implements each method as `StoreError::Closed`.
+/// Implements each method as `StoreError::ClosedStore`.
 macro_rules! all_closed {
     ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {
@@ -89,7 +89,7 @@ macro_rules! all_closed {
     };
 }
 
-impl Cluster for Closed {
+impl Cluster for ClosedStore {
     all_closed! {
         fn join(Timestamp) -> Joined;
         fn beat(Beat) -> Option<View>;
@@ -116,7 +116,7 @@ impl Cluster for Closed {
     }
 }
 
-impl Hands for Closed {
+impl Hands for ClosedStore {
     fn take(&self, _: EndpointId, _: usize) -> Option<Hand> {
         None
     }
@@ -127,7 +127,7 @@ impl Hands for Closed {
     fn replays_changed(&self) {}
 }
 
-impl Ledger for Closed {
+impl Ledger for ClosedStore {
     fn accept(&self, _: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         closed()
     }
@@ -198,7 +198,7 @@ impl Ledger for Closed {
     }
 }
 
-impl Registry for Closed {
+impl Registry for ClosedStore {
     fn everything(&self) -> Reply<'_, Everything> {
         closed()
     }
@@ -261,7 +261,7 @@ impl Registry for Closed {
     }
 }
 
-impl Browse for Closed {
+impl Browse for ClosedStore {
     fn find_event(&self, _: AppId, _: String, _: Option<EventId>) -> Reply<'_, Option<Event>> {
         closed()
     }

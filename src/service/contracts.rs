@@ -19,26 +19,26 @@ pub(super) const DEFAULT_CONTRACT: &str = "standard";
 
 /// A contract as an endpoint uses it.
 #[derive(Clone, Debug)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedContract {
     pub contract: Arc<Contract>,
     pub hash: ContractHash,
 }
 
 /// Overrides that are applied to a contract, in this order.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Layers<'a> {
+pub(super) struct OverrideLayers<'a> {
     pub app: Option<&'a Value>,
     pub endpoint: Option<&'a Value>,
 }
 
 /// Identifies a resolved contract by its origin: the contract's name and the overrides as text.
-type Origin = (String, [Option<String>; 2]);
+type ContractOrigin = (String, [Option<String>; 2]);
 
 #[derive(Debug)]
 pub(super) struct Contracts {
-    by_name: BTreeMap<String, Resolved>,
+    by_name: BTreeMap<String, ResolvedContract>,
     /// Endpoints with equal overrides share one contract, for as long as any of them uses it.
-    overridden: Mutex<HashMap<Origin, (Weak<Contract>, ContractHash)>>,
+    overridden: Mutex<HashMap<ContractOrigin, (Weak<Contract>, ContractHash)>>,
 }
 
 impl Service {
@@ -60,12 +60,12 @@ impl Contracts {
     pub(super) fn new(contracts: Vec<Contract>) -> Self {
         let resolved = |contract: Contract| {
             let hash = contract.hash();
-            (contract.name.clone(), Resolved { contract: Arc::new(contract), hash })
+            (contract.name.clone(), ResolvedContract { contract: Arc::new(contract), hash })
         };
         Self { by_name: contracts.into_iter().map(resolved).collect(), overridden: Mutex::default() }
     }
 
-    pub(super) fn get(&self, name: &str) -> Result<&Resolved, Error> {
+    pub(super) fn get(&self, name: &str) -> Result<&ResolvedContract, Error> {
         self.by_name.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
             let hint = match nearest(name, &known) {
@@ -77,9 +77,9 @@ impl Contracts {
     }
 
     /// Applies the overrides to the named contract. Stored overrides were checked when they were set.
-    pub(super) fn resolve(&self, name: &str, layers: Layers) -> Result<Resolved, Error> {
+    pub(super) fn resolve(&self, name: &str, layers: OverrideLayers) -> Result<ResolvedContract, Error> {
         let named = self.get(name)?;
-        let Layers { app, endpoint } = layers;
+        let OverrideLayers { app, endpoint } = layers;
         if app.is_none() && endpoint.is_none() {
             return Ok(named.clone());
         }
@@ -88,7 +88,7 @@ impl Contracts {
         if let Some((contract, hash)) = known.get(&origin)
             && let Some(contract) = contract.upgrade()
         {
-            return Ok(Resolved { contract, hash: *hash });
+            return Ok(ResolvedContract { contract, hash: *hash });
         }
         let mut contract = Contract::clone(&named.contract);
         if let Some(app) = app {
@@ -105,7 +105,7 @@ impl Contracts {
             known.retain(|_, (contract, _)| contract.strong_count() > 0);
         }
         known.insert(origin, (Arc::downgrade(&contract), hash));
-        Ok(Resolved { contract, hash })
+        Ok(ResolvedContract { contract, hash })
     }
 
     /// Whether an app with this contract may have these overrides.
@@ -119,11 +119,11 @@ impl Contracts {
     pub(super) fn allowed_overrides(
         &self,
         name: &str,
-        layers: Layers,
+        layers: OverrideLayers,
         asked: Option<Value>,
         caller: Caller,
     ) -> Result<Option<Value>, Error> {
-        let base = self.resolve(name, Layers { endpoint: None, ..layers })?.contract;
+        let base = self.resolve(name, OverrideLayers { endpoint: None, ..layers })?.contract;
         let setter = match caller.scope {
             Scope::Admin => Setter::Operator,
             Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => Setter::App,
@@ -209,8 +209,8 @@ mod tests {
     const APP: Caller = Caller { scope: Scope::App(AppId::from_i64(1)), ..Caller::OPERATOR };
     const PORTAL: Caller = Caller { scope: Scope::Portal(AppId::from_i64(1)), ..Caller::OPERATOR };
 
-    fn over(endpoint: Option<&Value>) -> Layers<'_> {
-        Layers { app: None, endpoint }
+    fn over(endpoint: Option<&Value>) -> OverrideLayers<'_> {
+        OverrideLayers { app: None, endpoint }
     }
 
     fn contracts() -> Contracts {
@@ -294,17 +294,17 @@ mod tests {
     fn endpoint_overrides_apply_on_top_of_app_overrides() {
         let contracts = contracts();
         let (app, endpoint) = (json!({ "timeout": "7s", "brand": "Acme" }), json!({ "timeout": "3s" }));
-        let layers = |endpoint| Layers { app: Some(&app), endpoint };
+        let layers = |endpoint| OverrideLayers { app: Some(&app), endpoint };
         let of_app = contracts.resolve("zerofee", layers(None)).unwrap();
         assert_eq!(of_app.contract.timeout.as_secs(), 7);
         let of_both = contracts.resolve("zerofee", layers(Some(&endpoint))).unwrap();
         assert_eq!(of_both.contract.timeout.as_secs(), 3);
         assert_eq!(of_both.contract.signature.header, "x-acme-signature");
-        let swapped = Layers { app: Some(&endpoint), endpoint: Some(&app) };
+        let swapped = OverrideLayers { app: Some(&endpoint), endpoint: Some(&app) };
         assert_eq!(contracts.resolve("zerofee", swapped).unwrap().contract.timeout.as_secs(), 7);
         let odd = json!({ "signature": { "ed25519": null } });
         let Error::Field(error) =
-            contracts.resolve(DEFAULT_CONTRACT, Layers { app: Some(&odd), endpoint: None }).unwrap_err()
+            contracts.resolve(DEFAULT_CONTRACT, OverrideLayers { app: Some(&odd), endpoint: None }).unwrap_err()
         else {
             panic!()
         };

@@ -4,7 +4,7 @@
 use super::{
     Caller, Error, Service,
     audit::key_label,
-    replays::{Missed, NamedReplay},
+    replays::{MissedPeriod, NamedReplay},
 };
 use crate::{
     domain::{
@@ -89,7 +89,7 @@ impl Service {
         let off_at = before.record.off.as_ref().map(|off| off.at);
         let since = self.trouble_since(&before, off_at).await?;
         // All checks that can refuse run before anything is changed.
-        let missed = Missed { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
+        let missed = MissedPeriod { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
         let mut planned = self.replays_of_missed(entry, &before, missed)?;
         self.must_have_room()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;

@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Patch, Service, audit,
-    contracts::Resolved,
+    contracts::ResolvedContract,
     endpoint_rules::{
         apply_order, check_headers, check_tls_is_used, must_be_operator, must_be_the_customers,
     },
@@ -127,7 +127,7 @@ impl Service {
         let name = Self::contract_name(&app, &settings);
         let layers = Self::layers(&app, &settings);
         settings.overrides = self.contracts.allowed_overrides(name, layers, new.overrides, caller)?;
-        let Resolved { contract, .. } = self.contract_of(&app, &settings)?;
+        let ResolvedContract { contract, .. } = self.contract_of(&app, &settings)?;
         self.check_settings(&settings)?;
         self.must_be_known(&settings.event_types)?;
         self.check_urls(&mut settings, &contract)?;
@@ -157,7 +157,7 @@ impl Service {
         self.store_contract_of(&endpoint).await?;
         let noted = self.audit_entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
         match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
-            Added::Taken => Err(Error::Taken(endpoint.record.uid.clone())),
+            Added::Taken => Err(Error::IdTaken(endpoint.record.uid.clone())),
             Added::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
                 self.permits.endpoint_changed(id);
@@ -350,7 +350,7 @@ impl Service {
             Patch::Value(metadata) => settings.metadata = Some(Value::Object(metadata)),
         }
         self.check_settings(settings)?;
-        let Resolved { contract, hash } = self.contract_of(app, settings)?;
+        let ResolvedContract { contract, hash } = self.contract_of(app, settings)?;
         if moves {
             self.check_urls(settings, &contract)?;
         } else if health_moves {

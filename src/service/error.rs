@@ -20,9 +20,9 @@ pub enum Error {
     Fields(Vec<FieldError>),
     /// Event or subscription that violates the operator's rules for event types.
     #[error("{field}: {broken}")]
-    AgainstRule { field: String, broken: RuleBroken },
+    RuleViolation { field: String, broken: RuleBroken },
     #[error("The id \"{0}\" is in use.")]
-    Taken(String),
+    IdTaken(String),
     /// The delivery's state does not allow the action.
     #[error("{0}")]
     Refused(Refusal),

@@ -34,18 +34,18 @@ pub struct VersionTrial {
 }
 
 /// New state of a type, not compiled yet, with its current state.
-pub(super) struct Draft {
+pub(super) struct TypeDraft {
     pub(super) record: EventTypeRecord,
     pub(super) known: Option<Arc<EventType>>,
 }
 
 /// New state of a type, compiled and run on its sample, with its current state.
-pub(super) struct Ready {
+pub(super) struct CompiledType {
     pub(super) event_type: Arc<EventType>,
     pub(super) known: Option<Arc<EventType>>,
 }
 
-impl Ready {
+impl CompiledType {
     /// Returns the fields that differ from `known`.
     pub(super) fn changed(&self, known: &EventType) -> Vec<String> {
         changed_fields(&known.record.document, &self.event_type.record.document)
@@ -147,7 +147,7 @@ impl Service {
     }
 
     /// Builds the record to store under this name, with the current type of that name.
-    pub(super) fn draft(&self, name: String, mut document: EventTypeDocument) -> Draft {
+    pub(super) fn draft(&self, name: String, mut document: EventTypeDocument) -> TypeDraft {
         let now = self.clock.now();
         let known = self.event_type(&name).ok();
         if let Some(since) = known.as_ref().and_then(|known| known.archived_at()) {
@@ -164,7 +164,7 @@ impl Service {
             created_at: known.as_ref().map_or(now, |known| known.record.created_at),
             updated_at: now,
         };
-        Draft { record, known }
+        TypeDraft { record, known }
     }
 
     pub(super) fn must_hold_more(&self, more: usize) -> Result<(), Error> {
@@ -178,12 +178,12 @@ impl Service {
     pub(super) async fn compile(
         &self,
         caller: Caller,
-        drafts: Vec<Draft>,
-    ) -> Result<Vec<Result<Ready, FieldError>>, Error> {
-        let compile = |Draft { record, known }| {
+        drafts: Vec<TypeDraft>,
+    ) -> Result<Vec<Result<CompiledType, FieldError>>, Error> {
+        let compile = |TypeDraft { record, known }| {
             let event_type = EventType::compile(record)?;
             event_type.try_on_sample(function_clock)?;
-            Ok(Ready { event_type: Arc::new(event_type), known })
+            Ok(CompiledType { event_type: Arc::new(event_type), known })
         };
         let work = move || drafts.into_iter().map(compile).collect();
         self.workbench.run(caller.scope.app(), "versions", work).await
@@ -193,7 +193,7 @@ impl Service {
     pub(super) async fn store_types(
         &self,
         caller: Caller,
-        ready: Vec<Ready>,
+        ready: Vec<CompiledType>,
     ) -> Result<Vec<Arc<EventType>>, Error> {
         let noted = ready.iter().map(|one| {
             let (action, detail) = one.audit_change();

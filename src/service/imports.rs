@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    event_types::{Draft, Ready},
+    event_types::{TypeDraft, CompiledType},
 };
 use crate::domain::{event_type::EventTypeDocument, field::FieldError};
 use std::collections::HashMap;
@@ -73,10 +73,10 @@ impl Service {
     async fn compiled(
         &self,
         caller: Caller,
-        drafts: Vec<Draft>,
+        drafts: Vec<TypeDraft>,
         places: &[usize],
         mut problems: Vec<(usize, FieldError)>,
-    ) -> Result<Vec<Ready>, Error> {
+    ) -> Result<Vec<CompiledType>, Error> {
         let mut ready = Vec::with_capacity(drafts.len());
         for (compiled, place) in self.compile(caller, drafts).await?.into_iter().zip(places) {
             match compiled {
@@ -96,7 +96,7 @@ impl Service {
     }
 }
 
-fn is_known(draft: &Draft) -> bool {
+fn is_known(draft: &TypeDraft) -> bool {
     let known = draft.known.as_ref();
     known.is_some_and(|known| known.record.document.says_the_same_as(&draft.record.document))
 }

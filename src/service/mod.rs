@@ -72,9 +72,9 @@ use stream::Streams;
 use turns::Turns;
 use workbench::Workbench;
 
-/// Limits that the operator sets for all apps.
+/// ServiceLimits that the operator sets for all apps.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ServiceLimits {
     /// The largest request body.
     pub body_bytes_max: usize,
     /// Whether plain HTTP is refused where neither contract nor endpoint decides.
@@ -85,7 +85,7 @@ pub struct Limits {
     pub refuses_unknown_types: bool,
 }
 
-impl Default for Limits {
+impl Default for ServiceLimits {
     fn default() -> Self {
         Self {
             body_bytes_max: 1024 * 1024,
@@ -112,7 +112,7 @@ pub struct Parts {
     pub contracts: Vec<Contract>,
     pub keyring: Keyring,
     pub addresses: AddressPolicy,
-    pub limits: Limits,
+    pub limits: ServiceLimits,
     pub surroundings: Surroundings,
     pub metrics: Arc<Tally>,
     pub storage: Arc<Storage>,
@@ -133,7 +133,7 @@ pub struct Service {
     contracts: Contracts,
     keyring: Keyring,
     addresses: AddressPolicy,
-    limits: Limits,
+    limits: ServiceLimits,
     surroundings: Surroundings,
     started_at: Timestamp,
     metrics: Arc<Tally>,
@@ -196,7 +196,7 @@ impl Service {
         }
     }
 
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ServiceLimits {
         &self.limits
     }
 

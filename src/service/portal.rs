@@ -34,7 +34,7 @@ pub struct NewPortalLink {
 
 /// A key's identity, as its holder sees it.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct KeySession {
     pub scope: Scope,
     /// App of the key, if it has one.
     pub app: Option<Arc<App>>,
@@ -114,10 +114,10 @@ impl Service {
         format!("{}/portal/{}#key={token}", self.surroundings.public_url, link.id)
     }
 
-    pub fn session(&self, caller: Caller) -> Session {
+    pub fn session(&self, caller: Caller) -> KeySession {
         let key = self.config_cache.key_by_id(caller.key);
         let app = caller.scope.app().and_then(|id| self.config_cache.app_by_id(id)).map(|entry| entry.app());
-        Session {
+        KeySession {
             scope: caller.scope,
             app,
             expires_at: key.as_ref().and_then(|live| live.key().expires_at),

@@ -34,7 +34,7 @@ pub const BATCH_MAX: usize = 1000;
 
 /// An event as a producer publishes it.
 #[derive(Debug)]
-pub struct Publish<'a> {
+pub struct PublishRequest<'a> {
     pub id: Option<&'a str>,
     pub event_type: &'a str,
     /// Valid JSON.
@@ -49,36 +49,36 @@ pub struct Publish<'a> {
 #[derive(Debug)]
 pub struct Published {
     pub event: Arc<Event>,
-    pub deliveries: Vec<(DeliveryId, EndpointName)>,
+    pub deliveries: Vec<(DeliveryId, EndpointUid)>,
     /// `false` if an equal event was published before under this id or key.
     pub is_new: bool,
 }
 
 /// Public id of an endpoint; a reference to the endpoint saves a copy on the hot path.
 #[derive(Debug)]
-pub enum EndpointName {
-    Of(Arc<Endpoint>),
+pub enum EndpointUid {
+    LoadedCounts(Arc<Endpoint>),
     Text(String),
 }
 
-impl EndpointName {
+impl EndpointUid {
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Of(endpoint) => &endpoint.record.uid,
+            Self::LoadedCounts(endpoint) => &endpoint.record.uid,
             Self::Text(uid) => uid,
         }
     }
 }
 
 /// An event of a batch: already answered, or sent to the store.
-enum InBatch {
+enum BatchEntry {
     Answered(Result<Published, Error>),
-    Accepting(Arc<Event>, Vec<(DeliveryId, EndpointName)>),
+    Accepting(Arc<Event>, Vec<(DeliveryId, EndpointUid)>),
 }
 
 impl Service {
     /// Publishes an event. Promise: `Ok` only once event, deliveries and keys are durable.
-    pub async fn publish(&self, entry: &AppEntry, publish: Publish<'_>) -> Result<Published, Error> {
+    pub async fn publish(&self, entry: &AppEntry, publish: PublishRequest<'_>) -> Result<Published, Error> {
         self.must_accept()?;
         let begun = Instant::now();
         let app = entry.app();
@@ -98,7 +98,7 @@ impl Service {
     pub async fn publish_all(
         &self,
         entry: &AppEntry,
-        events: Vec<Publish<'_>>,
+        events: Vec<PublishRequest<'_>>,
     ) -> Result<Vec<Result<Published, Error>>, Error> {
         self.must_accept()?;
         let begun = Instant::now();
@@ -114,15 +114,15 @@ impl Service {
         let mut accepting = Vec::with_capacity(examined.len());
         for (publish, broken) in examined.into_iter().zip(broken) {
             answers.push(match (publish, broken) {
-                (Err(error), _) => InBatch::Answered(Err(error)),
+                (Err(error), _) => BatchEntry::Answered(Err(error)),
                 (Ok(publish), Some(broken)) => {
-                    InBatch::Answered(self.repeat_or_refuse(&app, &publish, broken).await)
+                    BatchEntry::Answered(self.repeat_or_refuse(&app, &publish, broken).await)
                 }
                 (Ok(publish), None) => {
                     let Composed { new, deliveries } = self.compose(&app, &endpoints, publish);
                     let event = new.event.clone();
                     accepting.push(new);
-                    InBatch::Accepting(event, deliveries)
+                    BatchEntry::Accepting(event, deliveries)
                 }
             });
         }
@@ -135,11 +135,11 @@ impl Service {
         let mut published = Vec::with_capacity(answers.len());
         for answer in answers {
             published.push(match answer {
-                InBatch::Accepting(event, deliveries) => {
+                BatchEntry::Accepting(event, deliveries) => {
                     let accepted = accepted.next().ok_or_else(missing_result)?;
                     self.publish_result(&app, event, deliveries, accepted).await
                 }
-                InBatch::Answered(answer) => answer,
+                BatchEntry::Answered(answer) => answer,
             });
         }
         Ok(published)
@@ -173,14 +173,14 @@ impl Service {
         });
         let birth = born(&event, id + 1, &endpoint, now, hand);
         let test = birth.delivery.id;
-        let deliveries = vec![(test, EndpointName::Of(endpoint))];
+        let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
         let new =
             NewEvent { event, births: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
         self.store_event(&app, Composed { new, deliveries }, begun).await.map(|_| test)
     }
 
     /// Checks that need neither the store nor the event type: quota and form.
-    fn check_quota_and_form(&self, entry: &AppEntry, app: &App, publish: &Publish<'_>) -> Result<(), Error> {
+    fn check_quota_and_form(&self, entry: &AppEntry, app: &App, publish: &PublishRequest<'_>) -> Result<(), Error> {
         let now = self.clock.now();
         charge_quota(entry, app, publish, now)?;
         check_form(publish, now)
@@ -191,7 +191,7 @@ impl Service {
     async fn answer_when_full(
         &self,
         app: &App,
-        examined: Vec<Result<Publish<'_>, Error>>,
+        examined: Vec<Result<PublishRequest<'_>, Error>>,
         full: Error,
     ) -> Result<Vec<Result<Published, Error>>, Error> {
         let mut answers = Vec::with_capacity(examined.len());
@@ -209,7 +209,7 @@ impl Service {
     async fn repeat_or_refuse(
         &self,
         app: &App,
-        publish: &Publish<'_>,
+        publish: &PublishRequest<'_>,
         broken: Error,
     ) -> Result<Published, Error> {
         let (keys, fingerprint) = dedup_keys(app, publish);
@@ -238,7 +238,7 @@ impl Service {
         &self,
         app: &App,
         event: Arc<Event>,
-        deliveries: Vec<(DeliveryId, EndpointName)>,
+        deliveries: Vec<(DeliveryId, EndpointUid)>,
         accepted: Accepted,
     ) -> Result<Published, Error> {
         match accepted {
@@ -267,17 +267,17 @@ impl Service {
     async fn with_endpoint_uids(
         &self,
         deliveries: Vec<(DeliveryId, EndpointId)>,
-    ) -> Result<Vec<(DeliveryId, EndpointName)>, Error> {
+    ) -> Result<Vec<(DeliveryId, EndpointUid)>, Error> {
         let names = self.endpoint_names(deliveries.iter().map(|(_, endpoint)| *endpoint)).await?;
         let name = |endpoint: EndpointId| {
             names.get(&endpoint).map_or_else(|| endpoint.to_string(), |name| name.uid.clone())
         };
-        Ok(deliveries.into_iter().map(|(id, endpoint)| (id, EndpointName::Text(name(endpoint)))).collect())
+        Ok(deliveries.into_iter().map(|(id, endpoint)| (id, EndpointUid::Text(name(endpoint)))).collect())
     }
 }
 
 /// Charges the quota. Repeated events and events refused later count too: they cost as much.
-fn charge_quota(entry: &AppEntry, app: &App, publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
+fn charge_quota(entry: &AppEntry, app: &App, publish: &PublishRequest<'_>, now: Timestamp) -> Result<(), Error> {
     let Some(quota) = &app.settings.quota else { return Ok(()) };
     entry.spend(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)
 }

@@ -45,7 +45,7 @@ pub struct NewReplay {
 
 /// Period in which an endpoint missed deliveries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Missed {
+pub(super) struct MissedPeriod {
     pub(super) since: Timestamp,
     pub(super) disabled_at: Option<Timestamp>,
     pub(super) per_second: Option<u32>,
@@ -153,7 +153,7 @@ impl Service {
         &self,
         entry: &AppEntry,
         endpoint: &Endpoint,
-        missed: Missed,
+        missed: MissedPeriod,
     ) -> Result<Vec<Replay>, Error> {
         let new = NewReplay { per_second: missed.per_second, ..NewReplay::default() };
         let states = [State::Dead, State::Cancelled, State::Expired].map(|state| state.name().to_owned());

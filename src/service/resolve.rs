@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    contracts::{DEFAULT_CONTRACT, Layers, Resolved},
+    contracts::{DEFAULT_CONTRACT, OverrideLayers, ResolvedContract},
     endpoint_rules::check_headers,
 };
 use crate::domain::{
@@ -25,18 +25,18 @@ impl Service {
         settings.contract.as_deref().or(app.settings.contract.as_deref()).unwrap_or(DEFAULT_CONTRACT)
     }
 
-    pub(super) fn contract_of(&self, app: &App, settings: &EndpointSettings) -> Result<Resolved, Error> {
+    pub(super) fn contract_of(&self, app: &App, settings: &EndpointSettings) -> Result<ResolvedContract, Error> {
         self.contracts.resolve(Self::contract_name(app, settings), Self::layers(app, settings))
     }
 
-    pub(super) fn layers<'a>(app: &'a App, settings: &'a EndpointSettings) -> Layers<'a> {
-        Layers { app: app.settings.overrides.as_ref(), endpoint: settings.overrides.as_ref() }
+    pub(super) fn layers<'a>(app: &'a App, settings: &'a EndpointSettings) -> OverrideLayers<'a> {
+        OverrideLayers { app: app.settings.overrides.as_ref(), endpoint: settings.overrides.as_ref() }
     }
 
     /// Resolves the contract of the app's endpoints that have no contract or overrides of their own.
-    pub(super) fn contract_of_app(&self, app: &App) -> Result<Resolved, Error> {
+    pub(super) fn contract_of_app(&self, app: &App) -> Result<ResolvedContract, Error> {
         let name = app.settings.contract.as_deref().unwrap_or(DEFAULT_CONTRACT);
-        self.contracts.resolve(name, Layers { app: app.settings.overrides.as_ref(), endpoint: None })
+        self.contracts.resolve(name, OverrideLayers { app: app.settings.overrides.as_ref(), endpoint: None })
     }
 
     /// Returns the rules of the app's own contract; if that contract is unknown here, everything is kept.
@@ -46,7 +46,7 @@ impl Service {
 
     /// Loads a stored endpoint. Fails if its contract is missing or no encryption key opens its secrets.
     pub(super) fn ready(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
-        let Resolved { contract, hash } = self.contract_of(app, &record.settings)?;
+        let ResolvedContract { contract, hash } = self.contract_of(app, &record.settings)?;
         let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
         let health = record.settings.health_url.as_deref().map(Target::stored).transpose();
         let health = health.map_err(|error| Error::field("health_url", error))?;

@@ -18,7 +18,7 @@ const ROTATION_AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
 
 /// Request to replace a secret.
 #[derive(Clone, Debug, Default)]
-pub struct Rotate {
+pub struct RotateSecret {
     /// Generated if absent.
     pub secret: Option<String>,
     /// How long the old secret still signs beside the new one; for contracts where both sign.
@@ -42,7 +42,7 @@ impl Service {
         caller: Caller,
         entry: &AppEntry,
         uid: &str,
-        rotate: Rotate,
+        rotate: RotateSecret,
     ) -> Result<Arc<Endpoint>, Error> {
         let app = entry.app();
         let contract = Self::endpoint_of(entry, uid)?.contract.clone();
@@ -84,7 +84,7 @@ impl Service {
     }
 }
 
-fn rotation_times(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result<RotationTimes, Error> {
+fn rotation_times(rotation: Rotation, rotate: &RotateSecret, now: Timestamp) -> Result<RotationTimes, Error> {
     match (rotation, rotate.overlap, rotate.effective_at) {
         (Rotation::Both, _, Some(_)) => {
             let message = "is for contracts with one signature; here both secrets sign during `overlap`";
@@ -112,7 +112,7 @@ fn rotation_times(rotation: Rotation, rotate: &Rotate, now: Timestamp) -> Result
     }
 }
 
-/// Adds the new secret last. Secrets that sign now end at `old_until` or earlier; expired and planned ones are removed.
+/// Adds the new secret last. SecretSource that sign now end at `old_until` or earlier; expired and planned ones are removed.
 fn replace_secrets(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: RotationTimes, now: Timestamp) {
     let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_contract_decides_whether_overlap_or_effective_at_is_allowed() {
-        let rotate = |overlap, effective_at| Rotate { secret: None, overlap, effective_at };
+        let rotate = |overlap, effective_at| RotateSecret { secret: None, overlap, effective_at };
         let hour = Duration::from_hours(1);
         let both = |rotate| rotation_times(Rotation::Both, &rotate, at(0));
         let switch = |rotate| rotation_times(Rotation::Switch, &rotate, at(0));

@@ -14,7 +14,7 @@ use std::{
 
 /// Number of rows read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loaded {
+pub struct LoadedCounts {
     pub apps: usize,
     pub endpoints: usize,
     pub keys: usize,
@@ -24,11 +24,11 @@ pub struct Loaded {
 impl Service {
     /// Fills the configuration cache. Fails, naming the endpoint, if an endpoint cannot be loaded: starting without it would
     /// lose its deliveries silently. Fails also, naming the keys, if needed encryption keys are missing.
-    pub async fn load_config(&self, admin_key: Option<&str>) -> Result<Loaded, Error> {
+    pub async fn load_config(&self, admin_key: Option<&str>) -> Result<LoadedCounts, Error> {
         // Read first: changes during the load are applied again afterwards.
         let version = self.cluster_store.changes(0).await?.version;
         let everything = self.registry.everything().await?;
-        let loaded = Loaded {
+        let loaded = LoadedCounts {
             apps: everything.apps.len(),
             endpoints: everything.endpoints.len(),
             keys: everything.keys.len(),

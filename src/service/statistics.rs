@@ -33,14 +33,14 @@ pub struct StatisticsReport {
     pub totals: Sums,
     pub series: Vec<(Timestamp, Sums)>,
     /// Most failures first.
-    pub endpoints: Vec<OfEndpoint>,
+    pub endpoints: Vec<EndpointStatistics>,
     /// Busiest first.
     pub event_types: Vec<(String, Sums)>,
     pub backlog: Backlog,
 }
 
 #[derive(Clone, Debug)]
-pub struct OfEndpoint {
+pub struct EndpointStatistics {
     /// The app's public id.
     pub app: String,
     pub endpoint: Arc<Endpoint>,
@@ -108,7 +108,7 @@ impl Service {
     }
 
     /// Adds the endpoints to their counters; endpoints deleted meanwhile are left out.
-    async fn with_endpoints(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<OfEndpoint>, Error> {
+    async fn with_endpoints(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<EndpointStatistics>, Error> {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());
         for (id, sums) in counted {
@@ -120,7 +120,7 @@ impl Service {
                 Entry::Vacant(place) => place.insert(self.endpoints_in_trouble(&entry).await?),
             };
             let is_in_trouble = known.contains(&id);
-            shown.push(OfEndpoint { app: app.uid.clone(), endpoint, is_in_trouble, sums });
+            shown.push(EndpointStatistics { app: app.uid.clone(), endpoint, is_in_trouble, sums });
         }
         Ok(shown)
     }

@@ -43,7 +43,7 @@ struct UpdateBuffers {
 }
 
 /// A subscription to live updates, open until it is dropped.
-pub struct Watch {
+pub struct Subscription {
     app: Option<AppId>,
     hints: broadcast::Receiver<Hint>,
     other_nodes: watch::Receiver<()>,
@@ -52,7 +52,7 @@ pub struct Watch {
 
 /// Next item of a subscription.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum StreamItem {
     /// Updates in the order of publication.
     Hints(Vec<Hint>),
     /// Some updates were lost, or another node wrote something.
@@ -85,7 +85,7 @@ impl Streams {
         rings.by_app.clear();
     }
 
-    fn subscribe(self: &Arc<Self>, app: Option<AppId>) -> Result<Watch, Error> {
+    fn subscribe(self: &Arc<Self>, app: Option<AppId>) -> Result<Subscription, Error> {
         let mut rings = self.buffers();
         if rings.is_closed {
             return Err(Error::Unavailable("This node is stopping.".to_owned()));
@@ -106,7 +106,7 @@ impl Streams {
         let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(BUFFERED_UPDATES_MAX).0);
         let hints = ring.subscribe();
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Watch { app, hints, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
+        Ok(Subscription { app, hints, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
     }
 
     /// Makes every stream report `Lagged`, because another node wrote something.
@@ -132,24 +132,24 @@ impl Watchers for Streams {
     }
 }
 
-impl Watch {
+impl Subscription {
     /// Waits for the next update and returns it with all that are already buffered.
-    pub async fn next(&mut self) -> Seen {
+    pub async fn next(&mut self) -> StreamItem {
         let first = tokio::select! {
             biased;
             first = self.hints.recv() => first,
-            Ok(()) = self.other_nodes.changed() => return Seen::Lagged,
+            Ok(()) = self.other_nodes.changed() => return StreamItem::Lagged,
         };
         let mut seen = match first {
             Ok(hint) => vec![hint],
-            Err(RecvError::Lagged(_)) => return Seen::Lagged,
-            Err(RecvError::Closed) => return Seen::Ended,
+            Err(RecvError::Lagged(_)) => return StreamItem::Lagged,
+            Err(RecvError::Closed) => return StreamItem::Ended,
         };
         loop {
             match self.hints.try_recv() {
                 Ok(hint) => seen.push(hint),
-                Err(TryRecvError::Lagged(_)) => return Seen::Lagged,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return Seen::Hints(seen),
+                Err(TryRecvError::Lagged(_)) => return StreamItem::Lagged,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return StreamItem::Hints(seen),
             }
         }
     }
@@ -159,7 +159,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Subscription {
     fn drop(&mut self) {
         self.streams.open.fetch_sub(1, Ordering::Relaxed);
         let mut rings = self.streams.buffers();
@@ -173,7 +173,7 @@ impl Drop for Watch {
 
 impl Service {
     /// Opens a stream of one app, or with an admin key of all apps.
-    pub fn subscribe(&self, caller: Caller, app: Option<AppId>) -> Result<Watch, Error> {
+    pub fn subscribe(&self, caller: Caller, app: Option<AppId>) -> Result<Subscription, Error> {
         if app.is_none() {
             Self::must_be_admin(caller)?;
         }
@@ -181,7 +181,7 @@ impl Service {
     }
 
     /// Whether the stream may continue: keys are revoked or expire, and apps are deleted.
-    pub fn may_continue(&self, caller: Caller, watch: &Watch) -> bool {
+    pub fn may_continue(&self, caller: Caller, watch: &Subscription) -> bool {
         self.is_still_authorized(caller, watch.app)
     }
 
@@ -268,8 +268,8 @@ mod tests {
         for hint in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
             streams.tell(hint);
         }
-        assert_eq!(own.next().await, Seen::Hints(vec![event(ONE, 2), event(ONE, 3)]));
-        assert_eq!(all.next().await, Seen::Hints(vec![event(OTHER, 1), event(ONE, 2), event(ONE, 3)]));
+        assert_eq!(own.next().await, StreamItem::Hints(vec![event(ONE, 2), event(ONE, 3)]));
+        assert_eq!(all.next().await, StreamItem::Hints(vec![event(OTHER, 1), event(ONE, 2), event(ONE, 3)]));
     }
 
     #[tokio::test]
@@ -278,8 +278,8 @@ mod tests {
         let mut slow = streams.subscribe(Some(ONE)).unwrap();
         let told = BUFFERED_UPDATES_MAX as i64 + 50;
         (1..=told).for_each(|number| streams.tell(event(ONE, number)));
-        assert_eq!(slow.next().await, Seen::Lagged);
-        let Seen::Hints(rest) = slow.next().await else { panic!() };
+        assert_eq!(slow.next().await, StreamItem::Lagged);
+        let StreamItem::Hints(rest) = slow.next().await else { panic!() };
         assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, told))));
     }
 
@@ -289,11 +289,11 @@ mod tests {
         streams.tell_of_others();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         streams.tell(event(ONE, 1));
-        assert_eq!(own.next().await, Seen::Hints(vec![event(ONE, 1)]), "an earlier change is not reported");
+        assert_eq!(own.next().await, StreamItem::Hints(vec![event(ONE, 1)]), "an earlier change is not reported");
         streams.tell_of_others();
-        assert_eq!(own.next().await, Seen::Lagged);
-        assert_eq!(all.next().await, Seen::Hints(vec![event(ONE, 1)]));
-        assert_eq!(all.next().await, Seen::Lagged);
+        assert_eq!(own.next().await, StreamItem::Lagged);
+        assert_eq!(all.next().await, StreamItem::Hints(vec![event(ONE, 1)]));
+        assert_eq!(all.next().await, StreamItem::Lagged);
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn streams_are_limited_per_app_and_in_total_and_closing_one_allows_another() {
         let streams = streams();
-        let mut open: Vec<Watch> =
+        let mut open: Vec<Subscription> =
             (0..STREAMS_PER_APP_MAX).map(|_| streams.subscribe(Some(ONE)).unwrap()).collect();
         assert!(matches!(streams.subscribe(Some(ONE)), Err(Error::TooManyStreams(_))));
         open.pop();
@@ -337,10 +337,10 @@ mod tests {
         streams.close();
         assert_eq!(
             watch.next().await,
-            Seen::Hints(vec![event(ONE, 1)]),
+            StreamItem::Hints(vec![event(ONE, 1)]),
             "an earlier update is still delivered"
         );
-        assert_eq!(watch.next().await, Seen::Ended);
+        assert_eq!(watch.next().await, StreamItem::Ended);
         assert!(matches!(streams.subscribe(Some(ONE)), Err(Error::Unavailable(_))));
     }
 }

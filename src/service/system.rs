@@ -24,19 +24,19 @@ pub struct Surroundings {
 }
 
 #[derive(Clone, Debug)]
-pub struct System {
+pub struct SystemStatus {
     pub started_at: Timestamp,
     pub surroundings: Surroundings,
     pub store: StoreUsage,
-    pub encryption: Encryption,
+    pub encryption: EncryptionStatus,
     /// All nodes of the store, in the order in which they joined.
-    pub nodes: Vec<NodeState>,
+    pub nodes: Vec<NodeStatus>,
     pub oldest_overdue: Option<OldestOverdue>,
 }
 
 /// A node, as shown to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeState {
+pub struct NodeStatus {
     pub name: String,
     /// Whether this is the node that answers.
     pub is_this: bool,
@@ -66,14 +66,14 @@ pub struct OldestOverdue {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encryption {
+pub struct EncryptionStatus {
     /// Id of the key that encrypts.
     pub key: String,
     /// Number of secrets encrypted with each given key, the first key first.
     pub sealed: Vec<(String, u64)>,
 }
 
-impl Encryption {
+impl EncryptionStatus {
     /// Whether some secrets are still encrypted with a key other than the first.
     pub fn is_rotating(&self) -> bool {
         self.sealed.iter().any(|(key, count)| *count > 0 && *key != self.key)
@@ -82,10 +82,10 @@ impl Encryption {
 
 impl Service {
     /// Returns the state of the system; needs an admin key.
-    pub async fn system(&self, caller: Caller) -> Result<System, Error> {
+    pub async fn system(&self, caller: Caller) -> Result<SystemStatus, Error> {
         Self::must_be_admin(caller)?;
         let view = self.cluster_store.nodes().await?;
-        Ok(System {
+        Ok(SystemStatus {
             started_at: self.started_at,
             surroundings: self.surroundings.clone(),
             store: self.store_usage(),
@@ -96,8 +96,8 @@ impl Service {
     }
 
     /// In single-node mode the node needs no lease and owns all shards.
-    fn only_node(&self) -> NodeState {
-        NodeState {
+    fn only_node(&self) -> NodeStatus {
+        NodeStatus {
             name: self.surroundings.node.clone(),
             is_this: true,
             epoch: self.node_state.epoch(),
@@ -111,8 +111,8 @@ impl Service {
         }
     }
 
-    fn all_nodes(&self, view: View) -> Vec<NodeState> {
-        let state = |node: Node| NodeState {
+    fn all_nodes(&self, view: View) -> Vec<NodeStatus> {
+        let state = |node: Node| NodeStatus {
             is_this: node.epoch == self.node_state.epoch(),
             shards: view.shards.iter().filter(|owner| **owner == node.epoch).count(),
             lease: Some(Duration::from_millis(u64::try_from(node.lease_ms).unwrap_or(0))),
@@ -124,7 +124,7 @@ impl Service {
             joined_at: node.joined_at,
             free_permits: node.free_hands,
         };
-        let mut nodes: Vec<NodeState> = view.nodes.into_iter().map(state).collect();
+        let mut nodes: Vec<NodeStatus> = view.nodes.into_iter().map(state).collect();
         nodes.sort_by_key(|node| (node.joined_at, node.epoch));
         nodes
     }
@@ -145,7 +145,7 @@ impl Service {
         Ok(Some(OldestOverdue { app, endpoint, delivery, due, overdue: now.since(due) }))
     }
 
-    fn encryption(&self) -> Encryption {
+    fn encryption(&self) -> EncryptionStatus {
         let mut sealed: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
         self.each_endpoint(|endpoint| {
             for key in endpoint.record.sealed().filter_map(|sealed| self.keyring.key_of(sealed).ok()) {
@@ -154,6 +154,6 @@ impl Service {
                 }
             }
         });
-        Encryption { key: self.keyring.first().to_owned(), sealed }
+        EncryptionStatus { key: self.keyring.first().to_owned(), sealed }
     }
 }

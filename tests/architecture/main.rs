@@ -6,7 +6,7 @@
 mod source;
 
 use posthaste::config::KEYS;
-use source::{Source, has_word, read_sources};
+use source::{SourceFile, has_word, read_sources};
 
 /// Which modules a module may use. Composing ones (app, cli, config, main, lib) may use all.
 const ALLOWED_USES: &[(&str, &[&str])] = &[
@@ -142,7 +142,7 @@ rule!(files_are_named_for_what_they_do, vague_name,
     green: ("engine/courier.rs", "")
 );
 
-fn forbidden_uses(source: &Source) -> Vec<String> {
+fn forbidden_uses(source: &SourceFile) -> Vec<String> {
     let Some((room, allowed)) = ALLOWED_USES.iter().find(|(room, _)| *room == source.module()) else { return vec![] };
     let used = |other: &&&str| {
         let through_super = format!("{}{other}", source.way_up());
@@ -182,7 +182,7 @@ fn first_names_after_crate(code: &str) -> Vec<&str> {
     names
 }
 
-fn sql_outside_the_store(source: &Source) -> Vec<String> {
+fn sql_outside_the_store(source: &SourceFile) -> Vec<String> {
     if source.is_in(&["store"]) {
         return vec![];
     }
@@ -197,7 +197,7 @@ fn sql_outside_the_store(source: &Source) -> Vec<String> {
 
 /// SQL shared by the stores must be portable. `deliveries` is a view in one of them. Only store/sql/error.rs may name
 /// a database driver, because errors are the drivers' own.
-fn not_portable(source: &Source) -> Vec<String> {
+fn not_portable(source: &SourceFile) -> Vec<String> {
     if !source.path.starts_with("store/sql/") {
         return vec![];
     }
@@ -218,7 +218,7 @@ fn not_portable(source: &Source) -> Vec<String> {
     found
 }
 
-fn calls_out(source: &Source) -> Vec<String> {
+fn calls_out(source: &SourceFile) -> Vec<String> {
     let ways = [
         "TcpStream::connect",
         "TcpSocket::connect",
@@ -232,7 +232,7 @@ fn calls_out(source: &Source) -> Vec<String> {
     if source.is_in(&["outbound"]) { vec![] } else { said("only outbound calls out", source.words(&ways)) }
 }
 
-fn environment(source: &Source) -> Vec<String> {
+fn environment(source: &SourceFile) -> Vec<String> {
     let ways =
         ["std::env", "env::var", "env::vars", "env::var_os", "env::vars_os", "env::args", "env::set_var"];
     if source.is_in(&["config"]) {
@@ -242,7 +242,7 @@ fn environment(source: &Source) -> Vec<String> {
     }
 }
 
-fn impure_domain(source: &Source) -> Vec<String> {
+fn impure_domain(source: &SourceFile) -> Vec<String> {
     let impure = [
         "async",
         "await",
@@ -262,7 +262,7 @@ fn impure_domain(source: &Source) -> Vec<String> {
     if source.is_in(&["domain"]) { said("the domain is pure", source.words(&impure)) } else { vec![] }
 }
 
-fn status_codes(source: &Source) -> Vec<String> {
+fn status_codes(source: &SourceFile) -> Vec<String> {
     if source.is_in(&["domain", "world", "store", "outbound", "engine", "service"]) {
         said("only the api names status codes", source.words(&["StatusCode::"]))
     } else {
@@ -270,7 +270,7 @@ fn status_codes(source: &Source) -> Vec<String> {
     }
 }
 
-fn anyhow_in_modules(source: &Source) -> Vec<String> {
+fn anyhow_in_modules(source: &SourceFile) -> Vec<String> {
     if source.is_in(&["app", "cli", "main"]) {
         vec![]
     } else {
@@ -278,18 +278,18 @@ fn anyhow_in_modules(source: &Source) -> Vec<String> {
     }
 }
 
-fn too_long(source: &Source) -> Vec<String> {
+fn too_long(source: &SourceFile) -> Vec<String> {
     let lines = source.whole.lines().count();
     let is_excused = LONG_FILES.iter().any(|(path, _)| *path == source.path);
     if lines > LINES_MAX && !is_excused { vec![format!("{lines} lines: is it one thing?")] } else { vec![] }
 }
 
-fn no_opening(source: &Source) -> Vec<String> {
+fn no_opening(source: &SourceFile) -> Vec<String> {
     let opens = source.whole.lines().next().is_some_and(|line| line.starts_with("//! ") && line.len() > 10);
     if opens { vec![] } else { vec!["the first line must say what this is (//! …)".to_owned()] }
 }
 
-fn left_for_later(source: &Source) -> Vec<String> {
+fn left_for_later(source: &SourceFile) -> Vec<String> {
     let mut found = said("finish it", source.words(&["todo!", "unimplemented!", "dbg!"]));
     found.extend(said("use #[expect(…, reason)]", source.words(&["#[allow", "#![allow"])));
     let notes = ["TODO", "FIXME", "XXX"].into_iter().filter(|note| has_word(&source.whole, note)).collect();
@@ -297,7 +297,7 @@ fn left_for_later(source: &Source) -> Vec<String> {
     found
 }
 
-fn vague_name(source: &Source) -> Vec<String> {
+fn vague_name(source: &SourceFile) -> Vec<String> {
     let vague = ["utils", "util", "common", "helpers", "helper", "manager", "types", "misc"];
     let parts = source.path.trim_end_matches(".rs").split('/');
     parts.filter(|part| vague.contains(part)).map(|part| format!("{part} says nothing")).collect()
@@ -322,7 +322,7 @@ fn every_setting_has_a_reader() {
 
 #[test]
 fn every_module_is_in_the_table() {
-    let known = |source: &Source| source.is_in(MODULES) || source.is_in(&["main", "lib"]);
+    let known = |source: &SourceFile| source.is_in(MODULES) || source.is_in(&["main", "lib"]);
     let strangers: Vec<_> =
         read_sources().into_iter().filter(|source| !known(source)).map(|source| source.path).collect();
     assert!(strangers.is_empty(), "{strangers:?}: say in ARROWS what they may use");

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// Below `src/`, with slashes.
     pub(crate) path: String,
     pub(crate) whole: String,
@@ -16,7 +16,7 @@ pub(crate) struct Source {
     pub(crate) texts: Vec<String>,
 }
 
-impl Source {
+impl SourceFile {
     pub(crate) fn new(path: &str, whole: &str) -> Self {
         let is_test = path.ends_with("_test.rs") || path.ends_with("/tests.rs") || path.contains("/tests/");
         let (code, texts) = if is_test { (String::new(), vec![]) } else { lex(without_unit_tests(whole)) };
@@ -112,7 +112,7 @@ fn string_at(rest: &str, before: &str) -> Option<(usize, usize, usize)> {
 }
 
 /// Reads every Rust file below `src/`.
-pub(crate) fn read_sources() -> Vec<Source> {
+pub(crate) fn read_sources() -> Vec<SourceFile> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut folders: Vec<PathBuf> = vec![root.clone()];
     let mut sources = vec![];
@@ -123,7 +123,7 @@ pub(crate) fn read_sources() -> Vec<Source> {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let below = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
-                sources.push(Source::new(&below, &fs::read_to_string(&path).expect("a readable file")));
+                sources.push(SourceFile::new(&below, &fs::read_to_string(&path).expect("a readable file")));
             }
         }
     }
@@ -134,7 +134,7 @@ pub(crate) fn read_sources() -> Vec<Source> {
 
 #[test]
 fn comments_texts_and_unit_tests_are_separated_from_code() {
-    let source = Source::new(
+    let source = SourceFile::new(
         "engine/x.rs",
         "//! tokio\nlet c = '\"'; let q = '\\''; /* axum */ f(\"SELECT \\\" // x\", r#\"raw \"q\" \"#); fn g<'a>() {}\n\
          #[cfg(test)]\nmod tests { use hyper; }",

@@ -1,7 +1,7 @@
 //! Manual actions on a delivery: retry, replay, cancel, close, delete; and when they are refused.
 
 use crate::{
-    harness::{Behaviour, Receiver, from_now},
+    harness::{Behaviour, TestReceiver, from_now},
     world::{App, HOOK, World, pluck, receiver, slow, text},
 };
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ async fn a_closed_dead_letter_is_listed_only_when_asked_for() {
 }
 
 /// Creates deliveries of an app in every state that a test can bring about, by the name of the state.
-async fn one_of_each(app: &App, receiver: &Receiver) -> Vec<(&'static str, String)> {
+async fn one_of_each(app: &App, receiver: &TestReceiver) -> Vec<(&'static str, String)> {
     let endpoint = async |name: &str, overrides: Value| {
         app.endpoint(
             &receiver.url(&format!("/{name}")),

@@ -1,7 +1,7 @@
 //! The audit log: every kind of change leaves one entry, a refused one none, and no secret is ever in it.
 
 use crate::{
-    harness::Receiver,
+    harness::TestReceiver,
     wire::Answer,
     world::{App, HOOK, World, pluck, quick, receiver, slow, text},
 };
@@ -136,7 +136,7 @@ async fn change_endpoints(book: &mut Book, app: &App, key: &str) {
     book.left(&format!("DELETE {one}"), &deleted, "endpoint.deleted", "e").await;
 }
 
-async fn change_deliveries(book: &mut Book, app: &App, bad: &Receiver) {
+async fn change_deliveries(book: &mut Book, app: &App, bad: &TestReceiver) {
     for (id, overrides) in [("dies", quick()), ("waits", slow())] {
         let endpoint = json!({ "id": id, "url": bad.url(HOOK), "event_types": [id], "overrides": overrides });
         let made = app.post("/endpoints", &endpoint).await;

@@ -8,7 +8,7 @@ mod publishing;
 mod tour;
 
 use crate::{
-    harness::{ADMIN_KEY, Receiver},
+    harness::{ADMIN_KEY, TestReceiver},
     world::{App, HOOK, World, receiver},
 };
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ impl Desk {
 pub(crate) struct Furnished {
     pub(crate) app: App,
     pub(crate) endpoint: String,
-    pub(crate) receiver: Receiver,
+    pub(crate) receiver: TestReceiver,
     pub(crate) desk: Desk,
 }
 

@@ -1,7 +1,7 @@
 //! Invalid configuration is refused at the start, with the nearest valid name and exit code 2.
 
 use crate::{
-    harness::{ADMIN_KEY, Client, NodeFolder},
+    harness::{ADMIN_KEY, TestClient, NodeFolder},
     world::World,
 };
 
@@ -92,7 +92,7 @@ async fn a_variable_beats_the_file_and_a_flag_beats_the_variable() {
     home.set("CONFIG", file.to_str().unwrap());
     home.set("BODY_BYTES_MAX", "8KiB");
     let node = home.start_with(&["--body-bytes-max", "2KiB"]).await;
-    let client = Client::new(node.client.address(), ADMIN_KEY);
+    let client = TestClient::new(node.client.address(), ADMIN_KEY);
     assert_eq!(client.get("/v1/apps").await.status, 200, "the variable's key");
     assert_eq!(client.with_key("of-the-file").get("/v1/apps").await.status, 401);
     let name = "x".repeat(3000);

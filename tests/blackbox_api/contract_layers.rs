@@ -1,7 +1,7 @@
 //! Layers over a contract: a brand, a base, the app's overrides and the endpoint's.
 
 use crate::{
-    harness::{NodeFolder, Receipt, wait_until},
+    harness::{NodeFolder, ReceivedWebhook, wait_until},
     world::{App, WITHIN, World, receiver, text},
 };
 use aws_lc_rs::hmac;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const SECRET: &str = "whsec_sixteen bytes or more";
 
 /// Whether the header `t=…,v1=…` signs `t`, a dot and the body, as ZeroFee's article has receivers verify it.
-fn is_signed(receipt: &Receipt, header: &str) -> bool {
+fn is_signed(receipt: &ReceivedWebhook, header: &str) -> bool {
     let value = receipt.header(header);
     let Some((t, hex)) = value.strip_prefix("t=").and_then(|rest| rest.split_once(",v1=")) else {
         return false;

@@ -1,11 +1,11 @@
 //! The dashboard as the binary serves it: types, caching, compression, and the restrictions of its pages.
 
-use crate::harness::{Answer, NodeFolder, Node};
+use crate::harness::{TestAnswer, NodeFolder, TestNode};
 use http::Method;
 
 const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 
-async fn get(node: &Node, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn get(node: &TestNode, path: &str, headers: &[(&str, &str)]) -> TestAnswer {
     node.client.with_key("").send(Method::GET, path, headers, "").await.unwrap()
 }
 
@@ -28,7 +28,7 @@ mod built_in {
         file.rsplit('.').next() == Some("js")
     }
 
-    fn is_safe(answer: &Answer, about: &str) {
+    fn is_safe(answer: &TestAnswer, about: &str) {
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{about}");
         assert_eq!(answer.header("referrer-policy"), "no-referrer", "{about}");
         assert_eq!(answer.header("cross-origin-opener-policy"), "same-origin", "{about}");
@@ -196,7 +196,7 @@ mod built_in {
         })
         .await;
         let (place, key) = link.strip_prefix("http://").unwrap().split_once("/#key=").unwrap();
-        let client = crate::harness::Client::new(place.parse().unwrap(), key);
+        let client = crate::harness::TestClient::new(place.parse().unwrap(), key);
         assert_eq!(client.get("/v1/session").await.expect(200)["scope"], "admin");
         assert_eq!(client.get("/").await.header("content-type"), "text/html; charset=utf-8");
         assert_eq!(dev.stop().await, Some(0));

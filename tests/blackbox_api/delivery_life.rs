@@ -2,7 +2,7 @@
 //! reason.
 
 use crate::{
-    harness::{Behaviour, Receipt, classes, from_now},
+    harness::{Behaviour, ReceivedWebhook, attempt_classes, from_now},
     world::{HOOK, World, pluck, quick, receiver, reply, text},
 };
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ fn attempts(delivery: &Value) -> &[Value] {
 }
 
 /// Whether the receipt is signed with the secret, as the standard library of receivers sees it.
-fn is_signed(receipt: &Receipt, secret: &str) -> bool {
+fn is_signed(receipt: &ReceivedWebhook, secret: &str) -> bool {
     let mut headers = http::HeaderMap::new();
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
         headers.insert(name, receipt.header(name).parse().unwrap());
@@ -87,7 +87,7 @@ async fn a_failing_receiver_is_tried_again_on_schedule_until_it_works() {
     let delivered = app.until_is(&id, "delivered").await;
     assert_eq!(pluck(attempts(&delivered), "number"), [1, 2, 3]);
     assert_eq!(pluck(attempts(&delivered), "status_code"), [503, 503, 200]);
-    assert_eq!(classes(&delivered), ["http", "http", "ok"]);
+    assert_eq!(attempt_classes(&delivered), ["http", "http", "ok"]);
     assert_eq!(delivered["last_error"], Value::Null, "what is over is no longer an error");
     for (pair, wait_ms) in attempts(&delivered).windows(2).zip([300, 1100]) {
         let gap = at(&pair[1]["started_at"]).duration_since(at(&pair[0]["started_at"]));

@@ -1,7 +1,7 @@
 //! Inspection results of receivers with and without gaps: a perfect one under every contract, and a single gap at a time.
 
 use crate::{
-    harness::{Behaviour, Receiver, wait_for},
+    harness::{Behaviour, TestReceiver, wait_for},
     verifier::{Habits, PERFECT, receiver_with},
     world::{App, HOOK, WITHIN, World, text},
 };
@@ -51,7 +51,7 @@ pub(crate) fn check<'a>(inspection: &'a Value, name: &str) -> &'a Value {
 /// An endpoint with a health address at a receiver with these habits.
 pub(crate) async fn endpoint_at(
     app: &App,
-    receiver: &Receiver,
+    receiver: &TestReceiver,
     contract: &'static str,
     habits: Habits,
 ) -> String {
@@ -65,7 +65,7 @@ pub(crate) async fn endpoint_at(
 }
 
 async fn inspected(habits: Habits) -> Value {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", habits).await;
     inspect(&app, &endpoint).await
@@ -75,7 +75,7 @@ async fn inspected(habits: Habits) -> Value {
 async fn a_perfect_receiver_passes_everything_under_every_contract() {
     let world = World::start().await;
     for contract in ["standard", "zerofee", "bastionary", "orientedos", "sendnomi", "simpaisa"] {
-        let (app, receiver) = (world.app().await, Receiver::start().await);
+        let (app, receiver) = (world.app().await, TestReceiver::start().await);
         let endpoint = endpoint_at(&app, &receiver, contract, PERFECT).await;
         let inspection = inspect(&app, &endpoint).await;
         let is_timeless = ["orientedos", "simpaisa"].contains(&contract);
@@ -105,7 +105,7 @@ async fn a_perfect_receiver_passes_everything_under_every_contract() {
 
 #[tokio::test]
 async fn only_the_repeated_probe_carries_ids_that_came_before() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "bastionary", PERFECT).await;
     inspect(&app, &endpoint).await;
@@ -176,7 +176,7 @@ async fn a_receiver_that_hangs_on_forged_requests_costs_their_deadlines_and_no_m
 
 #[tokio::test]
 async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health_is_asked_all_the_same() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     receiver.behave(HOOK, Behaviour::Hang);
@@ -196,7 +196,7 @@ async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health
 
 #[tokio::test]
 async fn without_a_health_address_the_check_does_not_apply_and_says_how_it_could() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     app.patch(&format!("/endpoints/{endpoint}"), &json!({ "health_url": null })).await.is(200);
@@ -211,7 +211,7 @@ async fn without_a_health_address_the_check_does_not_apply_and_says_how_it_could
 
 #[tokio::test]
 async fn the_endpoint_s_own_headers_go_to_its_url_and_not_to_its_health_address() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let headers = json!({ "headers": { "authorization": "Bearer of-the-receiver" } });

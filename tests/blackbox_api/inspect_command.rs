@@ -2,7 +2,7 @@
 
 use crate::{
     commands::{Desk, Said},
-    harness::Receiver,
+    harness::TestReceiver,
     inspect::endpoint_at,
     verifier::{Habits, PERFECT},
     world::{App, World},
@@ -16,8 +16,8 @@ async fn run(world: &World, app: &App, args: &[&str]) -> Said {
     desk.run_with(&[&["inspect"], args].concat(), b"").await
 }
 
-async fn furnished(world: &World, habits: Habits) -> (App, String, Receiver) {
-    let receiver = Receiver::start().await;
+async fn furnished(world: &World, habits: Habits) -> (App, String, TestReceiver) {
+    let receiver = TestReceiver::start().await;
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", habits).await;
     (world.by_its_key(&app).await, endpoint, receiver)

@@ -2,7 +2,7 @@
 //! addresses.
 
 use crate::{
-    harness::{Behaviour, Receiver, wait_until},
+    harness::{Behaviour, TestReceiver, wait_until},
     inspect::{HEALTH, check, endpoint_at, findings, inspect, until_ended},
     verifier::PERFECT,
     world::{Api, App, HOOK, WITHIN, World, text},
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// An endpoint whose receiver does not respond for longer than any test takes.
-async fn hanging(app: &App, receiver: &Receiver) -> String {
+async fn hanging(app: &App, receiver: &TestReceiver) -> String {
     receiver.behave(HOOK, Behaviour::Hang);
     let more = json!({ "overrides": { "timeout": "60s" }, "health_url": receiver.url(HEALTH) });
     app.endpoint(&receiver.url(HOOK), more).await
@@ -25,13 +25,13 @@ async fn status(app: &App, inspection: &str) -> Value {
     app.get(&format!("/inspections/{inspection}")).await.is(200)["status"].clone()
 }
 
-async fn until_called(receiver: &Receiver, times: usize) {
+async fn until_called(receiver: &TestReceiver, times: usize) {
     wait_until("the receiver is called", WITHIN, async || receiver.count_at(HOOK) == times).await;
 }
 
 #[tokio::test]
 async fn an_endpoint_has_one_inspection_at_a_time() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let first = start(&app, &endpoint).await;
@@ -45,7 +45,7 @@ async fn an_endpoint_has_one_inspection_at_a_time() {
 
 #[tokio::test]
 async fn a_410_is_reported_and_disables_no_endpoint() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     for contract in ["standard", "sendnomi"] {
         let endpoint = endpoint_at(&app, &receiver, contract, PERFECT).await;
@@ -60,7 +60,7 @@ async fn a_410_is_reported_and_disables_no_endpoint() {
 
 #[tokio::test]
 async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let off = app.act(&format!("/endpoints/{endpoint}/disable")).await.is(200);
@@ -72,7 +72,7 @@ async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
 #[tokio::test]
 async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run() {
     let mut world = World::start().await;
-    let receiver = Receiver::start().await;
+    let receiver = TestReceiver::start().await;
     let app = world.app().await;
     let mut inspections = Vec::new();
     for _ in 0..3 {
@@ -100,7 +100,7 @@ async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run
 #[tokio::test]
 async fn a_node_stops_at_once_in_the_middle_of_an_inspection() {
     let mut world = World::start().await;
-    let receiver = Receiver::start().await;
+    let receiver = TestReceiver::start().await;
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     start(&app, &endpoint).await;
@@ -112,7 +112,7 @@ async fn a_node_stops_at_once_in_the_middle_of_an_inspection() {
 
 #[tokio::test]
 async fn deleting_the_endpoint_cancels_its_inspection() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let id = start(&app, &endpoint).await;
@@ -125,7 +125,7 @@ async fn deleting_the_endpoint_cancels_its_inspection() {
 
 #[tokio::test]
 async fn deleting_the_app_removes_its_inspections() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let id = start(&app, &endpoint).await;
@@ -136,13 +136,13 @@ async fn deleting_the_app_removes_its_inspections() {
 
 #[tokio::test]
 async fn an_app_whose_receivers_hang_leaves_room_for_the_others() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let (app, other) = (world.app().await, world.app().await);
     for _ in 0..10 {
         let endpoint = hanging(&app, &receiver).await;
         start(&app, &endpoint).await;
     }
-    let good = Receiver::start().await;
+    let good = TestReceiver::start().await;
     let endpoint = endpoint_at(&other, &good, "standard", PERFECT).await;
     inspect(&other, &endpoint).await;
     assert_eq!(receiver.count_at(HOOK), 2, "of one app two at once");
@@ -150,7 +150,7 @@ async fn an_app_whose_receivers_hang_leaves_room_for_the_others() {
 
 #[tokio::test]
 async fn a_ping_asks_the_health_address_and_nothing_else() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let path = format!("/endpoints/{endpoint}/ping");
@@ -194,7 +194,7 @@ async fn a_health_address_is_checked_as_the_url_is() {
 
 #[tokio::test]
 async fn an_app_key_inspects_its_own_app() {
-    let (world, receiver) = (World::start().await, Receiver::start().await);
+    let (world, receiver) = (World::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let own = world.by_its_key(&app).await;

@@ -1,14 +1,14 @@
 //! Notices: listed for keys that may see them, and sent as operational webhooks to endpoints that subscribe by name.
 
 use crate::{
-    harness::{Receiver, wait_for},
+    harness::{TestReceiver, wait_for},
     world::{App, HOOK, WITHIN, World, pluck, receiver, text},
 };
 use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
 /// An app with a notice for each dead letter, and the id of one dead letter.
-async fn with_a_dead_letter(world: &World, receiver: &Receiver) -> (App, String) {
+async fn with_a_dead_letter(world: &World, receiver: &TestReceiver) -> (App, String) {
     let app = world.app().await;
     app.patch("", &json!({ "contract": "simpaisa" })).await.is(200);
     let more = json!({ "id": "shop", "overrides": { "retry": { "waits": ["50ms"] }, "https_only": false } });
@@ -86,7 +86,7 @@ async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
 }
 
 /// Returns the operational webhook received at this path.
-async fn told(receiver: &Receiver, path: &str) -> Value {
+async fn told(receiver: &TestReceiver, path: &str) -> Value {
     wait_for("an operational webhook", WITHIN, async || {
         receiver.receipts_at(path).first().map(|one| serde_json::from_slice(&one.body).unwrap())
     })

@@ -1,7 +1,7 @@
 //! Ordering as callers see it: set on an endpoint, kept per endpoint or key, blocked by a dead delivery or not.
 
 use crate::{
-    harness::{Behaviour, Receiver, wait_until},
+    harness::{Behaviour, TestReceiver, wait_until},
     world::{App, HOOK, WITHIN, World, quick, receiver, text},
 };
 use serde_json::{Value, json};
@@ -16,17 +16,17 @@ async fn publish(app: &App, id: &str, key: Option<&str>) -> String {
 }
 
 /// Prefix of event ids that the receiver refuses for good.
-fn refuse(receiver: &Receiver, prefix: &'static str) {
+fn refuse(receiver: &TestReceiver, prefix: &'static str) {
     let judge = move |id: &str| if id.starts_with(prefix) { 400 } else { 200 };
-    receiver.behave(HOOK, Behaviour::Judge(Arc::new(move |receipt| Some(judge(receipt.id())))));
+    receiver.behave(HOOK, Behaviour::Decide(Arc::new(move |receipt| Some(judge(receipt.id())))));
 }
 
-fn received(receiver: &Receiver) -> Vec<String> {
+fn received(receiver: &TestReceiver) -> Vec<String> {
     receiver.receipts().iter().map(|receipt| receipt.id().to_owned()).collect()
 }
 
 /// An ordered endpoint whose receiver refuses events that begin with "bad" for good.
-async fn ordered(app: &App, receiver: &Receiver, more: Value) -> String {
+async fn ordered(app: &App, receiver: &TestReceiver, more: Value) -> String {
     refuse(receiver, "bad");
     let mut fields = json!({ "ordered": "key", "overrides": { "answers": { "never": ["400"] } } });
     fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,7 +1,7 @@
 //! Signing secrets: generated or given, shown to authorised keys, rotated with an overlap, encrypted at rest.
 
 use crate::{
-    harness::{Receipt, from_now, wait_until},
+    harness::{ReceivedWebhook, from_now, wait_until},
     world::{App, HOOK, WITHIN, World, receiver, text},
 };
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
@@ -15,7 +15,7 @@ fn secret_of(bytes: &[u8]) -> String {
 }
 
 /// Whether a receiver that knows only this secret takes the request.
-fn passes(receipt: &Receipt, secret: &str) -> bool {
+fn passes(receipt: &ReceivedWebhook, secret: &str) -> bool {
     let mut headers = http::HeaderMap::new();
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
         headers.insert(name, receipt.header(name).parse().unwrap());
@@ -23,7 +23,7 @@ fn passes(receipt: &Receipt, secret: &str) -> bool {
     Webhook::new(secret).unwrap().verify(&receipt.body, &headers).is_ok()
 }
 
-async fn receive_one(app: &App, receiver: &crate::harness::Receiver) -> Receipt {
+async fn receive_one(app: &App, receiver: &crate::harness::TestReceiver) -> ReceivedWebhook {
     app.until_is(&app.deliver().await, "delivered").await;
     receiver.receipts().pop().unwrap()
 }

@@ -49,7 +49,7 @@ async fn exact_types_prefixes_and_the_star_get_what_they_say_and_nothing_else() 
     assert_eq!(at_exact, ["\"payment.created\""]);
 }
 
-fn body(receipt: &crate::harness::Receipt) -> Value {
+fn body(receipt: &crate::harness::ReceivedWebhook) -> Value {
     serde_json::from_slice(&receipt.body).unwrap()
 }
 
@@ -96,8 +96,8 @@ async fn a_test_passes_the_filter_and_reaches_an_endpoint_that_is_off() {
 /// Returns the first test's event id, after checking the second's and that the two differ.
 fn test_event_id(
     second: &Value,
-    second_receipt: &crate::harness::Receipt,
-    first_receipt: &crate::harness::Receipt,
+    second_receipt: &crate::harness::ReceivedWebhook,
+    first_receipt: &crate::harness::ReceivedWebhook,
 ) -> Value {
     assert_eq!(second["event_id"], second_receipt.id());
     assert_ne!(first_receipt.id(), second_receipt.id());

@@ -1,6 +1,6 @@
 //! Receivers that verify as the articles of the contracts say, written without any code of the product, and ones with a gap.
 
-use crate::harness::{Behaviour, Receipt};
+use crate::harness::{Behaviour, ReceivedWebhook};
 use aws_lc_rs::hmac;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub(crate) fn receiver_with(contract: &'static str, secret: &str, habits: Habits
         _ => secret.as_bytes().to_vec(),
     };
     let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
-    Behaviour::Judge(Arc::new(move |receipt: &Receipt| {
+    Behaviour::Decide(Arc::new(move |receipt: &ReceivedWebhook| {
         let mut receipt = receipt.clone();
         if habits.rewrites {
             let parsed: Value = serde_json::from_slice(&receipt.body).unwrap();
@@ -69,7 +69,7 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-fn read(contract: &str, receipt: &Receipt) -> Claim {
+fn read(contract: &str, receipt: &ReceivedWebhook) -> Claim {
     let body: Value = serde_json::from_slice(&receipt.body).unwrap();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     let joined = |parts: &[&[u8]]| parts.join(&b'.');

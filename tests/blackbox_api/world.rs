@@ -3,7 +3,7 @@
 
 use crate::{
     description::Description,
-    harness::{ADMIN_KEY, Behaviour, NodeFolder, Node, Receiver, wait_for},
+    harness::{ADMIN_KEY, Behaviour, NodeFolder, TestNode, TestReceiver, wait_for},
     wire::{Answer, Wire, head},
 };
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) const WITHIN: Duration = Duration::from_secs(15);
 
 pub(crate) struct World {
     pub(crate) home: NodeFolder,
-    pub(crate) node: Node,
+    pub(crate) node: TestNode,
     pub(crate) admin: Api,
     apps: AtomicU32,
 }
@@ -229,8 +229,8 @@ pub(crate) fn text(value: &Value) -> String {
 }
 
 /// A receiver that answers every request with this status.
-pub(crate) async fn receiver(status: u16) -> Receiver {
-    let receiver = Receiver::start().await;
+pub(crate) async fn receiver(status: u16) -> TestReceiver {
+    let receiver = TestReceiver::start().await;
     receiver.behave(HOOK, Behaviour::Status(status));
     receiver
 }

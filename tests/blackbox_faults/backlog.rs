@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_waiting_deliveries_do_not_delay_a_start_after_a_kill() {
@@ -47,7 +47,7 @@ async fn start_beside(batches: usize) {
     assert!(full_kib < idle_kib + 96 * 1024, "memory grows with the backlog: {idle_kib} to {full_kib} KiB");
     let sent_at = Instant::now();
     node.client.publish("a", &json!({ "type": "now.please", "data": 1 })).await;
-    wait_until("a new event arrives", LIMIT, async || receiver.count_at("/now") == 1).await;
+    wait_until("a new event arrives", WAIT_LIMIT, async || receiver.count_at("/now") == 1).await;
     println!("a new event took {:?}", sent_at.elapsed());
     assert_eq!(receiver.count_at("/later"), 0, "waiting deliveries are not sent early");
 }

@@ -4,7 +4,7 @@
 
 use crate::{
     harness::{Receipt, database::Server},
-    producer::Sent,
+    producer::PublishLog,
 };
 use rusqlite::{Connection, OpenFlags};
 use std::{
@@ -17,7 +17,7 @@ const DELIVERED: i64 = 4;
 const CLASS_UNKNOWN: i64 = 9;
 
 /// A delivery as it is stored.
-pub(crate) struct Row {
+pub(crate) struct StoredDelivery {
     event: String,
     pub(crate) endpoint: String,
     state: i64,
@@ -25,7 +25,7 @@ pub(crate) struct Row {
     unknown: usize,
 }
 
-impl Row {
+impl StoredDelivery {
     /// Parses a line of `psql`.
     fn read(line: &str) -> Self {
         let [event, endpoint, state, attempts, unknown] =
@@ -41,7 +41,7 @@ impl Row {
 }
 
 /// Reads a copy of a store that no process uses, so that reading changes nothing.
-pub(crate) fn dump(store: &Path) -> Vec<Row> {
+pub(crate) fn dump(store: &Path) -> Vec<StoredDelivery> {
     let copy = tempfile::tempdir().unwrap();
     copy_store(store, &copy.path().join("copy.db"));
     let connection = Connection::open(copy.path().join("copy.db")).unwrap();
@@ -56,7 +56,7 @@ pub(crate) fn dump(store: &Path) -> Vec<Row> {
         )
         .unwrap();
     let rows = statement.query_map([CLASS_UNKNOWN], |row| {
-        Ok(Row {
+        Ok(StoredDelivery {
             event: row.get(0)?,
             endpoint: row.get(1)?,
             state: row.get(2)?,
@@ -68,7 +68,7 @@ pub(crate) fn dump(store: &Path) -> Vec<Row> {
 }
 
 /// Reads the deliveries of a database, also while nodes use it.
-pub(crate) fn dump_database(server: &Server) -> Vec<Row> {
+pub(crate) fn dump_database(server: &Server) -> Vec<StoredDelivery> {
     let rows = server.run(
         "postgres",
         "SELECT e.given_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
@@ -76,7 +76,7 @@ pub(crate) fn dump_database(server: &Server) -> Vec<Row> {
          JOIN posthaste.endpoints p ON p.id = d.endpoint LEFT JOIN posthaste.attempts a ON a.delivery = d.id
          GROUP BY d.id, e.given_id, p.uid, d.state",
     );
-    rows.unwrap().lines().map(Row::read).collect()
+    rows.unwrap().lines().map(StoredDelivery::read).collect()
 }
 
 /// Copies a store: its file and its write-ahead log.
@@ -91,14 +91,14 @@ pub(crate) fn copy_store(from: &Path, to: &Path) {
 
 /// Counts the deliveries that a dead process left in flight. Cannot write, and leaves the file and its log as the
 /// kill did.
-pub(crate) fn in_flight(store: &Path) -> usize {
+pub(crate) fn count_in_flight(store: &Path) -> usize {
     let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
     let count = "SELECT count(*) FROM deliveries WHERE lane = 0";
     connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap() as usize
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
+pub(crate) struct DeliveryFigures {
     pub(crate) accepted: usize,
     pub(crate) deliveries: usize,
     /// Accepted, but neither received nor ended with a reason.
@@ -119,16 +119,16 @@ pub(crate) struct Figures {
     pub(crate) changed: usize,
 }
 
-impl Figures {
+impl DeliveryFigures {
     /// Computes the figures. `receipts` came to paths that are named like the endpoints.
-    pub(crate) fn of(sent: &Sent, receipts: &[Receipt], rows: &[Row]) -> Self {
+    pub(crate) fn of(sent: &PublishLog, receipts: &[Receipt], rows: &[StoredDelivery]) -> Self {
         let mut got: HashMap<(&str, &str), (usize, usize)> = HashMap::new();
         for receipt in receipts {
             let (all, good) = got.entry((receipt.id(), receipt.path.trim_start_matches('/'))).or_default();
             *all += 1;
             *good += usize::from(receipt.answered.is_some_and(|status| status < 300));
         }
-        let stored: HashMap<(&str, &str), &Row> =
+        let stored: HashMap<(&str, &str), &StoredDelivery> =
             rows.iter().map(|row| ((row.event.as_str(), row.endpoint.as_str()), row)).collect();
         let promised: HashSet<(&str, &str)> = sent
             .accepted
@@ -138,7 +138,7 @@ impl Figures {
                 endpoints.map(|delivery| (id.as_str(), delivery["endpoint_id"].as_str().unwrap()))
             })
             .collect();
-        let has_ended_badly = |row: &&Row| row.state > DELIVERED;
+        let has_ended_badly = |row: &&StoredDelivery| row.state > DELIVERED;
         let is_lost = |key: &&(&str, &str)| {
             got.get(*key).is_none_or(|(_, good)| *good == 0) && !stored.get(*key).is_some_and(has_ended_badly)
         };
@@ -174,7 +174,7 @@ impl Figures {
     }
 }
 
-impl fmt::Display for Figures {
+impl fmt::Display for DeliveryFigures {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { accepted, deliveries, lost, phantom, duplicates, .. } = self;
         let Self { unexplained, unrecorded, unknown, stuck, changed, .. } = self;

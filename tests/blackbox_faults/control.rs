@@ -1,7 +1,7 @@
 //! Control of the checker: it must find the losses of a store that was set back.
 
 use crate::{
-    checker::{Figures, copy_store, dump},
+    checker::{DeliveryFigures, copy_store, dump},
     harness::{Behaviour, Home, Receiver, wait_until},
     producer::Producers,
 };
@@ -45,7 +45,7 @@ async fn the_checker_finds_the_losses_of_an_older_store_and_none_of_the_real_one
         })
         .await;
         assert_eq!(node.stop().await, Some(0));
-        Figures::of(&producers.sent(), &receiver.receipts(), &dump(&home.store()))
+        DeliveryFigures::of(&producers.sent(), &receiver.receipts(), &dump(&home.store()))
     };
     let forgetful = judged(&early, 20).await;
     println!("forgetful: {forgetful}");

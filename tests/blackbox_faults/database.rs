@@ -4,10 +4,10 @@
 mod starting;
 
 use crate::{
-    checker::{Figures, dump_database},
+    checker::{DeliveryFigures, dump_database},
     harness::{
         Behaviour, Client, Home, Node, Receiver,
-        database::{NOT_WRITTEN_EARLY, Server, address},
+        database::{NO_BACKGROUND_WRITES, Server, address},
         report, wait_for, wait_until,
         wire::{Batch, Wire},
     },
@@ -18,18 +18,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
-pub(crate) const BACK_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const RECOVERY_LIMIT: Duration = Duration::from_secs(5);
 const ENDPOINTS: [&str; 3] = ["one", "two", "shaky"];
 
 /// A database server, a node on it, producers and a receiver.
-pub(crate) struct World {
+pub(crate) struct DatabaseFixture {
     pub(crate) server: Server,
     pub(crate) home: Home,
     pub(crate) receiver: Receiver,
     pub(crate) producers: Producers,
 }
 
-impl World {
+impl DatabaseFixture {
     pub(crate) async fn new(options: &str) -> Self {
         let server = Server::with(options);
         let mut home = Home::new();
@@ -64,20 +64,20 @@ impl World {
     }
 
     /// Returns the time from now until an event is accepted again.
-    pub(crate) async fn back(&self) -> Duration {
+    pub(crate) async fn time_to_recover(&self) -> Duration {
         let (begun, before) = (Instant::now(), self.producers.sent().accepted.len());
         wait_until("it accepts again", LIMIT, async || self.producers.sent().accepted.len() > before).await;
         begun.elapsed()
     }
 
-    pub(crate) async fn settle(&self, node: &mut Node) -> Figures {
+    pub(crate) async fn finish(&self, node: &mut Node) -> DeliveryFigures {
         all_have_ended(node).await;
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
         self.figures()
     }
 
-    fn figures(&self) -> Figures {
-        Figures::of(&self.producers.sent(), &self.receiver.receipts(), &dump_database(&self.server))
+    fn figures(&self) -> DeliveryFigures {
+        DeliveryFigures::of(&self.producers.sent(), &self.receiver.receipts(), &dump_database(&self.server))
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn reports_outage(client: &Client) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_flight() {
-    let world = World::new("").await;
+    let world = DatabaseFixture::new("").await;
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
     let (mut carried, mut slowest) = (0, Duration::ZERO);
@@ -117,17 +117,17 @@ async fn kills_of_a_node_on_a_database_lose_nothing_and_repeat_only_what_was_in_
         slowest = slowest.max(node.ready_after);
     }
     world.producers.finish(running).await;
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     report(format_args!("one node, kill -9: {figures} slowest_start={slowest:?}"));
     figures.assert_faultless();
     assert_eq!(figures.unknown, carried, "none but at a start");
     assert!(carried > 0, "no kill met anything in flight");
-    assert!(slowest < BACK_WITHIN, "{slowest:?}");
+    assert!(slowest < RECOVERY_LIMIT, "{slowest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_of_the_database_lose_nothing_and_repeat_nothing() {
-    let world = World::new("").await;
+    let world = DatabaseFixture::new("").await;
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
     let mut slowest = Duration::ZERO;
@@ -135,22 +135,22 @@ async fn restarts_of_the_database_lose_nothing_and_repeat_nothing() {
         world.some_are_accepted().await;
         world.server.crash();
         world.server.start_again();
-        slowest = slowest.max(world.back().await);
+        slowest = slowest.max(world.time_to_recover().await);
     }
     world.producers.finish(running).await;
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     let refused = world.producers.sent().refused.clone();
     report(format_args!(
         "one node, restart -m immediate: {figures} slowest_return={slowest:?} refused={refused:?}"
     ));
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
-    assert!(slowest < BACK_WITHIN, "{slowest:?}");
+    assert!(slowest < RECOVERY_LIMIT, "{slowest:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_is_sent() {
-    let world = World::new("").await;
+    let world = DatabaseFixture::new("").await;
     let mut node = world.start().await;
     // Many of its deliveries wait in memory to be sent.
     let paced = json!({ "rate_limit": { "per_second": 10, "burst": 1 } });
@@ -176,11 +176,11 @@ async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_i
     );
     assert!(reports_outage(&node.client).await);
     world.server.start_again();
-    let back = world.back().await;
+    let back = world.time_to_recover().await;
     world.producers.finish(running).await;
     let sent = world.producers.sent().refused.clone();
     let log = node.log();
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     let lines = log.lines().count();
     report(format_args!(
         "one node, 20 s of absence: {figures} back={back:?} refused={sent:?} lines_of_log={lines}"
@@ -188,12 +188,12 @@ async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_i
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
     assert_eq!(sent.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
-    assert!(back < BACK_WITHIN, "{back:?}");
+    assert!(back < RECOVERY_LIMIT, "{back:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
-    let mut world = World::new("").await;
+    let mut world = DatabaseFixture::new("").await;
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
@@ -216,18 +216,18 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
     let counted = world.run("SELECT epoch, batch FROM posthaste.ledger WHERE writer = 0");
     assert_eq!(counted, format!("{}|{}", last.epoch, last.number), "that was done, and nothing since");
     wire.mend();
-    let back = world.back().await;
+    let back = world.time_to_recover().await;
     world.producers.finish(running).await;
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     report(format_args!("one node, cut after COMMIT: {figures} back={back:?}"));
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
-    assert!(back < BACK_WITHIN, "{back:?}");
+    assert!(back < RECOVERY_LIMIT, "{back:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_connection_makes_the_node_slow_but_loses_nothing() {
-    let mut world = World::new("").await;
+    let mut world = DatabaseFixture::new("").await;
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
@@ -237,17 +237,17 @@ async fn a_slow_connection_makes_the_node_slow_but_loses_nothing() {
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(node.client.get("/livez").await.status, 200);
     wire.delay(Duration::ZERO);
-    let back = world.back().await;
+    let back = world.time_to_recover().await;
     world.producers.finish(running).await;
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     report(format_args!("one node, 2 s more for every answer: {figures} back={back:?}"));
     figures.assert_faultless();
-    assert!(back < BACK_WITHIN, "{back:?}");
+    assert!(back < RECOVERY_LIMIT, "{back:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_nothing() {
-    let mut world = World::new("").await;
+    let mut world = DatabaseFixture::new("").await;
     let wire = Wire::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
@@ -289,7 +289,7 @@ async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_n
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_confirmed() {
-    let world = World::new(NOT_WRITTEN_EARLY).await;
+    let world = DatabaseFixture::new(NO_BACKGROUND_WRITES).await;
     let mut node = world.start().await;
     // After the node checked the settings, which it would have refused.
     world.server.stop_flushing();
@@ -310,14 +310,14 @@ async fn control_of_the_restarts_a_server_that_does_not_flush_loses_what_it_conf
     let mut node = world.home.start().await;
     world.producers.follow(&node.client);
     world.producers.finish(running).await;
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     report(format_args!("control: one node, restart -m immediate: {figures}"));
     assert!(figures.lost + figures.changed + figures.unrecorded > 0, "{figures}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise() {
-    let mut world = World::new("-c fsync=off").await;
+    let mut world = DatabaseFixture::new("-c fsync=off").await;
     let mut node = world.home.spawn(&[], &["serve"]);
     assert_eq!(node.exited().await.code(), Some(1));
     assert!(node.log().contains("fsync = off"), "{}", node.log());
@@ -350,7 +350,7 @@ async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_for_a_store_file_are_refused_for_a_database() {
-    let world = World::new("").await;
+    let world = DatabaseFixture::new("").await;
     let copy = world.home.folder().join("copy.db").display().to_string();
     for (args, instead) in [
         (["backup", copy.as_str()].as_slice(), "pg_dump"),

@@ -1,7 +1,7 @@
 //! A disk that fills up, and a disk whose flush fails: every accepted event must be kept.
 
 use crate::{
-    checker::{Figures, dump},
+    checker::{DeliveryFigures, dump},
     harness::{Home, Namespace, Receiver, from_now, wait_until},
     producer::Producers,
 };
@@ -80,7 +80,7 @@ async fn a_full_disk_is_answered_503_and_with_free_space_publishing_works_again(
     assert_eq!(client.get("/readyz").await.status, 200);
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
 
-    let figures = Figures::of(&producers.sent(), &receiver.receipts(), &dump(&home.store()));
+    let figures = DeliveryFigures::of(&producers.sent(), &receiver.receipts(), &dump(&home.store()));
     println!("{figures}");
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
@@ -123,7 +123,7 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
     })
     .await;
     assert_eq!(node.stop().await, Some(0));
-    let figures = Figures::of(&producers.sent(), &receiver.receipts(), &dump(&home.store()));
+    let figures = DeliveryFigures::of(&producers.sent(), &receiver.receipts(), &dump(&home.store()));
     println!("{figures}");
     figures.assert_faultless();
 }

@@ -2,7 +2,7 @@
 //!
 //! Endpoints lead to 127.0.0.2, where a canary listens; the proxy leads to 127.0.0.1, where the receiver is.
 
-use crate::harness::{Client, Home, Receiver, Tunnel, classes, wait_for, wait_until};
+use crate::harness::{Client, Home, Receiver, ConnectProxy, classes, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -54,7 +54,7 @@ async fn proxies_of_the_environment_are_ignored() {
 async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
     let (dialled, port) = canary(("127.0.0.2", receiver.address.port())).await;
-    let tunnel = Tunnel::start("127.0.0.1:0").await;
+    let tunnel = ConnectProxy::start("127.0.0.1:0").await;
     let proxy = tunnel.address;
     home.set("PROXY", &format!("http://{proxy}"));
     // Variables that would bypass the proxy, if they were read.
@@ -84,7 +84,7 @@ async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     assert!(error.contains("the proxy cannot be reached"), "{error}");
     assert_eq!(receiver.count_at("/e"), 1);
 
-    let _tunnel = Tunnel::start(&proxy.to_string()).await;
+    let _tunnel = ConnectProxy::start(&proxy.to_string()).await;
     wait_until("it is delivered once the proxy is back", LIMIT, async || receiver.count_at("/e") == 2).await;
     assert_eq!(dialled.load(Ordering::SeqCst), 0, "something was dialled past the proxy");
 }

@@ -13,18 +13,18 @@ use tokio::{task::JoinHandle, time::Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// Limit of the median time until an event is picked up and sent.
-const WITHIN: Duration = Duration::from_secs(1);
+const MEDIAN_LIMIT: Duration = Duration::from_secs(1);
 /// Limit for a single event, on a machine with other load.
-const SOON: Duration = Duration::from_secs(2);
+const SINGLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A product and a node on one database, and a receiver.
-pub(crate) struct Shop {
+pub(crate) struct InboxFixture {
     pub(crate) server: Arc<Server>,
     home: Home,
     pub(crate) receiver: Receiver,
 }
 
-impl Shop {
+impl InboxFixture {
     pub(crate) async fn open() -> (Self, Node) {
         let server = Arc::new(Server::start());
         let mut home = Home::new();
@@ -87,7 +87,7 @@ impl Shop {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_events_of_one_app_do_not_delay_those_of_another() {
-    let (shop, mut node) = Shop::open().await;
+    let (shop, mut node) = InboxFixture::open().await;
     node.client.make_app("corner").await;
     node.client.make_endpoint("corner", "bell", &shop.receiver.url("/bell"), json!({})).await;
     shop.run("SELECT count(posthaste.publish('shop', 'order.paid', '1')) FROM generate_series(1, 20000)");
@@ -103,7 +103,7 @@ async fn many_events_of_one_app_do_not_delay_those_of_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_published_in_a_transaction_is_delivered_only_if_that_commits() {
-    let (shop, mut node) = Shop::open().await;
+    let (shop, mut node) = InboxFixture::open().await;
     let data = r#"{ "b" : 1.10 , "a":"\u00e9", "a":2, "big": 12345678901234567890.10 }"#;
     let begun = Instant::now();
     let id = shop.run(&format!(
@@ -114,7 +114,7 @@ async fn an_event_published_in_a_transaction_is_delivered_only_if_that_commits()
     shop.receives(&id).await;
     let took = begun.elapsed();
     println!("delivered {took:?} after the transaction was begun");
-    assert!(took < SOON, "{took:?}");
+    assert!(took < SINGLE_LIMIT, "{took:?}");
     let receipt = shop.receiver.receipts_at("/hook").remove(0);
     let body = String::from_utf8(receipt.body.to_vec()).unwrap();
     assert!(body.contains(&format!("\"data\":{data}}}")), "byte for byte: {body}");
@@ -141,7 +141,7 @@ async fn an_event_published_in_a_transaction_is_delivered_only_if_that_commits()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publish() {
-    let (shop, mut node) = Shop::open().await;
+    let (shop, mut node) = InboxFixture::open().await;
     for (arguments, said) in [
         ("NULL, 't', '1'", "app: is missing"),
         ("'nobody', 't', '1'", "app: there is no app \"nobody\""),
@@ -209,7 +209,7 @@ async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_cannot_be_accepted_stay_with_their_reason_and_block_no_others() {
-    let (shop, mut node) = Shop::open().await;
+    let (shop, mut node) = InboxFixture::open().await;
     let version = json!({ "name": "1", "schema": { "type": "object", "required": ["id"] } });
     let strict = json!({ "name": "strict", "enforce_schema": true, "versions": [version] });
     node.client.post("/v1/event-types", &strict).await.expect(201);
@@ -262,7 +262,7 @@ async fn events_that_cannot_be_accepted_stay_with_their_reason_and_block_no_othe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_duplicates() {
-    let (shop, mut node) = Shop::open().await;
+    let (shop, mut node) = InboxFixture::open().await;
     // The inbox worker blocks at the first event.
     let lock = "BEGIN; LOCK posthaste.events IN SHARE MODE";
     let lock = shop.beside(lock).await;
@@ -282,7 +282,7 @@ async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_dupli
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_flight() {
-    let (shop, mut node) = Shop::open().await;
+    let (shop, mut node) = InboxFixture::open().await;
     shop.receiver.behave("/hook", Behaviour::Slow(Duration::from_millis(20)));
     let (mut expected, mut carried) = (BTreeSet::new(), 0);
     for round in 0..6 {
@@ -317,7 +317,7 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_nodes_reads_the_inbox_and_the_other_after_a_kill() {
-    let (shop, one) = Shop::open().await;
+    let (shop, one) = InboxFixture::open().await;
     let two = shop.home.start().await;
     let divided = "SELECT string_agg(n, ' ') FROM (SELECT count(*)::text AS n FROM posthaste.shards GROUP BY epoch) AS of_each";
     wait_until("they divide the shards", LIMIT, async || shop.run(divided) == "128 128").await;
@@ -342,7 +342,7 @@ async fn one_of_two_nodes_reads_the_inbox_and_the_other_after_a_kill() {
     report(format_args!(
         "two nodes, published in SQL: delivered after median={median:?} slowest={slowest:?}, first after a kill {first:?}, next {next:?}"
     ));
-    assert!(median < WITHIN && slowest < SOON && first < Duration::from_secs(15) && next < SOON);
+    assert!(median < MEDIAN_LIMIT && slowest < SINGLE_LIMIT && first < Duration::from_secs(15) && next < SINGLE_LIMIT);
     assert_eq!(other.stop().await, Some(0), "{}", other.log());
     let received = shop.received();
     assert_eq!(received.len(), 22);

@@ -1,7 +1,7 @@
 //! The examples of docs/transactional-publish.md work as described, as a role with only these privileges: in psql, and in Python
 //! with SQLAlchemy, which `./check` installs; in a soak also in Rust with sqlx, which is compiled for it.
 
-use crate::{harness::Node, inbox::Shop};
+use crate::{harness::Node, inbox::InboxFixture};
 use std::{
     fs,
     io::Write,
@@ -23,8 +23,8 @@ fn here(path: &str) -> PathBuf {
 }
 
 /// Opens a shop with two orders, and a role `product` that may only pay them and publish.
-async fn open_shop() -> (Shop, Node) {
-    let (shop, node) = Shop::open().await;
+async fn open_shop() -> (InboxFixture, Node) {
+    let (shop, node) = InboxFixture::open().await;
     shop.run(
         "DROP TABLE orders; CREATE TABLE public.orders (id bigint PRIMARY KEY, amount text, paid_at timestamptz)",
     );
@@ -35,7 +35,7 @@ async fn open_shop() -> (Shop, Node) {
 }
 
 /// Returns the body that the receiver got under this id.
-fn body(shop: &Shop, id: &str) -> String {
+fn body(shop: &InboxFixture, id: &str) -> String {
     let receipts = shop.receiver.receipts_at("/hook");
     let receipt = receipts.iter().find(|receipt| receipt.id() == id).unwrap();
     String::from_utf8(receipt.body.to_vec()).unwrap()

@@ -1,7 +1,7 @@
 //! `kill -9` again and again under load, at random moments.
 
 use crate::{
-    checker::{Figures, dump, in_flight},
+    checker::{DeliveryFigures, dump, count_in_flight},
     harness::{Behaviour, Home, Node, Receiver, wait_until},
     producer::Producers,
 };
@@ -31,14 +31,14 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
     let (home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
     receiver.behave("/shaky", Behaviour::FailEvery(5));
     let mut node = home.start().await;
-    furnish(&node, &receiver).await;
+    set_up(&node, &receiver).await;
     producers.follow(&node.client);
     let running = producers.start(4, Duration::from_millis(8));
     let (mut carried, mut slowest) = (0, Duration::ZERO);
     for _ in 0..kills {
         tokio::time::sleep(Duration::from_millis(dice.u64(50..600))).await;
         node.kill().await;
-        carried += in_flight(&home.store());
+        carried += count_in_flight(&home.store());
         node = home.start().await;
         producers.follow(&node.client);
         slowest = slowest.max(node.ready_after);
@@ -48,7 +48,7 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
     assert_eq!(node.stop().await, Some(0));
 
     let sent = producers.sent();
-    let figures = Figures::of(&sent, &receiver.receipts(), &dump(&home.store()));
+    let figures = DeliveryFigures::of(&sent, &receiver.receipts(), &dump(&home.store()));
     println!("kills={kills} {figures} in_flight_at_kills={carried} slowest_start={slowest:?}");
     println!("unknown to the producers={} refused={:?}", sent.unknown, sent.refused);
     figures.assert_faultless();
@@ -64,7 +64,7 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
     );
 }
 
-async fn furnish(node: &Node, receiver: &Receiver) {
+async fn set_up(node: &Node, receiver: &Receiver) {
     node.client.make_app("a").await;
     let waits = ["50ms", "100ms", "200ms", "400ms", "800ms", "1s", "1s", "1s", "1s"];
     let overrides = json!({ "overrides": { "retry": { "waits": waits, "jitter": "none" } } });

@@ -2,7 +2,7 @@
 //! publishes meanwhile, and leaves no connection behind that waits for longer than the node itself.
 
 use crate::{
-    database::{BACK_WITHIN, LIMIT, World},
+    database::{RECOVERY_LIMIT, LIMIT, DatabaseFixture},
     harness::{report, wait_until},
 };
 use std::{sync::Arc, time::Duration};
@@ -15,7 +15,7 @@ const WAITING_MAX: usize = 3;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_locked_table_is_waited_for_with_few_connections() {
-    let world = Arc::new(World::new("").await);
+    let world = Arc::new(DatabaseFixture::new("").await);
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
     world.some_are_accepted().await;
@@ -38,9 +38,9 @@ async fn a_locked_table_is_waited_for_with_few_connections() {
     }
     let refused = world.producers.sent().refused.clone();
     held.await.unwrap();
-    let back = world.back().await;
+    let back = world.time_to_recover().await;
     world.producers.finish(running).await;
-    let figures = world.settle(&mut node).await;
+    let figures = world.finish(&mut node).await;
     report(format_args!(
         "one node, a table locked for 30 s: {figures} back={back:?} waiting={most_waiting} connections={most} refused={refused:?}"
     ));
@@ -48,5 +48,5 @@ async fn a_locked_table_is_waited_for_with_few_connections() {
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
     assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
     assert!(most_waiting <= WAITING_MAX, "{most_waiting} connections wait");
-    assert!(back < BACK_WITHIN, "{back:?}");
+    assert!(back < RECOVERY_LIMIT, "{back:?}");
 }

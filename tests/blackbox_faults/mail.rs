@@ -5,13 +5,13 @@ mod server;
 
 use crate::harness::{Behaviour, Client, Home, Receiver, wait_until};
 use serde_json::{Value, json};
-pub(crate) use server::Server;
+pub(crate) use server::TestMailServer;
 use server::{PASSWORD, USER};
 use std::{process::Command, time::Duration};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-pub(crate) fn home(server: &Server, security: &str) -> Home {
+pub(crate) fn home(server: &TestMailServer, security: &str) -> Home {
     let mut home = Home::new();
     home.set("LOG_LEVEL", "trace");
     home.set("SMTP_SERVER", &format!("localhost:{}", server.port));
@@ -27,7 +27,7 @@ pub(crate) fn home(server: &Server, security: &str) -> Home {
 }
 
 /// Creates an app under `bastionary` whose one endpoint lets every delivery die at the first try.
-pub(crate) async fn furnish(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
+pub(crate) async fn create_app(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
     let body = json!({ "id": app, "name": format!("Café {app}"), "contract": "bastionary", "contact_email": contact });
     client.post("/v1/apps", &body).await.expect(201);
     receiver.behave("/", Behaviour::Status(503));
@@ -35,7 +35,7 @@ pub(crate) async fn furnish(client: &Client, receiver: &Receiver, app: &str, con
     client.make_endpoint(app, "shop", &receiver.url("/"), more).await;
 }
 
-pub(crate) async fn die(client: &Client, app: &str) -> String {
+pub(crate) async fn make_dead_letter(client: &Client, app: &str) -> String {
     let published = client.publish(app, &json!({ "type": "user.created", "data": { "n": 1 } })).await;
     published["deliveries"][0]["id"].as_str().unwrap().to_owned()
 }
@@ -56,13 +56,13 @@ async fn until_sent(client: &Client, app: &str, count: usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_letter_is_mailed_as_text_over_starttls_and_over_tls() {
     for security in ["starttls", "tls"] {
-        let server = Server::start(security).await;
+        let server = TestMailServer::start(security).await;
         let (home, receiver) = (home(&server, security), Receiver::start().await);
         let node = home.start().await;
         let client = &node.client;
-        furnish(client, &receiver, "bakery", Some("owner@bakery.example")).await;
-        furnish(client, &receiver, "nobody", None).await;
-        let delivery = die(client, "bakery").await;
+        create_app(client, &receiver, "bakery", Some("owner@bakery.example")).await;
+        create_app(client, &receiver, "nobody", None).await;
+        let delivery = make_dead_letter(client, "bakery").await;
         until_sent(client, "bakery", 1).await;
         let mails = server.mails();
         let [mail] = &mails[..] else { panic!("{mails:#?}") };
@@ -82,7 +82,7 @@ async fn a_dead_letter_is_mailed_as_text_over_starttls_and_over_tls() {
         ] {
             assert!(mail.body.contains(&words), "{words:?} in\n{}", mail.body);
         }
-        die(client, "nobody").await;
+        make_dead_letter(client, "nobody").await;
         until_sent(client, "nobody", 1).await;
         assert_eq!(server.mails()[1].header("X-To"), "ops@operator.example");
         assert_eq!(client.metric("posthaste_mails_total{outcome=\"sent\"}").await as u32, 2);
@@ -92,12 +92,12 @@ async fn a_dead_letter_is_mailed_as_text_over_starttls_and_over_tls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
-    let server = Server::start("starttls").await;
+    let server = TestMailServer::start("starttls").await;
     let (mut home, receiver) = (home(&server, "starttls"), Receiver::start().await);
     home.set("SMTP_PASSWORD", "marker-of-a-wrong-password");
     let mut node = home.start().await;
-    furnish(&node.client, &receiver, "a", None).await;
-    die(&node.client, "a").await;
+    create_app(&node.client, &receiver, "a", None).await;
+    make_dead_letter(&node.client, "a").await;
     wait_until("it failed", LIMIT, async || {
         node.client.metric("posthaste_mails_total{outcome=\"failed\"}").await >= 1.0
     })
@@ -115,14 +115,14 @@ async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_an_outage_the_mail_server_gets_every_mail_once_and_in_order() {
-    let mut server = Server::start("starttls").await;
+    let mut server = TestMailServer::start("starttls").await;
     server.down().await;
     let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
     let node = home.start().await;
-    furnish(&node.client, &receiver, "a", None).await;
+    create_app(&node.client, &receiver, "a", None).await;
     let mut deliveries = Vec::new();
     for _ in 0..5 {
-        deliveries.push(die(&node.client, "a").await);
+        deliveries.push(make_dead_letter(&node.client, "a").await);
         // One after another: notices of the same time may come in any order.
         wait_until("its notice exists", LIMIT, async || {
             mail_states(&node.client, "a").await.len() == deliveries.len()
@@ -144,16 +144,16 @@ async fn after_an_outage_the_mail_server_gets_every_mail_once_and_in_order() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_4xx_is_retried_and_a_5xx_affects_one_recipient() {
-    let server = Server::start("starttls").await;
+    let server = TestMailServer::start("starttls").await;
     server.answers(&json!({
         "rcpt": { "gone@a.example": "550 5.1.1 no such user here" }, "data": "451 4.3.0 the disk is full",
     }));
     let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
     let node = home.start().await;
-    furnish(&node.client, &receiver, "gone", Some("gone@a.example")).await;
-    furnish(&node.client, &receiver, "well", Some("well@a.example")).await;
-    die(&node.client, "gone").await;
-    die(&node.client, "well").await;
+    create_app(&node.client, &receiver, "gone", Some("gone@a.example")).await;
+    create_app(&node.client, &receiver, "well", Some("well@a.example")).await;
+    make_dead_letter(&node.client, "gone").await;
+    make_dead_letter(&node.client, "well").await;
     wait_until("one is refused", LIMIT, async || {
         mail_states(&node.client, "gone").await.first().is_some_and(|mail| mail["state"] == "refused")
     })
@@ -172,17 +172,17 @@ async fn a_4xx_is_retried_and_a_5xx_affects_one_recipient() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_after_the_server_took_a_mail_sends_that_one_again_under_the_same_id() {
-    let server = Server::start("tls").await;
+    let server = TestMailServer::start("tls").await;
     let (home, receiver) = (home(&server, "tls"), Receiver::start().await);
     let mut node = home.start().await;
-    furnish(&node.client, &receiver, "a", None).await;
+    create_app(&node.client, &receiver, "a", None).await;
     server.answers(&json!({ "data_takes": 60 }));
-    die(&node.client, "a").await;
+    make_dead_letter(&node.client, "a").await;
     wait_until("the server has it", LIMIT, async || server.mails().len() == 1).await;
     node.kill().await;
     server.answers(&json!({}));
     let node = home.start().await;
-    die(&node.client, "a").await;
+    make_dead_letter(&node.client, "a").await;
     until_sent(&node.client, "a", 2).await;
     let mails = server.mails();
     let ids: Vec<_> = mails.iter().map(|mail| mail.header("Message-ID").to_owned()).collect();
@@ -211,7 +211,7 @@ fn check(home: &Home, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn check_tests_the_mail_server_and_sends_a_mail_only_on_request() {
-    let mut server = Server::start("starttls").await;
+    let mut server = TestMailServer::start("starttls").await;
     let mut home = home(&server, "starttls");
     let line = |grade: &str, said: &str| (grade.to_owned(), said.to_owned());
     let well = line("ok", "the mail server answers and lets us in");

@@ -6,14 +6,14 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
-mod aging;
+mod age_store;
 mod backlog;
 mod backup;
 mod certificates;
 mod checker;
 mod control;
 mod crash;
-mod crowded;
+mod connection_shortage;
 mod database;
 mod disk;
 mod durable;
@@ -26,7 +26,7 @@ mod isolation;
 mod kills;
 mod locked;
 mod mail;
-mod moving;
+mod migration;
 mod nodes;
 mod ordering;
 mod pacing;
@@ -35,7 +35,7 @@ mod producer;
 mod refusals;
 mod replays;
 mod retention;
-mod room;
+mod storage_limits;
 mod rotation;
 mod secrets;
 mod signatures;

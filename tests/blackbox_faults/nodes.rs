@@ -9,7 +9,7 @@ mod control;
 mod faults;
 mod limits;
 mod slow;
-mod stage;
+mod fixture;
 mod standby;
 mod leader;
 mod together;

@@ -2,7 +2,7 @@
 //! before its predecessor was accepted, no event is lost, and no group stands still.
 
 use crate::{
-    checker::in_flight,
+    checker::count_in_flight,
     harness::{Behaviour, Client, Home, Node, Receipt, Receiver, wait_until},
 };
 use http::Method;
@@ -60,15 +60,15 @@ async fn keep_order(load: Load, seed: u64) {
         receiver.behave(path, recording_behaviour(book.clone()));
     }
     let mut node = home.start().await;
-    furnish(&node, &receiver).await;
-    let desk = Desk::default();
+    set_up(&node, &receiver).await;
+    let desk = CurrentNode::default();
     desk.follow(&node.client);
     let publishing = tokio::spawn(publish_all(desk.clone(), load));
     let mut carried = 0;
     for _ in 0..load.kills {
         tokio::time::sleep(Duration::from_millis(dice.u64(100..1500))).await;
         node.kill().await;
-        carried += in_flight(&home.store());
+        carried += count_in_flight(&home.store());
         node = home.start().await;
         desk.follow(&node.client);
     }
@@ -78,7 +78,7 @@ async fn keep_order(load: Load, seed: u64) {
         .await;
     assert_eq!(node.stop().await, Some(0));
 
-    let stored = Stored::read(&home.store());
+    let stored = StoredCounts::read(&home.store());
     let book = lock(&book);
     let duplicates: usize = book.taken.values().map(|times| times - 1).sum();
     println!(
@@ -86,13 +86,13 @@ async fn keep_order(load: Load, seed: u64) {
         load.kills, book.requests, book.refused
     );
     assert!(book.inversions.is_empty(), "{:?}", book.inversions);
-    let expected = Stored { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
+    let expected = StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
     assert_eq!(stored, expected, "nothing lost, nothing stuck");
     assert!(duplicates <= carried, "only what was in flight at a kill comes twice");
     assert!(carried > 0 && book.refused > events / FAILS_ONE_IN / 2, "too little happened to show anything");
 }
 
-async fn furnish(node: &Node, receiver: &Receiver) {
+async fn set_up(node: &Node, receiver: &Receiver) {
     node.client.make_app("a").await;
     let overrides = json!({ "retry": { "waits": vec!["50ms"; 20], "jitter": "none" } });
     for (id, ordered, types) in [("keyed", "key", "order.*"), ("whole", "endpoint", "audit.*")] {
@@ -104,7 +104,7 @@ async fn furnish(node: &Node, receiver: &Receiver) {
 
 /// Requests of the receiver, by ordering group.
 #[derive(Default)]
-struct Book {
+struct ArrivalLog {
     requests: usize,
     refused: usize,
     /// The newest event of each ordering group that has arrived.
@@ -114,15 +114,15 @@ struct Book {
     inversions: Vec<String>,
 }
 
-fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
+fn lock(book: &Mutex<ArrivalLog>) -> MutexGuard<'_, ArrivalLog> {
     book.lock().unwrap()
 }
 
-fn recording_behaviour(book: Arc<Mutex<Book>>) -> Behaviour {
+fn recording_behaviour(book: Arc<Mutex<ArrivalLog>>) -> Behaviour {
     Behaviour::Judge(Arc::new(move |receipt: &Receipt| Some(lock(&book).record(receipt.id()))))
 }
 
-impl Book {
+impl ArrivalLog {
     /// Checks that the event before this one was accepted, and that no later one has arrived, not even to be refused.
     fn record(&mut self, id: &str) -> u16 {
         let (line, number) = id.rsplit_once('-').unwrap();
@@ -146,9 +146,9 @@ impl Book {
 
 /// The node to publish to.
 #[derive(Clone, Default)]
-struct Desk(Arc<Mutex<Option<Client>>>);
+struct CurrentNode(Arc<Mutex<Option<Client>>>);
 
-impl Desk {
+impl CurrentNode {
     fn follow(&self, client: &Client) {
         *self.0.lock().unwrap() = Some(client.clone());
     }
@@ -175,7 +175,7 @@ fn is_accepted(answer: &Value) -> bool {
 }
 
 /// Publishes batch after batch: no two events of an ordering group are published at the same time.
-async fn publish_all(desk: Desk, load: Load) {
+async fn publish_all(desk: CurrentNode, load: Load) {
     let audits: Vec<Value> = (0..load.whole).map(|n| event("audit.written", "whole", n, &json!(n))).collect();
     let mut audits = audits.chunks(load.whole.div_ceil(load.rounds));
     for round in 0..load.rounds {
@@ -197,7 +197,7 @@ fn event(event_type: &str, line: &str, number: usize, data: &Value) -> Value {
 
 /// The contents of the store of a stopped process.
 #[derive(Debug, PartialEq, Eq)]
-struct Stored {
+struct StoredCounts {
     deliveries: usize,
     delivered: usize,
     /// Deliveries still in an ordering group.
@@ -206,7 +206,7 @@ struct Stored {
     unknown: usize,
 }
 
-impl Stored {
+impl StoredCounts {
     fn read(store: &Path) -> Self {
         let store = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
         let count = |rows: &str| {

@@ -11,7 +11,7 @@ const PER_SECOND: u32 = 400;
 const BURST: u32 = 50;
 const FRESH: usize = 100;
 /// The receiver records requests a little later than they were sent, and some later than others.
-const UNEVEN: Duration = Duration::from_millis(300);
+const TIME_TOLERANCE: Duration = Duration::from_millis(300);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_rate_and_fresh_events_are_prompt()
@@ -62,7 +62,7 @@ async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_r
     for (first, from) in drained.iter().enumerate() {
         for (until, count) in drained[first..].iter().zip(1u32..) {
             let allowed =
-                f64::from(BURST) + f64::from(PER_SECOND) * (until.at - from.at + UNEVEN).as_secs_f64();
+                f64::from(BURST) + f64::from(PER_SECOND) * (until.at - from.at + TIME_TOLERANCE).as_secs_f64();
             assert!(f64::from(count) <= allowed, "{count} requests within {:?}", until.at - from.at);
         }
     }

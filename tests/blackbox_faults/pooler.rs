@@ -2,7 +2,7 @@
 //! another's NOTIFY, and survive its restarts; an unconfigured pooler is detected.
 
 use crate::{
-    database::{BACK_WITHIN, LIMIT, World},
+    database::{RECOVERY_LIMIT, LIMIT, DatabaseFixture},
     harness::{Behaviour, Node, pooler::Pooler, report, wait_until},
 };
 use serde_json::json;
@@ -20,7 +20,7 @@ async fn shards(node: &Node) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() {
-    let mut world = World::new("").await;
+    let mut world = DatabaseFixture::new("").await;
     let pooler = Pooler::before(&world.server.folder);
     world.home.set("STORE", &pooler.address("postgres"));
     let mut one = world.start().await;
@@ -51,7 +51,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
         world.some_are_accepted().await;
         pooler.kill();
         pooler.start_again();
-        slowest = slowest.max(world.back().await);
+        slowest = slowest.max(world.time_to_recover().await);
     }
     let unknown = "SELECT count(*) FROM posthaste.attempts WHERE class = 9";
     assert_eq!(world.run(unknown), "0", "a restart of the pooler costs no node its epoch");
@@ -61,19 +61,19 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
     wait_until("it is taken over", LIMIT, async || shards(&one).await == [256]).await;
     let taken_over = begun.elapsed();
     world.producers.finish(running).await;
-    let figures = world.settle(&mut one).await;
+    let figures = world.finish(&mut one).await;
     report(format_args!(
         "two nodes, restarts of the pooler and a kill: {figures} known={known:?} back={slowest:?} takeover={taken_over:?}"
     ));
     figures.assert_faultless();
     assert_eq!(world.receiver.open_most_at("/narrow"), 1);
     assert!(world.receiver.count_at("/narrow") > 100 && world.receiver.count_at("/shaky") > 100);
-    assert!(known < KNOWN_WITHIN && slowest < BACK_WITHIN && taken_over < TAKEN_OVER_WITHIN);
+    assert!(known < KNOWN_WITHIN && slowest < RECOVERY_LIMIT && taken_over < TAKEN_OVER_WITHIN);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unconfigured_pooler_is_refused_and_one_without_its_database_is_waited_for() {
-    let mut world = World::new("").await;
+    let mut world = DatabaseFixture::new("").await;
     let pooler = Pooler::before(&world.server.folder);
     world.home.set("STORE", &pooler.unsaid("postgres"));
     for command in ["serve", "check"] {

@@ -14,12 +14,12 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-const BEFORE_ANOTHER_TRY: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_secs(30);
+const PUBLISH_RETRY_PAUSE: Duration = Duration::from_millis(10);
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The producers' records: the ids they tried, and the answers.
 #[derive(Default)]
-pub(crate) struct Sent {
+pub(crate) struct PublishLog {
     pub(crate) tried: HashSet<String>,
     /// The answer's `deliveries` for each id.
     pub(crate) accepted: HashMap<String, Value>,
@@ -33,7 +33,7 @@ pub(crate) struct Sent {
 
 #[derive(Clone)]
 pub(crate) struct Producers {
-    sent: Arc<Mutex<Sent>>,
+    sent: Arc<Mutex<PublishLog>>,
     nodes: Arc<Mutex<Vec<Client>>>,
     /// Counts tries, which go to one node after the other.
     tries: Arc<AtomicUsize>,
@@ -45,13 +45,13 @@ pub(crate) struct Producers {
 
 impl Default for Producers {
     fn default() -> Self {
-        Self::patient(PATIENCE, BEFORE_ANOTHER_TRY)
+        Self::with_timing(PUBLISH_TIMEOUT, PUBLISH_RETRY_PAUSE)
     }
 }
 
 impl Producers {
     /// Makes producers that wait this long for an answer, and this long before they try again.
-    pub(crate) fn patient(patience: Duration, before_another_try: Duration) -> Self {
+    pub(crate) fn with_timing(patience: Duration, before_another_try: Duration) -> Self {
         Self {
             sent: Arc::default(),
             nodes: Arc::default(),
@@ -77,7 +77,7 @@ impl Producers {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn sent(&self) -> MutexGuard<'_, Sent> {
+    pub(crate) fn sent(&self) -> MutexGuard<'_, PublishLog> {
         self.sent.lock().unwrap()
     }
 
@@ -147,7 +147,7 @@ impl Producers {
     }
 }
 
-impl Sent {
+impl PublishLog {
     /// Records an answer. Returns whether the event is accepted.
     pub(crate) fn note(&mut self, id: &str, answered: io::Result<Answer>) -> bool {
         let answer = match answered {

@@ -1,8 +1,8 @@
 //! Expired records are deleted while the real binary works, is killed and started again; newer ones are not affected.
 
 use crate::{
-    aging::{age, pages},
-    checker::{Figures, dump},
+    age_store::{age, pages},
+    checker::{DeliveryFigures, dump},
     harness::{Behaviour, Client, Home, Receiver, wait_until},
     producer::Producers,
 };
@@ -187,7 +187,7 @@ async fn kills_during_deletion_lose_no_new_events_and_the_file_stays_small() {
     })
     .await;
     assert_eq!(node.stop().await, Some(0));
-    let figures = Figures::of(&producers.sent(), &fresh.receipts(), &dump(&home.store()));
+    let figures = DeliveryFigures::of(&producers.sent(), &fresh.receipts(), &dump(&home.store()));
     println!("{figures}; pages of the file: {sizes:?}");
     figures.assert_faultless();
     assert!(sizes[1] < sizes[0] + sizes[0] / 4, "room is used again: {sizes:?}");

@@ -1,7 +1,7 @@
 //! No secret may appear in a log, a metric, an error or the store, at any log level.
 
 use crate::harness::{
-    ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, Tunnel, wait_until,
+    ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, ConnectProxy, wait_until,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::Method;
@@ -10,8 +10,8 @@ use std::{path::Path, time::Duration};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const GIVEN: &[u8] = b"marker-of-the-given-secret-00001";
-const ROTATED: &[u8] = b"marker-of-the-rotated-secret-001";
-const HEADER: &str = "marker-of-the-header-value";
+const ROTATED_SECRET: &[u8] = b"marker-of-the-rotated-secret-001";
+const HEADER_SECRET: &str = "marker-of-the-header-value";
 const TYPO: &str = "marker-of-a-mistyped-secret";
 const PROXY_PASSWORD: &str = "marker-of-the-proxy-password";
 
@@ -20,14 +20,14 @@ fn secret(bytes: &[u8]) -> String {
 }
 
 /// Runs every operation that could leak a secret: create, use, fail, rotate. Returns the answers and the secrets.
-async fn live(client: &Client, receiver: &Receiver, identity: &Value) -> (Vec<Answer>, Vec<String>) {
+async fn use_secrets(client: &Client, receiver: &Receiver, identity: &Value) -> (Vec<Answer>, Vec<String>) {
     let mut secrets = Vec::new();
     client.make_app("a").await;
     // The receiver speaks no TLS, so the request fails with its certificate loaded.
     let https = receiver.url("/tls").replacen("http:", "https:", 1);
     client.make_endpoint("a", "tls", &https, json!({ "tls": identity })).await;
     let more = json!({
-        "secret": secret(GIVEN), "headers": { "Authorization": format!("Bearer {HEADER}") },
+        "secret": secret(GIVEN), "headers": { "Authorization": format!("Bearer {HEADER_SECRET}") },
         "overrides": { "retry": { "waits": ["50ms"], "jitter": "none" } },
     });
     client.make_endpoint("a", "given", &receiver.url("/given"), more).await;
@@ -40,7 +40,7 @@ async fn live(client: &Client, receiver: &Receiver, identity: &Value) -> (Vec<An
     receiver.behave("/given", Behaviour::Status(500));
     let published = app.publish("a", &json!({ "type": "t", "data": 1 })).await;
     wait_until("one is dead", LIMIT, async || app.list("/v1/apps/a/dead-letters").await.len() == 1).await;
-    let rotation = json!({ "secret": secret(ROTATED) });
+    let rotation = json!({ "secret": secret(ROTATED_SECRET) });
     app.post("/v1/apps/a/endpoints/given/secret/rotate", &rotation).await.expect(200);
     receiver.behave("/given", Behaviour::Ok);
     app.publish("a", &json!({ "type": "t", "data": 2 })).await;
@@ -98,26 +98,26 @@ fn search(folder: &Path, markers: &[Vec<u8>], hits: &mut Vec<String>) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_appears_in_a_log_a_metric_an_error_or_the_store() {
     let (mut home, receiver) = (Home::new(), Receiver::start().await);
-    let tunnel = Tunnel::start("127.0.0.1:0").await;
+    let tunnel = ConnectProxy::start("127.0.0.1:0").await;
     home.set("LOG_LEVEL", "trace");
     home.set("PROXY", &format!("http://user:{PROXY_PASSWORD}@{}", tunnel.address));
     let key = rcgen::generate_simple_self_signed(vec!["posthaste".to_owned()]).unwrap();
     let identity =
         json!({ "client_certificate": key.cert.pem(), "client_key": key.signing_key.serialize_pem() });
     let mut node = home.start().await;
-    let (answers, made) = live(&node.client, &receiver, &identity).await;
+    let (answers, made) = use_secrets(&node.client, &receiver, &identity).await;
     let credentials = BASE64_STANDARD.encode(format!("user:{PROXY_PASSWORD}"));
     assert!(tunnel.heads().iter().all(|head| head.contains(&credentials)) && !tunnel.heads().is_empty());
-    assert_eq!(receiver.receipts_at("/given")[0].header("authorization"), format!("Bearer {HEADER}"));
+    assert_eq!(receiver.receipts_at("/given")[0].header("authorization"), format!("Bearer {HEADER_SECRET}"));
     node.kill().await;
-    let mut markers: Vec<Vec<u8>> = [ADMIN_KEY, ENCRYPTION_KEY, HEADER, TYPO].map(Into::into).to_vec();
+    let mut markers: Vec<Vec<u8>> = [ADMIN_KEY, ENCRYPTION_KEY, HEADER_SECRET, TYPO].map(Into::into).to_vec();
     markers.push(BASE64_STANDARD.decode(ENCRYPTION_KEY).unwrap());
     markers.extend([PROXY_PASSWORD.into(), credentials.into()]);
     let der = key.signing_key.serialize_der();
     // The secret part of the key, without the common prefix of its kind; and a line of its PEM.
     markers.push(der[36..68].to_vec());
     markers.push(key.signing_key.serialize_pem().lines().nth(2).unwrap().into());
-    for bytes in [GIVEN, ROTATED] {
+    for bytes in [GIVEN, ROTATED_SECRET] {
         markers.push(bytes.to_vec());
         markers.push(BASE64_STANDARD.encode(bytes).into());
     }

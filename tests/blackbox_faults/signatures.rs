@@ -14,7 +14,7 @@ use std::{
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// JSON that a careless sender would change on its way.
-const ODD: [&str; 12] = [
+const ODD_JSON: [&str; 12] = [
     r#""é ü ß 漢字""#,
     r#""😀 \ud83d\ude00""#,
     "1.0",
@@ -29,7 +29,7 @@ const ODD: [&str; 12] = [
     "null",
 ];
 
-struct Case {
+struct SignatureCase {
     secret: String,
     receipt: Receipt,
     is_genuine: bool,
@@ -47,24 +47,24 @@ async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered
         let body = format!(r#"{{"type":"odd.thing","data":{raw}}}"#);
         client.send(Method::POST, "/v1/apps/a/events", &[], body).await.unwrap().expect(202);
     };
-    for raw in ODD {
+    for raw in ODD_JSON {
         publish(raw).await;
     }
-    wait_until("all are received", LIMIT, async || receiver.count_at("/one") == ODD.len()).await;
+    wait_until("all are received", LIMIT, async || receiver.count_at("/one") == ODD_JSON.len()).await;
     let before = receiver.receipts_at("/one");
     let rotated =
         client.post("/v1/apps/a/endpoints/one/secret/rotate", &json!({ "overlap": "24h" })).await.expect(200);
     let new = rotated["secret"].as_str().unwrap().to_owned();
     assert_ne!(old, new);
-    for raw in ODD {
+    for raw in ODD_JSON {
         publish(raw).await;
     }
-    wait_until("all are received", LIMIT, async || receiver.count_at("/one") == 2 * ODD.len()).await;
-    let after = receiver.receipts_at("/one").split_off(ODD.len());
+    wait_until("all are received", LIMIT, async || receiver.count_at("/one") == 2 * ODD_JSON.len()).await;
+    let after = receiver.receipts_at("/one").split_off(ODD_JSON.len());
 
     let bodies: Vec<String> =
         before.iter().map(|receipt| String::from_utf8(receipt.body.to_vec()).unwrap()).collect();
-    for raw in ODD {
+    for raw in ODD_JSON {
         assert!(
             bodies.iter().any(|body| body.ends_with(&format!("\"data\":{raw}}}"))),
             "{raw} in {bodies:?}"
@@ -72,7 +72,7 @@ async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered
     }
     let mut cases = Vec::new();
     let mut add = |secret: &str, receipt: &Receipt, is_genuine| {
-        cases.push(Case { secret: secret.to_owned(), receipt: receipt.clone(), is_genuine });
+        cases.push(SignatureCase { secret: secret.to_owned(), receipt: receipt.clone(), is_genuine });
     };
     for receipt in &before {
         add(&old, receipt, true);
@@ -99,8 +99,8 @@ fn tampered(receipt: &Receipt) -> Receipt {
     Receipt { body: body.into(), ..receipt.clone() }
 }
 
-fn by_rust(cases: &[Case]) -> Vec<bool> {
-    let verify = |case: &Case| {
+fn by_rust(cases: &[SignatureCase]) -> Vec<bool> {
+    let verify = |case: &SignatureCase| {
         let header = |(name, value): (&String, &String)| {
             (HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap())
         };
@@ -110,13 +110,13 @@ fn by_rust(cases: &[Case]) -> Vec<bool> {
     cases.iter().map(verify).collect()
 }
 
-fn by_npm(cases: &[Case]) -> Vec<bool> {
+fn by_npm(cases: &[SignatureCase]) -> Vec<bool> {
     let mut command = Command::new("node");
     command.arg(script("verify.mjs")).arg(installed());
     ask(command, cases)
 }
 
-fn by_pypi(cases: &[Case]) -> Vec<bool> {
+fn by_pypi(cases: &[SignatureCase]) -> Vec<bool> {
     let mut command = Command::new(installed().join("venv/bin/python"));
     command.arg(script("verify.py"));
     ask(command, cases)
@@ -133,8 +133,8 @@ fn installed() -> PathBuf {
 }
 
 /// Sends a line of JSON for each case, and reads a word for each.
-fn ask(mut command: Command, cases: &[Case]) -> Vec<bool> {
-    let line = |case: &Case| {
+fn ask(mut command: Command, cases: &[SignatureCase]) -> Vec<bool> {
+    let line = |case: &SignatureCase| {
         let body = BASE64_STANDARD.encode(&case.receipt.body);
         json!({ "secret": case.secret, "headers": case.receipt.headers, "body": body }).to_string() + "\n"
     };

@@ -1,7 +1,7 @@
 //! SIGTERM: accept nothing new, finish deliveries in flight, release the rest without an attempt, exit 0.
 
 use crate::{
-    checker::{Figures, dump},
+    checker::{DeliveryFigures, dump},
     harness::{Behaviour, Client, Home, Receiver, classes, wait_until},
     producer::Producers,
 };
@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Ten deliveries to each of three endpoints that take two at a time: slow ones that end within the grace period, and
 /// ones that hang or drip for ever.
-async fn furnish(client: &Client, receiver: &Receiver) -> Vec<(String, String)> {
+async fn set_up(client: &Client, receiver: &Receiver) -> Vec<(String, String)> {
     receiver.behave("/slow", Behaviour::Slow(Duration::from_millis(500)));
     receiver.behave("/hung", Behaviour::Hang);
     receiver.behave("/drip", Behaviour::Drip(Duration::from_millis(50)));
@@ -50,7 +50,7 @@ async fn sigterm_finishes_deliveries_in_flight_and_releases_the_rest_unattempted
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start_with(&["--shutdown-grace", "2s"]).await;
     let client = node.client.clone();
-    let deliveries = furnish(&client, &receiver).await;
+    let deliveries = set_up(&client, &receiver).await;
 
     node.term();
     let told_at = Instant::now();
@@ -92,7 +92,7 @@ async fn a_second_sigterm_ends_it_at_once_and_loses_nothing() {
     let (home, receiver) = (Home::new(), Receiver::start().await);
     let mut node = home.start_with(&["--shutdown-grace", "10m"]).await;
     let client = node.client.clone();
-    furnish(&client, &receiver).await;
+    set_up(&client, &receiver).await;
     node.term();
     wait_until("/readyz turns 503", LIMIT, async || client.get("/readyz").await.status == 503).await;
     let told_at = Instant::now();
@@ -132,7 +132,7 @@ async fn ten_restarts_under_load_repeat_nothing_and_leave_nothing_unknown() {
     .await;
     assert_eq!(node.stop().await, Some(0));
     let sent = producers.sent();
-    let figures = Figures::of(&sent, &receiver.receipts(), &dump(&home.store()));
+    let figures = DeliveryFigures::of(&sent, &receiver.receipts(), &dump(&home.store()));
     println!("{figures}; unknown to the producers={} refused={:?}", sent.unknown, sent.refused);
     figures.assert_faultless();
     assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");

@@ -7,13 +7,13 @@ use std::{sync::Arc, time::Duration};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-struct World {
+struct VersionsFixture {
     server: Arc<Server>,
     home: Home,
     receiver: Receiver,
 }
 
-impl World {
+impl VersionsFixture {
     async fn new() -> Self {
         let server = Arc::new(Server::start());
         let mut home = Home::new();
@@ -32,7 +32,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_during_the_migration_leaves_no_trace_and_one_of_many_nodes_migrates() {
-    let world = World::new().await;
+    let world = VersionsFixture::new().await;
     world.run("CREATE SCHEMA posthaste");
     // Another transaction creates a table of the same name and stays open: it blocks the first step in the middle.
     let server = world.server.clone();
@@ -69,7 +69,7 @@ async fn a_kill_during_the_migration_leaves_no_trace_and_one_of_many_nodes_migra
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_run_and_start_beside_the_next_version_if_that_only_added_columns_and_tables() {
-    let world = World::new().await;
+    let world = VersionsFixture::new().await;
     let mut running = world.home.start().await;
     running.client.make_app("a").await;
     let retries = json!({ "overrides": { "retry": { "waits": ["10ms"], "jitter": "none" } } });

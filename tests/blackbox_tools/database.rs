@@ -53,12 +53,12 @@ async fn an_invalid_address_is_refused_with_the_reason_and_without_its_password(
 }
 
 /// A database with an ordinary role.
-struct Estate {
+struct PrivilegesFixture {
     server: Server,
     home: Home,
 }
 
-impl Estate {
+impl PrivilegesFixture {
     fn new() -> Self {
         let estate = Self { server: Server::start(), home: Home::new() };
         estate.run("CREATE ROLE tenant LOGIN; CREATE ROLE admin CREATEROLE; CREATE ROLE product; CREATE ROLE guest LOGIN");
@@ -101,7 +101,7 @@ fn documented() -> Vec<&'static str> {
 
 #[tokio::test]
 async fn a_role_that_may_not_create_the_schema_gets_an_error_and_needs_only_the_schema() {
-    let mut estate = Estate::new();
+    let mut estate = PrivilegesFixture::new();
     estate.connect_as("tenant");
     let lines = estate.check(1).await;
     has(&lines, "failed", "the role tenant may not make the schema posthaste");
@@ -150,7 +150,7 @@ async fn a_role_that_may_not_create_the_schema_gets_an_error_and_needs_only_the_
 
 #[tokio::test]
 async fn a_partly_migrated_or_foreign_store_is_found() {
-    let mut estate = Estate::new();
+    let mut estate = PrivilegesFixture::new();
     estate.connect_as("posthaste");
     let mut node = estate.home.start().await;
     assert_eq!(node.stop().await, Some(0));

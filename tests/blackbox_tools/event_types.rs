@@ -14,12 +14,12 @@ const TYPES: &str = r#"{ "event_types": [
   { "name": "order.lost", "archived": true }
 ] }"#;
 
-struct Scene {
+struct CatalogueFixture {
     home: Home,
     node: Node,
 }
 
-impl Scene {
+impl CatalogueFixture {
     async fn new() -> Self {
         let home = Home::new();
         let node = home.start().await;
@@ -39,7 +39,7 @@ impl Scene {
 
 #[tokio::test]
 async fn a_file_is_imported_exported_and_changes_nothing_the_second_time() {
-    let scene = Scene::new().await;
+    let scene = CatalogueFixture::new().await;
     let file = scene.write("types.json", TYPES);
     let would = scene.run(&["import", &file, "--dry-run"]).await.ended(0);
     assert_eq!(
@@ -69,7 +69,7 @@ async fn a_file_is_imported_exported_and_changes_nothing_the_second_time() {
 
 #[tokio::test]
 async fn every_problem_of_a_file_is_printed_and_nothing_is_stored() {
-    let scene = Scene::new().await;
+    let scene = CatalogueFixture::new().await;
     let bad = json!({ "event_types": [
         { "name": "good.one" }, { "name": "a b" }, { "nmae": "x" },
         { "name": "bad.schema", "versions": [{ "name": "1", "schema": { "type": 5 } }] },
@@ -92,7 +92,7 @@ async fn every_problem_of_a_file_is_printed_and_nothing_is_stored() {
 
 #[tokio::test]
 async fn types_are_listed_shown_archived_and_deleted() {
-    let scene = Scene::new().await;
+    let scene = CatalogueFixture::new().await;
     scene.run(&["import", &scene.write("types.json", TYPES)]).await.ended(0);
     let list = scene.run(&["list"]).await.ended(0).out;
     let line = list.lines().nth(1).unwrap();

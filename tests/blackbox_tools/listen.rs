@@ -9,17 +9,17 @@ use http::Method;
 use serde_json::{Value, json};
 use std::{net::SocketAddr, time::Duration};
 
-const WITHIN: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 const SECRET: &str = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
 async fn listening(home: &Home, args: &[&str]) -> (Node, SocketAddr) {
     let node = home.spawn(&[], &[&["listen", "--port", "0"], args].concat());
-    let address = wait_for("it listens", WITHIN, async || listening_at(&node.log())).await;
+    let address = wait_for("it listens", WAIT_LIMIT, async || listening_at(&node.log())).await;
     (node, address)
 }
 
 async fn until_says(node: &Node, what: &str) {
-    wait_until(what, WITHIN, async || node.log().contains(what)).await;
+    wait_until(what, WAIT_LIMIT, async || node.log().contains(what)).await;
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn it_answers_with_the_given_statuses_prints_json_lines_and_ends_after_the
     assert!(log.contains(r#""data":{"n":100.0}"#), "numbers stay as they are: {log}");
     let id = published["deliveries"][0]["id"].as_str().unwrap().to_owned();
     let client = &node.client;
-    wait_until("delivered", WITHIN, async || client.delivery("shop", &id).await["status"] == "delivered")
+    wait_until("delivered", WAIT_LIMIT, async || client.delivery("shop", &id).await["status"] == "delivered")
         .await;
 }
 

@@ -11,12 +11,12 @@ use tempfile::TempDir;
 const SECRET: &str = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
 /// A received request, in files.
-struct Scene {
+struct RequestFixture {
     folder: TempDir,
     body: Vec<u8>,
 }
 
-impl Scene {
+impl RequestFixture {
     async fn new(contract: &str) -> Self {
         let home = Home::new();
         let node = home.start().await;
@@ -76,7 +76,7 @@ fn codes(found: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_unchanged_request_is_genuine_and_every_mistake_is_explained() {
-    let scene = Scene::new("standard").await;
+    let scene = RequestFixture::new("standard").await;
     let genuine = scene.verify(&[], 0).await;
     assert_eq!(
         (&genuine["verified"], &genuine["contract"]),
@@ -125,7 +125,7 @@ async fn an_unchanged_request_is_genuine_and_every_mistake_is_explained() {
 
 #[tokio::test]
 async fn another_contract_is_verified_by_name_and_its_body_from_standard_input() {
-    let scene = Scene::new("zerofee").await;
+    let scene = RequestFixture::new("zerofee").await;
     scene.verify(&["--contract", "zerofee"], 0).await;
     let headers = scene.path("headers");
     let args = [

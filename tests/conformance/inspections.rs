@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
         inspection::{
-            Check, CheckName, Finding, IDS_TAKEN, Inspection, KEPT_PER_ENDPOINT, Kind, Report, State,
+            Check, CheckName, VerifyResult, IDS_TAKEN, Inspection, KEPT_PER_ENDPOINT, Kind, Report, State,
         },
     },
     store::ledger::Ordered,
@@ -38,8 +38,8 @@ fn report() -> Report {
     Report {
         contract: "standard".into(),
         checks: vec![
-            check(CheckName::TamperedBody, Finding::Passed, None),
-            check(CheckName::HealthAddress, Finding::DoesNotApply, Some("do")),
+            check(CheckName::TamperedBody, VerifyResult::Passed, None),
+            check(CheckName::HealthAddress, VerifyResult::DoesNotApply, Some("do")),
         ],
     }
 }

@@ -225,11 +225,11 @@ async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64
     ask_as_engine(stage, notes, rows, round).await;
 }
 
-/// Limits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
+/// ServiceLimits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
 const FEW: (u64, u64) = (300, 100);
-/// Limits for statements that may pass over the 256 shards.
+/// ServiceLimits for statements that may pass over the 256 shards.
 const SOME: (u64, u64) = (2_000, 1_000);
-/// Limits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
+/// ServiceLimits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
 const A_LIST: (u64, u64) = (10_000, 2_000);
 
 async fn look_at_plans(rows: i64) -> (Stage, Explained) {

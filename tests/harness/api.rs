@@ -1,11 +1,11 @@
 //! API calls that nearly every test makes, as methods of the client.
 
-use super::http::{Answer, Client};
+use super::http::{TestAnswer, TestClient};
 use http::Method;
 use serde_json::{Value, json};
 use std::io;
 
-impl Client {
+impl TestClient {
     pub(crate) async fn make_app(&self, id: &str) {
         self.post("/v1/apps", &json!({ "id": id, "name": id })).await.expect(201);
     }
@@ -20,7 +20,7 @@ impl Client {
     }
 
     /// An error means that the outcome is unknown.
-    pub(crate) async fn try_publish(&self, app: &str, event: &Value) -> io::Result<Answer> {
+    pub(crate) async fn try_publish(&self, app: &str, event: &Value) -> io::Result<TestAnswer> {
         self.send(Method::POST, &format!("/v1/apps/{app}/events"), &[], event.to_string()).await
     }
 
@@ -62,7 +62,7 @@ impl Client {
 }
 
 /// The classes of a delivery's attempts, the oldest first.
-pub(crate) fn classes(delivery: &Value) -> Vec<&str> {
+pub(crate) fn attempt_classes(delivery: &Value) -> Vec<&str> {
     let attempts = delivery["attempts"].as_array().unwrap();
     attempts.iter().map(|attempt| attempt["class"].as_str().unwrap()).collect()
 }

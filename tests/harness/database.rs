@@ -1,12 +1,12 @@
 //! A temporary PostgreSQL server in a folder of its own. Both are removed when the process that started them is gone, however
 //! that ended. It listens on a socket in the folder only, unless it is to speak TLS.
 
-use super::keeper::Keeper;
+use super::keeper::ServerShell;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{net::TcpListener, path::PathBuf, process::Command};
 
 /// Shell script: prints the server's folder, then runs the commands on its input until that ends.
-const SERVE: &str = r#"
+const SERVER_SCRIPT: &str = r#"
 trap '' INT TERM HUP
 programs=$1 options=$2 identity=$3 primary=$4
 # No test of these outlives the machine: in its memory, if there is room, many databases are made and dropped quickly. Whoever
@@ -38,22 +38,22 @@ rm -rf "$folder"
 "#;
 
 /// An option with which only committing processes write to the disk, and one process that can be stopped.
-pub(crate) const NOT_WRITTEN_EARLY: &str = "-c bgwriter_lru_maxpages=0";
+pub(crate) const NO_BACKGROUND_WRITES: &str = "-c bgwriter_lru_maxpages=0";
 
-pub(crate) struct Server {
+pub(crate) struct TestDatabaseServer {
     pub(crate) folder: String,
     pub(crate) port: u16,
     programs: PathBuf,
-    keeper: Keeper,
+    keeper: ServerShell,
 }
 
-impl Server {
+impl TestDatabaseServer {
     pub(crate) fn start() -> Self {
-        Self::with("")
+        Self::with_options("")
     }
 
     /// Starts a server with options, such as `-c fsync=off`.
-    pub(crate) fn with(options: &str) -> Self {
+    pub(crate) fn with_options(options: &str) -> Self {
         Self::make(5432, options, "", "")
     }
 
@@ -71,8 +71,8 @@ impl Server {
     }
 
     fn make(port: u16, options: &str, identity: &str, primary: &str) -> Self {
-        let programs = programs();
-        let keeper = Keeper::start(SERVE, &[&programs.display().to_string(), options, identity, primary]);
+        let programs = postgres_programs();
+        let keeper = ServerShell::start(SERVER_SCRIPT, &[&programs.display().to_string(), options, identity, primary]);
         Self { folder: keeper.folder.clone(), port, programs, keeper }
     }
 
@@ -87,7 +87,7 @@ impl Server {
     }
 
     /// Makes the server confirm commits that are only in memory, although a client has read other settings; a crash loses
-    /// them. The server must have been started with [`NOT_WRITTEN_EARLY`].
+    /// them. The server must have been started with [`NO_BACKGROUND_WRITES`].
     pub(crate) fn stop_flushing(&self) {
         let ask = |sql| self.run("postgres", sql).unwrap();
         ask("ALTER SYSTEM SET synchronous_commit = off");
@@ -135,7 +135,7 @@ pub(crate) fn address(folder: &str, database: &str) -> String {
 
 /// Returns the folder of PostgreSQL's programs: the newest of this machine, unless `POSTHASTE_TEST_POSTGRES` names another.
 #[expect(clippy::disallowed_methods, reason = "how a person asks for another version of the database")]
-fn programs() -> PathBuf {
+fn postgres_programs() -> PathBuf {
     if let Some(chosen) = std::env::var_os("POSTHASTE_TEST_POSTGRES") {
         return chosen.into();
     }

@@ -15,11 +15,11 @@ use std::{
 use tokio::net::TcpStream;
 
 /// The default deadline of an answer.
-const DEADLINE: Duration = Duration::from_secs(30);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Cheap to clone; clones share their connections.
 #[derive(Clone)]
-pub(crate) struct Client {
+pub(crate) struct TestClient {
     address: SocketAddr,
     key: String,
     deadline: Duration,
@@ -27,13 +27,13 @@ pub(crate) struct Client {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
+impl TestAnswer {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -54,9 +54,9 @@ impl Answer {
     }
 }
 
-impl Client {
+impl TestClient {
     pub(crate) fn new(address: SocketAddr, key: &str) -> Self {
-        Self { address, key: key.to_owned(), deadline: DEADLINE, idle: Arc::default() }
+        Self { address, key: key.to_owned(), deadline: ANSWER_DEADLINE, idle: Arc::default() }
     }
 
     /// Returns a client of the same server with another deadline.
@@ -73,19 +73,19 @@ impl Client {
         self.address
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestAnswer {
         self.send(Method::GET, path, &[], Bytes::new()).await.unwrap()
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(Method::POST, path, &[], body.to_string()).await.unwrap()
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(Method::PATCH, path, &[], body.to_string()).await.unwrap()
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> TestAnswer {
         self.send(Method::DELETE, path, &[], Bytes::new()).await.unwrap()
     }
 
@@ -96,7 +96,7 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> io::Result<Answer> {
+    ) -> io::Result<TestAnswer> {
         let mut request =
             Request::builder().method(method).uri(path).header("host", self.address.to_string());
         if !self.key.is_empty() {
@@ -113,13 +113,13 @@ impl Client {
         tokio::time::timeout(self.deadline, self.exchange(request)).await?
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> io::Result<Answer> {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> io::Result<TestAnswer> {
         let mut connection = self.connection().await?;
         let answer = connection.send_request(request).await.map_err(io::Error::other)?;
         let (parts, body) = answer.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         self.idle.lock().unwrap().push(connection);
-        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+        Ok(TestAnswer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
     async fn connection(&self) -> io::Result<SendRequest<Full<Bytes>>> {

@@ -4,24 +4,24 @@
 
 mod api;
 pub(crate) mod certificates;
-pub(crate) mod crowd;
+pub(crate) mod connection_holders;
 pub(crate) mod database;
 mod http;
-pub(crate) mod keeper;
+pub(crate) mod server_shell;
 mod namespace;
 mod node;
-mod peer;
+mod receiver_connection;
 pub(crate) mod pooler;
 mod receiver;
-mod tunnel;
-pub(crate) mod wire;
+mod connect_proxy;
+pub(crate) mod database_proxy;
 
-pub(crate) use api::classes;
-pub(crate) use http::{Answer, Client};
+pub(crate) use api::attempt_classes;
+pub(crate) use http::{TestAnswer, TestClient};
 pub(crate) use namespace::Namespace;
-pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, NodeFolder, Node};
-pub(crate) use receiver::{Behaviour, Receipt, Receiver};
-pub(crate) use tunnel::Tunnel;
+pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, NodeFolder, TestNode};
+pub(crate) use receiver::{Behaviour, ReceivedWebhook, TestReceiver};
+pub(crate) use connect_proxy::ConnectProxy;
 
 use std::{fmt::Display, io::Write, time::Duration};
 use tokio::time::Instant;

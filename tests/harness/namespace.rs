@@ -4,7 +4,7 @@
 use rustix::process::getuid;
 use std::process::Command;
 
-const INSIDE: &str = "BLACK_BOX_INSIDE_NAMESPACE";
+const INSIDE_VARIABLE: &str = "BLACK_BOX_INSIDE_NAMESPACE";
 
 pub(crate) struct Namespace {
     /// The test's full name, as the test runner prints it.
@@ -19,7 +19,7 @@ impl Namespace {
     /// Inside is a mount namespace of its own and a network with nothing but loopback.
     pub(crate) fn enter(&self) -> bool {
         #[expect(clippy::disallowed_methods, reason = "how the test knows that it is its own second run")]
-        if std::env::var_os(INSIDE).is_some() {
+        if std::env::var_os(INSIDE_VARIABLE).is_some() {
             return true;
         }
         let own_user = if getuid().is_root() { "-mn" } else { "-rmn" };
@@ -27,7 +27,7 @@ impl Namespace {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new("unshare");
         command.args([own_user, "--propagation", "private", "sh", "-c", &script, "sh"]);
-        command.arg(this).args(["--exact", self.test, "--nocapture"]).env(INSIDE, "1");
+        command.arg(this).args(["--exact", self.test, "--nocapture"]).env(INSIDE_VARIABLE, "1");
         let output = command
             .output()
             .unwrap_or_else(|error| panic!("unshare: {error}; run ./check, which installs it"));

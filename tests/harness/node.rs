@@ -2,7 +2,7 @@
 //!
 //! A node that is dropped is killed. No process is ever stopped but those started here.
 
-use super::{http::Client, wait_for};
+use super::{http::TestClient, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::BTreeMap,
@@ -24,8 +24,8 @@ pub(crate) const ADMIN_KEY: &str = "phk_black-box-admin-key-000000000001";
 pub(crate) const ENCRYPTION_KEY: &str = "YmxhY2stYm94IGVuY3J5cHRpb24ga2V5IDAwMDAwMSE=";
 
 /// Far beyond the promised time: busy machines are slow, and the measured time is printed.
-const READY_WITHIN: Duration = Duration::from_secs(30);
-const EXIT_WITHIN: Duration = Duration::from_mins(1);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const EXIT_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) struct NodeFolder {
     folder: TempDir,
@@ -85,25 +85,25 @@ impl NodeFolder {
         PathBuf::from(store.strip_prefix("sqlite:").unwrap())
     }
 
-    pub(crate) async fn start(&self) -> Node {
+    pub(crate) async fn start(&self) -> TestNode {
         self.start_with(&[]).await
     }
 
     /// Starts `posthaste serve` with these flags and waits until it is ready.
-    pub(crate) async fn start_with(&self, flags: &[&str]) -> Node {
+    pub(crate) async fn start_with(&self, flags: &[&str]) -> TestNode {
         self.start_under(&[], flags).await
     }
 
     /// Starts `posthaste serve` under another program that becomes or wraps it, such as `strace -D`, which keeps its
     /// process id.
-    pub(crate) async fn start_under(&self, wrapper: &[&str], flags: &[&str]) -> Node {
+    pub(crate) async fn start_under(&self, wrapper: &[&str], flags: &[&str]) -> TestNode {
         let mut node = self.spawn(wrapper, &[&["serve"], flags].concat());
         node.wait_ready().await;
         node
     }
 
     /// Starts the binary with these arguments and does not wait. Its output goes to a log of its own.
-    pub(crate) fn spawn(&self, wrapper: &[&str], args: &[&str]) -> Node {
+    pub(crate) fn spawn(&self, wrapper: &[&str], args: &[&str]) -> TestNode {
         let log = self.folder.path().join(format!("log-{}", self.runs.fetch_add(1, Ordering::Relaxed)));
         let file = OpenOptions::new().create(true).append(true).open(&log).unwrap();
         let words = [wrapper, &[env!("CARGO_BIN_EXE_posthaste")], args].concat();
@@ -115,13 +115,13 @@ impl NodeFolder {
         let started_at = Instant::now();
         let child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", words[0]));
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        Node { client: Client::new(nowhere, ADMIN_KEY), child, log, started_at, ready_after: Duration::ZERO }
+        TestNode { client: TestClient::new(nowhere, ADMIN_KEY), child, log, started_at, ready_after: Duration::ZERO }
     }
 }
 
-pub(crate) struct Node {
+pub(crate) struct TestNode {
     /// A client with the admin key.
-    pub(crate) client: Client,
+    pub(crate) client: TestClient,
     /// From the start of the process to the first 200 of `/readyz`.
     pub(crate) ready_after: Duration,
     child: Child,
@@ -129,18 +129,18 @@ pub(crate) struct Node {
     started_at: Instant,
 }
 
-impl Node {
+impl TestNode {
     /// Finds the address in the log, then polls `/readyz` until it answers 200.
     pub(crate) async fn wait_ready(&mut self) {
-        let address = wait_for("the node is ready", READY_WITHIN, async || {
+        let address = wait_for("the node is ready", READY_TIMEOUT, async || {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "it ended with {ended:?} instead of getting ready:\n{}", self.log());
             ready_address(&self.log())
         })
         .await;
-        self.client = Client::new(address, ADMIN_KEY);
+        self.client = TestClient::new(address, ADMIN_KEY);
         let client = self.client.clone();
-        wait_for("/readyz says 200", READY_WITHIN, async || {
+        wait_for("/readyz says 200", READY_TIMEOUT, async || {
             (client.get("/readyz").await.status == 200).then_some(())
         })
         .await;
@@ -187,7 +187,7 @@ impl Node {
 
     /// Waits until the process ends by itself.
     pub(crate) async fn exited(&mut self) -> ExitStatus {
-        let ended = tokio::time::timeout(EXIT_WITHIN, self.child.wait()).await;
+        let ended = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
         ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).unwrap()
     }
 

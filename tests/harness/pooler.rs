@@ -1,9 +1,9 @@
 //! A temporary PgBouncer in front of a temporary server, with pooling by transaction. It listens on a socket in a folder of its
 //! own, and is removed when the process that started it is gone.
 
-use super::{database::address, keeper::Keeper};
+use super::{database::address, server_shell::ServerShell};
 
-const SERVE: &str = r#"
+const POOLER_SCRIPT: &str = r#"
 trap '' INT TERM HUP
 server=$1
 folder=$(mktemp -d "${TMPDIR:-/tmp}/posthaste-pooler.XXXXXX") || exit 1
@@ -42,14 +42,14 @@ rm -rf "$folder"
 "#;
 
 /// How many server connections the pooler has.
-pub(crate) const POOL: usize = 4;
+pub(crate) const POOL_CONNECTIONS: usize = 4;
 
-pub(crate) struct Pooler(Keeper);
+pub(crate) struct Pooler(ServerShell);
 
 impl Pooler {
     /// Starts a pooler for a server whose socket is in this folder.
-    pub(crate) fn before(server: &str) -> Self {
-        Self(Keeper::start(SERVE, &[server, &POOL.to_string()]))
+    pub(crate) fn start_for(server: &str) -> Self {
+        Self(ServerShell::start(POOLER_SCRIPT, &[server, &POOL_CONNECTIONS.to_string()]))
     }
 
     /// The folder of its socket.
@@ -67,11 +67,11 @@ impl Pooler {
     }
 
     /// The address without `pooler=true`, as for a server.
-    pub(crate) fn unsaid(&self, database: &str) -> String {
+    pub(crate) fn address_as_server(&self, database: &str) -> String {
         address(&self.0.folder, database)
     }
 
     pub(crate) fn address(&self, database: &str) -> String {
-        format!("{}&pooler=true", self.unsaid(database))
+        format!("{}&pooler=true", self.address_as_server(database))
     }
 }

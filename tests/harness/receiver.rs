@@ -1,6 +1,6 @@
 //! A receiver whose paths each behave as a test configures, and a log of all requests that reached it.
 
-use super::peer::Peer;
+use super::receiver_connection::ReceiverConnection;
 use bytes::Bytes;
 use std::{
     collections::HashMap,
@@ -35,19 +35,19 @@ pub(crate) enum Behaviour {
     /// These bytes as they are; then the connection is closed.
     Bytes(Bytes),
     /// The script handles the connection.
-    Script(Script),
+    Script(ConnectionScript),
     /// Calls a function with the request, and answers with the status it returns.
-    Judge(AnswerFn),
+    Decide(AnswerFn),
 }
 
-pub(crate) type Script = fn(Peer) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type ConnectionScript = fn(ReceiverConnection) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Returns the status of the answer; with `None` the connection stays silent until the sender closes it.
-pub(crate) type AnswerFn = Arc<dyn Fn(&Receipt) -> Option<u16> + Send + Sync>;
+pub(crate) type AnswerFn = Arc<dyn Fn(&ReceivedWebhook) -> Option<u16> + Send + Sync>;
 
 /// A request that was read to its end.
 #[derive(Clone, Debug)]
-pub(crate) struct Receipt {
+pub(crate) struct ReceivedWebhook {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: HashMap<String, String>,
@@ -57,7 +57,7 @@ pub(crate) struct Receipt {
     pub(crate) answered: Option<u16>,
 }
 
-impl Receipt {
+impl ReceivedWebhook {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -70,7 +70,7 @@ impl Receipt {
 
 /// Cheap to clone; clones share the log.
 #[derive(Clone)]
-pub(crate) struct Receiver {
+pub(crate) struct TestReceiver {
     pub(crate) address: SocketAddr,
     ledger: Arc<Mutex<ReceiverLog>>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Receiver {
 #[derive(Default)]
 struct ReceiverLog {
     behaviours: HashMap<String, Behaviour>,
-    receipts: Vec<Receipt>,
+    receipts: Vec<ReceivedWebhook>,
     /// How often each event came, by path and id.
     seen: HashMap<(String, String), usize>,
     requests: HashMap<String, usize>,
@@ -87,7 +87,7 @@ struct ReceiverLog {
     open: HashMap<String, (usize, usize)>,
 }
 
-impl Receiver {
+impl TestReceiver {
     pub(crate) async fn start() -> Self {
         Self::start_at("127.0.0.1:0").await
     }
@@ -115,11 +115,11 @@ impl Receiver {
         self.lock().behaviours.insert(path.to_owned(), behaviour);
     }
 
-    pub(crate) fn receipts(&self) -> Vec<Receipt> {
+    pub(crate) fn receipts(&self) -> Vec<ReceivedWebhook> {
         self.lock().receipts.clone()
     }
 
-    pub(crate) fn receipts_at(&self, path: &str) -> Vec<Receipt> {
+    pub(crate) fn receipts_at(&self, path: &str) -> Vec<ReceivedWebhook> {
         self.lock().receipts.iter().filter(|receipt| receipt.path == path).cloned().collect()
     }
 
@@ -147,17 +147,17 @@ impl Receiver {
     }
 
     async fn serve(self, stream: TcpStream) {
-        let mut peer = Peer::new(stream);
+        let mut peer = ReceiverConnection::new(stream);
         while let Some(receipt) = peer.request().await {
-            let open = Open::new(&self, &receipt.path);
-            let (number, plan) = self.note(&receipt);
+            let open = OpenRequest::new(&self, &receipt.path);
+            let (number, plan) = self.record(&receipt);
             let status = match plan {
-                Plan::Answer(status) => status,
-                Plan::After(by) => {
+                AnswerPlan::Answer(status) => status,
+                AnswerPlan::After(by) => {
                     tokio::time::sleep(by).await;
                     200
                 }
-                Plan::Odd(behaviour) => return misbehave(peer, behaviour).await,
+                AnswerPlan::Odd(behaviour) => return misbehave(peer, behaviour).await,
             };
             // Not after the answer: its receiver may send the next request on another connection before this task
             // runs again.
@@ -170,7 +170,7 @@ impl Receiver {
     }
 
     /// Records the request, and returns its number and how to answer it.
-    fn note(&self, receipt: &Receipt) -> (usize, Plan) {
+    fn record(&self, receipt: &ReceivedWebhook) -> (usize, AnswerPlan) {
         let mut ledger = self.lock();
         let path = receipt.path.clone();
         let id = receipt.id().to_owned();
@@ -179,27 +179,27 @@ impl Receiver {
         let seen = *ledger.seen.entry((path.clone(), id)).and_modify(|seen| *seen += 1).or_insert(1);
         let request = *ledger.requests.entry(path.clone()).and_modify(|count| *count += 1).or_insert(1);
         let plan = match ledger.behaviours.get(&path).cloned().unwrap_or(Behaviour::Ok) {
-            Behaviour::Ok => Plan::Answer(200),
-            Behaviour::Status(status) => Plan::Answer(status),
-            Behaviour::FailFirst { times, status } => Plan::Answer(if seen <= times { status } else { 200 }),
+            Behaviour::Ok => AnswerPlan::Answer(200),
+            Behaviour::Status(status) => AnswerPlan::Answer(status),
+            Behaviour::FailFirst { times, status } => AnswerPlan::Answer(if seen <= times { status } else { 200 }),
             Behaviour::FailEvery(every) => {
-                Plan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
+                AnswerPlan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
             }
-            Behaviour::Slow(by) => Plan::After(by),
-            Behaviour::Judge(judge) => judge(receipt).map_or(Plan::Odd(Behaviour::Hang), Plan::Answer),
-            other => Plan::Odd(other),
+            Behaviour::Slow(by) => AnswerPlan::After(by),
+            Behaviour::Decide(judge) => judge(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer),
+            other => AnswerPlan::Odd(other),
         };
         (number, plan)
     }
 }
 
-enum Plan {
+enum AnswerPlan {
     Answer(u16),
     After(Duration),
     Odd(Behaviour),
 }
 
-async fn misbehave(mut peer: Peer, behaviour: Behaviour) {
+async fn misbehave(mut peer: ReceiverConnection, behaviour: Behaviour) {
     match behaviour {
         Behaviour::Hang => peer.hang().await,
         Behaviour::Drip(every) => {
@@ -219,18 +219,18 @@ async fn misbehave(mut peer: Peer, behaviour: Behaviour) {
         | Behaviour::FailFirst { .. }
         | Behaviour::FailEvery(_)
         | Behaviour::Slow(_)
-        | Behaviour::Judge(_) => unreachable!("these answer"),
+        | Behaviour::Decide(_) => unreachable!("these answer"),
     }
 }
 
 /// Counts a request in while it is being answered.
-struct Open<'a> {
-    receiver: &'a Receiver,
+struct OpenRequest<'a> {
+    receiver: &'a TestReceiver,
     path: String,
 }
 
-impl<'a> Open<'a> {
-    fn new(receiver: &'a Receiver, path: &str) -> Self {
+impl<'a> OpenRequest<'a> {
+    fn new(receiver: &'a TestReceiver, path: &str) -> Self {
         let mut ledger = receiver.lock();
         let (now, most) = ledger.open.entry(path.to_owned()).or_default();
         *now += 1;
@@ -239,7 +239,7 @@ impl<'a> Open<'a> {
     }
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         if let Some((now, _)) = self.receiver.lock().open.get_mut(&self.path) {
             *now -= 1;

@@ -1,6 +1,6 @@
 //! HTTP requests of the command line: to any server, with the whole answer, and a reason when there is none.
 
-use crate::receiver::Receiver;
+use crate::receiver::ScriptedReceiver;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use posthaste::outbound::{Errand, Runner};
@@ -19,7 +19,7 @@ fn errand(runner: &Runner, url: &str, timeout_ms: u64) -> Errand {
 
 #[tokio::test]
 async fn the_whole_of_a_long_answer_comes_back() {
-    let receiver = Receiver::start(|_, mut peer| async move {
+    let receiver = ScriptedReceiver::start(|_, mut peer| async move {
         let request = peer.request().await.unwrap();
         assert!(request.starts_with("POST /hook HTTP/1.1\r\n"), "{request}");
         assert!(request.contains("content-type: application/json\r\n") && request.ends_with("{}"));
@@ -37,17 +37,17 @@ async fn the_whole_of_a_long_answer_comes_back() {
 async fn a_request_that_fails_gives_the_reason() {
     let runner = Runner::new().unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let silent = Receiver::start(|_, peer| peer.hang()).await;
-    let rude = Receiver::start(|_, mut peer| async move {
+    let silent = ScriptedReceiver::start(|_, peer| peer.hang()).await;
+    let rude = ScriptedReceiver::start(|_, mut peer| async move {
         peer.request().await;
     })
     .await;
-    let plain = Receiver::start(|_, mut peer| async move {
+    let plain = ScriptedReceiver::start(|_, mut peer| async move {
         peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         peer.hang().await;
     })
     .await;
-    let flood = Receiver::start(|_, mut peer| async move {
+    let flood = ScriptedReceiver::start(|_, mut peer| async move {
         peer.request().await;
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n").await;
         while peer.send(&[b'x'; 8192]).await {}

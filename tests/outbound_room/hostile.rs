@@ -1,9 +1,9 @@
 //! Receivers that send too much, too slowly, or nonsense.
 
-use crate::receiver::{OK, Receiver, assert_answered, assert_failed, client, post, post_within, request};
+use crate::receiver::{OK, ScriptedReceiver, assert_answered, assert_failed, client, post, post_within, request};
 use posthaste::{
     domain::outcome::{Class, Outcome},
-    outbound::{HttpSender, Request},
+    outbound::{HttpSender, OutboundRequest},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc, time::Instant};
@@ -11,7 +11,7 @@ use tokio::{net::TcpListener, sync::mpsc, time::Instant};
 /// Posts once to a receiver that sends `answer` and then neither closes nor says more.
 async fn post_to(answer: Vec<u8>, timeout_ms: u64) -> Outcome {
     let answer = Arc::new(answer);
-    let receiver = Receiver::start(move |_, mut peer| {
+    let receiver = ScriptedReceiver::start(move |_, mut peer| {
         let answer = Arc::clone(&answer);
         async move {
             peer.request().await;
@@ -26,7 +26,7 @@ async fn post_to(answer: Vec<u8>, timeout_ms: u64) -> Outcome {
 #[tokio::test]
 async fn a_request_arrives_whole_with_its_headers_and_the_answer_is_returned() {
     let (sender, mut requests) = mpsc::unbounded_channel();
-    let receiver = Receiver::start(move |_, mut peer| {
+    let receiver = ScriptedReceiver::start(move |_, mut peer| {
         let sender = sender.clone();
         async move {
             while let Some(request) = peer.request().await {
@@ -40,7 +40,7 @@ async fn a_request_arrives_whole_with_its_headers_and_the_answer_is_returned() {
     })
     .await;
     let extra: Arc<[_]> = Arc::new([("authorization".to_owned(), "Bearer t".to_owned())]);
-    let outcome = client().post(Request { extra_headers: extra, ..request(&receiver.url()) }).await.unwrap();
+    let outcome = client().post(OutboundRequest { extra_headers: extra, ..request(&receiver.url()) }).await.unwrap();
     assert_answered(&outcome, 503);
     assert_eq!((outcome.retry_after.as_deref(), &outcome.response_body[..]), (Some("120"), &b"busy"[..]));
     assert!(outcome.response_headers.contains(&("x-why".to_owned(), "later".into())), "{outcome:?}");
@@ -77,7 +77,7 @@ async fn an_endless_body_is_left_after_64_kib_and_the_status_counts() {
 #[tokio::test]
 async fn a_body_without_length_that_never_ends_is_left_and_its_connection_closed() {
     let (sender, mut closed) = mpsc::unbounded_channel();
-    let receiver = Receiver::start(move |_, mut peer| {
+    let receiver = ScriptedReceiver::start(move |_, mut peer| {
         let sender = sender.clone();
         async move {
             peer.request().await;
@@ -123,7 +123,7 @@ async fn a_dripping_answer_ends_at_the_deadline_wherever_it_is() {
             "while reading the answer (the answer began with status 200)",
         ),
     ] {
-        let receiver = Receiver::start(move |_, mut peer| async move {
+        let receiver = ScriptedReceiver::start(move |_, mut peer| async move {
             peer.request().await;
             peer.send(start).await;
             while peer.send(drop).await {
@@ -189,7 +189,7 @@ async fn ten_interim_answers_are_enough() {
     assert_answered(&post_to(flood(10), 10_000).await, 200);
     assert_failed(&post_to(flood(11), 10_000).await, Class::Connect, "too many interim answers");
 
-    let receiver = Receiver::start(|_, mut peer| async move {
+    let receiver = ScriptedReceiver::start(|_, mut peer| async move {
         peer.request().await;
         while peer.send(b"HTTP/1.1 100 Continue\r\n\r\n").await {}
     })
@@ -209,7 +209,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
         ),
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "the answer is not valid HTTP"),
     ] {
-        let receiver = Receiver::start(move |_, mut peer| async move {
+        let receiver = ScriptedReceiver::start(move |_, mut peer| async move {
             peer.request().await;
             peer.send(answer).await;
         })
@@ -220,7 +220,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
 
 #[tokio::test]
 async fn a_receiver_that_hangs_up_at_once_or_is_not_there_is_a_connect_failure() {
-    let receiver = Receiver::start(|_, peer| async move { drop(peer) }).await;
+    let receiver = ScriptedReceiver::start(|_, peer| async move { drop(peer) }).await;
     assert_failed(&post(&client(), &receiver.url()).await, Class::Connect, "");
 
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -229,7 +229,7 @@ async fn a_receiver_that_hangs_up_at_once_or_is_not_there_is_a_connect_failure()
 
 #[tokio::test]
 async fn a_redirect_is_an_answer_and_nothing_more() {
-    let canary = Receiver::answering(OK).await;
+    let canary = ScriptedReceiver::answering(OK).await;
     for status in [300, 301, 302, 303, 305, 307, 308] {
         let answer = format!(
             "HTTP/1.1 {status} Go\r\nlocation: {url}\r\nrefresh: 0; url={url}\r\ncontent-length: 0\r\n\r\n",
@@ -249,15 +249,15 @@ async fn an_unrequested_upgrade_is_only_an_answer() {
 
 #[tokio::test]
 async fn plain_http_is_refused_where_https_is_required() {
-    let canary = Receiver::answering(OK).await;
-    let outcome = client().post(Request { https_only: true, ..request(&canary.url()) }).await.unwrap();
+    let canary = ScriptedReceiver::answering(OK).await;
+    let outcome = client().post(OutboundRequest { https_only: true, ..request(&canary.url()) }).await.unwrap();
     assert_failed(&outcome, Class::AddressRefused, "https required");
     assert_eq!(canary.accepted(), 0);
 }
 
 #[tokio::test]
 async fn an_early_answer_to_a_large_request_counts_and_the_connection_is_not_kept() {
-    let receiver = Receiver::start(|_, mut peer| async move {
+    let receiver = ScriptedReceiver::start(|_, mut peer| async move {
         let mut start = [0; 1024];
         tokio::io::AsyncReadExt::read_exact(&mut peer.stream, &mut start).await.unwrap();
         peer.send(b"HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n").await;
@@ -265,7 +265,7 @@ async fn an_early_answer_to_a_large_request_counts_and_the_connection_is_not_kep
     })
     .await;
     let client = client();
-    let large = Request { body: vec![b'x'; 32 << 20].into(), ..request(&receiver.url()) };
+    let large = OutboundRequest { body: vec![b'x'; 32 << 20].into(), ..request(&receiver.url()) };
     assert_answered(&client.post(large).await.unwrap(), 413);
     assert_eq!(client.idle(), 0);
 }

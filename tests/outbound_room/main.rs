@@ -6,7 +6,7 @@
 mod certificates;
 mod errand;
 mod gate;
-mod gateway;
+mod proxy_server;
 mod get;
 mod hostile;
 mod mutual_tls;

@@ -2,14 +2,14 @@
 
 use crate::{
     certificates::{Authority, acceptor, authority, identity},
-    receiver::{OK, Peer, Receiver, assert_answered, assert_failed, client_with, loopback, request},
+    receiver::{OK, ScriptedConnection, ScriptedReceiver, assert_answered, assert_failed, client_with, loopback, request},
 };
 use posthaste::{
     domain::{
         outcome::{Class, Outcome},
         tls::{EndpointTls, TlsDocument},
     },
-    outbound::{HttpSender, Client, Options, Request},
+    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest},
 };
 use rcgen::{CertificateParams, date_time_ymd};
 use std::sync::{Arc, Mutex};
@@ -19,11 +19,11 @@ const NAME: &str = "hooks.example.com";
 
 /// Starts a receiver with a certificate of `servers` that asks for one of `clients`, and records the length of each
 /// client's certificate.
-async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (Receiver, Arc<Mutex<Vec<usize>>>) {
+async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (ScriptedReceiver, Arc<Mutex<Vec<usize>>>) {
     let acceptor = acceptor(&identity(NAME, Some(servers), |_| {}), clients);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
-    let receiver = Receiver::start(move |_, peer| {
+    let receiver = ScriptedReceiver::start(move |_, peer| {
         let (acceptor, noted) = (acceptor.clone(), noted.clone());
         async move {
             let refused = acceptor.accept(peer.stream).into_fallible();
@@ -32,12 +32,12 @@ async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (Receiver
                 // Closes gracefully: a reset could overtake the TLS alert.
                 Err((_, mut socket)) => {
                     let _ = socket.shutdown().await;
-                    return Peer::new(socket).hang().await;
+                    return ScriptedConnection::new(socket).hang().await;
                 }
             };
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             noted.lock().unwrap().push(certificate.map_or(0, |certificate| certificate.len()));
-            let mut peer = Peer::new(stream);
+            let mut peer = ScriptedConnection::new(stream);
             while peer.request().await.is_some() {
                 peer.send(OK).await;
             }
@@ -47,9 +47,9 @@ async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (Receiver
     (receiver, seen)
 }
 
-fn client(trusted: Option<&Authority>) -> Client {
+fn client(trusted: Option<&Authority>) -> HttpClient {
     let extra_ca_pem = trusted.map(|authority| authority.pem().into_bytes());
-    let options = Options { policy: loopback(), extra_ca_pem, ..Options::default() };
+    let options = ClientOptions { policy: loopback(), extra_ca_pem, ..ClientOptions::default() };
     client_with(options, &[(NAME, &[&["127.0.0.1"]])])
 }
 
@@ -66,9 +66,9 @@ fn ready(document: &TlsDocument) -> Arc<EndpointTls> {
     Arc::new(EndpointTls::read(document).unwrap())
 }
 
-async fn post(client: &Client, receiver: &Receiver, tls: impl Into<Option<Arc<EndpointTls>>>) -> Outcome {
+async fn post(client: &HttpClient, receiver: &ScriptedReceiver, tls: impl Into<Option<Arc<EndpointTls>>>) -> Outcome {
     let url = format!("https://{NAME}:{}/", receiver.address.port());
-    client.post(Request { tls: tls.into(), ..request(&url) }).await.unwrap()
+    client.post(OutboundRequest { tls: tls.into(), ..request(&url) }).await.unwrap()
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_health_check_shows_the_same_certificate() {
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let url = format!("https://{NAME}:{}/health", receiver.address.port());
     let tls = ready(&ours(Some(&clients), |_| {}));
-    let outcome = client(Some(&servers)).get(Request { tls: Some(tls), ..request(&url) }).await.unwrap();
+    let outcome = client(Some(&servers)).get(OutboundRequest { tls: Some(tls), ..request(&url) }).await.unwrap();
     assert_answered(&outcome, 200);
     assert!(matches!(seen.lock().unwrap()[..], [length] if length > 0));
 }

@@ -2,22 +2,22 @@
 //! seen.
 
 use crate::receiver::{
-    OK, Receiver, Script, assert_answered, assert_failed, client_with, loopback, post, post_within,
+    OK, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, client_with, loopback, post, post_within,
 };
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{Client, Options, Resolve, ResolveError, Resolving},
+    outbound::{HttpClient, ClientOptions, Resolver, ResolveError, ResolveFuture},
 };
 use std::sync::Arc;
 
-fn only_127_0_0_1() -> Options {
+fn only_127_0_0_1() -> ClientOptions {
     let allow = vec!["127.0.0.1/32".parse().unwrap()];
-    Options { policy: AddressPolicy { allow, ..AddressPolicy::default() }, ..Options::default() }
+    ClientOptions { policy: AddressPolicy { allow, ..AddressPolicy::default() }, ..ClientOptions::default() }
 }
 
 #[tokio::test]
 async fn one_forbidden_answer_among_allowed_ones_refuses_the_name() {
-    let canary = Receiver::answering(OK).await;
+    let canary = ScriptedReceiver::answering(OK).await;
     let many: Vec<String> = (1..50).map(|n| format!("8.8.{n}.1")).chain(["10.0.0.1".to_owned()]).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let answers: [&[&str]; 9] = [
@@ -47,7 +47,7 @@ async fn one_forbidden_answer_among_allowed_ones_refuses_the_name() {
 #[tokio::test]
 async fn a_name_with_changing_addresses_is_connected_to_only_at_a_checked_one() {
     let good =
-        Receiver::answering(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
+        ScriptedReceiver::answering(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
     let flips: Vec<&[&str]> =
         (0..200).map(|n| if n % 2 == 0 { &["127.0.0.1"][..] } else { &["127.0.0.2"] }).collect();
     let client = client_with(only_127_0_0_1(), &[("flip.example.com", &flips)]);
@@ -66,8 +66,8 @@ async fn a_name_with_changing_addresses_is_connected_to_only_at_a_checked_one() 
 
 #[tokio::test]
 async fn the_next_address_is_tried_when_one_does_not_answer() {
-    let receiver = Receiver::answering(OK).await;
-    let options = || Options { policy: loopback(), ..Options::default() };
+    let receiver = ScriptedReceiver::answering(OK).await;
+    let options = || ClientOptions { policy: loopback(), ..ClientOptions::default() };
     let url = format!("http://hooks.example.com:{}/", receiver.address.port());
     let client =
         client_with(options(), &[("hooks.example.com", &[&["127.0.0.9", "127.0.0.8", "127.0.0.1"]])]);
@@ -82,9 +82,9 @@ async fn the_next_address_is_tried_when_one_does_not_answer() {
 
 #[tokio::test]
 async fn single_labels_are_not_even_looked_up() {
-    let script = Script::new(&[("backend", &[&["127.0.0.1"]]), ("a.localhost", &[&["127.0.0.1"]])]);
-    let options = Options { policy: loopback(), ..Options::default() };
-    let client = Client::new(options, Arc::clone(&script) as _).unwrap();
+    let script = ScriptedResolver::new(&[("backend", &[&["127.0.0.1"]]), ("a.localhost", &[&["127.0.0.1"]])]);
+    let options = ClientOptions { policy: loopback(), ..ClientOptions::default() };
+    let client = HttpClient::new(options, Arc::clone(&script) as _).unwrap();
     for url in ["http://backend/", "http://localhost/", "http://metadata/", "http://a.localhost/"] {
         assert_failed(&post(&client, url).await, Class::AddressRefused, "address not allowed");
     }
@@ -93,17 +93,17 @@ async fn single_labels_are_not_even_looked_up() {
 
 #[tokio::test]
 async fn dev_reaches_a_receiver_on_localhost() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let policy = AddressPolicy { dev: true, ..AddressPolicy::default() };
-    let client = client_with(Options { policy, ..Options::default() }, &[("localhost", &[&["127.0.0.1"]])]);
+    let client = client_with(ClientOptions { policy, ..ClientOptions::default() }, &[("localhost", &[&["127.0.0.1"]])]);
     let outcome = post(&client, &format!("http://localhost:{}/", receiver.address.port())).await;
     assert_answered(&outcome, 200);
 }
 
 struct Failing(Option<ResolveError>);
 
-impl Resolve for Failing {
-    fn resolve<'a>(&'a self, _name: &'a str) -> Resolving<'a> {
+impl Resolver for Failing {
+    fn resolve<'a>(&'a self, _name: &'a str) -> ResolveFuture<'a> {
         match self.0 {
             Some(error) => Box::pin(std::future::ready(Err(error))),
             None => Box::pin(std::future::pending()),
@@ -114,7 +114,7 @@ impl Resolve for Failing {
 #[tokio::test]
 async fn a_missing_name_counts_against_the_receiver_and_a_dead_resolver_does_not() {
     let url = "http://hooks.example.com/";
-    let client = |error| Client::new(Options::default(), Arc::new(Failing(error))).unwrap();
+    let client = |error| HttpClient::new(ClientOptions::default(), Arc::new(Failing(error))).unwrap();
     let outcome = post(&client(Some(ResolveError::NotFound)), url).await;
     assert_failed(&outcome, Class::Dns, "the host name was not found");
     let outcome = post(&client(Some(ResolveError::Broken)), url).await;
@@ -123,6 +123,6 @@ async fn a_missing_name_counts_against_the_receiver_and_a_dead_resolver_does_not
     assert_failed(&outcome, Class::Local, "resolver does not answer");
     let outcome = post_within(&client(None), url, 200).await;
     assert_failed(&outcome, Class::Timeout, "timed out after 200 ms while looking up the host name");
-    let empty = client_with(Options::default(), &[("hooks.example.com", &[&[]])]);
+    let empty = client_with(ClientOptions::default(), &[("hooks.example.com", &[&[]])]);
     assert_failed(&post(&empty, url).await, Class::Dns, "the host name was not found");
 }

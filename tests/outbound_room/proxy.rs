@@ -3,14 +3,14 @@
 
 use crate::{
     certificates::{acceptor, authority, identity},
-    gateway::Proxy,
+    proxy_server::TestProxy,
     receiver::{
-        OK, Peer, Receiver, Script, assert_answered, assert_failed, loopback, post, post_within, request,
+        OK, ScriptedConnection, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, loopback, post, post_within, request,
     },
 };
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{HttpSender, Client, Options, Request},
+    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest},
 };
 use std::sync::{
     Arc,
@@ -25,7 +25,7 @@ struct Canary(Arc<AtomicUsize>);
 
 impl Canary {
     /// Listens on the address that the name leads to.
-    async fn beside(receiver: &Receiver) -> Self {
+    async fn beside(receiver: &ScriptedReceiver) -> Self {
         let listener = TcpListener::bind(("127.0.0.2", receiver.address.port())).await.unwrap();
         let count = Arc::new(AtomicUsize::new(0));
         let counted = count.clone();
@@ -43,8 +43,8 @@ impl Canary {
     }
 }
 
-fn names() -> Arc<Script> {
-    Script::new(&[
+fn names() -> Arc<ScriptedResolver> {
+    ScriptedResolver::new(&[
         (NAME, &[&["127.0.0.2"]]),
         ("two.example.com", &[&["127.0.0.3", "127.0.0.2"]]),
         ("private.example.com", &[&["10.0.0.1"]]),
@@ -52,34 +52,34 @@ fn names() -> Arc<Script> {
     ])
 }
 
-fn options(proxy: &str) -> Options {
+fn options(proxy: &str) -> ClientOptions {
     let proxy = posthaste::domain::proxy::Proxy::parse(proxy);
-    Options { policy: loopback(), proxy: Some(proxy.expect("a proxy")), ..Options::default() }
+    ClientOptions { policy: loopback(), proxy: Some(proxy.expect("a proxy")), ..ClientOptions::default() }
 }
 
-fn client(proxy: &str) -> Client {
-    Client::new(options(proxy), names()).unwrap()
+fn client(proxy: &str) -> HttpClient {
+    HttpClient::new(options(proxy), names()).unwrap()
 }
 
-fn url(receiver: &Receiver) -> String {
+fn url(receiver: &ScriptedReceiver) -> String {
     format!("http://{NAME}:{}/hook", receiver.address.port())
 }
 
-fn at(scheme: &str, proxy: &Receiver) -> String {
+fn at(scheme: &str, proxy: &ScriptedReceiver) -> String {
     format!("{scheme}://{}", proxy.address)
 }
 
 #[tokio::test]
 async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let (canary, port) = (Canary::beside(&receiver).await, receiver.address.port());
     let ours = authority("ours");
     let acceptor = acceptor(&identity("proxy.example", Some(&ours), |_| {}), None);
-    let http = Proxy::http(receiver.address, false).await;
-    let http_with_credentials = Proxy::http(receiver.address, true).await;
-    let https = Proxy::https(receiver.address, acceptor).await;
-    let socks = Proxy::socks5(receiver.address, false).await;
-    let socks_with_credentials = Proxy::socks5(receiver.address, true).await;
+    let http = TestProxy::http(receiver.address, false).await;
+    let http_with_credentials = TestProxy::http(receiver.address, true).await;
+    let https = TestProxy::https(receiver.address, acceptor).await;
+    let socks = TestProxy::socks5(receiver.address, false).await;
+    let socks_with_credentials = TestProxy::socks5(receiver.address, true).await;
     let credentials = "posthaste:p%40ss%3Aword";
     for (proxy, setting, asked) in [
         (&http, at("http", &http.receiver), format!("CONNECT 127.0.0.2:{port} HTTP/1.1")),
@@ -100,8 +100,8 @@ async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
             format!("127.0.0.2:{port}"),
         ),
     ] {
-        let options = Options { extra_ca_pem: Some(ours.pem().into_bytes()), ..options(&setting) };
-        let client = Client::new(options, names()).unwrap();
+        let options = ClientOptions { extra_ca_pem: Some(ours.pem().into_bytes()), ..options(&setting) };
+        let client = HttpClient::new(options, names()).unwrap();
         for n in 0..3 {
             let outcome = post(&client, &url(&receiver)).await;
             assert_answered(&outcome, 200);
@@ -117,11 +117,11 @@ async fn every_kind_of_proxy_gets_the_checked_address_and_its_tunnel_is_kept() {
 async fn tls_goes_through_the_tunnel_and_is_verified_against_the_name() {
     let ours = authority("ours");
     let fitting = acceptor(&identity(NAME, Some(&ours), |_| {}), None);
-    let receiver = Receiver::start(move |_, peer| {
+    let receiver = ScriptedReceiver::start(move |_, peer| {
         let acceptor = fitting.clone();
         async move {
             let Ok(stream) = acceptor.accept(peer.stream).await else { return };
-            let mut peer = Peer::new(stream);
+            let mut peer = ScriptedConnection::new(stream);
             while peer.request().await.is_some() {
                 peer.send(OK).await;
             }
@@ -131,9 +131,9 @@ async fn tls_goes_through_the_tunnel_and_is_verified_against_the_name() {
     let canary = Canary::beside(&receiver).await;
     let proxy_acceptor = acceptor(&identity("127.0.0.1", Some(&ours), |_| {}), None);
     let (http, https, socks) = (
-        Proxy::http(receiver.address, false).await,
-        Proxy::https(receiver.address, proxy_acceptor).await,
-        Proxy::socks5(receiver.address, false).await,
+        TestProxy::http(receiver.address, false).await,
+        TestProxy::https(receiver.address, proxy_acceptor).await,
+        TestProxy::socks5(receiver.address, false).await,
     );
     let port = receiver.address.port();
     for setting in [
@@ -141,8 +141,8 @@ async fn tls_goes_through_the_tunnel_and_is_verified_against_the_name() {
         format!("https://posthaste:p%40ss%3Aword@{}", https.receiver.address),
         at("socks5", &socks.receiver),
     ] {
-        let options = Options { extra_ca_pem: Some(ours.pem().into_bytes()), ..options(&setting) };
-        let client = Client::new(options, names()).unwrap();
+        let options = ClientOptions { extra_ca_pem: Some(ours.pem().into_bytes()), ..options(&setting) };
+        let client = HttpClient::new(options, names()).unwrap();
         for n in 0..2 {
             let outcome = post(&client, &format!("https://{NAME}:{port}/")).await;
             assert_answered(&outcome, 200);
@@ -155,8 +155,8 @@ async fn tls_goes_through_the_tunnel_and_is_verified_against_the_name() {
 }
 
 /// Answers a CONNECT with these bytes and hangs.
-async fn saying(bytes: &'static [u8]) -> Receiver {
-    Receiver::start(move |_, mut peer| async move {
+async fn saying(bytes: &'static [u8]) -> ScriptedReceiver {
+    ScriptedReceiver::start(move |_, mut peer| async move {
         if peer.request().await.is_some() {
             peer.send(bytes).await;
             peer.hang().await;
@@ -166,8 +166,8 @@ async fn saying(bytes: &'static [u8]) -> Receiver {
 }
 
 /// Sends bytes first, as a server of another protocol would.
-async fn greeting(bytes: &'static [u8]) -> Receiver {
-    Receiver::start(move |_, mut peer| async move {
+async fn greeting(bytes: &'static [u8]) -> ScriptedReceiver {
+    ScriptedReceiver::start(move |_, mut peer| async move {
         peer.send(bytes).await;
         peer.hang().await;
     })
@@ -176,18 +176,18 @@ async fn greeting(bytes: &'static [u8]) -> Receiver {
 
 #[tokio::test]
 async fn a_failing_proxy_is_a_local_failure_and_no_connection_bypasses_it() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let canary = Canary::beside(&receiver).await;
     let endless: &'static [u8] = vec![b'a'; 64 * 1024].leak();
     let down = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let http = Proxy::http(receiver.address, true).await;
-    let socks = Proxy::socks5(receiver.address, true).await;
-    let open_socks = Proxy::socks5(receiver.address, false).await;
+    let http = TestProxy::http(receiver.address, true).await;
+    let socks = TestProxy::socks5(receiver.address, true).await;
+    let open_socks = TestProxy::socks5(receiver.address, false).await;
     let stranger = acceptor(&identity("127.0.0.1", None, |_| {}), None);
-    let https = Proxy::https(receiver.address, stranger).await;
-    let closing = Receiver::start(|_, mut peer| async move { drop(peer.request().await) }).await;
+    let https = TestProxy::https(receiver.address, stranger).await;
+    let closing = ScriptedReceiver::start(|_, mut peer| async move { drop(peer.request().await) }).await;
     let wrong =
-        |scheme: &str, proxy: &Proxy| format!("{scheme}://posthaste:wrong@{}", proxy.receiver.address);
+        |scheme: &str, proxy: &TestProxy| format!("{scheme}://posthaste:wrong@{}", proxy.receiver.address);
     for (setting, words) in [
         (format!("http://{down}"), "cannot be reached: connection refused"),
         (format!("https://{down}"), "cannot be reached: connection refused"),
@@ -221,7 +221,7 @@ async fn a_failing_proxy_is_a_local_failure_and_no_connection_bypasses_it() {
 
 #[tokio::test]
 async fn bytes_sent_behind_a_tunnels_opening_are_never_taken_for_an_answer() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let forged = b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let outcome = post(&client(&at("http", &saying(forged).await)), &url(&receiver)).await;
     assert_failed(&outcome, Class::Local, "sent more than its answer");
@@ -233,7 +233,7 @@ async fn bytes_sent_behind_a_tunnels_opening_are_never_taken_for_an_answer() {
 
 #[tokio::test]
 async fn a_proxys_answer_about_the_receiver_counts_against_the_receiver() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let canary = Canary::beside(&receiver).await;
     for (answer, class) in [
         (&b"HTTP/1.1 502 Bad Gateway\r\n\r\n"[..], Class::Connect),
@@ -251,7 +251,7 @@ async fn a_proxys_answer_about_the_receiver_counts_against_the_receiver() {
     for (reply, class) in
         [(2, Class::AddressRefused), (3, Class::Connect), (4, Class::Connect), (5, Class::Connect)]
     {
-        let proxy = Proxy::socks5_refusing(reply).await;
+        let proxy = TestProxy::socks5_refusing(reply).await;
         let outcome = post(&client(&at("socks5", &proxy.receiver)), &url(&receiver)).await;
         assert_failed(&outcome, class, "proxy");
         assert_eq!(outcome.address.map(|address| address.port()), Some(receiver.address.port()));
@@ -261,8 +261,8 @@ async fn a_proxys_answer_about_the_receiver_counts_against_the_receiver() {
 
 #[tokio::test]
 async fn a_hanging_proxy_is_a_local_failure_until_it_knows_the_destination_and_the_deadline_holds() {
-    let receiver = Receiver::answering(OK).await;
-    let hanging = Receiver::start(|_, peer| peer.hang()).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
+    let hanging = ScriptedReceiver::start(|_, peer| peer.hang()).await;
     for scheme in ["socks5", "https"] {
         let outcome = post_within(&client(&at(scheme, &hanging)), &url(&receiver), 200).await;
         assert_failed(&outcome, Class::Local, "while reaching the proxy");
@@ -279,9 +279,9 @@ async fn a_hanging_proxy_is_a_local_failure_until_it_knows_the_destination_and_t
 
 #[tokio::test]
 async fn another_address_is_tried_through_the_proxy_too() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let (canary, to) = (Canary::beside(&receiver).await, receiver.address);
-    let proxy = Receiver::start(move |n, mut peer| async move {
+    let proxy = ScriptedReceiver::start(move |n, mut peer| async move {
         peer.request().await.unwrap();
         if n == 0 {
             peer.send(b"HTTP/1.1 502 No\r\n\r\n").await;
@@ -300,15 +300,15 @@ async fn another_address_is_tried_through_the_proxy_too() {
 
 #[tokio::test]
 async fn the_address_policy_is_checked_before_the_proxy_is_contacted() {
-    let receiver = Receiver::answering(OK).await;
-    let proxy = Proxy::http(receiver.address, false).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
+    let proxy = TestProxy::http(receiver.address, false).await;
     for proxy_resolves in [false, true] {
-        let options = Options {
+        let options = ClientOptions {
             policy: AddressPolicy::default(),
             proxy_resolves,
             ..options(&at("http", &proxy.receiver))
         };
-        let client = Client::new(options, names()).unwrap();
+        let client = HttpClient::new(options, names()).unwrap();
         for url in [
             "http://127.0.0.1:1/",
             "http://10.0.0.1/",
@@ -328,17 +328,17 @@ async fn the_address_policy_is_checked_before_the_proxy_is_contacted() {
 
 #[tokio::test]
 async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let port = receiver.address.port();
     let (http, socks) =
-        (Proxy::http(receiver.address, false).await, Proxy::socks5(receiver.address, false).await);
+        (TestProxy::http(receiver.address, false).await, TestProxy::socks5(receiver.address, false).await);
     for (proxy, scheme, asked) in [
         (&http, "http", format!("CONNECT unheard-of.example:{port} HTTP/1.1")),
         (&socks, "socks5", format!("unheard-of.example:{port}")),
     ] {
         let names = names();
-        let options = Options { proxy_resolves: true, ..options(&at(scheme, &proxy.receiver)) };
-        let client = Client::new(options, names.clone()).unwrap();
+        let options = ClientOptions { proxy_resolves: true, ..options(&at(scheme, &proxy.receiver)) };
+        let client = HttpClient::new(options, names.clone()).unwrap();
         for _ in 0..2 {
             let outcome = post(&client, &format!("http://unheard-of.example:{port}/")).await;
             assert_answered(&outcome, 200);
@@ -351,10 +351,10 @@ async fn a_proxy_that_resolves_is_given_names_and_nothing_is_looked_up_here() {
 
 #[tokio::test]
 async fn an_ipv6_address_is_sent_in_each_proxys_format() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let port = receiver.address.port();
     let (http, socks) =
-        (Proxy::http(receiver.address, false).await, Proxy::socks5(receiver.address, false).await);
+        (TestProxy::http(receiver.address, false).await, TestProxy::socks5(receiver.address, false).await);
     for (proxy, scheme, asked) in [
         (&http, "http", format!("CONNECT [::1]:{port} HTTP/1.1")),
         (&socks, "socks5", format!("[::1]:{port}")),
@@ -367,13 +367,13 @@ async fn an_ipv6_address_is_sent_in_each_proxys_format() {
 
 #[tokio::test]
 async fn the_proxys_own_name_is_not_looked_up_for_every_connection() {
-    let receiver = Receiver::answering(OK).await;
-    let proxy = Proxy::http(receiver.address, false).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
+    let proxy = TestProxy::http(receiver.address, false).await;
     let names = names();
     let setting = format!("http://proxy.example:{}", proxy.receiver.address.port());
-    let client = Client::new(options(&setting), names.clone()).unwrap();
+    let client = HttpClient::new(options(&setting), names.clone()).unwrap();
     for _ in 0..3 {
-        let fresh = Request { fresh: true, ..request(&receiver.url()) };
+        let fresh = OutboundRequest { fresh: true, ..request(&receiver.url()) };
         assert_answered(&client.post(fresh).await.unwrap(), 200);
     }
     assert_eq!((proxy.receiver.accepted(), names.lookups.load(Ordering::SeqCst)), (3, 1));

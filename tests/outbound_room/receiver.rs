@@ -8,7 +8,7 @@ use posthaste::{
         outcome::{Class, Outcome},
         target::Target,
     },
-    outbound::{HttpSender, Client, Options, Request, Resolve, ResolveError, Resolving},
+    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest, Resolver, ResolveError, ResolveFuture},
 };
 use std::{
     borrow::Cow,
@@ -29,16 +29,16 @@ use tokio::{
 pub(crate) const ENDPOINT: EndpointId = EndpointId::from_i64(7);
 pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-pub(crate) struct Receiver {
+pub(crate) struct ScriptedReceiver {
     pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
 }
 
-impl Receiver {
+impl ScriptedReceiver {
     /// Runs `script` with the number (from 0) and the stream of every connection.
     pub(crate) async fn start<F, Fut>(script: F) -> Self
     where
-        F: Fn(usize, Peer<TcpStream>) -> Fut + Send + 'static,
+        F: Fn(usize, ScriptedConnection<TcpStream>) -> Fut + Send + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -48,7 +48,7 @@ impl Receiver {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
-                tokio::spawn(script(count.fetch_add(1, Ordering::SeqCst), Peer::new(stream)));
+                tokio::spawn(script(count.fetch_add(1, Ordering::SeqCst), ScriptedConnection::new(stream)));
             }
         });
         Self { address, accepted }
@@ -74,12 +74,12 @@ impl Receiver {
 }
 
 /// The receiver's end of a connection.
-pub(crate) struct Peer<S> {
+pub(crate) struct ScriptedConnection<S> {
     pub(crate) stream: S,
     unread: Vec<u8>,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> ScriptedConnection<S> {
     pub(crate) fn new(stream: S) -> Self {
         Self { stream, unread: Vec::new() }
     }
@@ -121,12 +121,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 
 /// Answers from a script: each name has a list of answers, given in turn, the last one for ever.
 #[derive(Default)]
-pub(crate) struct Script {
+pub(crate) struct ScriptedResolver {
     answers: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
     pub(crate) lookups: AtomicUsize,
 }
 
-impl Script {
+impl ScriptedResolver {
     pub(crate) fn new(names: &[(&str, &[&[&str]])]) -> Arc<Self> {
         let parse = |answer: &&[&str]| answer.iter().map(|ip| ip.parse().unwrap()).collect();
         let answers = names
@@ -137,8 +137,8 @@ impl Script {
     }
 }
 
-impl Resolve for Script {
-    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+impl Resolver for ScriptedResolver {
+    fn resolve<'a>(&'a self, name: &'a str) -> ResolveFuture<'a> {
         self.lookups.fetch_add(1, Ordering::SeqCst);
         let mut names = self.answers.lock().unwrap();
         let answer = names.get_mut(name).map(|answers| match answers.len() {
@@ -154,16 +154,16 @@ pub(crate) fn loopback() -> AddressPolicy {
     AddressPolicy { allow, ..AddressPolicy::default() }
 }
 
-pub(crate) fn client() -> Client {
-    client_with(Options { policy: loopback(), ..Options::default() }, &[])
+pub(crate) fn client() -> HttpClient {
+    client_with(ClientOptions { policy: loopback(), ..ClientOptions::default() }, &[])
 }
 
-pub(crate) fn client_with(options: Options, names: &[(&str, &[&[&str]])]) -> Client {
-    Client::new(options, Script::new(names)).unwrap()
+pub(crate) fn client_with(options: ClientOptions, names: &[(&str, &[&[&str]])]) -> HttpClient {
+    HttpClient::new(options, ScriptedResolver::new(names)).unwrap()
 }
 
-pub(crate) fn request(url: &str) -> Request {
-    Request {
+pub(crate) fn request(url: &str) -> OutboundRequest {
+    OutboundRequest {
         endpoint_id: ENDPOINT,
         target: Target::stored(url).unwrap(),
         headers: vec![(Cow::Borrowed("content-type"), "application/json".to_owned())],
@@ -176,12 +176,12 @@ pub(crate) fn request(url: &str) -> Request {
     }
 }
 
-pub(crate) async fn post(client: &Client, url: &str) -> Outcome {
+pub(crate) async fn post(client: &HttpClient, url: &str) -> Outcome {
     client.post(request(url)).await.unwrap()
 }
 
-pub(crate) async fn post_within(client: &Client, url: &str, timeout_ms: u64) -> Outcome {
-    client.post(Request { timeout: Duration::from_millis(timeout_ms), ..request(url) }).await.unwrap()
+pub(crate) async fn post_within(client: &HttpClient, url: &str, timeout_ms: u64) -> Outcome {
+    client.post(OutboundRequest { timeout: Duration::from_millis(timeout_ms), ..request(url) }).await.unwrap()
 }
 
 #[track_caller]

@@ -1,11 +1,11 @@
 //! Kept-alive connections: used again when that is safe, and never when there is any doubt.
 
 use crate::receiver::{
-    ENDPOINT, OK, Receiver, Script, assert_answered, assert_failed, client, client_with, loopback, post, request,
+    ENDPOINT, OK, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, client, client_with, loopback, post, request,
 };
 use posthaste::{
     domain::{address::AddressPolicy, id::EndpointId, outcome::Class},
-    outbound::{HttpSender, Client, Options, Request},
+    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest},
 };
 use std::{
     io::{Read, Write},
@@ -28,7 +28,7 @@ async fn an_endpoint_queue_keeps_its_connection_for_every_form_of_answer() {
         b"HTTP/1.1 500 No\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-trailer: 1\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok",
     ] {
-        let receiver = Receiver::answering(answer).await;
+        let receiver = ScriptedReceiver::answering(answer).await;
         let client = client();
         for n in 0..20 {
             let outcome = post(&client, &receiver.url()).await;
@@ -46,7 +46,7 @@ async fn a_connection_is_closed_where_the_receiver_asks_for_it() {
         &b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"[..],
         b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
     ] {
-        let receiver = Receiver::answering(answer).await;
+        let receiver = ScriptedReceiver::answering(answer).await;
         let client = client();
         for _ in 0..3 {
             assert_answered(&post(&client, &receiver.url()).await, 200);
@@ -57,14 +57,14 @@ async fn a_connection_is_closed_where_the_receiver_asks_for_it() {
 
 #[tokio::test]
 async fn endpoint_queues_do_not_share_connections_and_fresh_opens_a_new_one() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let client = client();
     for lane in [1, 2, 1, 2] {
-        client.post(Request { endpoint_id: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await.unwrap();
+        client.post(OutboundRequest { endpoint_id: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await.unwrap();
     }
     assert_eq!((receiver.accepted(), client.idle()), (2, 2));
     client
-        .post(Request { fresh: true, endpoint_id: EndpointId::from_i64(1), ..request(&receiver.url()) })
+        .post(OutboundRequest { fresh: true, endpoint_id: EndpointId::from_i64(1), ..request(&receiver.url()) })
         .await
         .unwrap();
     assert_eq!(receiver.accepted(), 3);
@@ -72,7 +72,7 @@ async fn endpoint_queues_do_not_share_connections_and_fresh_opens_a_new_one() {
 
 #[tokio::test]
 async fn a_queue_whose_url_changes_closes_its_old_connections() {
-    let (old, new) = (Receiver::answering(OK).await, Receiver::answering(OK).await);
+    let (old, new) = (ScriptedReceiver::answering(OK).await, ScriptedReceiver::answering(OK).await);
     let client = client();
     post(&client, &old.url()).await;
     assert_answered(&post(&client, &new.url()).await, 200);
@@ -81,24 +81,24 @@ async fn a_queue_whose_url_changes_closes_its_old_connections() {
 
 #[tokio::test]
 async fn idle_connections_are_bounded_and_swept() {
-    let receiver = Receiver::answering(OK).await;
-    let post_at_once = async |client: &Client, lanes: i64| {
+    let receiver = ScriptedReceiver::answering(OK).await;
+    let post_at_once = async |client: &HttpClient, lanes: i64| {
         let posts = (0..lanes)
-            .map(|lane| Request { endpoint_id: EndpointId::from_i64(lane % 2), ..request(&receiver.url()) });
+            .map(|lane| OutboundRequest { endpoint_id: EndpointId::from_i64(lane % 2), ..request(&receiver.url()) });
         let client = &client;
         let mut waiting: Vec<_> = posts.map(|request| client.post(request)).collect();
         std::future::poll_fn(|cx| {
             waiting.retain_mut(|post| post.as_mut().poll(cx).is_pending());
-            if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            if waiting.is_empty() { std::task::Poll::CompiledType(()) } else { std::task::Poll::Pending }
         })
         .await;
     };
-    let options = |idle_per_lane_max, idle_max, idle_for_max| Options {
+    let options = |idle_per_lane_max, idle_max, idle_for_max| ClientOptions {
         policy: loopback(),
         idle_per_queue_max,
         idle_max,
         idle_for_max,
-        ..Options::default()
+        ..ClientOptions::default()
     };
     let minute = Duration::from_mins(1);
     let client = client_with(options(3, 100, minute), &[]);
@@ -119,8 +119,8 @@ async fn idle_connections_are_bounded_and_swept() {
 }
 
 /// Answers the first request of a connection and loses the connection at the second.
-async fn losing(reset: bool) -> Receiver {
-    Receiver::start(move |_, mut peer| async move {
+async fn losing(reset: bool) -> ScriptedReceiver {
+    ScriptedReceiver::start(move |_, mut peer| async move {
         peer.request().await;
         peer.send(OK).await;
         peer.request().await;
@@ -145,7 +145,7 @@ async fn a_reused_connection_lost_before_any_byte_is_stale_and_is_not_sent_again
         );
         assert_eq!(receiver.accepted(), 1);
         assert_answered(
-            &client.post(Request { fresh: true, ..request(&receiver.url()) }).await.unwrap(),
+            &client.post(OutboundRequest { fresh: true, ..request(&receiver.url()) }).await.unwrap(),
             200,
         );
         assert_eq!(receiver.accepted(), 2);
@@ -154,7 +154,7 @@ async fn a_reused_connection_lost_before_any_byte_is_stale_and_is_not_sent_again
 
 #[tokio::test]
 async fn a_reused_connection_lost_within_an_answer_is_the_receivers_failure() {
-    let receiver = Receiver::start(|_, mut peer| async move {
+    let receiver = ScriptedReceiver::start(|_, mut peer| async move {
         peer.request().await;
         peer.send(OK).await;
         peer.request().await;
@@ -168,14 +168,14 @@ async fn a_reused_connection_lost_within_an_answer_is_the_receivers_failure() {
 
 /// A receiver on threads of its own that closes idle connections or writes to them at a moment that the test chooses.
 /// The test waits for it without running its event loop, so that only the kernel can know of it.
-struct Meddler {
+struct InterferingReceiver {
     address: SocketAddr,
     go: mpsc::Sender<()>,
     done: mpsc::Receiver<()>,
     misused: Arc<AtomicUsize>,
 }
 
-impl Meddler {
+impl InterferingReceiver {
     /// Sends `extra` on an idle connection, or closes it if that is empty.
     fn start(extra: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -217,7 +217,7 @@ impl Meddler {
 
 #[tokio::test]
 async fn a_connection_closed_while_idle_is_replaced_before_anything_is_sent() {
-    let meddler = Meddler::start(b"");
+    let meddler = InterferingReceiver::start(b"");
     let client = client();
     for _ in 0..100 {
         assert_answered(&post(&client, &format!("http://{}/", meddler.address)).await, 200);
@@ -228,7 +228,7 @@ async fn a_connection_closed_while_idle_is_replaced_before_anything_is_sent() {
 
 #[tokio::test]
 async fn unrequested_bytes_are_never_taken_for_the_next_answer() {
-    let meddler = Meddler::start(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged");
+    let meddler = InterferingReceiver::start(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nforged");
     let client = client();
     for _ in 0..100 {
         let outcome = post(&client, &format!("http://{}/", meddler.address)).await;
@@ -240,7 +240,7 @@ async fn unrequested_bytes_are_never_taken_for_the_next_answer() {
 
     let eager: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-    let receiver = Receiver::answering(eager).await;
+    let receiver = ScriptedReceiver::answering(eager).await;
     for n in 1..=10 {
         assert_eq!(&post(&client, &receiver.url()).await.response_body[..], b"ok");
         assert_eq!(receiver.accepted(), n);
@@ -254,7 +254,7 @@ async fn an_answer_framed_in_two_ways_is_read_but_its_connection_is_not_used_aga
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
         b"HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\nok",
     ] {
-        let receiver = Receiver::answering(answer).await;
+        let receiver = ScriptedReceiver::answering(answer).await;
         let client = client();
         for n in 1..=3 {
             assert_eq!(post(&client, &receiver.url()).await.class, Class::Http);
@@ -265,7 +265,7 @@ async fn an_answer_framed_in_two_ways_is_read_but_its_connection_is_not_used_aga
 
 #[tokio::test]
 async fn an_idle_connection_is_not_used_once_the_policy_forbids_its_address() {
-    let receiver = Receiver::answering(OK).await;
+    let receiver = ScriptedReceiver::answering(OK).await;
     let client = client();
     post(&client, &receiver.url()).await;
     client.set_policy(AddressPolicy::default());
@@ -275,23 +275,23 @@ async fn an_idle_connection_is_not_used_once_the_policy_forbids_its_address() {
 
 #[tokio::test]
 async fn a_name_is_looked_up_at_every_connect_and_not_for_an_idle_connection() {
-    let receiver = Receiver::answering(OK).await;
-    let script = Script::new(&[("hooks.example.com", &[&["127.0.0.1"], &["10.0.0.1"]])]);
-    let options = Options { policy: loopback(), ..Options::default() };
-    let client = Client::new(options, Arc::clone(&script) as _).unwrap();
+    let receiver = ScriptedReceiver::answering(OK).await;
+    let script = ScriptedResolver::new(&[("hooks.example.com", &[&["127.0.0.1"], &["10.0.0.1"]])]);
+    let options = ClientOptions { policy: loopback(), ..ClientOptions::default() };
+    let client = HttpClient::new(options, Arc::clone(&script) as _).unwrap();
     let url = format!("http://hooks.example.com:{}/", receiver.address.port());
     for _ in 0..3 {
         assert_answered(&post(&client, &url).await, 200);
     }
     assert_eq!(script.lookups.load(Ordering::SeqCst), 1);
-    let fresh = client.post(Request { fresh: true, endpoint_id: ENDPOINT, ..request(&url) }).await.unwrap();
+    let fresh = client.post(OutboundRequest { fresh: true, endpoint_id: ENDPOINT, ..request(&url) }).await.unwrap();
     assert_failed(&fresh, Class::AddressRefused, "address not allowed");
     assert_eq!(receiver.accepted(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_belongs_to_its_own_request() {
-    let receiver = Receiver::start(|_, mut peer| async move {
+    let receiver = ScriptedReceiver::start(|_, mut peer| async move {
         while let Some(request) = peer.request().await {
             let number = request.lines().find_map(|line| line.strip_prefix("x-number: ")).unwrap().to_owned();
             let closing = if number.ends_with('7') { "connection: close\r\n" } else { "" };
@@ -310,7 +310,7 @@ async fn every_answer_belongs_to_its_own_request() {
                     let number = (carrier * 1000 + n).to_string();
                     let headers = vec![("x-number".into(), number.clone())];
                     let lane = EndpointId::from_i64(carrier % 4);
-                    let outcome = client.post(Request { headers, endpoint_id, ..request(&url) }).await.unwrap();
+                    let outcome = client.post(OutboundRequest { headers, endpoint_id, ..request(&url) }).await.unwrap();
                     assert_answered(&outcome, 200);
                     assert_eq!(outcome.response_body, number);
                 }

@@ -4,10 +4,10 @@
 //! The test runs itself again inside a network namespace without a route out, so that even a failure reaches no other
 //! host.
 
-use crate::receiver::{Script, assert_failed, client_with, post, post_within};
+use crate::receiver::{ScriptedResolver, assert_failed, client_with, post, post_within};
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{Client, Options, SystemResolver},
+    outbound::{HttpClient, ClientOptions, SystemResolver},
 };
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use std::{
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 
 const PORT: u16 = 8099;
-const INSIDE: &str = "ssrf::inside_the_namespace";
+const INSIDE_TEST: &str = "ssrf::inside_the_namespace";
 
 /// Addresses that the namespace gives itself. The last one is public, but there it is the machine's own.
 const CANARIES: [&str; 15] = [
@@ -56,7 +56,7 @@ fn no_forbidden_address_is_reached_in_a_network_of_its_own() {
     let mut inside = Command::new("unshare");
     inside.args(["--map-root-user", "--net", "--"]).arg(std::env::current_exe().unwrap()).args([
         "--exact",
-        INSIDE,
+        INSIDE_TEST,
         "--ignored",
         "--nocapture",
     ]);
@@ -129,7 +129,7 @@ async fn inside_the_namespace() {
         literals.chain(DISGUISES).chain(names.iter().map(|(name, answers)| (*name, answers[0][0])))
     };
 
-    let guarded = client_with(Options::default(), &names);
+    let guarded = client_with(ClientOptions::default(), &names);
     for (host, _) in hosts() {
         let outcome = post(&guarded, &url(host)).await;
         assert_failed(&outcome, Class::AddressRefused, "address not allowed");
@@ -140,24 +140,24 @@ async fn inside_the_namespace() {
     // The control: with every address allowed, the same requests do reach the canaries.
     let allow = vec!["0.0.0.0/0".parse().unwrap(), "::/0".parse().unwrap()];
     let policy = AddressPolicy { allow, ..AddressPolicy::default() };
-    let unguarded = client_with(Options { policy, ..Options::default() }, &names);
+    let unguarded = client_with(ClientOptions { policy, ..ClientOptions::default() }, &names);
     for (host, canary) in hosts() {
         reached.lock().unwrap().clear();
         assert_eq!(post(&unguarded, &url(host)).await.status, Some(200), "{host}");
         assert_eq!(*reached.lock().unwrap(), BTreeSet::from([canary.parse().unwrap()]), "{host}");
     }
 
-    no_way_out_is_our_own_fault(&guarded).await;
+    a_missing_route_is_a_local_failure(&guarded).await;
 }
 
-async fn no_way_out_is_our_own_fault(guarded: &Client) {
+async fn a_missing_route_is_a_local_failure(guarded: &HttpClient) {
     for public in ["http://8.8.8.8/", "https://[2606:4700::1111]/"] {
         assert_failed(&post(guarded, public).await, Class::Local, "no route");
     }
-    let name = Script::new(&[("hooks.example.com", &[&["8.8.8.8", "2606:4700::1111"]])]);
-    let outcome = post(&Client::new(Options::default(), name).unwrap(), "http://hooks.example.com/").await;
+    let name = ScriptedResolver::new(&[("hooks.example.com", &[&["8.8.8.8", "2606:4700::1111"]])]);
+    let outcome = post(&HttpClient::new(ClientOptions::default(), name).unwrap(), "http://hooks.example.com/").await;
     assert_failed(&outcome, Class::Local, "no route");
-    let system = Client::new(Options::default(), Arc::new(SystemResolver::default())).unwrap();
+    let system = HttpClient::new(ClientOptions::default(), Arc::new(SystemResolver::default())).unwrap();
     let outcome = post_within(&system, "http://hooks.example.com/", 10_000).await;
     assert_failed(&outcome, Class::Local, "resolver does not answer");
 }

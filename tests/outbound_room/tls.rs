@@ -3,12 +3,12 @@
 use crate::{
     certificates::{Authority, acceptor, authority, identity},
     receiver::{
-        OK, Peer, Receiver, assert_answered, assert_failed, client_with, loopback, post, post_within,
+        OK, ScriptedConnection, ScriptedReceiver, assert_answered, assert_failed, client_with, loopback, post, post_within,
     },
 };
 use posthaste::{
     domain::outcome::Class,
-    outbound::{Client, Options, TlsError},
+    outbound::{HttpClient, ClientOptions, TlsError},
 };
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
@@ -17,15 +17,15 @@ async fn receiver(
     name: &str,
     authority: Option<&Authority>,
     adjust: impl Fn(&mut CertificateParams),
-) -> Receiver {
+) -> ScriptedReceiver {
     let acceptor = acceptor(&identity(name, authority, adjust), None);
-    Receiver::start(move |_, peer| {
+    ScriptedReceiver::start(move |_, peer| {
         let acceptor = acceptor.clone();
         async move {
             let Ok(stream) = acceptor.accept(peer.stream).await else { return };
             assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
             assert_ne!(stream.get_ref().1.server_name(), Some("127.0.0.1"));
-            let mut peer = Peer::new(stream);
+            let mut peer = ScriptedConnection::new(stream);
             while peer.request().await.is_some() {
                 peer.send(OK).await;
             }
@@ -34,13 +34,13 @@ async fn receiver(
     .await
 }
 
-fn client(authority: Option<&Authority>) -> Client {
+fn client(authority: Option<&Authority>) -> HttpClient {
     let extra_ca_pem = authority.map(|authority| authority.pem().into_bytes());
-    let options = Options { policy: loopback(), extra_ca_pem, ..Options::default() };
+    let options = ClientOptions { policy: loopback(), extra_ca_pem, ..ClientOptions::default() };
     client_with(options, &[("hooks.example.com", &[&["127.0.0.1"]])])
 }
 
-fn url(receiver: &Receiver) -> String {
+fn url(receiver: &ScriptedReceiver) -> String {
     format!("https://hooks.example.com:{}/", receiver.address.port())
 }
 
@@ -109,21 +109,21 @@ async fn without_the_operators_authority_its_certificates_are_refused() {
 
 #[tokio::test]
 async fn a_server_without_valid_tls_fails_cleanly() {
-    let plain = Receiver::start(|_, mut peer| async move {
+    let plain = ScriptedReceiver::start(|_, mut peer| async move {
         peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         peer.hang().await;
     })
     .await;
     assert_failed(&post(&client(None), &url(&plain)).await, Class::Tls, "does not speak TLS");
-    let too_old = Receiver::start(|_, mut peer| async move {
+    let too_old = ScriptedReceiver::start(|_, mut peer| async move {
         peer.send(b"\x15\x03\x01\x00\x02\x02\x46").await;
         peer.hang().await;
     })
     .await;
     assert_failed(&post(&client(None), &url(&too_old)).await, Class::Tls, "broke off the TLS handshake");
-    let closing = Receiver::start(|_, peer| async move { drop(peer) }).await;
+    let closing = ScriptedReceiver::start(|_, peer| async move { drop(peer) }).await;
     assert_failed(&post(&client(None), &url(&closing)).await, Class::Tls, "during the TLS handshake");
-    let stalling = Receiver::start(|_, peer| peer.hang()).await;
+    let stalling = ScriptedReceiver::start(|_, peer| peer.hang()).await;
     let outcome = post_within(&client(None), &url(&stalling), 300).await;
     assert_failed(&outcome, Class::Timeout, "while setting up TLS");
 }
@@ -131,8 +131,8 @@ async fn a_server_without_valid_tls_fails_cleanly() {
 #[tokio::test]
 async fn extra_certificates_must_be_certificates() {
     let build = |pem: &str| {
-        let options = Options { extra_ca_pem: Some(pem.as_bytes().to_vec()), ..Options::default() };
-        Client::new(options, crate::receiver::Script::new(&[])).map(|_| ())
+        let options = ClientOptions { extra_ca_pem: Some(pem.as_bytes().to_vec()), ..ClientOptions::default() };
+        HttpClient::new(options, crate::receiver::ScriptedResolver::new(&[])).map(|_| ())
     };
     assert!(matches!(build(""), Err(TlsError::Empty)));
     assert!(matches!(

@@ -15,7 +15,7 @@ use posthaste::{
         apps::NewApp,
         deliveries::Wish,
         endpoints::{EndpointPatch, NewEndpoint},
-        publish::{Publish, Published},
+        publish::{PublishRequest, Published},
     },
 };
 use serde_json::json;
@@ -74,7 +74,7 @@ pub(crate) async fn publish(world: Arc<SimulationEnv>, number: usize) {
         let office = wait_for_service(&world).await;
         let called_at = world.now();
         let entry = office.service.app(ADMIN, APP).unwrap();
-        let publish = || Publish {
+        let publish = || PublishRequest {
             id: plan.id.as_deref(),
             event_type: plan.event_type,
             data: Bytes::from(format!("{{\"number\":{number}}}")),

@@ -9,7 +9,7 @@ use posthaste::{
         outcome::{Class, Outcome, Timings},
         time::Timestamp,
     },
-    outbound::{HttpSender, Posting, Request},
+    outbound::{HttpSender, SendFuture, OutboundRequest},
     runtime::Clock,
 };
 use std::{sync::Arc, time::Duration};
@@ -87,7 +87,7 @@ pub(crate) struct FakeHttpSender {
 }
 
 impl HttpSender for FakeHttpSender {
-    fn post(&self, request: Request) -> Posting<'_> {
+    fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
             if self.world.is_dead(self.life) {
                 // A dead process sends nothing, in whatever order its tasks are dropped.
@@ -98,13 +98,13 @@ impl HttpSender for FakeHttpSender {
     }
 
     /// No endpoint here has a health address.
-    fn get(&self, _: Request) -> Posting<'_> {
+    fn get(&self, _: OutboundRequest) -> SendFuture<'_> {
         Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
     }
 }
 
 impl FakeHttpSender {
-    async fn deliver(&self, request: Request) -> Outcome {
+    async fn deliver(&self, request: OutboundRequest) -> Outcome {
         let fate = self.fate_of(&request);
         let number = self.begin(&request, &fate);
         self.world.post_begun(self.life, number as u32 + 1);
@@ -125,7 +125,7 @@ impl FakeHttpSender {
         fate.outcome()
     }
 
-    fn begin(&self, request: &Request, fate: &Fate) -> usize {
+    fn begin(&self, request: &OutboundRequest, fate: &Fate) -> usize {
         let attempt = attempt_of(request);
         let mut journal = self.world.journal();
         journal.posts.push(SeenRequest {
@@ -144,7 +144,7 @@ impl FakeHttpSender {
         journal.posts.len() - 1
     }
 
-    fn fate_of(&self, request: &Request) -> Fate {
+    fn fate_of(&self, request: &OutboundRequest) -> Fate {
         let plan: &Plan = &self.world.plan;
         let endpoint = self.world.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
         let script = &plan.endpoints[endpoint.expect("only known endpoints are called")].script;
@@ -153,13 +153,13 @@ impl FakeHttpSender {
     }
 }
 
-pub(crate) fn attempt_of(request: &Request) -> AttemptId {
+pub(crate) fn attempt_of(request: &OutboundRequest) -> AttemptId {
     let named = request.headers.iter().find(|(name, _)| name == "x-attempt-id");
     named.and_then(|(_, id)| AttemptId::parse(id)).expect("an attempt names itself")
 }
 
 impl Fate {
-    pub(crate) fn of(mut mode: ReceiverMode, request: &Request, rng: &mut Rng) -> Self {
+    pub(crate) fn of(mut mode: ReceiverMode, request: &OutboundRequest, rng: &mut Rng) -> Self {
         if mode == ReceiverMode::Flapping {
             mode = [ReceiverMode::Ok, ReceiverMode::Ok, ReceiverMode::Status(500), ReceiverMode::Refused, ReceiverMode::Lie][rng.usize(0..5)];
         }

@@ -13,7 +13,7 @@ use posthaste::{
     },
     engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::HttpSender,
-    service::{Limits, Parts, Service, Surroundings},
+    service::{ServiceLimits, Parts, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
     runtime::{Clock, SeededEntropy},
 };
@@ -56,7 +56,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             contracts: contracts::all().iter().map(Contract::clone).collect(),
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
-            limits: Limits::default(),
+            limits: ServiceLimits::default(),
             surroundings: Surroundings::default(),
             metrics: Arc::new(Tally::default()),
             storage: Arc::default(),

@@ -14,7 +14,7 @@ use posthaste::{
         verdict::Verdict,
     },
     engine::{SharedLimits, EndpointQueues},
-    outbound::{HttpSender, Posting, Request},
+    outbound::{HttpSender, SendFuture, OutboundRequest},
     store::{
         Ledger, Reply, StoreError,
         cluster::Joined,
@@ -203,14 +203,14 @@ impl Sabotage {
 struct DoublingSender(Arc<FakeHttpSender>);
 
 impl HttpSender for DoublingSender {
-    fn post(&self, request: Request) -> Posting<'_> {
+    fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
             let _ = self.0.post(request.clone()).await;
             self.0.post(request).await
         })
     }
 
-    fn get(&self, request: Request) -> Posting<'_> {
+    fn get(&self, request: OutboundRequest) -> SendFuture<'_> {
         self.0.get(request)
     }
 }

@@ -13,9 +13,9 @@ use posthaste::{
         time::Timestamp,
     },
     engine::{Engine, EndpointQueues, MailSettings},
-    outbound::{HttpSender, NotSent, Posting, Request},
+    outbound::{HttpSender, GateClosed, SendFuture, OutboundRequest},
     service::{
-        Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::Publish,
+        Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::PublishRequest,
     },
     store::{
         Cluster,
@@ -82,18 +82,18 @@ struct Receiver {
 }
 
 impl HttpSender for Receiver {
-    fn post(&self, request: Request) -> Posting<'_> {
+    fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(SeenRequest { at: self.clock.now(), body: request.body });
             if matches!(*self.does.lock().unwrap(), Behaviour::NotSent) {
-                return Err(NotSent);
+                return Err(GateClosed);
             }
             tokio::time::sleep(TAKES).await;
             Ok(outcome(*self.does.lock().unwrap()))
         })
     }
 
-    fn get(&self, _: Request) -> Posting<'_> {
+    fn get(&self, _: OutboundRequest) -> SendFuture<'_> {
         unreachable!("nothing here has a health address")
     }
 }
@@ -275,8 +275,8 @@ async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
 }
 
 /// An event for tests in which its content does not matter.
-pub(crate) fn payment() -> Publish<'static> {
-    Publish {
+pub(crate) fn payment() -> PublishRequest<'static> {
+    PublishRequest {
         id: None,
         event_type: "payment.created",
         data: Bytes::from_static(b"{}"),

@@ -13,7 +13,7 @@ use posthaste::{
     },
     engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::HttpSender,
-    service::{Limits, Parts, Service, Surroundings},
+    service::{ServiceLimits, Parts, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
     runtime::{SeededEntropy, VirtualClock},
 };
@@ -64,7 +64,7 @@ impl NodeBuilder {
             contracts: Contract::builtin().unwrap(),
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
-            limits: Limits::default(),
+            limits: ServiceLimits::default(),
             surroundings: Surroundings::default(),
             metrics: Arc::new(Tally::default()),
             storage: Arc::default(),

@@ -16,7 +16,7 @@ use posthaste::{
         time::Timestamp,
     },
     engine::{NodeSendGate, Engine, EndpointQueues, Intervals},
-    outbound::{HttpSender, NotSent, Posting, Request},
+    outbound::{HttpSender, GateClosed, SendFuture, OutboundRequest},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         Cluster,
@@ -54,10 +54,10 @@ struct NodeHttpSender {
 }
 
 impl HttpSender for NodeHttpSender {
-    fn post(&self, _: Request) -> Posting<'_> {
+    fn post(&self, _: OutboundRequest) -> SendFuture<'_> {
         Box::pin(async move {
             if !self.gate.is_open() {
-                return Err(NotSent);
+                return Err(GateClosed);
             }
             self.net.seen.lock().unwrap().push((self.node_state.epoch(), self.net.clock.now()));
             tokio::time::sleep(TAKES).await;
@@ -69,7 +69,7 @@ impl HttpSender for NodeHttpSender {
         })
     }
 
-    fn get(&self, request: Request) -> Posting<'_> {
+    fn get(&self, request: OutboundRequest) -> SendFuture<'_> {
         self.post(request)
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of a PostgreSQL store: whether it answers, keeps what it confirms, is of this version, and grants the privileges that
 //! a server needs. Changes nothing.
 
-use super::{Line, store::fit};
+use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
     domain::seal::Keyring,
@@ -9,36 +9,36 @@ use crate::{
 };
 use tokio::sync::oneshot;
 
-const NAME: &str = "store";
+const STORE_CHECK: &str = "store";
 
-pub(super) async fn check_database(settings: &Settings, address: &Address) -> Vec<Line> {
+pub(super) async fn check_database(settings: &Settings, address: &Address) -> Vec<CheckLine> {
     let (done, is_done) = oneshot::channel();
     let asked = address.clone();
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
     let said = |words: &str| format!("{address}: {words}");
     let Look { found, lacks, sealed } = match is_done.await {
         Ok(Ok(look)) => look,
-        Ok(Err(error)) => return vec![Line::failed(NAME, said(&error.to_string()), advice(&error))],
+        Ok(Err(error)) => return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))],
         Err(_) => {
-            return vec![Line::failed(NAME, said("it could not be looked at"), "Look at the log above.")];
+            return vec![CheckLine::failed(STORE_CHECK, said("it could not be looked at"), "Look at the log above.")];
         }
     };
-    let mut lines = vec![Line::ok(NAME, said(in_words(found)))];
+    let mut lines = vec![CheckLine::ok(STORE_CHECK, said(schema_state(found)))];
     if found.refused > 0 {
-        lines.push(Line::warning(
-            NAME,
+        lines.push(CheckLine::warning(
+            STORE_CHECK,
             format!("{} events that were published in SQL were refused", found.refused),
             "Look at posthaste.inbox, column error; docs/transactional-publish.md says what to do with them.",
         ));
     }
-    lines.extend(lacks.into_iter().map(lacking));
+    lines.extend(lacks.into_iter().map(missing_privilege));
     let keyring = settings.encryption_key.as_ref().and_then(|key| Keyring::parse(key.reveal()).ok());
     // A missing key is reported by the checks of the settings.
-    lines.extend(keyring.map(|keyring| fit(&keyring, &sealed)));
+    lines.extend(keyring.map(|keyring| check_keyring(&keyring, &sealed)));
     lines
 }
 
-fn in_words(found: Found) -> &'static str {
+fn schema_state(found: Found) -> &'static str {
     match found {
         Found { prepared: 0, .. } => "it keeps what it confirms, and is prepared at the first start",
         Found { prepared, known, .. } if prepared < known => {
@@ -48,10 +48,10 @@ fn in_words(found: Found) -> &'static str {
     }
 }
 
-fn lacking(lack: Lack) -> Line {
+fn missing_privilege(lack: Lack) -> CheckLine {
     match lack {
-        Lack::NoSchema { role, database } => Line::failed(
-            NAME,
+        Lack::NoSchema { role, database } => CheckLine::failed(
+            STORE_CHECK,
             format!("the role {role} may not make the schema posthaste"),
             format!(
                 "Somebody who may says GRANT CREATE ON DATABASE {database} TO {role}; or CREATE SCHEMA posthaste AUTHORIZATION {role};"
@@ -63,12 +63,12 @@ fn lacking(lack: Lack) -> Line {
             );
             let advice = format!("Connect as {owner}, or somebody who may says GRANT {owner} TO {role};");
             if must_be_prepared {
-                Line::failed(NAME, said, advice)
+                CheckLine::failed(STORE_CHECK, said, advice)
             } else {
-                Line::warning(NAME, said, advice)
+                CheckLine::warning(STORE_CHECK, said, advice)
             }
         }
-        Lack::NoPublisher => Line::warning(
+        Lack::NoPublisher => CheckLine::warning(
             "publisher",
             "nobody but the schema's owner may publish in SQL: the role posthaste_publisher is not there, or may not",
             "If a product is to, somebody who may says CREATE ROLE posthaste_publisher NOLOGIN; and the owner \

@@ -1,7 +1,7 @@
 //! Checks of an embedded store: which process uses it, whether its folder can be written and flushed, how much room there
 //! is. The store is not changed; a file written beside it is removed again.
 
-use super::Line;
+use super::CheckLine;
 use crate::{
     config::Settings,
     domain::{
@@ -20,22 +20,22 @@ use std::{
 };
 use tokio::time::Instant;
 
-const NAME: &str = "store";
+const STORE_CHECK: &str = "store";
 /// Free space wanted above `disk_free_min`, in bytes.
-const ROOM_WANTED: u64 = 1 << 30;
-const FLUSHES: u32 = 5;
-const FLUSH_SLOW: Duration = Duration::from_millis(50);
-const TMPFS: i64 = 0x0102_1994;
+const SPARE_BYTES_WANTED: u64 = 1 << 30;
+const FLUSH_TRIES: u32 = 5;
+const SLOW_FLUSH: Duration = Duration::from_millis(50);
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 
 /// Facts about the store that other checks use.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct StoreFacts {
     pub(super) user: Option<u32>,
     pub(super) newest_at: Option<Timestamp>,
 }
 
 /// Checks whether the given keys decrypt the secrets in the store.
-pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
+pub(super) fn check_keys(settings: &Settings, path: &Path) -> Option<CheckLine> {
     let sealed = sqlite::sealed_in(path);
     let beside = PathBuf::from(format!("{}.encryption-key", path.display()));
     let given = match &settings.encryption_key {
@@ -46,13 +46,13 @@ pub(super) fn keys(settings: &Settings, path: &Path) -> Option<Line> {
     let Ok(keyring) = Keyring::parse(given.trim()) else {
         let said =
             format!("{} secrets are encrypted, and there is no key in {}", sealed.len(), beside.display());
-        return Some(Line::failed("keys", said, "Set encryption_key, or bring the file back from a backup."));
+        return Some(CheckLine::failed("keys", said, "Set encryption_key, or bring the file back from a backup."));
     };
-    Some(fit(&keyring, &sealed))
+    Some(check_keyring(&keyring, &sealed))
 }
 
 /// Checks whether the keyring decrypts all encrypted secrets of a store.
-pub(super) fn fit(keyring: &Keyring, sealed: &[Vec<u8>]) -> Line {
+pub(super) fn check_keyring(keyring: &Keyring, sealed: &[Vec<u8>]) -> CheckLine {
     let missing = |sealed: &Vec<u8>| match keyring.key_of(sealed) {
         Err(SealError::UnknownKey(id)) => Some(id),
         _ => None,
@@ -62,45 +62,45 @@ pub(super) fn fit(keyring: &Keyring, sealed: &[Vec<u8>]) -> Line {
         let names: Vec<_> = missing.into_iter().collect();
         let said = format!("secrets are encrypted with a key that is not given: {}", names.join(", "));
         let advice = "Add it to encryption_key behind the first one, separated by a comma.";
-        return Line::failed("keys", said, advice);
+        return CheckLine::failed("keys", said, advice);
     }
-    Line::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len()))
+    CheckLine::ok("keys", format!("the encryption key fits all {} secrets in the store", sealed.len()))
 }
 
-pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (Seen, Vec<Line>) {
-    let mut seen = Seen { user: sqlite::user_of(path), newest_at: None };
+pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<CheckLine>) {
+    let mut seen = StoreFacts { user: sqlite::user_of(path), newest_at: None };
     let mut lines = Vec::new();
     match sqlite::look(path) {
-        Ok(None) => lines.push(Line::ok(NAME, format!("{} is made at the first start", path.display()))),
+        Ok(None) => lines.push(CheckLine::ok(STORE_CHECK, format!("{} is made at the first start", path.display()))),
         Ok(Some(found)) => {
             seen.newest_at = found.newest_at;
             let used =
                 seen.user.map_or("not in use".to_owned(), |process| format!("in use by process {process}"));
             let mib = found.bytes as f64 / f64::from(1 << 20);
-            lines.push(Line::ok(NAME, format!("{}: {mib:.1} MiB, {used}", path.display())));
+            lines.push(CheckLine::ok(STORE_CHECK, format!("{}: {mib:.1} MiB, {used}", path.display())));
         }
         Err(error @ OpenError::Io { .. }) => {
-            lines.push(Line::failed(
-                NAME,
+            lines.push(CheckLine::failed(
+                STORE_CHECK,
                 error.to_string(),
                 "Let the user that runs the server read and write it.",
             ));
         }
-        Err(error) => lines.push(Line::failed(
-            NAME,
+        Err(error) => lines.push(CheckLine::failed(
+            STORE_CHECK,
             error.to_string(),
             "Name another path, restore a backup, or start the version that wrote it.",
         )),
     }
     let folder = folder_of(path);
-    match nearest_there(&folder) {
+    match nearest_existing(&folder) {
         None => {
             let said = format!("{}: there is no such folder, nor any above it", folder.display());
-            lines.push(Line::failed(NAME, said, "Make the folder."));
+            lines.push(CheckLine::failed(STORE_CHECK, said, "Make the folder."));
         }
         Some(there) => {
-            lines.push(writable(path, &folder, &there));
-            lines.extend(room(&there, disk_free_min));
+            lines.push(check_writable(path, &folder, &there));
+            lines.extend(check_free_space(&there, disk_free_min));
         }
     }
     (seen, lines)
@@ -111,39 +111,39 @@ fn folder_of(path: &Path) -> PathBuf {
     folder.unwrap_or_else(|| Path::new(".")).to_owned()
 }
 
-fn nearest_there(folder: &Path) -> Option<PathBuf> {
+fn nearest_existing(folder: &Path) -> Option<PathBuf> {
     let above =
         folder.ancestors().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
     above.into_iter().find(|above| above.is_dir()).map(Path::to_owned)
 }
 
-fn writable(path: &Path, folder: &Path, there: &Path) -> Line {
+fn check_writable(path: &Path, folder: &Path, there: &Path) -> CheckLine {
     let advice = "Let the user that runs the server write there.";
     if there != folder {
         return match access(there, Access::WRITE_OK | Access::EXEC_OK) {
-            Ok(()) => Line::ok(NAME, format!("the folder {} is made at the first start", folder.display())),
+            Ok(()) => CheckLine::ok(STORE_CHECK, format!("the folder {} is made at the first start", folder.display())),
             Err(error) => {
-                Line::failed(NAME, format!("{} cannot be written: {error}", there.display()), advice)
+                CheckLine::failed(STORE_CHECK, format!("{} cannot be written: {error}", there.display()), advice)
             }
         };
     }
     if path.exists() && access(path, Access::READ_OK | Access::WRITE_OK).is_err() {
-        return Line::failed(NAME, format!("{} cannot be written", path.display()), advice);
+        return CheckLine::failed(STORE_CHECK, format!("{} cannot be written", path.display()), advice);
     }
     match flush_time(folder) {
-        Ok(longest) if longest > FLUSH_SLOW => {
+        Ok(longest) if longest > SLOW_FLUSH => {
             let said = format!("a flush to the disk took up to {} ms", longest.as_millis());
-            Line::warning(
-                NAME,
+            CheckLine::warning(
+                STORE_CHECK,
                 said,
                 "Every publish waits for a flush: use a faster disk, or one with a protected cache.",
             )
         }
         Ok(longest) => {
             let ms = longest.as_secs_f64() * 1000.0;
-            Line::ok(NAME, format!("its folder can be written, and a flush took at most {ms:.1} ms"))
+            CheckLine::ok(STORE_CHECK, format!("its folder can be written, and a flush took at most {ms:.1} ms"))
         }
-        Err(error) => Line::failed(NAME, format!("{} cannot be written: {error}", folder.display()), advice),
+        Err(error) => CheckLine::failed(STORE_CHECK, format!("{} cannot be written: {error}", folder.display()), advice),
     }
 }
 
@@ -158,12 +158,12 @@ fn flush_time(folder: &Path) -> io::Result<Duration> {
         Ok(begun.elapsed())
     };
     let longest =
-        (0..FLUSHES).try_fold(Duration::ZERO, |longest, _| flush().map(|took: Duration| longest.max(took)));
+        (0..FLUSH_TRIES).try_fold(Duration::ZERO, |longest, _| flush().map(|took: Duration| longest.max(took)));
     fs::remove_file(&path)?;
     longest
 }
 
-fn room(there: &Path, disk_free_min: u64) -> Vec<Line> {
+fn check_free_space(there: &Path, disk_free_min: u64) -> Vec<CheckLine> {
     let mut lines = Vec::new();
     match statvfs(there) {
         Ok(found) => {
@@ -172,20 +172,20 @@ fn room(there: &Path, disk_free_min: u64) -> Vec<Line> {
             let mib = disk_free_min >> 20;
             let advice = format!("Make room: below disk_free_min ({mib} MiB) publishing is answered 507.");
             lines.push(match free {
-                _ if free < disk_free_min => Line::failed(NAME, said, advice),
-                _ if free < disk_free_min.saturating_add(ROOM_WANTED) => Line::warning(NAME, said, advice),
-                _ => Line::ok(NAME, said),
+                _ if free < disk_free_min => CheckLine::failed(STORE_CHECK, said, advice),
+                _ if free < disk_free_min.saturating_add(SPARE_BYTES_WANTED) => CheckLine::warning(STORE_CHECK, said, advice),
+                _ => CheckLine::ok(STORE_CHECK, said),
             });
         }
         Err(error) => {
             let said = format!("cannot ask how much is free: {error}");
-            lines.push(Line::warning(NAME, said, "Look at it yourself."));
+            lines.push(CheckLine::warning(STORE_CHECK, said, "Look at it yourself."));
         }
     }
-    if statfs(there).is_ok_and(|found| found.f_type == TMPFS) {
+    if statfs(there).is_ok_and(|found| found.f_type == TMPFS_MAGIC) {
         let said = format!("{} is in memory (tmpfs)", there.display());
-        lines.push(Line::warning(
-            NAME,
+        lines.push(CheckLine::warning(
+            STORE_CHECK,
             said,
             "Name a folder on a disk: everything is gone when this machine restarts.",
         ));

@@ -10,7 +10,7 @@ use crate::domain::{
 };
 
 /// Returns headings, each with its sentences.
-pub(super) fn facts(contract: &Contract) -> Vec<(&'static str, Vec<String>)> {
+pub(super) fn describe(contract: &Contract) -> Vec<(&'static str, Vec<String>)> {
     let all = [
         ("Body", body(contract)),
         ("Request", request(contract)),

@@ -17,10 +17,10 @@ const BASE64_SECRET: &str = "whsec_c2FtcGxlLXNlY3JldC1vZi10aGUtZG9jcyE=";
 /// 2026-11-15T09:30:00.123Z; the attempt starts two seconds later.
 const CREATED_AT: Timestamp = Timestamp::from_millis(1_794_735_000_123);
 const STARTED_AT: Timestamp = Timestamp::from_millis(1_794_735_002_123);
-const EVENT: EventId = EventId::from_i64(389_200_231_104_512_000);
-const DELIVERY: DeliveryId = DeliveryId::from_i64(389_200_231_104_512_001);
+const SAMPLE_EVENT: EventId = EventId::from_i64(389_200_231_104_512_000);
+const SAMPLE_DELIVERY: DeliveryId = DeliveryId::from_i64(389_200_231_104_512_001);
 
-pub(super) struct Sample {
+pub(super) struct SampleRequest {
     pub secret: &'static str,
     pub body: String,
     /// The contract's headers without the user agent, which may name this product's version.
@@ -28,11 +28,11 @@ pub(super) struct Sample {
 }
 
 /// Renders the sample. `None` for a contract whose secrets the sample cannot imitate.
-pub(super) fn request(contract: &Contract) -> Option<Sample> {
-    let public_id = EVENT.with_prefix(&contract.ids.event);
+pub(super) fn request(contract: &Contract) -> Option<SampleRequest> {
+    let public_id = SAMPLE_EVENT.with_prefix(&contract.ids.event);
     let event = EventParts {
         public_id: &public_id,
-        own_id: EVENT,
+        own_id: SAMPLE_EVENT,
         event_type: contract.event_types.get(1).map_or("payment.completed", String::as_str),
         created_at: CREATED_AT,
         data: r#"{"order": 1001, "amount": "12.50", "shop": "Café"}"#.as_bytes(),
@@ -40,7 +40,7 @@ pub(super) fn request(contract: &Contract) -> Option<Sample> {
         livemode: true,
         payload_version: "1",
     };
-    let body = body::render(contract, &event, DELIVERY).ok()?;
+    let body = body::render(contract, &event, SAMPLE_DELIVERY).ok()?;
     let secret = match contract.secret.key {
         KeyForm::Text => TEXT_SECRET,
         KeyForm::Base64 => BASE64_SECRET,
@@ -49,15 +49,15 @@ pub(super) fn request(contract: &Contract) -> Option<Sample> {
     let signer = Signer::prepare(contract, &[valid]).ok()?;
     let parts = RequestParts {
         event: &event,
-        root: DELIVERY,
-        attempt: AttemptId { delivery: DELIVERY, position: 1 },
+        root: SAMPLE_DELIVERY,
+        attempt: AttemptId { delivery: SAMPLE_DELIVERY, position: 1 },
         number: 1,
         now: STARTED_AT,
         body: &body,
     };
     let headers = request::headers(contract, &signer, &parts).ok()?;
     let headers = headers.into_iter().map(|(name, value)| (name.into_owned(), value));
-    Some(Sample {
+    Some(SampleRequest {
         secret,
         body: String::from_utf8_lossy(&body).into_owned(),
         headers: headers.filter(|(name, _)| name != "user-agent").collect(),

@@ -4,7 +4,7 @@ use super::{super::table::aligned, describe};
 use crate::domain::contract::Contract;
 use std::fmt::Write;
 
-pub(super) fn all(contracts: &[Contract]) -> String {
+pub(super) fn all_contracts(contracts: &[Contract]) -> String {
     let mut rows = vec![["CONTRACT", "ATTEMPTS", "ENDS", "TIMELINE"].map(str::to_owned)];
     for contract in contracts {
         let timeline = contract.timeline();
@@ -25,10 +25,10 @@ pub(super) fn all(contracts: &[Contract]) -> String {
     out
 }
 
-pub(super) fn one(contract: &Contract) -> String {
+pub(super) fn one_contract(contract: &Contract) -> String {
     let origin = if contract.is_built_in() { "built in" } else { "the operator's own" };
     let mut out = format!("{}: {} ({origin}, {})\n", contract.name, contract.description, contract.hash());
-    for (heading, sentences) in describe::facts(contract) {
+    for (heading, sentences) in describe::describe(contract) {
         let _ = writeln!(out, "\n{heading}");
         for sentence in sentences {
             let _ = writeln!(out, "  {sentence}");
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_line_for_each_contract_with_its_times() {
-        let table = all(&fixtures::all());
+        let table = all_contracts(&fixtures::all());
         let line = |name: &str| table.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
         let words: Vec<String> = line("zerofee").split_whitespace().map(str::to_owned).collect();
         assert_eq!(words[..2], ["zerofee", "6"]);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn one_contract_is_shown_with_its_timeline_line_by_line() {
-        let told = one(&fixtures::zerofee());
+        let told = one_contract(&fixtures::zerofee());
         assert!(told.starts_with("zerofee: Payment events of a payment orchestrator (built in, "), "{told}");
         assert!(told.contains("  T+2h36m   attempt 5\n"), "{told}");
         assert!(told.ends_with("  T+10h36m  attempt 6\n  T+10h36m  dead, called `failed`\n"), "{told}");

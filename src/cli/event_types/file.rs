@@ -1,6 +1,6 @@
 //! A file of event types as the API takes it: JSON goes through as it is written, TOML becomes JSON.
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::CommandError;
 use anyhow::{Context, bail};
 use serde_json::{Value, value::RawValue};
 use std::{
@@ -11,22 +11,22 @@ use std::{
 };
 
 /// The server's limit, checked here before anything is sent.
-const BYTES_MAX: u64 = 16 * 1024 * 1024;
+const IMPORT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Reads a file and returns the body of the request that imports it.
 pub(super) fn read(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
-    readable(path, is_rehearsal).map_err(|error| Failure::usage(format!("{error:#}")))
+    read_body(path, is_rehearsal).map_err(|error| CommandError::usage(format!("{error:#}")))
 }
 
-fn readable(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
+fn read_body(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
     let about = || path.display().to_string();
     let text = if path == Path::new("-") {
         let mut text = String::new();
-        io::stdin().lock().take(BYTES_MAX).read_to_string(&mut text).context("standard input")?;
+        io::stdin().lock().take(IMPORT_BYTES_MAX).read_to_string(&mut text).context("standard input")?;
         text
     } else {
         let bytes = fs::metadata(path).with_context(about)?.len();
-        anyhow::ensure!(bytes <= BYTES_MAX, "{}: a file has at most {BYTES_MAX} bytes", path.display());
+        anyhow::ensure!(bytes <= IMPORT_BYTES_MAX, "{}: a file has at most {IMPORT_BYTES_MAX} bytes", path.display());
         fs::read_to_string(path).with_context(about)?
     };
     let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));

@@ -2,8 +2,8 @@
 
 use super::one_value;
 use crate::cli::{
-    client::{Call, Client, path},
-    exit::{Exit, Failure},
+    api_client::{ApiCall, Client, path},
+    exit::{ExitStatus, CommandError},
     print,
     table::{aligned, visible, visible_json},
 };
@@ -14,9 +14,9 @@ use serde_json::{Value, value::RawValue};
 use std::process::ExitCode;
 
 /// The API's limit of events in a request.
-const EVENTS_MAX: usize = 1000;
+const BATCH_EVENTS_MAX: usize = 1000;
 /// Below the default limit of a server's request body.
-const BYTES_MAX: usize = 1_000_000;
+const BATCH_BYTES_MAX: usize = 1_000_000;
 
 #[derive(Deserialize)]
 struct BatchAnswer {
@@ -24,13 +24,13 @@ struct BatchAnswer {
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct BatchItemAnswer {
     status: u16,
     problem: Option<Value>,
 }
 
 /// A line that holds an event, and its number.
-type Line<'a> = (usize, &'a [u8]);
+type NumberedLine<'a> = (usize, &'a [u8]);
 
 pub(super) async fn publish(
     client: &Client,
@@ -42,7 +42,7 @@ pub(super) async fn publish(
     let mut answers: Vec<Box<RawValue>> = Vec::new();
     let mut failure = None;
     for chunk in chunks(&lines) {
-        let mut call = Call::new(Method::POST, path("/v1/apps/{app}/events/batch", &[app])?);
+        let mut call = ApiCall::new(Method::POST, path("/v1/apps/{app}/events/batch", &[app])?);
         call.body = Bytes::from(envelope(chunk));
         match client.call(&call).await.and_then(|answer| answer.json::<BatchAnswer>()) {
             Ok(answer) => answers.extend(answer.data),
@@ -55,9 +55,9 @@ pub(super) async fn publish(
             }
         }
     }
-    let items: Vec<Item> =
+    let items: Vec<BatchItemAnswer> =
         answers.iter().map(|raw| serde_json::from_str(raw.get())).collect::<Result<_, _>>()?;
-    let refused: Vec<(usize, &Item)> = lines
+    let refused: Vec<(usize, &BatchItemAnswer)> = lines
         .iter()
         .map(|(number, _)| *number)
         .zip(&items)
@@ -71,22 +71,22 @@ pub(super) async fn publish(
 }
 
 /// Returns every line that is not empty. All of them must be JSON before any is sent.
-fn lines(file: &[u8]) -> anyhow::Result<Vec<Line<'_>>> {
+fn lines(file: &[u8]) -> anyhow::Result<Vec<NumberedLine<'_>>> {
     let all =
         file.split(|byte| *byte == b'\n').enumerate().map(|(place, line)| (place + 1, line.trim_ascii()));
     all.filter(|(_, line)| !line.is_empty())
         .map(|(number, line)| {
-            one_value(line).map_err(|why| Failure::usage(format!("line {number}: {why}")))?;
+            one_value(line).map_err(|why| CommandError::usage(format!("line {number}: {why}")))?;
             Ok((number, line))
         })
         .collect()
 }
 
 /// Splits the lines into chunks that a server accepts.
-fn chunks<'a, 'b>(lines: &'b [Line<'a>]) -> Vec<&'b [Line<'a>]> {
+fn chunks<'a, 'b>(lines: &'b [NumberedLine<'a>]) -> Vec<&'b [NumberedLine<'a>]> {
     let (mut chunks, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (place, (_, line)) in lines.iter().enumerate() {
-        if place > start && (place - start == EVENTS_MAX || bytes + line.len() > BYTES_MAX) {
+        if place > start && (place - start == BATCH_EVENTS_MAX || bytes + line.len() > BATCH_BYTES_MAX) {
             chunks.push(&lines[start..place]);
             (start, bytes) = (place, 0);
         }
@@ -98,7 +98,7 @@ fn chunks<'a, 'b>(lines: &'b [Line<'a>]) -> Vec<&'b [Line<'a>]> {
     chunks
 }
 
-fn envelope(lines: &[Line<'_>]) -> Vec<u8> {
+fn envelope(lines: &[NumberedLine<'_>]) -> Vec<u8> {
     let events: Vec<&[u8]> = lines.iter().map(|(_, line)| *line).collect();
     [b"{\"events\":[", &events.join(&b","[..])[..], b"]}"].concat()
 }
@@ -108,7 +108,7 @@ fn as_json(answers: &[Box<RawValue>]) -> String {
     format!("{{\"data\":[{}]}}\n", items.join(","))
 }
 
-fn in_words(items: &[Item], refused: &[(usize, &Item)]) -> String {
+fn in_words(items: &[BatchItemAnswer], refused: &[(usize, &BatchItemAnswer)]) -> String {
     let before = items.iter().filter(|item| item.status == 200).count();
     let new = items.len() - before - refused.len();
     let rows: Vec<[String; 2]> = refused
@@ -122,13 +122,13 @@ fn in_words(items: &[Item], refused: &[(usize, &Item)]) -> String {
     format!("{new} published, {before} published before, {} refused\n{}", refused.len(), aligned(&rows))
 }
 
-fn exit(refused: &[(usize, &Item)]) -> anyhow::Result<ExitCode> {
+fn exit(refused: &[(usize, &BatchItemAnswer)]) -> anyhow::Result<ExitCode> {
     if refused.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    let is_passing = refused.iter().all(|(_, item)| Exit::of(item.status) == Exit::TryAgain);
-    let exit = if is_passing { Exit::TryAgain } else { Exit::Failed };
-    Err(Failure::with(exit, format!("{} events were refused", refused.len())))
+    let is_passing = refused.iter().all(|(_, item)| ExitStatus::of(item.status) == ExitStatus::TryAgain);
+    let exit = if is_passing { ExitStatus::TryAgain } else { ExitStatus::Failed };
+    Err(CommandError::new(exit, format!("{} events were refused", refused.len())))
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
         let large = vec![(1, &text[..]); 5];
         assert_eq!(chunks(&large).iter().map(|chunk| chunk.len()).collect::<Vec<_>>(), [2, 2, 1]);
         assert!(chunks(&[]).is_empty());
-        let huge = vec![b'1'; 3 * BYTES_MAX];
+        let huge = vec![b'1'; 3 * BATCH_BYTES_MAX];
         assert_eq!(
             chunks(&[(1, &huge[..]), (2, &huge[..])]).len(),
             2,

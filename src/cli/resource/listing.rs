@@ -1,9 +1,9 @@
 //! Lists, page by page as they come: a table for people, one JSON document for programs.
 
 use crate::cli::{
-    client::{Call, Client},
-    print, say, show,
-    table::{Table, visible, visible_json},
+    api_client::{ApiCall, Client},
+    print, write_stdout, render,
+    table::{TextTable, visible, visible_json},
     terminal,
 };
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 const PAGE_MAX: u64 = 250;
 
 #[derive(Deserialize)]
-struct Page {
+struct ListPage {
     data: Vec<Box<RawValue>>,
     next_cursor: Option<String>,
 }
@@ -23,7 +23,7 @@ struct Page {
 /// pages until there are enough rows or no more pages.
 pub(super) async fn print_list(
     client: &Client,
-    mut call: Call,
+    mut call: ApiCall,
     what: &str,
     rows_max: Option<u64>,
     is_json: bool,
@@ -34,9 +34,9 @@ pub(super) async fn print_list(
     let cursor = loop {
         let wanted = left.unwrap_or(PAGE_MAX).min(PAGE_MAX);
         call.query.push(("limit".into(), wanted.to_string()));
-        let page: Page = client.call(&call).await?.json()?;
+        let page: ListPage = client.call(&call).await?.json()?;
         left = left.map(|left| left.saturating_sub(page.data.len() as u64));
-        if say(&shown.rows(&page.data)?).is_err() {
+        if write_stdout(&shown.rows(&page.data)?).is_err() {
             // The reader closed the output: it has seen enough.
             return Ok(ExitCode::FAILURE);
         }
@@ -50,12 +50,12 @@ pub(super) async fn print_list(
 
 enum ListOutput {
     Json { is_first: bool },
-    Table { table: Table, wanted: Option<&'static [&'static str]>, columns: Vec<String> },
+    Table { table: TextTable, wanted: Option<&'static [&'static str]>, columns: Vec<String> },
 }
 
 impl ListOutput {
     fn table(what: &str) -> Self {
-        let (table, wanted) = (Table::within(terminal::columns()), show::columns_of(what));
+        let (table, wanted) = (TextTable::within(terminal::columns()), render::columns_of(what));
         Self::Table { table, wanted, columns: Vec::new() }
     }
 
@@ -74,13 +74,13 @@ impl ListOutput {
                     data.iter().map(|row| serde_json::from_str(row.get())).collect::<Result<_, _>>()?;
                 let is_first = columns.is_empty();
                 if is_first {
-                    *columns = show::columns(*wanted, &rows);
+                    *columns = render::columns(*wanted, &rows);
                 }
                 let mut lines: Vec<Vec<String>> = Vec::new();
                 if is_first && !rows.is_empty() {
-                    lines.push(columns.iter().map(|column| show::title(column)).collect());
+                    lines.push(columns.iter().map(|column| render::title(column)).collect());
                 }
-                lines.extend(rows.iter().map(|row| show::cells(columns, row)));
+                lines.extend(rows.iter().map(|row| render::cells(columns, row)));
                 Ok(table.lines(&lines))
             }
         }

@@ -19,7 +19,7 @@ pub(super) const GROUPS: &[(&str, &str)] = &[
 
 /// How a command continues after the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Follow {
+pub(super) enum AfterAnswer {
     Nothing,
     /// With `--wait`: until the delivery of the answer has ended.
     Delivery,
@@ -32,7 +32,7 @@ pub(super) enum Follow {
 }
 
 #[derive(Debug)]
-pub(super) struct Operation {
+pub(super) struct ApiOperation {
     pub group: &'static str,
     pub name: &'static str,
     pub about: &'static str,
@@ -40,7 +40,7 @@ pub(super) struct Operation {
     pub path: &'static str,
     /// The question before an operation that cannot be undone; `{}` is the id.
     pub question: Option<&'static str>,
-    pub follow: Follow,
+    pub follow: AfterAnswer,
     /// The arguments of an example, after `posthaste GROUP NAME`.
     pub example: &'static str,
 }
@@ -52,14 +52,14 @@ const fn op(
     path: &'static str,
     about: &'static str,
     example: &'static str,
-) -> Operation {
-    Operation { group, name, about, method, path, question: None, follow: Follow::Nothing, example }
+) -> ApiOperation {
+    ApiOperation { group, name, about, method, path, question: None, follow: AfterAnswer::Nothing, example }
 }
 
-impl Operation {
+impl ApiOperation {
     /// The path of the list over all apps, if there is one.
-    pub(super) fn everywhere(&self) -> Option<&'static str> {
-        EVERYWHERE.iter().find(|(of_app, _)| *of_app == self.path).map(|(_, everywhere)| *everywhere)
+    pub(super) fn all_apps_path(&self) -> Option<&'static str> {
+        ALL_APPS_PATHS.iter().find(|(of_app, _)| *of_app == self.path).map(|(_, everywhere)| *everywhere)
     }
 
     const fn asks(mut self, question: &'static str) -> Self {
@@ -67,41 +67,41 @@ impl Operation {
         self
     }
 
-    const fn then(mut self, follow: Follow) -> Self {
+    const fn with_follow(mut self, follow: AfterAnswer) -> Self {
         self.follow = follow;
         self
     }
 }
 
-const APP: &str = "/v1/apps/{app}";
-const ENDPOINTS: &str = "/v1/apps/{app}/endpoints";
-const ENDPOINT: &str = "/v1/apps/{app}/endpoints/{endpoint}";
-const DELIVERY: &str = "/v1/apps/{app}/deliveries/{delivery}";
-const PORTAL_LINKS: &str = "/v1/apps/{app}/portal-links";
-const REPLAYS: &str = "/v1/apps/{app}/replays";
-const REPLAY: &str = "/v1/apps/{app}/replays/{replay}";
+const APP_PATH: &str = "/v1/apps/{app}";
+const ENDPOINTS_PATH: &str = "/v1/apps/{app}/endpoints";
+const ENDPOINT_PATH: &str = "/v1/apps/{app}/endpoints/{endpoint}";
+const DELIVERY_PATH: &str = "/v1/apps/{app}/deliveries/{delivery}";
+const PORTAL_LINKS_PATH: &str = "/v1/apps/{app}/portal-links";
+const REPLAYS_PATH: &str = "/v1/apps/{app}/replays";
+const REPLAY_PATH: &str = "/v1/apps/{app}/replays/{replay}";
 
 /// Lists that also exist for all apps, used when no app is given.
-const EVERYWHERE: &[(&str, &str)] = &[
+const ALL_APPS_PATHS: &[(&str, &str)] = &[
     ("/v1/apps/{app}/audit", "/v1/audit"),
     ("/v1/apps/{app}/notices", "/v1/notices"),
     ("/v1/apps/{app}/stats", "/v1/stats"),
 ];
 
 #[rustfmt::skip]
-pub(super) const OPERATIONS: &[Operation] = &[
+pub(super) const OPERATIONS: &[ApiOperation] = &[
     op("apps", "list", "GET", "/v1/apps", "List apps", ""),
-    op("apps", "get", "GET", APP, "Show an app", "bakery"),
+    op("apps", "get", "GET", APP_PATH, "Show an app", "bakery"),
     op("apps", "create", "POST", "/v1/apps", "Make an app", "--id bakery --name 'Corner Bakery' --quota events_per_second=100"),
-    op("apps", "update", "PATCH", APP, "Change an app", "bakery --name 'Corner Bakery & Café' --unset quota"),
-    op("apps", "delete", "DELETE", APP, "Delete an app and everything in it", "bakery --yes")
+    op("apps", "update", "PATCH", APP_PATH, "Change an app", "bakery --name 'Corner Bakery & Café' --unset quota"),
+    op("apps", "delete", "DELETE", APP_PATH, "Delete an app and everything in it", "bakery --yes")
         .asks("Delete the app {} with its endpoints, events and history?"),
 
-    op("endpoints", "list", "GET", ENDPOINTS, "List endpoints", "--app bakery"),
-    op("endpoints", "get", "GET", ENDPOINT, "Show an endpoint", "shop"),
-    op("endpoints", "create", "POST", ENDPOINTS, "Make an endpoint; shows its secret", "--id shop --url https://hooks.bakery.example/in --event-types 'order.paid,refund.*'"),
-    op("endpoints", "update", "PATCH", ENDPOINT, "Change an endpoint", "shop --headers X-Shop=17 --unset description"),
-    op("endpoints", "delete", "DELETE", ENDPOINT, "Delete an endpoint; what waits for it is cancelled", "shop --yes")
+    op("endpoints", "list", "GET", ENDPOINTS_PATH, "List endpoints", "--app bakery"),
+    op("endpoints", "get", "GET", ENDPOINT_PATH, "Show an endpoint", "shop"),
+    op("endpoints", "create", "POST", ENDPOINTS_PATH, "Make an endpoint; shows its secret", "--id shop --url https://hooks.bakery.example/in --event-types 'order.paid,refund.*'"),
+    op("endpoints", "update", "PATCH", ENDPOINT_PATH, "Change an endpoint", "shop --headers X-Shop=17 --unset description"),
+    op("endpoints", "delete", "DELETE", ENDPOINT_PATH, "Delete an endpoint; what waits for it is cancelled", "shop --yes")
         .asks("Delete the endpoint {} and cancel what waits for it?"),
     op("endpoints", "enable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/enable", "Switch an endpoint on", "shop --replay true"),
     op("endpoints", "disable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/disable", "Switch an endpoint off", "shop"),
@@ -109,13 +109,13 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("endpoints", "attempts", "GET", "/v1/apps/{app}/endpoints/{endpoint}/attempts", "List the latest attempts at an endpoint", "shop"),
     op("endpoints", "contract", "GET", "/v1/apps/{app}/endpoints/{endpoint}/contract", "Show the contract that holds for an endpoint, overrides included", "shop --json"),
     op("endpoints", "test", "POST", "/v1/apps/{app}/endpoints/{endpoint}/test", "Send a test event to an endpoint, even if it is off", "shop --wait")
-        .then(Follow::Delivery),
+        .with_follow(AfterAnswer::Delivery),
     op("endpoints", "ping", "POST", "/v1/apps/{app}/endpoints/{endpoint}/ping", "Ask the endpoint's health address", "shop")
-        .then(Follow::Inspection),
+        .with_follow(AfterAnswer::Inspection),
     op("endpoints", "secret", "GET", "/v1/apps/{app}/endpoints/{endpoint}/secret", "Show an endpoint's secrets", "shop"),
     op("endpoints", "rotate-secret", "POST", "/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", "Replace an endpoint's secret", "shop --overlap 48h"),
     op("endpoints", "backfill", "POST", "/v1/apps/{app}/endpoints/{endpoint}/backfill", "Send past events to an endpoint", "archive --from 30d --watch")
-        .then(Follow::NewReplay),
+        .with_follow(AfterAnswer::NewReplay),
     op("endpoints", "inspections", "GET", "/v1/apps/{app}/endpoints/{endpoint}/inspections", "List what `posthaste inspect` found at an endpoint", "shop"),
     op("endpoints", "inspection", "GET", "/v1/apps/{app}/inspections/{inspection}", "Show what `posthaste inspect` found once", "ins_01jd2s3c8g001 --json"),
 
@@ -126,29 +126,29 @@ pub(super) const OPERATIONS: &[Operation] = &[
         .asks("Erase the data of event {} for ever?"),
 
     op("deliveries", "list", "GET", "/v1/apps/{app}/deliveries", "List deliveries, the newest first", "--status retrying,dead --endpoint-id shop --from 1d"),
-    op("deliveries", "get", "GET", DELIVERY, "Show a delivery with every attempt", "dlv_01jd2s3c8g001"),
+    op("deliveries", "get", "GET", DELIVERY_PATH, "Show a delivery with every attempt", "dlv_01jd2s3c8g001"),
     op("deliveries", "retry", "POST", "/v1/apps/{app}/deliveries/{delivery}/retry", "Try a delivery once more now; its schedule stays", "dlv_01jd2s3c8g001 --wait=30s")
-        .then(Follow::Delivery),
+        .with_follow(AfterAnswer::Delivery),
     op("deliveries", "replay", "POST", "/v1/apps/{app}/deliveries/{delivery}/replay", "Send a delivery again with a fresh schedule", "dlv_01jd2s3c8g001")
-        .then(Follow::Delivery),
+        .with_follow(AfterAnswer::Delivery),
     op("deliveries", "cancel", "POST", "/v1/apps/{app}/deliveries/{delivery}/cancel", "Cancel a delivery that waits", "dlv_01jd2s3c8g001"),
-    op("deliveries", "delete", "DELETE", DELIVERY, "Delete a delivery that has ended, with its history", "dlv_01jd2s3c8g001 --yes")
+    op("deliveries", "delete", "DELETE", DELIVERY_PATH, "Delete a delivery that has ended, with its history", "dlv_01jd2s3c8g001 --yes")
         .asks("Delete the delivery {} and its history?"),
 
     op("deadletters", "list", "GET", "/v1/apps/{app}/dead-letters", "List dead letters", "--endpoint-id shop --all"),
     op("deadletters", "replay", "POST", "/v1/apps/{app}/dead-letters/{delivery}/replay", "Send a dead letter again with a fresh schedule", "dlv_01jd2s3c8g001 --wait")
-        .then(Follow::Delivery),
+        .with_follow(AfterAnswer::Delivery),
     op("deadletters", "close", "POST", "/v1/apps/{app}/dead-letters/{delivery}/close", "Close a dead letter: somebody has looked", "dlv_01jd2s3c8g001"),
 
-    op("replay", "start", "POST", REPLAYS, "Send many deliveries again", "--endpoint-id shop --status dead,expired --from 1d --per-second 50 --watch")
-        .then(Follow::NewReplay),
-    op("replay", "list", "GET", REPLAYS, "List replays and backfills, the newest first", ""),
-    op("replay", "get", "GET", REPLAY, "Show a replay", "rpl_01jd2s3c8g001"),
-    op("replay", "watch", "GET", REPLAY, "Watch a replay until it is over", "rpl_01jd2s3c8g001")
-        .then(Follow::Replay),
+    op("replay", "start", "POST", REPLAYS_PATH, "Send many deliveries again", "--endpoint-id shop --status dead,expired --from 1d --per-second 50 --watch")
+        .with_follow(AfterAnswer::NewReplay),
+    op("replay", "list", "GET", REPLAYS_PATH, "List replays and backfills, the newest first", ""),
+    op("replay", "get", "GET", REPLAY_PATH, "Show a replay", "rpl_01jd2s3c8g001"),
+    op("replay", "watch", "GET", REPLAY_PATH, "Watch a replay until it is over", "rpl_01jd2s3c8g001")
+        .with_follow(AfterAnswer::Replay),
     op("replay", "pause", "POST", "/v1/apps/{app}/replays/{replay}/pause", "Pause a replay", "rpl_01jd2s3c8g001"),
     op("replay", "resume", "POST", "/v1/apps/{app}/replays/{replay}/resume", "Resume a replay", "rpl_01jd2s3c8g001"),
-    op("replay", "cancel", "DELETE", REPLAY, "Cancel a replay; what was sent again stays so", "rpl_01jd2s3c8g001"),
+    op("replay", "cancel", "DELETE", REPLAY_PATH, "Cancel a replay; what was sent again stays so", "rpl_01jd2s3c8g001"),
 
     op("notices", "list", "GET", "/v1/apps/{app}/notices", "List notices, the newest first: of the app, or of all if none is meant", "--kind endpoint.disabled --from 7d"),
     op("notices", "get", "GET", "/v1/apps/{app}/notices/{notice}", "Show a notice, and what became of its e-mail", "ntc_0000000000017"),
@@ -163,8 +163,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
 
     op("keys", "whoami", "GET", "/v1/session", "Show what the key in use is and may", ""),
 
-    op("portal-links", "list", "GET", PORTAL_LINKS, "List portal links", "--app bakery"),
-    op("portal-links", "create", "POST", PORTAL_LINKS, "Make a portal link; its address is shown this once", "--app bakery --expires-in 2h --theme name='Corner Bakery'"),
+    op("portal-links", "list", "GET", PORTAL_LINKS_PATH, "List portal links", "--app bakery"),
+    op("portal-links", "create", "POST", PORTAL_LINKS_PATH, "Make a portal link; its address is shown this once", "--app bakery --expires-in 2h --theme name='Corner Bakery'"),
     op("portal-links", "revoke", "DELETE", "/v1/apps/{app}/portal-links/{link}", "Revoke a portal link, at once", "key_01jd2s3c8g001 --yes")
         .asks("Revoke the portal link {}? Whoever uses it is refused from now on."),
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 /// No useful request is larger.
-const BYTES_MAX: u64 = 64 * 1024 * 1024;
+const REQUEST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 pub(super) fn headers(file: Option<&Path>, given: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let mut headers = Vec::new();
@@ -28,12 +28,12 @@ pub(super) fn headers(file: Option<&Path>, given: &[String]) -> anyhow::Result<V
 pub(super) fn body(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
     if path == Path::new("-") {
-        io::stdin().lock().take(BYTES_MAX).read_to_end(&mut body).context("standard input")?;
+        io::stdin().lock().take(REQUEST_BYTES_MAX).read_to_end(&mut body).context("standard input")?;
     } else {
         let about = || path.display().to_string();
         fs::File::open(path)
             .with_context(about)?
-            .take(BYTES_MAX)
+            .take(REQUEST_BYTES_MAX)
             .read_to_end(&mut body)
             .with_context(about)?;
     }

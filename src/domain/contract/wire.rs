@@ -99,9 +99,9 @@ pub struct SignatureRule {
     pub header: String,
     /// The text that is signed.
     pub signs: Template,
-    /// Form of an HMAC-SHA256 signature in the header.
+    /// ValueFormat of an HMAC-SHA256 signature in the header.
     pub hmac_sha256: Template,
-    /// Form of an ed25519 signature, where the contract has them.
+    /// ValueFormat of an ed25519 signature, where the contract has them.
     pub ed25519: Option<Template>,
     pub encoding: Encoding,
     /// Stands between signatures when several secrets are valid.

@@ -4,7 +4,7 @@
 //! after its response cannot be seen from outside, and the texts do not pretend otherwise.
 
 use super::{
-    Check, CheckName, Finding, Report,
+    Check, CheckName, VerifyResult, Report,
     probe::{Probe, Unsendable},
     words,
 };
@@ -65,7 +65,7 @@ impl<'a> Judge<'a> {
         if probe == Probe::Correct {
             self.stopped_by = Some(came_back.clone());
         }
-        let finding = if probe == Probe::Correct { Finding::Failed } else { Finding::Unknown };
+        let finding = if probe == Probe::Correct { VerifyResult::Failed } else { VerifyResult::Unknown };
         let check = self.check(probe, finding, Some(words::UNSENDABLE.into()));
         self.checks.push(Check { came_back, ..check });
     }
@@ -75,11 +75,11 @@ impl<'a> Judge<'a> {
         let check = if probe.applies_to(self.contract) {
             let reason = self.stopped_by.as_deref().unwrap_or_default();
             let came_back = format!("Not sent: the correct delivery was not accepted. {reason}");
-            Check { came_back, ..self.check(probe, Finding::Unknown, Some(words::FIRST_THINGS_FIRST.into())) }
+            Check { came_back, ..self.check(probe, VerifyResult::Unknown, Some(words::FIRST_THINGS_FIRST.into())) }
         } else {
             let advice = Some(words::no_signed_time(self.contract));
             let came_back = "Not sent: the signed text of this contract has no time in it.".to_owned();
-            Check { came_back, ..self.check(probe, Finding::DoesNotApply, advice) }
+            Check { came_back, ..self.check(probe, VerifyResult::DoesNotApply, advice) }
         };
         self.checks.push(check);
     }
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
         let Some(outcome) = outcome else {
             return self.checks.push(Check {
                 name,
-                finding: Finding::DoesNotApply,
+                finding: VerifyResult::DoesNotApply,
                 status: None,
                 duration_ms: None,
                 sent: "Nothing.".into(),
@@ -101,9 +101,9 @@ impl<'a> Judge<'a> {
         };
         let is_well = outcome.status.is_some_and(|status| (200..300).contains(&status));
         let finding = match outcome.class {
-            Class::Local => Finding::Unknown,
-            _ if is_well => Finding::Passed,
-            _ => Finding::Failed,
+            Class::Local => VerifyResult::Unknown,
+            _ if is_well => VerifyResult::Passed,
+            _ => VerifyResult::Failed,
         };
         self.checks.push(Check {
             name,
@@ -113,7 +113,7 @@ impl<'a> Judge<'a> {
             sent: "A GET of the health_url.".into(),
             came_back: words::came_back(outcome),
             why,
-            advice: (finding == Finding::Failed).then(|| words::HEALTH_FAILED.into()),
+            advice: (finding == VerifyResult::Failed).then(|| words::HEALTH_FAILED.into()),
         });
     }
 
@@ -130,15 +130,15 @@ impl<'a> Judge<'a> {
         let limit = ANSWER_WITHIN.min(self.contract.timeout);
         let slowest = self.accepted_us.iter().max().copied();
         let (finding, came_back, advice) = match slowest {
-            None => (Finding::Unknown, "Nothing was accepted.".to_owned(), Some(words::FIRST_THINGS_FIRST)),
+            None => (VerifyResult::Unknown, "Nothing was accepted.".to_owned(), Some(words::FIRST_THINGS_FIRST)),
             Some(slowest) => {
                 let is_quick = Duration::from_micros(slowest.into()) <= limit;
                 let (count, time) = (self.accepted_us.len(), words::time(slowest));
                 let came_back = format!("The slowest of {count} accepted requests took {time}.");
                 if is_quick {
-                    (Finding::Passed, came_back, None)
+                    (VerifyResult::Passed, came_back, None)
                 } else {
-                    (Finding::Failed, came_back, Some(words::TOO_SLOW))
+                    (VerifyResult::Failed, came_back, Some(words::TOO_SLOW))
                 }
             }
         };
@@ -156,7 +156,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn check(&self, probe: Probe, finding: Finding, advice: Option<String>) -> Check {
+    fn check(&self, probe: Probe, finding: VerifyResult, advice: Option<String>) -> Check {
         Check {
             name: probe.check(),
             finding,
@@ -171,30 +171,30 @@ impl<'a> Judge<'a> {
 }
 
 /// Evaluates a request that a receiver must accept.
-fn wanted(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
+fn wanted(probe: Probe, outcome: &Outcome) -> (VerifyResult, Option<String>) {
     if outcome.class == Class::Ok {
         let once = (probe == Probe::Repeated).then(|| words::ONLY_ONCE.to_owned());
-        return (Finding::Passed, once);
+        return (VerifyResult::Passed, once);
     }
     if outcome.class == Class::Local {
-        return (Finding::Unknown, Some(words::OUR_FAULT.into()));
+        return (VerifyResult::Unknown, Some(words::OUR_FAULT.into()));
     }
     if probe != Probe::Correct && is_busy(outcome) {
-        return (Finding::Unknown, Some(words::BUSY.into()));
+        return (VerifyResult::Unknown, Some(words::BUSY.into()));
     }
-    (Finding::Failed, Some(words::not_accepted(probe, outcome).into()))
+    (VerifyResult::Failed, Some(words::not_accepted(probe, outcome).into()))
 }
 
 /// Evaluates a request that a receiver must refuse.
-fn forged(probe: Probe, outcome: &Outcome) -> (Finding, Option<String>) {
+fn forged(probe: Probe, outcome: &Outcome) -> (VerifyResult, Option<String>) {
     match (outcome.class, outcome.status) {
-        (Class::Ok, _) => (Finding::Failed, Some(words::let_in(probe).into())),
-        (Class::Http, _) if is_busy(outcome) => (Finding::Unknown, Some(words::BUSY.into())),
-        (Class::Http, Some(400..500)) => (Finding::Passed, None),
+        (Class::Ok, _) => (VerifyResult::Failed, Some(words::let_in(probe).into())),
+        (Class::Http, _) if is_busy(outcome) => (VerifyResult::Unknown, Some(words::BUSY.into())),
+        (Class::Http, Some(400..500)) => (VerifyResult::Passed, None),
         (Class::Local | Class::Dns | Class::AddressRefused, _) => {
-            (Finding::Unknown, Some(words::OUR_FAULT.into()))
+            (VerifyResult::Unknown, Some(words::OUR_FAULT.into()))
         }
-        _ => (Finding::Failed, Some(words::REFUSED_BADLY.into())),
+        _ => (VerifyResult::Failed, Some(words::REFUSED_BADLY.into())),
     }
 }
 

@@ -119,7 +119,7 @@ fn search(terms: &Terms<'_>, received: &Received<'_>) -> Option<Vec<Clue>> {
     best
 }
 
-/// Returns the contract's keys and the mistaken ones. Secrets that do not fit the contract give only mistaken ones.
+/// Returns the contract's keys and the mistaken ones. SecretSource that do not fit the contract give only mistaken ones.
 fn keys_of(terms: &Terms<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
     let rule = &terms.contract.secret;
     let mut keys = Vec::new();

@@ -1,6 +1,6 @@
 //! Builds the stored form of an event: finds the subscribed endpoints and takes ids. Reads only memory.
 
-use super::{EndpointName, Publish, form::dedup_keys};
+use super::{EndpointUid, PublishRequest, form::dedup_keys};
 use crate::{
     domain::{
         app::App,
@@ -19,11 +19,11 @@ use std::sync::Arc;
 /// A checked event to store, with the deliveries to answer with.
 pub(super) struct Composed {
     pub(super) new: NewEvent,
-    pub(super) deliveries: Vec<(DeliveryId, EndpointName)>,
+    pub(super) deliveries: Vec<(DeliveryId, EndpointUid)>,
 }
 
 impl Service {
-    pub(super) fn compose(&self, app: &App, endpoints: &Roster, publish: Publish<'_>) -> Composed {
+    pub(super) fn compose(&self, app: &App, endpoints: &Roster, publish: PublishRequest<'_>) -> Composed {
         let now = self.clock.now();
         let mut wanting = endpoints.wanting(publish.event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint));
@@ -43,7 +43,7 @@ impl Service {
             bodies: RenderedBodies::default(),
         });
         let births = births(&event, &wanting, &*self.permits, now);
-        let names = wanting.into_iter().map(|endpoint| EndpointName::Of(endpoint.clone()));
+        let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
         let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
         Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries }
     }

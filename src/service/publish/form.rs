@@ -1,6 +1,6 @@
 //! Validates the form of an event, and derives its deduplication keys.
 
-use super::Publish;
+use super::PublishRequest;
 use crate::{
     domain::{
         app::App,
@@ -16,7 +16,7 @@ use std::time::Duration;
 const DELIVER_AHEAD_MAX: Duration = Duration::from_hours(30 * 24);
 const EVENT_KEY_BYTES_MAX: usize = 256;
 
-pub(super) fn check_form(publish: &Publish<'_>, now: Timestamp) -> Result<(), Error> {
+pub(super) fn check_form(publish: &PublishRequest<'_>, now: Timestamp) -> Result<(), Error> {
     check_event_type(publish.event_type).map_err(|message| Error::field("type", message))?;
     if publish.id.is_some_and(|id| !is_given_id(id)) {
         return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
@@ -42,7 +42,7 @@ pub(super) fn check_form(publish: &Publish<'_>, now: Timestamp) -> Result<(), Er
     Ok(())
 }
 
-pub(super) fn dedup_keys(app: &App, publish: &Publish<'_>) -> (Vec<DedupKey>, Fingerprint) {
+pub(super) fn dedup_keys(app: &App, publish: &PublishRequest<'_>) -> (Vec<DedupKey>, Fingerprint) {
     let id = publish.id.map(|id| DedupKey::new(app.id, DedupSpace::EventId, id));
     let key = publish.idempotency_key.map(|key| DedupKey::new(app.id, DedupSpace::IdempotencyKey, key));
     if id.is_none() && key.is_none() {
@@ -63,8 +63,8 @@ mod tests {
     use super::*;
     use bytes::Bytes;
 
-    fn event() -> Publish<'static> {
-        Publish {
+    fn event() -> PublishRequest<'static> {
+        PublishRequest {
             id: None,
             event_type: "payment.created",
             data: Bytes::from_static(b"{}"),
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    fn refused_field(publish: &Publish<'_>) -> Option<String> {
+    fn refused_field(publish: &PublishRequest<'_>) -> Option<String> {
         match check_form(publish, Timestamp::from_millis(0)) {
             Ok(()) => None,
             Err(Error::Field(error)) => Some(error.field),
@@ -88,16 +88,16 @@ mod tests {
         let ahead = |days: i64| Some(Timestamp::from_millis(days * 86_400_000));
         let long = "k".repeat(257);
         let cases = [
-            (Publish { id: Some("a b"), ..event() }, Some("id")),
-            (Publish { id: Some("order:17.a~b-c_D"), ..event() }, None),
-            (Publish { event_type: "webhook.test", ..event() }, Some("type")),
-            (Publish { key: Some(""), ..event() }, Some("key")),
-            (Publish { key: Some("kunde 7, süd"), ..event() }, None),
-            (Publish { idempotency_key: Some("a b"), ..event() }, Some("Idempotency-Key")),
-            (Publish { idempotency_key: Some(&long), ..event() }, Some("Idempotency-Key")),
-            (Publish { deliver_at: ahead(30), ..event() }, None),
-            (Publish { deliver_at: ahead(31), ..event() }, Some("deliver_at")),
-            (Publish { deliver_at: ahead(-31), ..event() }, None),
+            (PublishRequest { id: Some("a b"), ..event() }, Some("id")),
+            (PublishRequest { id: Some("order:17.a~b-c_D"), ..event() }, None),
+            (PublishRequest { event_type: "webhook.test", ..event() }, Some("type")),
+            (PublishRequest { key: Some(""), ..event() }, Some("key")),
+            (PublishRequest { key: Some("kunde 7, süd"), ..event() }, None),
+            (PublishRequest { idempotency_key: Some("a b"), ..event() }, Some("Idempotency-Key")),
+            (PublishRequest { idempotency_key: Some(&long), ..event() }, Some("Idempotency-Key")),
+            (PublishRequest { deliver_at: ahead(30), ..event() }, None),
+            (PublishRequest { deliver_at: ahead(31), ..event() }, Some("deliver_at")),
+            (PublishRequest { deliver_at: ahead(-31), ..event() }, None),
         ];
         for (publish, field) in cases {
             assert_eq!(refused_field(&publish).as_deref(), field, "{publish:?}");
@@ -114,7 +114,7 @@ mod tests {
             updated_at: Timestamp::from_millis(0),
         };
         assert_eq!(dedup_keys(&app, &event()), (Vec::new(), Fingerprint([0; 16])));
-        let both = Publish { id: Some("x"), idempotency_key: Some("x"), ..event() };
+        let both = PublishRequest { id: Some("x"), idempotency_key: Some("x"), ..event() };
         let (keys, fingerprint) = dedup_keys(&app, &both);
         assert_eq!(keys.len(), 2);
         assert_ne!(keys[0], keys[1], "the two namespaces are separate");

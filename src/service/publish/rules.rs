@@ -3,7 +3,7 @@
 //! Types without rules cost one lookup. Small payloads with an enforced schema are checked inline for at most 1 ms; larger or
 //! slower ones on a separate thread, one batch at a time per app.
 
-use super::Publish;
+use super::PublishRequest;
 use crate::{
     domain::{
         event_type::{Catalogue, EventType, RuleBroken},
@@ -26,26 +26,26 @@ const BATCH_CHECK_TIME_MAX: Duration = Duration::from_secs(8);
 const SUGGESTIONS_MAX: usize = 8;
 
 /// An event whose data must match its type's schema.
-struct Check {
+struct SchemaCheck {
     /// Index in the batch.
     index: usize,
     event_type: Arc<EventType>,
     data: Bytes,
 }
 
-impl Check {
+impl SchemaCheck {
     fn run(&self, until: Instant) -> Result<(), RuleBroken> {
         self.event_type.admit(&self.data, move || Instant::now() < until)
     }
 }
 
 impl Service {
-    pub(super) async fn must_keep_the_rules(&self, app: AppId, publish: &Publish<'_>) -> Result<(), Error> {
+    pub(super) async fn must_keep_the_rules(&self, app: AppId, publish: &PublishRequest<'_>) -> Result<(), Error> {
         let ruling = self.check_type(&self.config_cache.catalogue(), publish.event_type, true);
         match ruling {
             Ok(None) => Ok(()),
             Ok(Some(event_type)) => {
-                let check = Check { index: 0, event_type, data: publish.data.clone() };
+                let check = SchemaCheck { index: 0, event_type, data: publish.data.clone() };
                 let broken = self.check_all(app, vec![check]).await.pop();
                 broken.map_or(Ok(()), |(_, error)| Err(error))
             }
@@ -57,7 +57,7 @@ impl Service {
     pub(super) async fn broken_rules(
         &self,
         app: AppId,
-        events: &[Result<Publish<'_>, Error>],
+        events: &[Result<PublishRequest<'_>, Error>],
     ) -> Vec<Option<Error>> {
         let mut broken: Vec<Option<Error>> = vec![None; events.len()];
         let (mut checks, mut hints) = (Vec::new(), 0);
@@ -68,7 +68,7 @@ impl Service {
                 match self.check_type(&catalogue, publish.event_type, hints < SUGGESTIONS_MAX) {
                     Ok(None) => {}
                     Ok(Some(event_type)) => {
-                        checks.push(Check { index: place, event_type, data: publish.data.clone() });
+                        checks.push(SchemaCheck { index: place, event_type, data: publish.data.clone() });
                     }
                     Err(refused) => {
                         hints += usize::from(matches!(refused, RuleBroken::Unknown { .. }));
@@ -102,7 +102,7 @@ impl Service {
     }
 
     /// Checks data against schemas. Returns the index of each event that fails, with the error.
-    async fn check_all(&self, app: AppId, checks: Vec<Check>) -> Vec<(usize, Error)> {
+    async fn check_all(&self, app: AppId, checks: Vec<SchemaCheck>) -> Vec<(usize, Error)> {
         let mut errors = Vec::new();
         let mut left = checks;
         if left.iter().map(|check| check.data.len()).sum::<usize>() <= INLINE_CHECK_BYTES_MAX {
@@ -137,7 +137,7 @@ impl Service {
         let catalogue = self.config_cache.catalogue();
         for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
             if let Err(broken @ RuleBroken::Unknown { .. }) = self.check_type(&catalogue, name, true) {
-                return Err(Error::AgainstRule { field: format!("event_types[{place}]"), broken });
+                return Err(Error::RuleViolation { field: format!("event_types[{place}]"), broken });
             }
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Service {
 
 /// Checks events one after the other, each with its own time limit. Those not started within the batch's limit get `Overloaded`
 /// and can be published again.
-fn time_limited_check(all_until: Instant) -> impl FnMut(&Check) -> Result<(), Error> {
+fn time_limited_check(all_until: Instant) -> impl FnMut(&SchemaCheck) -> Result<(), Error> {
     move |check| {
         let begun = Instant::now();
         if begun >= all_until {
@@ -161,5 +161,5 @@ fn rule_error(broken: RuleBroken) -> Error {
         RuleBroken::Unknown { .. } | RuleBroken::Archived { .. } => "type",
         RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => "data",
     };
-    Error::AgainstRule { field: field.to_owned(), broken }
+    Error::RuleViolation { field: field.to_owned(), broken }
 }

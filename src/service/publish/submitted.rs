@@ -1,7 +1,7 @@
 //! Accepts events from the inbox with the checks, rules and deliveries of HTTP publishing, but without quota: the producer has
 //! already committed.
 
-use super::{Publish, form::check_form};
+use super::{PublishRequest, form::check_form};
 use crate::{
     domain::{directory::AppEntry, json},
     service::{Error, Service},
@@ -46,8 +46,8 @@ impl Service {
         }
     }
 
-    fn check_submitted<'a>(&self, submission: &'a Submission) -> Result<Publish<'a>, Error> {
-        let publish = Publish {
+    fn check_submitted<'a>(&self, submission: &'a Submission) -> Result<PublishRequest<'a>, Error> {
+        let publish = PublishRequest {
             id: Some(&submission.id),
             event_type: &submission.event_type,
             data: submission.data.clone(),
@@ -66,5 +66,5 @@ impl Service {
 
 /// Whether a later attempt would give the same error.
 fn is_permanent(error: &Error) -> bool {
-    matches!(error, Error::Field(_) | Error::AgainstRule { .. } | Error::PublishedBefore { .. })
+    matches!(error, Error::Field(_) | Error::RuleViolation { .. } | Error::PublishedBefore { .. })
 }

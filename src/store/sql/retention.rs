@@ -164,7 +164,7 @@ pub(super) fn expire(
     Ok((step.expired, (step.woken, step.changed)))
 }
 
-/// Progress of a removal step.
+/// AttemptProgress of a removal step.
 struct Step {
     expired: Expired,
     woken: Woken,

@@ -2,7 +2,7 @@
 
 use super::Desk;
 use crate::{
-    harness::{Behaviour, Receiver, wait_until},
+    harness::{Behaviour, TestReceiver, wait_until},
     world::{HOOK, WITHIN, World, receiver, text},
 };
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ async fn apps(desk: &Desk) {
     assert_eq!(desk.json("apps list").await["data"].as_array().unwrap().len(), 1);
 }
 
-async fn endpoints(desk: &Desk, receiver: &Receiver) {
+async fn endpoints(desk: &Desk, receiver: &TestReceiver) {
     let (url, health) = (receiver.url(HOOK), receiver.url("/health"));
     let line = format!(
         "endpoints create --id shop --url {url} --health-url {health} --event-types order.*,refund.paid \
@@ -194,7 +194,7 @@ fn shows(told: &str, field: &str, value: &str) -> bool {
     told.lines().any(|line| line.split_whitespace().eq([field, value]))
 }
 
-async fn deliveries(desk: &Desk, receiver: &Receiver) {
+async fn deliveries(desk: &Desk, receiver: &TestReceiver) {
     receiver.behave("/broken", Behaviour::Status(500));
     let url = receiver.url("/broken");
     desk.tells(&format!("endpoints create --id broken --url {url} --event-types fail.* --overrides {QUICK}"))
@@ -234,7 +234,7 @@ async fn deliveries(desk: &Desk, receiver: &Receiver) {
     assert_eq!(desk.run(&format!("deliveries get {}", later[1])).await.code, Some(3));
 }
 
-async fn dead_letters(desk: &Desk, receiver: &Receiver) {
+async fn dead_letters(desk: &Desk, receiver: &TestReceiver) {
     receiver.behave("/broken", Behaviour::Status(500));
     let ids = dead(desk, 4).await;
     let listed = desk.both("deadletters list --endpoint-id broken", "exhausted").await;
@@ -248,7 +248,7 @@ async fn dead_letters(desk: &Desk, receiver: &Receiver) {
     assert_eq!(desk.json(&format!("deadletters replay {} --wait", ids[3])).await["status"], "delivered");
 }
 
-async fn replays(desk: &Desk, receiver: &Receiver) {
+async fn replays(desk: &Desk, receiver: &TestReceiver) {
     let counted = desk.json("replay start --endpoint-id broken --status delivered --dry-run").await;
     assert_eq!(counted, json!({ "dry_run": true, "total": 4 }));
     let watched = desk.tells("replay start --endpoint-id broken --status delivered --watch").await;

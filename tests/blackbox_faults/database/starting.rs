@@ -1,7 +1,7 @@
 //! A database that becomes unreachable while a node starts on it, at each of its commits in turn. The node must wait: if it ended, a
 //! supervisor would start it again, to end again.
 
-use super::{LIMIT, World};
+use super::{LIMIT, DatabaseFixture};
 use crate::harness::{database::address, report, wait_until, wire::Wire};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ const COMMITS_MAX: u32 = 32;
 
 /// The stage of a start at which it was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reached {
+enum StartStage {
     /// Opening the database and getting an epoch.
     Database,
     /// Joining the cluster as a node.
@@ -23,7 +23,7 @@ enum Reached {
     End,
 }
 
-impl Reached {
+impl StartStage {
     /// Derives the stage from the log while the database is unreachable, and from whether the node had joined by
     /// then.
     fn by(said: &str, has_joined: bool) -> Self {
@@ -43,7 +43,7 @@ impl Reached {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
-    let mut world = World::new("").await;
+    let mut world = DatabaseFixture::new("").await;
     let mut node = world.start().await;
     world.producers.publish("before").await;
     assert_eq!(node.stop().await, Some(0));
@@ -51,7 +51,7 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     // A node counts this up when it joins, and later only if it takes over from another.
     let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.ledger WHERE writer = 1");
-    let mut met: BTreeMap<Reached, u32> = BTreeMap::new();
+    let mut met: BTreeMap<StartStage, u32> = BTreeMap::new();
     // The first four commits read which daily partitions exist, and with the fifth the process gets its epoch. The others belong
     // to joining, to the heartbeat, and to readers, which commit as well.
     for skipped in 0..COMMITS_MAX {
@@ -66,13 +66,13 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
         node.wait_ready().await;
         let has_joined = steps_before != "0" && steps() == steps_before;
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
-        let reached = Reached::by(&said, has_joined);
+        let reached = StartStage::by(&said, has_joined);
         *met.entry(reached).or_default() += 1;
-        if reached == Reached::End {
+        if reached == StartStage::End {
             break;
         }
     }
     report(format_args!("one node, cut at each commit of its start: {met:?}"));
-    let all = [Reached::Database, Reached::Place, Reached::Contents, Reached::Engine, Reached::End];
+    let all = [StartStage::Database, StartStage::Place, StartStage::Contents, StartStage::Engine, StartStage::End];
     assert!(met.keys().copied().eq(all), "it was not cut everywhere: {met:?}");
 }

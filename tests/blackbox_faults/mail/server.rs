@@ -15,13 +15,13 @@ pub(crate) const PASSWORD: &str = "marker-of-the-smtp-password";
 
 /// A mail as the server received it.
 #[derive(Clone, Debug)]
-pub(crate) struct Mail {
+pub(crate) struct ReceivedMail {
     /// The headers, unfolded.
     head: String,
     pub(crate) body: String,
 }
 
-impl Mail {
+impl ReceivedMail {
     fn read(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let head = head.replace("\r\n ", " ").replace("\r\n\t", " ");
@@ -44,7 +44,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.split("\r\n").find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }
 
-pub(crate) struct Server {
+pub(crate) struct TestMailServer {
     folder: TempDir,
     security: &'static str,
     authority: Authority,
@@ -52,7 +52,7 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-impl Server {
+impl TestMailServer {
     /// Starts a server that asks for a login.
     pub(crate) async fn start(security: &'static str) -> Self {
         let folder = TempDir::with_prefix("posthaste-smtp-").unwrap();
@@ -98,11 +98,11 @@ impl Server {
     }
 
     /// The received mails, in order.
-    pub(crate) fn mails(&self) -> Vec<Mail> {
+    pub(crate) fn mails(&self) -> Vec<ReceivedMail> {
         let files = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|of| of == "eml")).collect();
         files.sort_unstable();
-        files.iter().map(|path| Mail::read(&std::fs::read_to_string(path).unwrap())).collect()
+        files.iter().map(|path| ReceivedMail::read(&std::fs::read_to_string(path).unwrap())).collect()
     }
 }
 

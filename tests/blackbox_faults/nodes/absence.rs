@@ -1,11 +1,11 @@
 //! Three nodes whose database is unreachable for a long time: they report it, send no request whose result they could not record,
 //! and recover by themselves. The controls have a database that comes back early, and one that lost confirmed commits.
 
-use super::{faults::BACK_WITHIN, stage::Stage, verdict::Verdict};
+use super::{faults::BACK_WITHIN, fixture::ClusterFixture, verdict::FaultOutcome};
 use crate::{
     database::reports_outage,
     harness::{
-        database::{NOT_WRITTEN_EARLY, Server},
+        database::{NO_BACKGROUND_WRITES, Server},
         report, wait_until,
     },
 };
@@ -18,30 +18,30 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Limit of log lines per minute: a log that repeats the same line a thousand times is useless.
 const LINES_A_MINUTE: u64 = 600;
 /// Duration of the outage in the controls.
-const SHORTLY: Duration = Duration::from_secs(20);
+const CONTROL_OUTAGE: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_lose_nothing_in_an_outage_of_their_database_of_a_minute() {
-    let mut stage = Stage::set("").await;
-    be_away(&mut stage, Duration::from_mins(1), Bent::Not).await.must_be_kept(&stage);
+    let mut stage = ClusterFixture::set("").await;
+    be_away(&mut stage, Duration::from_mins(1), Manipulation::Not).await.must_be_kept(&stage);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: the database is away for ten minutes"]
 async fn three_nodes_lose_nothing_in_an_outage_of_their_database_of_ten_minutes() {
-    let mut stage = Stage::set("").await;
-    be_away(&mut stage, Duration::from_mins(10), Bent::Not).await.must_be_kept(&stage);
+    let mut stage = ClusterFixture::set("").await;
+    be_away(&mut stage, Duration::from_mins(10), Manipulation::Not).await.must_be_kept(&stage);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_the_outage_a_database_that_is_there_and_one_that_lost_commits() {
-    let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
-    let there = be_away(&mut stage, SHORTLY, Bent::IsThere).await;
+    let mut stage = ClusterFixture::set(NO_BACKGROUND_WRITES).await;
+    let there = be_away(&mut stage, CONTROL_OUTAGE, Manipulation::StaysReachable).await;
     there.must_be_broken();
     assert!(there.sent > 0 && there.untrue > 0, "{there}");
     assert!(there.verdict.is_kept(), "and nothing else: {there}");
 
-    let forgot = be_away(&mut stage, SHORTLY, Bent::Forgets).await;
+    let forgot = be_away(&mut stage, CONTROL_OUTAGE, Manipulation::Forgets).await;
     forgot.must_be_broken();
     assert!(forgot.verdict.lost + forgot.verdict.wrong > 0, "{forgot}");
     assert_eq!(forgot.sent, 0, "{forgot}");
@@ -49,16 +49,16 @@ async fn controls_of_the_outage_a_database_that_is_there_and_one_that_lost_commi
 
 /// Manipulation of the database in a control.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bent {
+enum Manipulation {
     Not,
     /// The database comes back as soon as all nodes are quiet.
-    IsThere,
+    StaysReachable,
     /// The database loses its last confirmed commits.
     Forgets,
 }
 
 /// Observations of three nodes during an outage of their database, and the verdict.
-struct Absence {
+struct Outage {
     away: Duration,
     /// Answers during the outage that differ from the promised ones.
     untrue: usize,
@@ -67,10 +67,10 @@ struct Absence {
     /// Lines in all logs during the outage.
     lines: u64,
     refused: BTreeMap<u16, usize>,
-    verdict: Verdict,
+    verdict: FaultOutcome,
 }
 
-impl Absence {
+impl Outage {
     fn is_kept(&self) -> bool {
         let most_lines = 3 * LINES_A_MINUTE * self.away.as_secs() / 60;
         self.verdict.is_kept()
@@ -82,7 +82,7 @@ impl Absence {
     }
 
     #[track_caller]
-    fn must_be_kept(&self, stage: &Stage) {
+    fn must_be_kept(&self, stage: &ClusterFixture) {
         report(self);
         if !self.is_kept() {
             stage.show_troubles();
@@ -97,7 +97,7 @@ impl Absence {
     }
 }
 
-impl fmt::Display for Absence {
+impl fmt::Display for Outage {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { away, untrue, sent, lines, refused, verdict } = self;
         write!(out, "{verdict} away={away:?} sent_meanwhile={sent} untrue_meanwhile={untrue} ")?;
@@ -105,10 +105,10 @@ impl fmt::Display for Absence {
     }
 }
 
-async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
+async fn be_away(stage: &mut ClusterFixture, away: Duration, bent: Manipulation) -> Outage {
     let load = stage.load().await;
     stage.owner_of("paced").await;
-    if bent == Bent::Forgets {
+    if bent == Manipulation::Forgets {
         stage.tell(Server::stop_flushing).await;
         stage.some_are_accepted(60).await;
     }
@@ -117,7 +117,7 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     let gone_at = Instant::now();
     tokio::time::sleep(QUIET_AFTER).await;
     let (sent_so_far, lines_so_far) = (stage.receiver.receipts().len(), lines(stage));
-    if bent == Bent::IsThere {
+    if bent == Manipulation::StaysReachable {
         stage.tell(Server::start_again).await;
         stage.some_are_accepted(20).await;
     }
@@ -130,10 +130,10 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     }
     let sent = stage.receiver.receipts().len() - sent_so_far;
     let lines = lines(stage) - lines_so_far;
-    if bent != Bent::IsThere {
+    if bent != Manipulation::StaysReachable {
         stage.tell(Server::start_again).await;
     }
-    if bent == Bent::Forgets {
+    if bent == Manipulation::Forgets {
         stage.tell(Server::flush_again).await;
     }
     let back = stage.all_are_back().await;
@@ -142,9 +142,9 @@ async fn be_away(stage: &mut Stage, away: Duration, bent: Bent) -> Absence {
     stage.some_are_accepted(50).await;
     let refused = stage.producers.sent().refused.clone().into_iter().collect();
     let verdict = stage.verdict("the database was away", load).await.in_flight(in_flight).back(back);
-    Absence { away, untrue, sent, lines, refused, verdict }
+    Outage { away, untrue, sent, lines, refused, verdict }
 }
 
-fn lines(stage: &Stage) -> u64 {
+fn lines(stage: &ClusterFixture) -> u64 {
     stage.members.iter().map(|member| member.node.log().lines().count() as u64).sum()
 }

@@ -2,23 +2,23 @@
 
 use super::{
     faults::{cut_off, die, frozen},
-    stage::{LIMIT, Stage},
+    fixture::{LIMIT, ClusterFixture},
     verdict::TAKEN_OVER_WITHIN,
 };
 use crate::harness::{
     Behaviour,
-    database::{NOT_WRITTEN_EARLY, Server},
+    database::{NO_BACKGROUND_WRITES, Server},
     report, wait_until,
     wire::Wire,
 };
 use std::time::Duration;
 
 /// A trigger that keeps dead nodes alive in the table.
-const NOBODY_DIES: &str = "CREATE FUNCTION posthaste.nobody_dies() RETURNS trigger LANGUAGE plpgsql AS
+const KEEP_DEAD_NODES: &str = "CREATE FUNCTION posthaste.nobody_dies() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN NEW.dead := 0; RETURN NEW; END';
     CREATE TRIGGER nobody_dies BEFORE UPDATE ON posthaste.nodes FOR EACH ROW EXECUTE FUNCTION posthaste.nobody_dies()";
 /// A trigger that keeps the writer of a node that was taken over valid.
-const FENCE_OFF: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigger LANGUAGE plpgsql AS
+const DISABLE_FENCE: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN RETURN NULL; END';
     CREATE TRIGGER fence_off BEFORE UPDATE OF writer ON posthaste.ledger
     FOR EACH ROW WHEN (NEW.writer < 0) EXECUTE FUNCTION posthaste.fence_off()";
@@ -28,9 +28,9 @@ const TRIES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
-    let mut stage = Stage::set("").await;
+    let mut stage = ClusterFixture::set("").await;
     let load = stage.load().await;
-    stage.ask(NOBODY_DIES).await;
+    stage.ask(KEEP_DEAD_NODES).await;
     let death = die(&mut stage).await;
     stage.ask("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
     stage.start_again(death.of).await;
@@ -53,7 +53,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     report(format_args!("control: {verdict}"));
     assert!(verdict.unknown > 0 && !verdict.repeats_nothing(), "{verdict}");
 
-    stage.ask(FENCE_OFF).await;
+    stage.ask(DISABLE_FENCE).await;
     // If the takeover takes longer than the node needs to notice by itself, the node sends nothing: then try again.
     let mut verdict = frozen(&mut stage, FROZEN, false).await;
     for _ in 0..TRIES {
@@ -67,8 +67,8 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_a_node_that_is_cut_off_and_not_taken_over() {
-    let mut stage = Stage::set("").await;
-    stage.ask(NOBODY_DIES).await;
+    let mut stage = ClusterFixture::set("").await;
+    stage.ask(KEEP_DEAD_NODES).await;
     let verdict = cut_off(&mut stage).await;
     verdict.must_be_broken();
     assert!(verdict.takeover.is_some_and(|takeover| takeover > TAKEN_OVER_WITHIN), "{verdict}");
@@ -78,7 +78,7 @@ async fn control_of_a_node_that_is_cut_off_and_not_taken_over() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
-    let mut stage = Stage::set(NOT_WRITTEN_EARLY).await;
+    let mut stage = ClusterFixture::set(NO_BACKGROUND_WRITES).await;
     let load = stage.load().await;
     for _ in 0..3 {
         for wire in &stage.wires {

@@ -2,8 +2,8 @@
 //! over.
 
 use super::{
-    stage::{LIMIT, Stage},
-    verdict::Verdict,
+    fixture::{LIMIT, ClusterFixture},
+    verdict::FaultOutcome,
 };
 use crate::harness::{database::Server, wait_for, wire::Batch};
 use std::time::Duration;
@@ -16,11 +16,11 @@ const FROZEN: Duration = Duration::from_secs(15);
 const SLOW: Duration = Duration::from_secs(1);
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Limit for events that are promised "within seconds", on machines with other load.
-const SECONDS: Duration = Duration::from_secs(8);
+const CHANGE_LIMIT: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_lose_nothing_whatever_happens_to_one_of_them_or_to_their_database() {
-    let mut stage = Stage::set("").await;
+    let mut stage = ClusterFixture::set("").await;
     killed(&mut stage).await;
     frozen(&mut stage, FROZEN, true).await.must_be_kept();
     stopped_one_by_one(&mut stage).await;
@@ -35,24 +35,24 @@ async fn three_nodes_lose_nothing_whatever_happens_to_one_of_them_or_to_their_da
 }
 
 /// Kills a node; another one starts after the takeover.
-async fn killed(stage: &mut Stage) {
+async fn killed(stage: &mut ClusterFixture) {
     let load = stage.load().await;
     let death = die(stage).await;
     stage.start_again(death.of).await;
     let back = stage.is_shared_evenly(&[0, 1, 2]).await;
     let verdict = stage.verdict("kill -9", load).await;
     verdict.in_flight(death.in_flight).taken_over(death.takeover).back(back).must_be_kept();
-    assert!(back < SECONDS, "a node that joins takes its part: {back:?}");
+    assert!(back < CHANGE_LIMIT, "a node that joins takes its part: {back:?}");
 }
 
-pub(super) struct Death {
+pub(super) struct KilledNode {
     pub(super) of: usize,
     pub(super) in_flight: usize,
     pub(super) takeover: Duration,
 }
 
 /// Kills the node that sends to the rate-limited endpoint, so that deliveries wait in its memory.
-pub(super) async fn die(stage: &mut Stage) -> Death {
+pub(super) async fn die(stage: &mut ClusterFixture) -> KilledNode {
     let dead = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(dead).await, (dead + 1) % 3);
     let begun = Instant::now();
@@ -60,12 +60,12 @@ pub(super) async fn die(stage: &mut Stage) -> Death {
     let in_flight = stage.in_flight_on(epoch).await;
     let takeover = stage.taken_over(epoch, other, begun).await;
     assert!(in_flight > 0, "the kill met nothing in flight");
-    Death { of: dead, in_flight, takeover }
+    KilledNode { of: dead, in_flight, takeover }
 }
 
 /// Stops the node of the rate-limited endpoint by SIGSTOP, then SIGCONT. Its lease may be cut short without its
 /// knowledge.
-pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kept: bool) -> Verdict {
+pub(super) async fn frozen(stage: &mut ClusterFixture, frozen_for: Duration, is_lease_kept: bool) -> FaultOutcome {
     let load = stage.load().await;
     let zombie = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
@@ -101,7 +101,7 @@ pub(super) async fn frozen(stage: &mut Stage, frozen_for: Duration, is_lease_kep
 }
 
 /// Stops each node in turn by SIGTERM; another one starts in its place.
-async fn stopped_one_by_one(stage: &mut Stage) {
+async fn stopped_one_by_one(stage: &mut ClusterFixture) {
     let load = stage.load().await;
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for leaving in 0..3 {
@@ -120,13 +120,13 @@ async fn stopped_one_by_one(stage: &mut Stage) {
         stage.start_again(leaving).await;
         slowest = slowest.max(stage.is_shared_evenly(&[0, 1, 2]).await);
     }
-    assert!(slowest < SECONDS, "shards change their owner within seconds: {slowest:?}");
+    assert!(slowest < CHANGE_LIMIT, "shards change their owner within seconds: {slowest:?}");
     let verdict = stage.verdict("SIGTERM one by one", load).await;
     verdict.in_flight(in_flight).back(slowest).must_be_kept_and_repeat_nothing();
 }
 
 /// Restarts the database with `restart -m immediate`, twice.
-async fn restarted(stage: &mut Stage) {
+async fn restarted(stage: &mut ClusterFixture) {
     let load = stage.load().await;
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for _ in 0..2 {
@@ -142,7 +142,7 @@ async fn restarted(stage: &mut Stage) {
 }
 
 /// Each node's connection is cut after a COMMIT was done and before that was answered, three times.
-async fn cut_after_commit(stage: &mut Stage) {
+async fn cut_after_commit(stage: &mut ClusterFixture) {
     let load = stage.load().await;
     let mut in_flight = 0;
     for _ in 0..3 {
@@ -167,7 +167,7 @@ async fn cut_after_commit(stage: &mut Stage) {
 
 /// Cuts the node of the rate-limited endpoint off from the database for longer than its lease; the others stay
 /// connected.
-pub(super) async fn cut_off(stage: &mut Stage) -> Verdict {
+pub(super) async fn cut_off(stage: &mut ClusterFixture) -> FaultOutcome {
     let load = stage.load().await;
     let alone = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(alone).await, (alone + 1) % 3);

@@ -14,20 +14,20 @@ use std::{
 const LIMIT: Duration = Duration::from_mins(1);
 const APPS: [&str; 3] = ["bakery", "dairy", "mill"];
 /// Notices before the kill and after it.
-const IN_PEACE: usize = 9;
-const STORM: usize = 30;
+const NOTICES_BEFORE: usize = 9;
+const NOTICES_AFTER: usize = 30;
 /// Notices of the second batch that are mailed before the kill.
-const MAILED: usize = 8;
+const MAILED_BEFORE_KILL: usize = 8;
 const EVENTS: usize = 400;
 
 /// Two nodes on one database that share the shards.
-struct Pair {
+struct NodePair {
     server: Server,
     nodes: [Node; 2],
     _homes: [Home; 2],
 }
 
-impl Pair {
+impl NodePair {
     async fn start(mut homes: [Home; 2]) -> Self {
         let server = Server::start();
         for home in &mut homes {
@@ -64,7 +64,7 @@ impl Pair {
 }
 
 /// Returns how often each mail was received, by its id.
-fn times(post: &mail::Server) -> BTreeMap<String, usize> {
+fn times_by_mail(post: &mail::TestMailServer) -> BTreeMap<String, usize> {
     let mut times = BTreeMap::new();
     for mail in post.mails() {
         *times.entry(mail.header("Message-ID").to_owned()).or_default() += 1;
@@ -75,18 +75,18 @@ fn times(post: &mail::Server) -> BTreeMap<String, usize> {
 /// Makes `count` dead letters, in all apps, at these nodes in turn.
 async fn let_die(nodes: &[Client], count: usize, dead: &mut BTreeSet<String>) {
     for number in 0..count {
-        dead.insert(mail::die(&nodes[number % nodes.len()], APPS[number % APPS.len()]).await);
+        dead.insert(mail::make_dead_letter(&nodes[number % nodes.len()], APPS[number % APPS.len()]).await);
     }
 }
 
 /// Returns the ids of the mails about this dead letter.
-fn mails_about(post: &mail::Server, delivery: &str) -> BTreeSet<String> {
+fn mails_about(post: &mail::TestMailServer, delivery: &str) -> BTreeSet<String> {
     let link = format!("/deliveries/{delivery}\n");
     let mails = post.mails().into_iter().filter(|mail| mail.body.contains(&link));
     mails.map(|mail| mail.header("Message-ID").to_owned()).collect()
 }
 
-async fn all_are_mailed(pair: &Pair, post: &mail::Server, dead: &BTreeSet<String>) {
+async fn all_are_mailed(pair: &NodePair, post: &mail::TestMailServer, dead: &BTreeSet<String>) {
     let waiting = "SELECT count(*) FROM posthaste.notices WHERE mail = 1";
     wait_until("every notice is mailed", LIMIT, async || {
         dead.iter().all(|delivery| !mails_about(post, delivery).is_empty()) && pair.ask(waiting) == "0"
@@ -100,25 +100,25 @@ async fn all_are_mailed(pair: &Pair, post: &mail::Server, dead: &BTreeSet<String
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_many() {
-    let (post, receiver) = (mail::Server::start("starttls").await, Receiver::start().await);
-    let mut pair = Pair::start([(); 2].map(|()| mail::home(&post, "starttls"))).await;
+    let (post, receiver) = (mail::TestMailServer::start("starttls").await, Receiver::start().await);
+    let mut pair = NodePair::start([(); 2].map(|()| mail::home(&post, "starttls"))).await;
     for app in APPS {
-        mail::furnish(&pair.client(0), &receiver, app, None).await;
+        mail::create_app(&pair.client(0), &receiver, app, None).await;
     }
     let other = pair.client(1);
     let knows = async || other.get("/v1/apps/mill/endpoints/shop").await.status == 200;
     wait_until("the other knows the endpoints", LIMIT, knows).await;
     let both = [pair.client(0), pair.client(1)];
     let mut dead = BTreeSet::new();
-    let_die(&both, IN_PEACE, &mut dead).await;
+    let_die(&both, NOTICES_BEFORE, &mut dead).await;
     all_are_mailed(&pair, &post, &dead).await;
-    let in_peace = times(&post);
+    let in_peace = times_by_mail(&post);
     assert!(in_peace.values().all(|times| *times == 1), "{in_peace:?}");
 
     let (steward, _) = pair.leader();
     let survivor = pair.client(steward + 1);
-    let_die(&both, STORM, &mut dead).await;
-    wait_until("it mails", LIMIT, async || post.mails().len() >= in_peace.len() + MAILED).await;
+    let_die(&both, NOTICES_AFTER, &mut dead).await;
+    wait_until("it mails", LIMIT, async || post.mails().len() >= in_peace.len() + MAILED_BEFORE_KILL).await;
     // The mail server takes the next one, but its sender gets no answer.
     post.answers(&json!({ "data_takes": 60 }));
     let so_far = post.mails().len();
@@ -130,9 +130,9 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     let on_its_way = before.last().unwrap().header("Message-ID").to_owned();
     post.answers(&json!({}));
     let left = pair.ask("SELECT count(*) FROM posthaste.notices WHERE mail = 1");
-    let_die(std::slice::from_ref(&survivor), STORM, &mut dead).await;
+    let_die(std::slice::from_ref(&survivor), NOTICES_AFTER, &mut dead).await;
     all_are_mailed(&pair, &post, &dead).await;
-    let (mails, times) = (post.mails().len(), times(&post));
+    let (mails, times) = (post.mails().len(), times_by_mail(&post));
     let twice: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
     report(format_args!(
         "two nodes, kill -9 of the one that mails: dead_letters={} mails={mails} waiting_at_the_kill={left} twice={}",
@@ -146,7 +146,7 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_replays_each_once() {
     let receiver = Receiver::start().await;
-    let mut pair = Pair::start([(); 2].map(|()| Home::new())).await;
+    let mut pair = NodePair::start([(); 2].map(|()| Home::new())).await;
     let client = pair.client(0);
     client.make_app("a").await;
     client.make_endpoint("a", "e", &receiver.url("/e"), json!({})).await;

@@ -1,9 +1,9 @@
-//! Limits of an app hold over all its endpoints together, and over all nodes: also during a takeover from a node that was at the
+//! ServiceLimits of an app hold over all its endpoints together, and over all nodes: also during a takeover from a node that was at the
 //! limit, and while shards move to a node that joins.
 
 use super::{
-    stage::{LIMIT, Stage},
-    verdict::{PACE, over_rate},
+    fixture::{LIMIT, ClusterFixture},
+    verdict::{ENDPOINT_LIMITS, over_rate},
 };
 use crate::harness::{Behaviour, Receipt, report, wait_until};
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ const ENDPOINTS: [&str; 2] = ["one", "two"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
-    let mut stage = Stage::set("").await;
-    let slim = json!({ "max_in_flight": PACE.in_flight });
-    let calm = json!({ "rate_limit": { "per_second": PACE.per_second, "burst": PACE.burst } });
-    furnish(&stage, "slim", Behaviour::Slow(TAKES), slim).await;
-    furnish(&stage, "calm", Behaviour::Ok, calm).await;
+    let mut stage = ClusterFixture::set("").await;
+    let slim = json!({ "max_in_flight": ENDPOINT_LIMITS.in_flight });
+    let calm = json!({ "rate_limit": { "per_second": ENDPOINT_LIMITS.per_second, "burst": ENDPOINT_LIMITS.burst } });
+    create_app(&stage, "slim", Behaviour::Slow(TAKES), slim).await;
+    create_app(&stage, "calm", Behaviour::Ok, calm).await;
     let begun = Instant::now();
     for app in ["slim", "calm"] {
         publish(&stage, app).await;
@@ -50,12 +50,12 @@ async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
         "three nodes, limits of an app: most_in_flight={most} over_rate={over} sent={sent:?} takeovers={takeovers:.1?} in {:.1?}",
         begun.elapsed()
     ));
-    assert_eq!(most, PACE.in_flight, "as many as it may, over both endpoints");
+    assert_eq!(most, ENDPOINT_LIMITS.in_flight, "as many as it may, over both endpoints");
     assert_eq!(over, 0, "no faster than it may, over both endpoints");
 }
 
 /// Creates an app with these limits and two endpoints with the same URL.
-async fn furnish(stage: &Stage, app: &str, behaviour: Behaviour, limits: Value) {
+async fn create_app(stage: &ClusterFixture, app: &str, behaviour: Behaviour, limits: Value) {
     let path = format!("/{app}");
     stage.receiver.behave(&path, behaviour);
     let client = stage.client(0);
@@ -71,7 +71,7 @@ async fn furnish(stage: &Stage, app: &str, behaviour: Behaviour, limits: Value) 
 }
 
 /// Publishes to all nodes in turn.
-async fn publish(stage: &Stage, app: &str) {
+async fn publish(stage: &ClusterFixture, app: &str) {
     for batch in 0..EVENTS / AT_ONCE {
         let events: Vec<Value> = (0..AT_ONCE).map(|n| json!({ "type": "t", "data": n })).collect();
         let path = format!("/v1/apps/{app}/events/batch");
@@ -80,7 +80,7 @@ async fn publish(stage: &Stage, app: &str) {
 }
 
 /// Whether every event has arrived at both endpoints.
-fn has_all(stage: &Stage, app: &str) -> bool {
+fn has_all(stage: &ClusterFixture, app: &str) -> bool {
     let receipts = stage.receiver.receipts_at(&format!("/{app}"));
     let events: HashSet<&str> = receipts.iter().map(Receipt::id).collect();
     events.len() == EVENTS && receipts.len() >= EVENTS * ENDPOINTS.len()

@@ -3,7 +3,7 @@
 
 use super::{
     faults::BACK_WITHIN,
-    stage::{PLAIN, Stage},
+    fixture::{PLAIN, ClusterFixture},
 };
 use crate::{
     harness::{Answer, Client, report},
@@ -17,7 +17,7 @@ const SLOW_FOR: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothing() {
-    let mut stage = Stage::set("").await;
+    let mut stage = ClusterFixture::set("").await;
     let load = stage.load().await;
     let before = epochs(&stage).await;
     let mut in_flight = stage.in_flight().await;
@@ -114,7 +114,7 @@ fn must_be_honest(told: &[PatientAnswers]) {
     }
 }
 
-async fn epochs(stage: &Stage) -> Vec<i64> {
+async fn epochs(stage: &ClusterFixture) -> Vec<i64> {
     let epochs = stage.ask("SELECT epoch FROM posthaste.nodes WHERE dead = 0").await;
     epochs.lines().map(|epoch| epoch.parse().unwrap()).collect()
 }

@@ -3,8 +3,8 @@
 
 use super::{
     faults::BACK_WITHIN,
-    stage::{LIMIT, OPTIONS, Stage},
-    verdict::Verdict,
+    fixture::{LIMIT, OPTIONS, ClusterFixture},
+    verdict::FaultOutcome,
 };
 use crate::harness::{Home, database::Server, wait_until};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ async fn a_node_that_is_started_on_a_standby_waits_until_that_is_promoted() {
     }
 }
 
-async fn fail_over(is_followed: bool) -> Verdict {
+async fn fail_over(is_followed: bool) -> FaultOutcome {
     let primary = Arc::new(Server::with(OPTIONS));
     let standby = Arc::new(primary.standby(OPTIONS));
     if is_followed {
@@ -59,7 +59,7 @@ async fn fail_over(is_followed: bool) -> Verdict {
         "postgres:///postgres?host={}&host={}&user=posthaste&target_session_attrs=read-write",
         primary.folder, standby.folder
     );
-    let mut stage = Stage::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
+    let mut stage = ClusterFixture::on(primary.clone(), [(); 3].map(|()| both.clone()), Vec::new()).await;
     let load = stage.load().await;
     if !is_followed {
         configure(&standby, "primary_conninfo = ''");

@@ -1,7 +1,7 @@
 //! Three nodes behave as one: changes at one node are known to all, each shows the state of all, an event published to all exists
 //! once, a replay runs once, and nodes that join or leave get and release their shards.
 
-use super::stage::{LIMIT, Stage};
+use super::fixture::{LIMIT, ClusterFixture};
 use crate::harness::{ADMIN_KEY, Behaviour, Client, report, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
@@ -19,24 +19,24 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 const LIVE_UPDATE_LIMIT: Duration = Duration::from_secs(10);
 const EVENTS: usize = 40;
 /// Duration of each request to the endpoint with a backlog.
-const TAKES: Duration = Duration::from_secs(2);
+const SLOW_REQUEST: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_behave_as_one_to_a_client_of_any_of_them() {
-    let mut stage = Stage::set("").await;
+    let mut stage = ClusterFixture::set("").await;
     every_node_shows_all(&stage).await;
     let slowest = changes_are_known_to_all(&stage).await;
     report(format_args!("three nodes, the slowest change was known to all after {slowest:?}"));
     assert!(slowest < KNOWN_WITHIN, "{slowest:?}");
-    who_stands_still_is_seen_to_lag(&stage).await;
+    a_frozen_node_lags(&stage).await;
     changes_at_one_node_reach_clients_of_another(&stage).await;
-    what_is_overdue_is_shown_by_all(&stage).await;
+    overdue_deliveries_are_shown_by_all(&stage).await;
     one_id_is_one_event(&stage).await;
     a_replay_runs_once(&stage).await;
-    who_leaves_hands_back(&mut stage).await;
+    a_leaving_node_releases_its_deliveries(&mut stage).await;
 }
 
-async fn every_node_shows_all(stage: &Stage) {
+async fn every_node_shows_all(stage: &ClusterFixture) {
     stage.is_shared_evenly(&[0, 1, 2]).await;
     for member in 0..3 {
         let (own, client) = (stage.epoch(member).await.to_string(), stage.client(member));
@@ -67,7 +67,7 @@ async fn known(clients: &[Client], is_known: impl AsyncFn(&Client) -> bool) -> D
 
 /// Creates, changes and removes an endpoint, creates and revokes a key, each at another node. Returns the slowest time until
 /// all nodes know.
-async fn changes_are_known_to_all(stage: &Stage) -> Duration {
+async fn changes_are_known_to_all(stage: &ClusterFixture) -> Duration {
     let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
     let none = json!({ "event_types": ["nothing.of_this"] });
     let mut slowest = Duration::ZERO;
@@ -95,7 +95,7 @@ async fn changes_are_known_to_all(stage: &Stage) -> Duration {
 }
 
 /// A frozen node misses the others' changes, which shows as its lag, and catches up soon after it continues.
-async fn who_stands_still_is_seen_to_lag(stage: &Stage) {
+async fn a_frozen_node_lags(stage: &ClusterFixture) {
     let (still, path) = (2, "/v1/apps/a/endpoints/shared");
     let (changes, looks) = (stage.client(0), stage.client(1));
     let epoch = stage.epoch(still).await;
@@ -127,8 +127,8 @@ async fn lags(client: &Client) -> HashMap<String, i64> {
 }
 
 /// A client that watches at one node gets a live update when another node accepted an event.
-async fn changes_at_one_node_reach_clients_of_another(stage: &Stage) {
-    let mut watching = Tail::open(&stage.client(0), "/v1/apps/a/stream").await;
+async fn changes_at_one_node_reach_clients_of_another(stage: &ClusterFixture) {
+    let mut watching = EventStreamClient::open(&stage.client(0), "/v1/apps/a/stream").await;
     let begun = Instant::now();
     stage.client(1).publish("a", &json!({ "type": "nothing.of_this", "data": 1 })).await;
     watching.hears("event: lagged").await;
@@ -138,9 +138,9 @@ async fn changes_at_one_node_reach_clients_of_another(stage: &Stage) {
 }
 
 /// A client of the event stream.
-struct Tail(TcpStream);
+struct EventStreamClient(TcpStream);
 
-impl Tail {
+impl EventStreamClient {
     async fn open(client: &Client, path: &str) -> Self {
         let mut stream = TcpStream::connect(client.address()).await.unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN_KEY}\r\n\r\n");
@@ -163,9 +163,9 @@ impl Tail {
 
 /// An endpoint that takes one request at a time, slowly: only its shard's owner sends to it, and every node shows the
 /// oldest overdue delivery.
-async fn what_is_overdue_is_shown_by_all(stage: &Stage) {
+async fn overdue_deliveries_are_shown_by_all(stage: &ClusterFixture) {
     let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
-    stage.receiver.behave("/behind", Behaviour::Slow(TAKES));
+    stage.receiver.behave("/behind", Behaviour::Slow(SLOW_REQUEST));
     let one_by_one = json!({ "event_types": ["thing.slow"], "max_in_flight": 1 });
     clients[0].make_endpoint("a", "behind", &stage.receiver.url("/behind"), one_by_one).await;
     let path = "/v1/apps/a/endpoints/behind";
@@ -199,7 +199,7 @@ async fn overdue(clients: &[Client]) -> Vec<Value> {
 }
 
 /// Publishes the same id at all nodes at the same moment.
-async fn one_id_is_one_event(stage: &Stage) {
+async fn one_id_is_one_event(stage: &ClusterFixture) {
     for n in 0..EVENTS {
         let event = json!({ "id": format!("same-{n}"), "key": "same", "type": "thing.happened", "data": n });
         let mut publishing = JoinSet::new();
@@ -220,7 +220,7 @@ async fn one_id_is_one_event(stage: &Stage) {
     wait_until("each is received once", LIMIT, received).await;
 }
 
-async fn a_replay_runs_once(stage: &Stage) {
+async fn a_replay_runs_once(stage: &ClusterFixture) {
     let pending = async || stage.count("live WHERE state < 4").await == 0;
     wait_until("everything is delivered", LIMIT, pending).await;
     let asked = json!({ "endpoint_id": "narrow", "status": ["delivered"], "per_second": 1000 });
@@ -244,7 +244,7 @@ async fn a_replay_runs_once(stage: &Stage) {
 
 /// A node leaves with only waiting deliveries: all of them are sent once, by others, and have no attempt of the node
 /// that left.
-async fn who_leaves_hands_back(stage: &mut Stage) {
+async fn a_leaving_node_releases_its_deliveries(stage: &mut ClusterFixture) {
     for n in 0..EVENTS {
         let event = json!({ "id": format!("turn-{n}"), "key": "turn", "type": "thing.paced", "data": n });
         stage.client(n % 3).publish("a", &event).await;

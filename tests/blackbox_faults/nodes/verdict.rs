@@ -2,7 +2,7 @@
 //! together: order, rates, deliveries in flight, and no request after its success was recorded.
 
 use crate::{
-    checker::Figures,
+    checker::DeliveryFigures,
     harness::{Receipt, Receiver, database::Server, report},
 };
 use std::{collections::HashMap, fmt, time::Duration};
@@ -10,22 +10,22 @@ use tokio::time::Instant;
 
 pub(super) const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
-/// Limits of the endpoints that have some.
-pub(super) struct Pace {
+/// ServiceLimits of the endpoints that have some.
+pub(super) struct EndpointLimits {
     pub(super) per_second: u32,
     pub(super) burst: u32,
     pub(super) in_flight: usize,
 }
 
-pub(super) const PACE: Pace = Pace { per_second: 12, burst: 3, in_flight: 2 };
+pub(super) const ENDPOINT_LIMITS: EndpointLimits = EndpointLimits { per_second: 12, burst: 3, in_flight: 2 };
 
 /// Tolerance: requests are recorded a little later than they were sent, some later than others, and the clocks of two
 /// programs are read.
-const UNEVEN: Duration = Duration::from_millis(500);
+const TIME_TOLERANCE: Duration = Duration::from_millis(500);
 
 /// Violations over all nodes together, since the beginning.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct Violations {
     /// Requests that arrived after their success had been committed.
     pub(super) after_success: usize,
     /// Requests that arrived after a later one of their ordering group.
@@ -35,7 +35,7 @@ pub(super) struct Totals {
     most_in_flight: usize,
 }
 
-impl Totals {
+impl Violations {
     pub(super) fn of(receiver: &Receiver, server: &Server) -> Self {
         Self {
             after_success: after_success(&receiver.receipts(), server),
@@ -66,7 +66,7 @@ fn after_success(receipts: &[Receipt], server: &Server) -> usize {
     let is_late = |receipt: &&Receipt| {
         let came_ms = now_ms - (now - receipt.at).as_millis() as i64;
         let recorded = recorded.get(&(receipt.id(), receipt.path.trim_start_matches('/')));
-        recorded.is_some_and(|at| came_ms > at + UNEVEN.as_millis() as i64)
+        recorded.is_some_and(|at| came_ms > at + TIME_TOLERANCE.as_millis() as i64)
     };
     receipts.iter().filter(is_late).count()
 }
@@ -98,8 +98,8 @@ pub(super) fn over_rate(receipts: &[Receipt]) -> usize {
     let mut most = 0;
     for (first, from) in receipts.iter().enumerate() {
         for (until, count) in receipts[first..].iter().zip(1_u32..) {
-            let while_s = (until.at - from.at + UNEVEN).as_secs_f64();
-            let allowed = f64::from(PACE.burst) + f64::from(PACE.per_second) * while_s;
+            let while_s = (until.at - from.at + TIME_TOLERANCE).as_secs_f64();
+            let allowed = f64::from(ENDPOINT_LIMITS.burst) + f64::from(ENDPOINT_LIMITS.per_second) * while_s;
             most = most.max(count.saturating_sub(allowed as u32) as usize);
         }
     }
@@ -108,7 +108,7 @@ pub(super) fn over_rate(receipts: &[Receipt]) -> usize {
 
 /// The outcome of one fault. Values that are no difference hold since the beginning.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct FaultOutcome {
     fault: &'static str,
     pub(super) figures: String,
     pub(super) lost: usize,
@@ -117,9 +117,9 @@ pub(super) struct Verdict {
     pub(super) duplicates: usize,
     pub(super) unknown: usize,
     pub(super) in_flight: usize,
-    pub(super) totals: Totals,
+    pub(super) totals: Violations,
     /// Events so far that were stored by a single-statement transaction; `None` where none can be.
-    pub(super) at_once: Option<usize>,
+    pub(super) single_statement_events: Option<usize>,
     /// The time until every delivery had ended, after publishing stopped.
     settled: Duration,
     /// The time until other nodes had taken over.
@@ -128,15 +128,15 @@ pub(super) struct Verdict {
     pub(super) back: Option<Duration>,
 }
 
-impl Verdict {
+impl FaultOutcome {
     pub(super) fn new(
         fault: &'static str,
-        before: &Figures,
-        figures: &Figures,
-        totals: Totals,
+        before: &DeliveryFigures,
+        figures: &DeliveryFigures,
+        totals: Violations,
         settled: Duration,
     ) -> Self {
-        let Figures { lost, stuck, phantom, unexplained, unrecorded, changed, .. } = *figures;
+        let DeliveryFigures { lost, stuck, phantom, unexplained, unrecorded, changed, .. } = *figures;
         Self {
             fault,
             figures: figures.to_string(),
@@ -147,7 +147,7 @@ impl Verdict {
             unknown: figures.unknown.saturating_sub(before.unknown),
             in_flight: 0,
             totals,
-            at_once: None,
+            single_statement_events: None,
             settled,
             takeover: None,
             back: None,
@@ -183,9 +183,9 @@ impl Verdict {
 
     /// Whether all promises that hold for any fault were kept.
     pub(super) fn is_kept(&self) -> bool {
-        let Totals { after_success, inversions, over_rate, most_in_flight } = self.totals;
+        let Violations { after_success, inversions, over_rate, most_in_flight } = self.totals;
         [self.lost, self.stuck, self.wrong, after_success, inversions, over_rate] == [0; 6]
-            && most_in_flight <= PACE.in_flight
+            && most_in_flight <= ENDPOINT_LIMITS.in_flight
             && self.duplicates <= self.in_flight
             && self.unknown <= self.in_flight
             && self.takeover.is_none_or(|takeover| takeover <= TAKEN_OVER_WITHIN)
@@ -195,7 +195,7 @@ impl Verdict {
     pub(super) fn must_be_kept(&self) {
         report(self);
         assert!(self.is_kept(), "{self}");
-        assert!(self.at_once != Some(0), "no event was stored by a single statement: {self}");
+        assert!(self.single_statement_events != Some(0), "no event was stored by a single statement: {self}");
     }
 
     /// Asserts that the same check fails for a control.
@@ -206,10 +206,10 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for FaultOutcome {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { fault, lost, stuck, duplicates, unknown, in_flight, .. } = self;
-        let Totals { after_success, inversions, over_rate, most_in_flight } = self.totals;
+        let Violations { after_success, inversions, over_rate, most_in_flight } = self.totals;
         write!(
             out,
             "three nodes, {fault}: lost={lost} stuck={stuck} after_success={after_success} dup={duplicates} "
@@ -219,7 +219,7 @@ impl fmt::Display for Verdict {
             "in_flight={in_flight} unknown={unknown} inversions={inversions} over_rate={over_rate} "
         )?;
         write!(out, "most_in_flight={most_in_flight}")?;
-        if let Some(at_once) = self.at_once {
+        if let Some(at_once) = self.single_statement_events {
             write!(out, " at_once={at_once}")?;
         }
         let settled = Some(self.settled);
@@ -249,7 +249,7 @@ fn the_verdict_counts_requests_out_of_order_and_over_the_rate() {
     assert_eq!(inversions(&line(&[0, 1, 1, 2, 3])), 0);
     assert_eq!(inversions(&line(&[0, 1, 0, 2, 1])), 2);
     let paced = |times: u32| -> Vec<Receipt> {
-        let every = Duration::from_secs(1) / (PACE.per_second * times);
+        let every = Duration::from_secs(1) / (ENDPOINT_LIMITS.per_second * times);
         (0..60).map(|n| receipt(format!("p-{n}"), every * n)).collect()
     };
     assert_eq!(over_rate(&paced(1)), 0);

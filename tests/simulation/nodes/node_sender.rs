@@ -14,7 +14,7 @@ use posthaste::{
         id::DeliveryId,
         outcome::{Class, Outcome},
     },
-    outbound::{HttpSender, NotSent, Posting, Request},
+    outbound::{HttpSender, GateClosed, SendFuture, OutboundRequest},
 };
 use rusqlite::OptionalExtension;
 use std::sync::Arc;
@@ -32,18 +32,18 @@ pub(crate) struct NodeHttpSender {
 }
 
 impl HttpSender for NodeHttpSender {
-    fn post(&self, request: Request) -> Posting<'_> {
+    fn post(&self, request: OutboundRequest) -> SendFuture<'_> {
         Box::pin(self.deliver(request))
     }
 
     /// No endpoint here has a health address.
-    fn get(&self, _: Request) -> Posting<'_> {
+    fn get(&self, _: OutboundRequest) -> SendFuture<'_> {
         Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
     }
 }
 
 impl NodeHttpSender {
-    async fn deliver(&self, request: Request) -> Result<Outcome, NotSent> {
+    async fn deliver(&self, request: OutboundRequest) -> Result<Outcome, GateClosed> {
         let called_at = self.town.now();
         if self.sent_last(&request).is_some_and(|life| life != self.life) {
             self.gate.is_handed_over();
@@ -66,15 +66,15 @@ impl NodeHttpSender {
     }
 
     /// Returns which node sent to this endpoint last, if only one may at a time.
-    fn sent_last(&self, request: &Request) -> Option<usize> {
+    fn sent_last(&self, request: &OutboundRequest) -> Option<usize> {
         let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
         let journal = self.town.journal();
         let last = journal.dials.iter().rfind(|dial| dial.lane == request.endpoint_id);
         last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|dial| dial.life)
     }
 
-    fn must_be_open(&self) -> Result<(), NotSent> {
-        if self.gate.is_open() { Ok(()) } else { Err(NotSent) }
+    fn must_be_open(&self) -> Result<(), GateClosed> {
+        if self.gate.is_open() { Ok(()) } else { Err(GateClosed) }
     }
 
     fn freezes(&self) -> usize {
@@ -92,18 +92,18 @@ impl NodeHttpSender {
         (connects, if rng.u8(0..3) == 0 { rng.i64(0..700) } else { 0 })
     }
 
-    fn fate_of(&self, request: &Request) -> Fate {
+    fn fate_of(&self, request: &OutboundRequest) -> Fate {
         let script = &self.town.plan.endpoints[self.endpoint(request)].script;
         let now = self.town.now();
         Fate::of(script.at(now), request, &mut self.town.state().rng)
     }
 
-    fn endpoint(&self, request: &Request) -> usize {
+    fn endpoint(&self, request: &OutboundRequest) -> usize {
         let known = self.town.journal().endpoints.iter().position(|known| *known == request.endpoint_id);
         known.expect("only known endpoints are called")
     }
 
-    fn begin(&self, request: &Request, fate: &Fate, called_at: i64, is_excused: bool) -> usize {
+    fn begin(&self, request: &OutboundRequest, fate: &Fate, called_at: i64, is_excused: bool) -> usize {
         let (now, delivery) = (self.town.now(), attempt_of(request).delivery);
         let dial = SentRequest {
             life: self.life,

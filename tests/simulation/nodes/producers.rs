@@ -13,7 +13,7 @@ use posthaste::{
         Error, Patch, Service,
         apps::NewApp,
         endpoints::{EndpointPatch, NewEndpoint},
-        publish::Publish,
+        publish::PublishRequest,
     },
 };
 use serde_json::json;
@@ -193,7 +193,7 @@ async fn ask(
 
 async fn publish(town: &NodesEnv, service: &Service, entry: &AppEntry, number: usize) -> Result<EventId, Error> {
     let plan = &town.plan.events[number];
-    let publish = Publish {
+    let publish = PublishRequest {
         id: plan.id.as_deref(),
         event_type: "payment.created",
         data: Bytes::from(format!("{{\"number\":{number}}}")),

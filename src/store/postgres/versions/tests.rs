@@ -22,13 +22,13 @@ const TAKES_AWAY: Migration =
     Migration { number: NEWEST + 2, oldest: NEWEST + 1, sql: "ALTER TABLE apps DROP COLUMN settings" };
 
 struct Stage {
-    server: database::Server,
+    server: database::TestDatabaseServer,
     session: Session,
 }
 
 impl Stage {
     fn new() -> Self {
-        let server = database::Server::start();
+        let server = database::TestDatabaseServer::start();
         let address = Address::parse(&server.address("postgres")).unwrap();
         let (session, _) = open::prepared(&Server::at(&address).unwrap()).unwrap();
         Self { server, session }

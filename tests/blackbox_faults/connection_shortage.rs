@@ -1,0 +1,156 @@
+//! A database without a free connection, because other clients hold them all: at the start and later, on the server itself and behind
+//! a pooler. Nodes wait, accept and send nothing meanwhile, and continue by themselves when there is room.
+
+use crate::{
+    database::{RECOVERY_LIMIT, LIMIT, DatabaseFixture, all_have_ended, reports_outage},
+    harness::{
+        Node,
+        crowd::Crowd,
+        pooler::{POOL_CONNECTIONS, Pooler},
+        report, wait_until,
+    },
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Connections for roles that are not superusers.
+const CONNECTIONS_FREE: usize = 17;
+const SERVER_OPTIONS: &str = "-c max_connections=20 -c superuser_reserved_connections=3";
+const ROLE: &str = "tenant";
+/// More than a node needs before it is ready.
+const FREE_MAX: usize = 6;
+const READY_LOG: &str = "posthaste is ready";
+/// Longer than a lease.
+const CROWDED_FOR: Duration = Duration::from_secs(15);
+/// By then requests in flight have arrived.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
+
+/// A fixture whose node has an ordinary role, as all the other clients.
+async fn world() -> DatabaseFixture {
+    let mut world = DatabaseFixture::new(SERVER_OPTIONS).await;
+    world.run(&format!("CREATE ROLE {ROLE} LOGIN; GRANT CREATE ON DATABASE postgres TO {ROLE}"));
+    let address = world.server.address("postgres").replace("user=posthaste", &format!("user={ROLE}"));
+    world.home.set("STORE", &address);
+    world
+}
+
+fn crowd(world: &DatabaseFixture, most: usize) -> Crowd {
+    Crowd::start(most, &world.server.folder, ROLE, "SELECT 1")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_starts_without_enough_free_connections_waits_for_them() {
+    let world = world().await;
+    assert_eq!(world.start().await.stop().await, Some(0));
+    let (mut waited, mut slowest) = (0, Duration::ZERO);
+    for free in 0..FREE_MAX {
+        let others = crowd(&world, CONNECTIONS_FREE - free);
+        wait_until("the others are there", LIMIT, async || others.count() == CONNECTIONS_FREE - free).await;
+        let mut node = world.home.spawn(&[], &["serve"]);
+        wait_until("it waits, or needs no more", LIMIT, async || {
+            let log = node.log();
+            node.has_ended()
+                || log.contains("it is tried until it can")
+                || log.contains("retrying until it answers")
+                || log.contains(READY_LOG)
+        })
+        .await;
+        waited += usize::from(!node.log().contains(READY_LOG));
+        drop(others);
+        let begun = Instant::now();
+        node.wait_ready().await;
+        world.producers.follow(&node.client);
+        world.producers.publish(&format!("with-{free}")).await;
+        slowest = slowest.max(begun.elapsed());
+        assert_eq!(node.stop().await, Some(0), "{}", node.log());
+    }
+    report(format_args!(
+        "one node, started without room: waited {waited} of {FREE_MAX} times, back={slowest:?}"
+    ));
+    assert!(waited > 2, "it had to wait {waited} times");
+    assert!(slowest < RECOVERY_LIMIT, "{slowest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_connections_accepts_nothing_and_recovers_by_itself() {
+    let world = world().await;
+    let mut node = world.start().await;
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    let others = crowd(&world, usize::MAX);
+    let throw_out = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> 'crowd'"
+    );
+    wait_until("the others have it all", LIMIT, async || {
+        world.run(&throw_out);
+        others.count() == CONNECTIONS_FREE
+    })
+    .await;
+    stays_away(&world, &[&node]).await;
+    drop(others);
+    let back = world.time_to_recover().await;
+    world.producers.finish(running).await;
+    let refused = world.producers.sent().refused.clone();
+    let figures = world.finish(&mut node).await;
+    report(format_args!("one node, no connection left: {figures} back={back:?} refused={refused:?}"));
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
+    assert!(back < RECOVERY_LIMIT, "{back:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_themselves() {
+    let mut world = DatabaseFixture::new("").await;
+    let pooler = Pooler::before(&world.server.folder);
+    world.home.set("STORE", &pooler.address("postgres"));
+    let mut one = world.start().await;
+    let mut two = world.home.start().await;
+    world.producers.follow_all(vec![one.client.clone(), two.client.clone()]);
+    let running = world.producers.start(4, Duration::from_millis(8));
+    world.some_are_accepted().await;
+    let others = Crowd::start(POOL_CONNECTIONS, pooler.folder(), "posthaste", "BEGIN");
+    wait_until("the others have it all", LIMIT, async || others.count() == POOL_CONNECTIONS).await;
+    stays_away(&world, &[&one, &two]).await;
+    drop(others);
+    let begun = Instant::now();
+    let back = world.time_to_recover().await;
+    for node in [&one, &two] {
+        let is_ready = async || node.client.get("/readyz").await.status == 200;
+        wait_until("each is ready", RECOVERY_LIMIT.saturating_sub(begun.elapsed()), is_ready).await;
+    }
+    world.producers.finish(running).await;
+    let refused = world.producers.sent().refused.clone();
+    all_have_ended(&one).await;
+    assert_eq!(two.stop().await, Some(0), "{}", two.log());
+    let figures = world.finish(&mut one).await;
+    report(format_args!(
+        "two nodes, a pooler with nothing to lend: {figures} back={back:?} refused={refused:?}"
+    ));
+    figures.assert_faultless();
+    assert_eq!((figures.duplicates, figures.unknown), (0, 0), "{figures}");
+    assert_eq!(refused.keys().collect::<Vec<_>>(), [&503], "nothing but 503 was said");
+    assert!(back < RECOVERY_LIMIT, "{back:?}");
+}
+
+/// Asserts that for longer than a lease the nodes report the outage and send nothing.
+async fn stays_away(world: &DatabaseFixture, nodes: &[&Node]) {
+    for node in nodes {
+        let is_away = async || reports_outage(&node.client).await;
+        wait_until("it says that it cannot promise", LIMIT, is_away).await;
+    }
+    let begun = Instant::now();
+    tokio::time::sleep(QUIET_AFTER).await;
+    let sent_so_far = world.receiver.receipts().len();
+    while begun.elapsed() < CROWDED_FOR {
+        for node in nodes {
+            assert!(reports_outage(&node.client).await, "{}", node.log());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(
+        world.receiver.receipts().len(),
+        sent_so_far,
+        "a request was sent whose result could not be recorded"
+    );
+}
