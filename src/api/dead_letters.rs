@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{app::App, time::Timestamp},
-    service::{deliveries::Wish, named_delivery::NamedDelivery},
+    service::{deliveries::RequestedAction, named_delivery::NamedDelivery},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};
@@ -102,7 +102,7 @@ pub(super) async fn replay_dead_letter(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
-    let shown = api.service.ask_dead_letter(caller, &entry, &thing, Wish::Replay).await?;
+    let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Replay).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -120,6 +120,6 @@ pub(super) async fn close_dead_letter(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
-    let shown = api.service.ask_dead_letter(caller, &entry, &thing, Wish::Close).await?;
+    let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Close).await?;
     answer::ok(&DeadLetterView::of(&shown, &entry.app()))
 }

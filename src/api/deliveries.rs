@@ -16,7 +16,7 @@ use crate::{
         time::Timestamp,
     },
     service::{
-        deliveries::{DeliveryQuery, Wish},
+        deliveries::{DeliveryQuery, RequestedAction},
         named_delivery::NamedDelivery,
     },
 };
@@ -210,7 +210,7 @@ pub(super) async fn retry_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
-    let shown = api.service.ask(caller, &entry, &thing, Wish::Retry).await?;
+    let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Retry).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -229,7 +229,7 @@ pub(super) async fn replay_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
-    let shown = api.service.ask(caller, &entry, &thing, Wish::Replay).await?;
+    let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Replay).await?;
     answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -247,7 +247,7 @@ pub(super) async fn cancel_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
 ) -> Answer {
-    let shown = api.service.ask(caller, &entry, &thing, Wish::Cancel).await?;
+    let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Cancel).await?;
     answer::ok(&DeliveryView::of(&shown, &entry.app()))
 }
 

@@ -19,7 +19,7 @@ use url::form_urlencoded;
 const API_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a waiting command asks a server that does not answer before it gives up.
 const POLL_TRIES_MAX: usize = 10;
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const POLL_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Client {
     runner: Runner,
@@ -109,7 +109,7 @@ impl Client {
         for _ in 1..POLL_TRIES_MAX {
             match self.call(&call).await {
                 Err(error) if ExitStatus::from_error(&error) == ExitStatus::TryAgain => {
-                    tokio::time::sleep(ASK_AGAIN_AFTER).await;
+                    tokio::time::sleep(POLL_RETRY_PAUSE).await;
                 }
                 answer => return answer,
             }

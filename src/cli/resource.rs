@@ -86,7 +86,7 @@ impl CommandEntry {
         fields.filter(|field| field.name != "app_id")
     }
 
-    fn asks(&self) -> bool {
+    fn needs_confirmation(&self) -> bool {
         self.operation.question.is_some() || self.operation.follow == AfterAnswer::NewReplay
     }
 
@@ -119,7 +119,7 @@ impl CommandEntry {
         if self.operation.all_apps_path().is_some() {
             all.push(switch(EVERY_APP_FLAG, "In all apps, even if one is meant otherwise").conflicts_with("app"));
         }
-        if self.asks() {
+        if self.needs_confirmation() {
             all.push(switch(YES_FLAG, "Do not ask"));
         }
         if self.operation.follow == AfterAnswer::NewReplay {

@@ -130,7 +130,7 @@ impl HttpClient {
     }
 
     /// Fails if the gate is closed. The stream checks again before the first byte, because connecting takes time.
-    fn must_be_open(&self) -> Result<(), AttemptError> {
+    fn check_gate(&self) -> Result<(), AttemptError> {
         if self.gate.as_ref().is_none_or(|gate| gate.is_open()) { Ok(()) } else { Err(AttemptError::NotSent) }
     }
 
@@ -141,7 +141,7 @@ impl HttpClient {
         deadline: Instant,
         progress: &mut AttemptProgress,
     ) -> Result<(), AttemptError> {
-        self.must_be_open()?;
+        self.check_gate()?;
         if request.https_only && !request.target.is_https() {
             return Err(SendError::new(Class::AddressRefused, "https required").into());
         }

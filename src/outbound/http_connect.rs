@@ -15,7 +15,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Asks for a tunnel to `goal`.
-pub(super) async fn ask(
+pub(super) async fn open_tunnel(
     link: &mut ProxiedStream,
     goal: &DialTarget<'_>,
     credentials: Option<&Credentials>,

@@ -92,9 +92,9 @@ impl ProxyConnector {
         progress.phase = AttemptPhase::Connecting;
         match self.proxy.kind {
             ProxyKind::Http | ProxyKind::Https => {
-                http_connect::ask(&mut link, goal, self.proxy.credentials.as_ref()).await?;
+                http_connect::open_tunnel(&mut link, goal, self.proxy.credentials.as_ref()).await?;
             }
-            ProxyKind::Socks5 => socks::ask(&mut link, goal).await?,
+            ProxyKind::Socks5 => socks::open_tunnel(&mut link, goal).await?,
         }
         // A receiver does not speak first: bytes that are there already did not come from it.
         if matches!(&link, MaybeTls::Plain(_)) && !link.is_open_and_silent() {

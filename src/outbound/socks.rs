@@ -42,7 +42,7 @@ pub(super) async fn negotiate(link: &mut ProxiedStream, credentials: Option<&Cre
 }
 
 /// Asks for a tunnel to `goal`.
-pub(super) async fn ask(link: &mut ProxiedStream, goal: &DialTarget<'_>) -> Result<(), SendError> {
+pub(super) async fn open_tunnel(link: &mut ProxiedStream, goal: &DialTarget<'_>) -> Result<(), SendError> {
     let mut message = vec![VERSION, CONNECT, 0];
     let port = match goal {
         DialTarget::Address(vetted) => {

@@ -36,15 +36,15 @@ pub struct DeliveryQuery {
 
 /// Manual action on one delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum RequestedAction {
     Retry,
     Replay,
     Cancel,
     Close,
 }
 
-impl Wish {
-    const fn action(self) -> Action {
+impl RequestedAction {
+    const fn audit_action(self) -> Action {
         match self {
             Self::Retry => Action::DeliveryRetried,
             Self::Replay => Action::DeliveryReplayed,
@@ -145,12 +145,12 @@ impl Service {
     }
 
     /// Performs the action and returns the delivery as it is afterwards. Replaying a delivered one returns the new delivery.
-    pub async fn ask(&self, caller: Caller, entry: &AppEntry, id: &str, wish: Wish) -> Result<NamedDelivery, Error> {
+    pub async fn act_on_delivery(&self, caller: Caller, entry: &AppEntry, id: &str, wish: RequestedAction) -> Result<NamedDelivery, Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let now = self.clock.now();
         let ask = match wish {
-            Wish::Retry => Ask::Retry,
-            Wish::Replay => {
+            RequestedAction::Retry => Ask::Retry,
+            RequestedAction::Replay => {
                 let (shown, _) = self.delivery_by_id(entry, id).await?;
                 if shown.delivery.state == State::Delivered {
                     self.must_have_room()?;
@@ -162,11 +162,11 @@ impl Service {
                     give_up_at: give_up_after.map(|age| now.plus(age)),
                 }
             }
-            Wish::Cancel => Ask::Cancel,
-            Wish::Close => Ask::Close,
+            RequestedAction::Cancel => Ask::Cancel,
+            RequestedAction::Close => Ask::Close,
         };
         let app = entry.app();
-        let noted = self.audit_entry_in(caller, &app, wish.action(), id.to_string(), None);
+        let noted = self.audit_entry_in(caller, &app, wish.audit_action(), id.to_string(), None);
         match self.delivery_store.ask(app.id, id, ask, now, Some(noted)).await? {
             Asked::Done(delivery) | Asked::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
@@ -180,12 +180,12 @@ impl Service {
     }
 
     /// Performs the action as `ask` does, but only on a dead delivery.
-    pub async fn ask_dead_letter(
+    pub async fn act_on_dead_letter(
         &self,
         caller: Caller,
         entry: &AppEntry,
         id: &str,
-        wish: Wish,
+        wish: RequestedAction,
     ) -> Result<NamedDelivery, Error> {
         let (shown, _) = self.delivery(entry, id).await.map_err(|error| match error {
             Error::NotFound(_) => Error::NotFound("dead letter"),
@@ -194,7 +194,7 @@ impl Service {
         if shown.delivery.state != State::Dead {
             return Err(Error::NotFound("dead letter"));
         }
-        self.ask(caller, entry, id, wish).await
+        self.act_on_delivery(caller, entry, id, wish).await
     }
 
     /// Deletes a terminal delivery together with its history; other states are refused.

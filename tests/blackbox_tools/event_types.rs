@@ -3,7 +3,7 @@
 
 use crate::{
     harness::{Home, Node},
-    said::{Said, ask},
+    said::{Said, run_with_key},
 };
 use serde_json::json;
 use std::fs;
@@ -33,7 +33,7 @@ impl CatalogueFixture {
     }
 
     async fn run(&self, args: &[&str]) -> Said {
-        ask(&self.node, &[&["event-types"], args].concat()).await
+        run_with_key(&self.node, &[&["event-types"], args].concat()).await
     }
 }
 

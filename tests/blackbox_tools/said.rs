@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &[&str]) -> Said {
 }
 
 /// Runs a command with a server's address and an admin key in the environment.
-pub(crate) async fn ask(node: &Node, args: &[&str]) -> Said {
+pub(crate) async fn run_with_key(node: &Node, args: &[&str]) -> Said {
     let mut command = command(args);
     command.env("POSTHASTE_URL", url(node)).env("POSTHASTE_KEY", ADMIN_KEY);
     Said::of(command.output().await.unwrap())

@@ -13,7 +13,7 @@ use posthaste::{
     service::{
         Caller, Error, Patch,
         apps::NewApp,
-        deliveries::Wish,
+        deliveries::RequestedAction,
         endpoints::{EndpointPatch, NewEndpoint},
         publish::{PublishRequest, Published},
     },
@@ -155,12 +155,12 @@ pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
         }
     };
     let asked = match plan.kind {
-        ActionKind::Retry => Wish::Retry,
-        ActionKind::Replay => Wish::Replay,
-        ActionKind::Cancel => Wish::Cancel,
-        ActionKind::Close | ActionKind::Test => Wish::Close,
+        ActionKind::Retry => RequestedAction::Retry,
+        ActionKind::Replay => RequestedAction::Replay,
+        ActionKind::Cancel => RequestedAction::Cancel,
+        ActionKind::Close | ActionKind::Test => RequestedAction::Close,
     };
-    let answer = office.service.ask(ADMIN, &entry, &delivery.to_string(), asked).await;
+    let answer = office.service.act_on_delivery(ADMIN, &entry, &delivery.to_string(), asked).await;
     let said = match answer {
         Ok(shown) if shown.delivery.id == delivery => ActionAnswer::Done(shown.delivery),
         Ok(shown) => ActionAnswer::Made(shown.delivery),

@@ -4,7 +4,7 @@ use crate::{
     health::HOUR,
     fixture::{ADMIN, Behaviour, Fixture},
 };
-use posthaste::{domain::delivery::State, service::deliveries::Wish};
+use posthaste::{domain::delivery::State, service::deliveries::RequestedAction};
 use std::time::Duration;
 
 async fn states(stage: &Fixture) -> Vec<State> {
@@ -27,7 +27,7 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
     publish(&stage, 30).await;
     assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
     let by_hand = stage.deliveries().await[0].id.to_string();
-    stage.service.ask(ADMIN, &stage.entry, &by_hand, Wish::Cancel).await.unwrap();
+    stage.service.act_on_delivery(ADMIN, &stage.entry, &by_hand, RequestedAction::Cancel).await.unwrap();
     stage.set_behaviour(Behaviour::Answer(200));
     let before = stage.seen().len();
     let (endpoint, replays) =

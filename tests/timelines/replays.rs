@@ -5,7 +5,7 @@ use crate::{
     fixture::{ADMIN, Behaviour, Fixture},
 };
 use posthaste::{
-    service::{deliveries::Wish, replays::NewReplay},
+    service::{deliveries::RequestedAction, replays::NewReplay},
     runtime::Clock,
 };
 use std::time::Duration;
@@ -38,7 +38,7 @@ async fn a_bulk_replay_waits_for_a_pause_and_a_manual_one_does_not() {
     stage.pass(Duration::from_secs(20)).await;
     assert_eq!(stage.seen().len(), 6, "the endpoint asked for a pause");
     let one = stage.deliveries().await.pop().unwrap().id.to_string();
-    stage.service.ask(ADMIN, &stage.entry, &one, Wish::Replay).await.unwrap();
+    stage.service.act_on_delivery(ADMIN, &stage.entry, &one, RequestedAction::Replay).await.unwrap();
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(stage.seen().len(), 7);
     stage.pass(Duration::from_mins(5)).await;

@@ -4,7 +4,7 @@
 use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
     domain::delivery::{Reason, State},
-    service::{deliveries::Wish, events::EventQuery},
+    service::{deliveries::RequestedAction, events::EventQuery},
 };
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
         assert_eq!(year, Some(month), "{contract}");
         stage.set_behaviour(Behaviour::Answer(200));
         let id = stage.delivery().await.id.to_string();
-        stage.service.ask(ADMIN, &stage.entry, &id, Wish::Replay).await.unwrap();
+        stage.service.act_on_delivery(ADMIN, &stage.entry, &id, RequestedAction::Replay).await.unwrap();
         stage.pass(DAY).await;
         let replayed = left(&stage).await.unwrap_or_else(|| panic!("{contract}: a replay is no end"));
         assert_eq!(replayed.state, State::Delivered, "{contract}");

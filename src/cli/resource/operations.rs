@@ -62,7 +62,7 @@ impl ApiOperation {
         ALL_APPS_PATHS.iter().find(|(of_app, _)| *of_app == self.path).map(|(_, everywhere)| *everywhere)
     }
 
-    const fn asks(mut self, question: &'static str) -> Self {
+    const fn with_question(mut self, question: &'static str) -> Self {
         self.question = Some(question);
         self
     }
@@ -95,14 +95,14 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
     op("apps", "create", "POST", "/v1/apps", "Make an app", "--id bakery --name 'Corner Bakery' --quota events_per_second=100"),
     op("apps", "update", "PATCH", APP_PATH, "Change an app", "bakery --name 'Corner Bakery & Café' --unset quota"),
     op("apps", "delete", "DELETE", APP_PATH, "Delete an app and everything in it", "bakery --yes")
-        .asks("Delete the app {} with its endpoints, events and history?"),
+        .with_question("Delete the app {} with its endpoints, events and history?"),
 
     op("endpoints", "list", "GET", ENDPOINTS_PATH, "List endpoints", "--app bakery"),
     op("endpoints", "get", "GET", ENDPOINT_PATH, "Show an endpoint", "shop"),
     op("endpoints", "create", "POST", ENDPOINTS_PATH, "Make an endpoint; shows its secret", "--id shop --url https://hooks.bakery.example/in --event-types 'order.paid,refund.*'"),
     op("endpoints", "update", "PATCH", ENDPOINT_PATH, "Change an endpoint", "shop --headers X-Shop=17 --unset description"),
     op("endpoints", "delete", "DELETE", ENDPOINT_PATH, "Delete an endpoint; what waits for it is cancelled", "shop --yes")
-        .asks("Delete the endpoint {} and cancel what waits for it?"),
+        .with_question("Delete the endpoint {} and cancel what waits for it?"),
     op("endpoints", "enable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/enable", "Switch an endpoint on", "shop --replay true"),
     op("endpoints", "disable", "POST", "/v1/apps/{app}/endpoints/{endpoint}/disable", "Switch an endpoint off", "shop"),
     op("endpoints", "health", "GET", "/v1/apps/{app}/endpoints/{endpoint}/health", "Show how an endpoint is, and why", "shop"),
@@ -123,7 +123,7 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
     op("events", "get", "GET", "/v1/apps/{app}/events/{event}", "Show an event with its data and its deliveries", "order-1001-paid"),
     op("events", "status", "GET", "/v1/apps/{app}/events/{event}/status", "Show how an event stands, in the names of its contract", "order-1001-paid"),
     op("events", "erase", "DELETE", "/v1/apps/{app}/events/{event}/data", "Erase an event's data and keep the record of it", "order-1001-paid --yes")
-        .asks("Erase the data of event {} for ever?"),
+        .with_question("Erase the data of event {} for ever?"),
 
     op("deliveries", "list", "GET", "/v1/apps/{app}/deliveries", "List deliveries, the newest first", "--status retrying,dead --endpoint-id shop --from 1d"),
     op("deliveries", "get", "GET", DELIVERY_PATH, "Show a delivery with every attempt", "dlv_01jd2s3c8g001"),
@@ -133,7 +133,7 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
         .with_follow(AfterAnswer::Delivery),
     op("deliveries", "cancel", "POST", "/v1/apps/{app}/deliveries/{delivery}/cancel", "Cancel a delivery that waits", "dlv_01jd2s3c8g001"),
     op("deliveries", "delete", "DELETE", DELIVERY_PATH, "Delete a delivery that has ended, with its history", "dlv_01jd2s3c8g001 --yes")
-        .asks("Delete the delivery {} and its history?"),
+        .with_question("Delete the delivery {} and its history?"),
 
     op("deadletters", "list", "GET", "/v1/apps/{app}/dead-letters", "List dead letters", "--endpoint-id shop --all"),
     op("deadletters", "replay", "POST", "/v1/apps/{app}/dead-letters/{delivery}/replay", "Send a dead letter again with a fresh schedule", "dlv_01jd2s3c8g001 --wait")
@@ -159,14 +159,14 @@ pub(super) const OPERATIONS: &[ApiOperation] = &[
     op("keys", "get", "GET", "/v1/keys/{key}", "Show a key, but not the key itself", "key_01jd2s3c8g001"),
     op("keys", "create", "POST", "/v1/keys", "Make a key; it is shown this once", "--scope publish --app bakery --name checkout --expires-at +90d"),
     op("keys", "revoke", "DELETE", "/v1/keys/{key}", "Revoke a key, at once", "key_01jd2s3c8g001 --yes")
-        .asks("Revoke the key {}? Whoever uses it is refused from now on."),
+        .with_question("Revoke the key {}? Whoever uses it is refused from now on."),
 
     op("keys", "whoami", "GET", "/v1/session", "Show what the key in use is and may", ""),
 
     op("portal-links", "list", "GET", PORTAL_LINKS_PATH, "List portal links", "--app bakery"),
     op("portal-links", "create", "POST", PORTAL_LINKS_PATH, "Make a portal link; its address is shown this once", "--app bakery --expires-in 2h --theme name='Corner Bakery'"),
     op("portal-links", "revoke", "DELETE", "/v1/apps/{app}/portal-links/{link}", "Revoke a portal link, at once", "key_01jd2s3c8g001 --yes")
-        .asks("Revoke the portal link {}? Whoever uses it is refused from now on."),
+        .with_question("Revoke the portal link {}? Whoever uses it is refused from now on."),
 
     op("audit", "list", "GET", "/v1/apps/{app}/audit", "List who changed what, the newest first: in the app, or everywhere if none is meant", "--every-app --action app.changed --from 7d"),
 

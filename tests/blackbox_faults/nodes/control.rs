@@ -30,9 +30,9 @@ const TRIES: usize = 4;
 async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     let mut stage = ClusterFixture::set("").await;
     let load = stage.load().await;
-    stage.ask(KEEP_DEAD_NODES).await;
+    stage.query(KEEP_DEAD_NODES).await;
     let death = die(&mut stage).await;
-    stage.ask("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
+    stage.query("DROP TRIGGER nobody_dies ON posthaste.nodes").await;
     stage.start_again(death.of).await;
     let verdict = stage.verdict("kill -9", load).await;
     verdict.in_flight(death.in_flight).taken_over(death.takeover).must_be_broken();
@@ -53,7 +53,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
     report(format_args!("control: {verdict}"));
     assert!(verdict.unknown > 0 && !verdict.repeats_nothing(), "{verdict}");
 
-    stage.ask(DISABLE_FENCE).await;
+    stage.query(DISABLE_FENCE).await;
     // If the takeover takes longer than the node needs to notice by itself, the node sends nothing: then try again.
     let mut verdict = frozen(&mut stage, FROZEN, false).await;
     for _ in 0..TRIES {
@@ -68,7 +68,7 @@ async fn controls_of_node_faults_no_takeover_no_fence_no_time_to_stop() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn control_of_a_node_that_is_cut_off_and_not_taken_over() {
     let mut stage = ClusterFixture::set("").await;
-    stage.ask(KEEP_DEAD_NODES).await;
+    stage.query(KEEP_DEAD_NODES).await;
     let verdict = cut_off(&mut stage).await;
     verdict.must_be_broken();
     assert!(verdict.takeover.is_some_and(|takeover| takeover > TAKEN_OVER_WITHIN), "{verdict}");

@@ -86,7 +86,7 @@ pub(super) async fn frozen(stage: &mut ClusterFixture, frozen_for: Duration, is_
     }
     assert!(in_flight > 0, "nothing was in flight when it froze");
     if !is_lease_kept {
-        stage.ask(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {epoch}")).await;
+        stage.query(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {epoch}")).await;
     }
     let takeover = stage.taken_over(epoch, other, begun).await;
     tokio::time::sleep(frozen_for.saturating_sub(begun.elapsed())).await;

@@ -19,7 +19,7 @@ pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// A delivery that has not ended by then, after publishing stopped, is stuck.
 const SETTLED_WITHIN: Duration = Duration::from_secs(40);
 /// Pause between queries, each of which starts a process.
-const ASK_EVERY: Duration = Duration::from_millis(150);
+const QUERY_INTERVAL: Duration = Duration::from_millis(150);
 /// Options with which the server can tell when a row was committed.
 pub(super) const OPTIONS: &str = "-c track_commit_timestamp=on";
 
@@ -170,7 +170,7 @@ impl ClusterFixture {
         wait_until("some are accepted", LIMIT, more).await;
     }
 
-    pub(super) async fn ask(&self, sql: &str) -> String {
+    pub(super) async fn query(&self, sql: &str) -> String {
         query(&self.server, sql).await
     }
 
@@ -192,7 +192,7 @@ impl ClusterFixture {
     }
 
     pub(super) async fn count(&self, rows: &str) -> usize {
-        self.ask(&format!("SELECT count(*) FROM posthaste.{rows}")).await.parse().unwrap()
+        self.query(&format!("SELECT count(*) FROM posthaste.{rows}")).await.parse().unwrap()
     }
 
     /// Sends SIGSTOP at a moment without a running transaction of the node.
@@ -203,7 +203,7 @@ impl ClusterFixture {
         let node = &self.members[member].node;
         wait_until("it freezes at rest", LIMIT, async || {
             node.freeze();
-            let is_at_rest = self.ask(&busy).await == "0";
+            let is_at_rest = self.query(&busy).await == "0";
             if !is_at_rest {
                 node.thaw();
             }
@@ -215,7 +215,7 @@ impl ClusterFixture {
     pub(super) async fn epoch(&self, member: usize) -> i64 {
         let pid = self.members[member].node.pid();
         let sql = format!("SELECT epoch FROM posthaste.nodes WHERE pid = {pid} AND dead = 0");
-        wait_for("the node has joined", LIMIT, async || self.ask(&sql).await.parse().ok()).await
+        wait_for("the node has joined", LIMIT, async || self.query(&sql).await.parse().ok()).await
     }
 
     /// Counts the deliveries in flight on all nodes.
@@ -234,7 +234,7 @@ impl ClusterFixture {
              JOIN posthaste.endpoints p ON p.id = l.endpoint WHERE p.uid = '{endpoint}' LIMIT 1"
         );
         wait_for("a node has a delivery of it in flight", LIMIT, async || {
-            let pid = self.ask(&sql).await;
+            let pid = self.query(&sql).await;
             self.members.iter().position(|member| member.node.pid().to_string() == pid)
         })
         .await
@@ -249,7 +249,7 @@ impl ClusterFixture {
             if shards_of(&system, epoch).is_none() {
                 break;
             }
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(QUERY_INTERVAL).await;
         }
         begun.elapsed()
     }
@@ -280,7 +280,7 @@ impl ClusterFixture {
                 && parts.iter().sum::<u64>() == 256
                 && parts.iter().all(|part| *part <= fair);
             if !is_so {
-                tokio::time::sleep(ASK_EVERY).await;
+                tokio::time::sleep(QUERY_INTERVAL).await;
             }
             is_so
         })
@@ -293,7 +293,7 @@ impl ClusterFixture {
         self.producers.finish(load).await;
         let begun = Instant::now();
         while begun.elapsed() < SETTLED_WITHIN && self.count("live WHERE state < 4").await > 0 {
-            tokio::time::sleep(ASK_EVERY).await;
+            tokio::time::sleep(QUERY_INTERVAL).await;
         }
         let settled = begun.elapsed();
         let rows = dump_database(&self.server);

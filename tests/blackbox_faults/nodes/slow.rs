@@ -115,6 +115,6 @@ fn must_be_honest(told: &[PatientAnswers]) {
 }
 
 async fn epochs(stage: &ClusterFixture) -> Vec<i64> {
-    let epochs = stage.ask("SELECT epoch FROM posthaste.nodes WHERE dead = 0").await;
+    let epochs = stage.query("SELECT epoch FROM posthaste.nodes WHERE dead = 0").await;
     epochs.lines().map(|epoch| epoch.parse().unwrap()).collect()
 }

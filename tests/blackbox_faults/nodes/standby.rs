@@ -69,7 +69,7 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
     let in_flight = stage.in_flight().await;
     stage.tell(Server::crash).await;
     stage.server = standby;
-    stage.ask("SELECT pg_promote()").await;
+    stage.query("SELECT pg_promote()").await;
     let promoted_at = Instant::now();
     stage.all_are_back().await;
     let back = promoted_at.elapsed();

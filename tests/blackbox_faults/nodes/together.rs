@@ -107,7 +107,7 @@ async fn a_frozen_node_lags(stage: &ClusterFixture) {
     stage.freeze_at_rest(still).await;
     // However long this takes, no node takes over from it.
     let later = format!("UPDATE posthaste.nodes SET lease_until = lease_until + 60000 WHERE epoch = {epoch}");
-    stage.ask(&later).await;
+    stage.query(&later).await;
     for description in ["one", "two"] {
         changes.patch(path, &json!({ "description": description })).await.expect(200);
     }
