@@ -171,7 +171,7 @@ pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { 
     answer::ok(&DeliveryDetailView {
         delivery: DeliveryView::of(&shown, &entry.app()),
         advice: shown.advice(),
-        waits_because: api.service.waits_because(&shown.delivery),
+        waits_because: api.service.delay_reason(&shown.delivery),
         attempts: attempts.into_iter().map(|past| AttemptView::of(id, past)).collect(),
         attempts_expired,
     })

@@ -121,7 +121,7 @@ impl Service {
     }
 
     /// Explains in words why a delivery that is due is not sent yet.
-    pub fn waits_because(&self, delivery: &Delivery) -> Option<String> {
+    pub fn delay_reason(&self, delivery: &Delivery) -> Option<String> {
         self.permits.pace(delivery, self.clock.now()).map(|pace| pace.words())
     }
 

@@ -55,7 +55,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
     assert_eq!(since(&stage, opened_at, 12), probes);
     let waiting = deliveries(&stage).await;
     let due = waiting.iter().find(|one| one.due.is_some_and(|due| due <= stage.clock.now())).unwrap();
-    let why = stage.service.waits_because(due).unwrap();
+    let why = stage.service.delay_reason(due).unwrap();
     assert!(why.starts_with("the endpoint failed 18 times in a row; one is tried at 20"), "{why}");
 
     stage.set_behaviour(Behaviour::Answer(200));
@@ -129,10 +129,10 @@ async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deli
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(stage.seen().len(), 1, "nothing automatic");
     let all = deliveries(&stage).await;
-    let why = stage.service.waits_because(&all[1]).unwrap();
+    let why = stage.service.delay_reason(&all[1]).unwrap();
     assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
     let asked = stage.service.act_on_delivery(ADMIN, &stage.entry, &all[0].id.to_string(), RequestedAction::Retry).await;
-    assert_eq!(stage.service.waits_because(&asked.unwrap().delivery), None);
+    assert_eq!(stage.service.delay_reason(&asked.unwrap().delivery), None);
     stage.service.send_test(&stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_secs(1)).await;
     assert_eq!(since(&stage, begun, 1), [2000, 2000], "a retry and a test by hand pass");
@@ -203,7 +203,7 @@ async fn a_rate_limit_spaces_requests_out_and_fresh_ones_take_turns_with_a_backl
     stage.pass(Duration::from_millis(2100)).await;
     assert_eq!(since(&stage, begun, 0), [500, 1000, 1500, 2000]);
     let waits = deliveries(&stage).await.pop().unwrap();
-    let why = stage.service.waits_because(&waits).unwrap();
+    let why = stage.service.delay_reason(&waits).unwrap();
     assert_eq!(why, "the endpoint gets at most 2 per second");
     stage.publish().await;
     let fresh_at = stage.clock.now();
@@ -283,7 +283,7 @@ async fn a_pause_goes_on_after_a_restart_unless_the_endpoint_moved() {
     stage.publish().await;
     stage.pass(Duration::from_mins(9)).await;
     assert_eq!(stage.seen().len(), 1, "nothing was sent");
-    let why = stage.service.waits_because(&stage.delivery().await).unwrap();
+    let why = stage.service.delay_reason(&stage.delivery().await).unwrap();
     assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
     stage.pass(Duration::from_mins(2)).await;
     assert_eq!(since(&stage, begun, 1)[0], 600_000 + takes_ms());
