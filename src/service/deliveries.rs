@@ -86,7 +86,7 @@ impl Service {
             let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
             let lanes = lanes.collect();
             let mut page = self.browse.queue(lanes, after, limit).await?;
-            page.rows.retain(|listed| is_wanted(&filter, listed));
+            page.rows.retain(|listed| matches_filter(&filter, listed));
             page
         } else {
             self.browse.deliveries(app.id, filter, after, limit).await?
@@ -216,7 +216,7 @@ fn find_endpoint(entry: &AppEntry, uid: &str) -> Option<EndpointId> {
 }
 
 /// Applies the filters that the store's queue listing cannot apply itself.
-fn is_wanted(filter: &DeliveryFilter, listed: &Listed) -> bool {
+fn matches_filter(filter: &DeliveryFilter, listed: &Listed) -> bool {
     let Listed { delivery, event, .. } = listed;
     let made_at = crate::domain::id::made_at(delivery.id.as_i64());
     (filter.states.is_empty() || filter.states.contains(&delivery.state))
