@@ -113,7 +113,7 @@ impl Query {
     pub(super) fn cursor(&self, service: &Service) -> Result<Option<Cursor>, Problem> {
         let foreign =
             || Problem::at(ErrorCode::InvalidCursor, "cursor", "cursor: is not one of this list and filter");
-        self.get("cursor").map(|text| self.open(service, text).ok_or_else(foreign)).transpose()
+        self.get("cursor").map(|text| self.decode_cursor(service, text).ok_or_else(foreign)).transpose()
     }
 
     /// Builds the answer of a page, with its cursor bound to this list and filter.
@@ -123,20 +123,20 @@ impl Query {
         page: Page<T>,
         view: impl FnMut(T) -> V,
     ) -> PageView<V> {
-        let next_cursor = page.next.and_then(|cursor| self.seal(service, cursor));
+        let next_cursor = page.next.and_then(|cursor| self.encode_cursor(service, cursor));
         PageView { data: page.rows.into_iter().map(view).collect(), next_cursor }
     }
 
-    fn seal(&self, service: &Service, cursor: Cursor) -> Option<String> {
+    fn encode_cursor(&self, service: &Service, cursor: Cursor) -> Option<String> {
         let mut place = [0; 16];
         place[..8].copy_from_slice(&cursor.at.to_be_bytes());
         place[8..].copy_from_slice(&cursor.id.to_be_bytes());
-        Some(BASE64_URL_SAFE_NO_PAD.encode(service.seal_cursor(&place, &self.binding)?))
+        Some(BASE64_URL_SAFE_NO_PAD.encode(service.encrypt_cursor(&place, &self.binding)?))
     }
 
-    fn open(&self, service: &Service, text: &str) -> Option<Cursor> {
+    fn decode_cursor(&self, service: &Service, text: &str) -> Option<Cursor> {
         let sealed = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?;
-        let place: [u8; 16] = service.open_cursor(&sealed, &self.binding)?.try_into().ok()?;
+        let place: [u8; 16] = service.decrypt_cursor(&sealed, &self.binding)?.try_into().ok()?;
         let (at, id) = place.split_first_chunk::<8>()?;
         Some(Cursor { at: i64::from_be_bytes(*at), id: i64::from_be_bytes(id.try_into().ok()?) })
     }
@@ -160,7 +160,7 @@ mod tests {
         let here = query("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap();
         let place = Cursor { at: 1_700_000_000_000, id: 42 };
         let service = crate::service::closed_store::service();
-        let sealed = here.seal(&service, place).unwrap();
+        let sealed = here.encode_cursor(&service, place).unwrap();
         let open = |text: &str| query(&format!("{text}&cursor={sealed}&limit=7")).unwrap().cursor(&service);
         assert_eq!(open("/v1/apps/a/deliveries?status=dead&event_type=x").unwrap(), Some(place));
         assert_eq!(open("/v1/apps/a/deliveries?event_type=x&status=dead").unwrap(), Some(place));
@@ -179,14 +179,14 @@ mod tests {
     fn a_cursor_with_any_changed_character_is_refused() {
         let here = query("/list").unwrap();
         let service = crate::service::closed_store::service();
-        let sealed = here.seal(&service, Cursor { at: 7, id: 8 }).unwrap();
+        let sealed = here.encode_cursor(&service, Cursor { at: 7, id: 8 }).unwrap();
         for place in 0..sealed.len() {
             let mut changed = sealed.clone().into_bytes();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
-            assert_eq!(here.open(&service, &String::from_utf8(changed).unwrap()), None, "{place}");
+            assert_eq!(here.decode_cursor(&service, &String::from_utf8(changed).unwrap()), None, "{place}");
         }
         for bad in ["", "A", "!", &sealed[1..]] {
-            assert_eq!(here.open(&service, bad), None, "{bad}");
+            assert_eq!(here.decode_cursor(&service, bad), None, "{bad}");
         }
     }
 

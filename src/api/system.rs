@@ -154,14 +154,14 @@ struct EncryptionView {
     /// The id of the key that encrypts; one that was given without an id is known by the start of its digest.
     key: String,
     /// How many secrets are encrypted with each given key. One that has none is needed only for older backups.
-    sealed: Vec<SealedView>,
+    secrets_by_key: Vec<SecretCountView>,
     /// Whether secrets are being encrypted anew with `key`.
     rotating: bool,
 }
 
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = SystemSealed)]
-struct SealedView {
+struct SecretCountView {
     key: String,
     count: u64,
 }
@@ -177,12 +177,12 @@ struct EgressView {
 impl SystemView {
     fn of(system: SystemStatus) -> Self {
         let rotating = system.encryption.is_rotating();
-        let sealed = system.encryption.sealed.into_iter().map(|(key, count)| SealedView { key, count });
+        let sealed = system.encryption.secrets_by_key.into_iter().map(|(key, count)| SecretCountView { key, count });
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started_at: system.started_at.rfc3339_millis(),
             store: StoreView::of(system.surroundings.store, system.store),
-            encryption: EncryptionView { key: system.encryption.key, sealed: sealed.collect(), rotating },
+            encryption: EncryptionView { key: system.encryption.key, secrets_by_key: sealed.collect(), rotating },
             egress: EgressView {
                 proxy: system.surroundings.proxy,
                 proxy_resolves: system.surroundings.proxy_resolves,

@@ -212,7 +212,7 @@ impl StartedNode {
             api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
         });
         let (sealing, told) = (service.clone(), stop.clone());
-        let resealing = tokio::spawn(async move { sealing.run_resealing(told).await });
+        let resealing = tokio::spawn(async move { sealing.run_key_rotation(told).await });
         let following = configuration_bell.map(|bell| {
             let service = service.clone();
             tokio::spawn(async move { tokio::join!(service.sync_config(&bell), service.watch_other_nodes()) })

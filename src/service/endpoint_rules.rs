@@ -67,7 +67,7 @@ impl Service {
         Ok(target.as_str().to_owned())
     }
 
-    pub(super) fn seal_headers(
+    pub(super) fn encrypt_headers(
         &self,
         app: &App,
         record: &EndpointRecord,
@@ -77,10 +77,10 @@ impl Service {
         let Some(headers) = headers.filter(|headers| !headers.is_empty()) else { return Ok(None) };
         check_headers(headers, contract)?;
         let document = serde_json::to_vec(headers).map_err(|error| Error::Internal(error.to_string()))?;
-        self.seal(app, record, &document).map(Some)
+        self.encrypt(app, record, &document).map(Some)
     }
 
-    pub(super) fn seal_tls(
+    pub(super) fn encrypt_tls(
         &self,
         app: &App,
         record: &EndpointRecord,
@@ -90,7 +90,7 @@ impl Service {
         let document = TlsDocument::read(given)?;
         EndpointTls::read(&document)?.check_times(now)?;
         let document = serde_json::to_vec(&document).map_err(|error| Error::Internal(error.to_string()))?;
-        self.seal(app, record, &document)
+        self.encrypt(app, record, &document)
     }
 }
 

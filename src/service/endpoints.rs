@@ -145,14 +145,14 @@ impl Service {
             created_at: now,
             updated_at: now,
         };
-        record.sealed_headers = self.seal_headers(&app, &record, new.headers.as_deref(), &contract)?;
+        record.sealed_headers = self.encrypt_headers(&app, &record, new.headers.as_deref(), &contract)?;
         if let Some(tls) = &new.tls {
             must_be_operator(caller, "tls", TLS_NEEDS_ADMIN)?;
-            record.sealed_tls = Some(self.seal_tls(&app, &record, tls, now)?);
+            record.sealed_tls = Some(self.encrypt_tls(&app, &record, tls, now)?);
             check_tls_is_used(&record)?;
         }
         let secret = self.new_secret(&contract, new.secret)?;
-        record.secrets.push(self.seal_secret(&app, &record, &secret, now, None)?);
+        record.secrets.push(self.encrypt_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.ready(&app, record)?);
         self.store_contract_of(&endpoint).await?;
         let noted = self.audit_entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
@@ -302,7 +302,7 @@ impl Service {
         }
         if !patch.tls.is_absent() {
             must_be_operator(caller, "tls", TLS_NEEDS_ADMIN)?;
-            let sealed = patch.tls.value().map(|tls| self.seal_tls(app, record, tls, now)).transpose()?;
+            let sealed = patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
             record.sealed_tls = sealed;
         }
         Ok(())
@@ -365,7 +365,7 @@ impl Service {
             Patch::Absent => check_headers(&endpoint.headers, &contract)?,
             Patch::Null => record.sealed_headers = None,
             Patch::Value(headers) => {
-                record.sealed_headers = self.seal_headers(app, record, Some(&headers), &contract)?;
+                record.sealed_headers = self.encrypt_headers(app, record, Some(&headers), &contract)?;
             }
         }
         Ok(())

@@ -29,7 +29,7 @@ pub mod portal;
 pub mod publish;
 pub mod readiness;
 pub mod replays;
-mod reseal;
+mod key_rotation;
 mod resolve;
 pub mod storage_limits;
 pub mod secrets;

@@ -55,14 +55,14 @@ impl Service {
             .secrets
             .iter()
             .map(|sealed| {
-                let text = String::from_utf8(self.open(app, &record, &sealed.sealed)?)
-                    .map_err(|_| unopened(&SealError::Damaged))?;
+                let text = String::from_utf8(self.decrypt(app, &record, &sealed.sealed)?)
+                    .map_err(|_| decryption_failed(&SealError::Damaged))?;
                 Ok(Secret { text, valid_from: sealed.valid_from, valid_until: sealed.valid_until })
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let headers: Option<Vec<(String, String)>> =
-            self.open_document(app, &record, record.sealed_headers.as_deref())?;
-        let tls: Option<TlsDocument> = self.open_document(app, &record, record.sealed_tls.as_deref())?;
+            self.decrypt_document(app, &record, record.sealed_headers.as_deref())?;
+        let tls: Option<TlsDocument> = self.decrypt_document(app, &record, record.sealed_tls.as_deref())?;
         let tls = tls.map(|document| EndpointTls::read(&document)).transpose()?.map(Arc::new);
         let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
         let https_only = contract.https_only.unwrap_or(self.limits.https_only);
@@ -81,36 +81,36 @@ impl Service {
         })
     }
 
-    pub(super) fn open(&self, app: &App, record: &EndpointRecord, sealed: &[u8]) -> Result<Vec<u8>, Error> {
-        self.keyring.open(sealed, &place_of(app, record)).map_err(|error| unopened(&error))
+    pub(super) fn decrypt(&self, app: &App, record: &EndpointRecord, sealed: &[u8]) -> Result<Vec<u8>, Error> {
+        self.keyring.open(sealed, &encryption_context(app, record)).map_err(|error| decryption_failed(&error))
     }
 
-    fn open_document<T: DeserializeOwned>(
+    fn decrypt_document<T: DeserializeOwned>(
         &self,
         app: &App,
         record: &EndpointRecord,
         sealed: Option<&[u8]>,
     ) -> Result<Option<T>, Error> {
         let Some(sealed) = sealed else { return Ok(None) };
-        let document = self.open(app, record, sealed)?;
-        serde_json::from_slice(&document).map(Some).map_err(|_| unopened(&SealError::Damaged))
+        let document = self.decrypt(app, record, sealed)?;
+        serde_json::from_slice(&document).map(Some).map_err(|_| decryption_failed(&SealError::Damaged))
     }
 
-    pub(super) fn seal(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(super) fn encrypt(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        let sealed = self.keyring.seal(plain, &place_of(app, record), nonce);
+        let sealed = self.keyring.seal(plain, &encryption_context(app, record), nonce);
         sealed.map_err(|error| Error::Internal(error.to_string()))
     }
 
     /// Encrypts a list cursor, because its position may be a row of another app. `None` if encryption fails.
-    pub fn seal_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+    pub fn encrypt_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
         self.keyring.seal(place, bound_to, nonce).ok()
     }
 
-    pub fn open_cursor(&self, sealed: &[u8], bound_to: &str) -> Option<Vec<u8>> {
+    pub fn decrypt_cursor(&self, sealed: &[u8], bound_to: &str) -> Option<Vec<u8>> {
         self.keyring.open(sealed, bound_to).ok()
     }
 
@@ -178,10 +178,10 @@ impl ContractChange {
 }
 
 /// Context that encrypted values of an endpoint are bound to.
-fn place_of(app: &App, record: &EndpointRecord) -> String {
+fn encryption_context(app: &App, record: &EndpointRecord) -> String {
     format!("{}/{}", app.uid, record.id)
 }
 
-fn unopened(error: &SealError) -> Error {
+fn decryption_failed(error: &SealError) -> Error {
     Error::Internal(error.to_string())
 }

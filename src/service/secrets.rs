@@ -53,7 +53,7 @@ impl Service {
             if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));
             }
-            let sealed = self.seal_secret(&app, record, &text, handover.new_from, None)?;
+            let sealed = self.encrypt_secret(&app, record, &text, handover.new_from, None)?;
             replace_secrets(&mut record.secrets, sealed, handover, now);
             Ok(())
         })
@@ -72,7 +72,7 @@ impl Service {
         Ok(secret::generate(rule, &random))
     }
 
-    pub(super) fn seal_secret(
+    pub(super) fn encrypt_secret(
         &self,
         app: &App,
         record: &EndpointRecord,
@@ -80,7 +80,7 @@ impl Service {
         valid_from: Timestamp,
         valid_until: Option<Timestamp>,
     ) -> Result<SealedSecret, Error> {
-        Ok(SealedSecret { sealed: self.seal(app, record, text.as_bytes())?, valid_from, valid_until })
+        Ok(SealedSecret { sealed: self.encrypt(app, record, text.as_bytes())?, valid_from, valid_until })
     }
 }
 

@@ -34,7 +34,7 @@ impl Service {
             keys: everything.keys.len(),
             event_types: everything.event_types.len(),
         };
-        self.check_keys_are_given(&everything.endpoints)?;
+        self.check_encryption_keys(&everything.endpoints)?;
         for app in everything.apps {
             let rules = self.rules_of(&app);
             self.config_cache.put_app(app, rules);

@@ -70,13 +70,13 @@ pub struct EncryptionStatus {
     /// Id of the key that encrypts.
     pub key: String,
     /// Number of secrets encrypted with each given key, the first key first.
-    pub sealed: Vec<(String, u64)>,
+    pub secrets_by_key: Vec<(String, u64)>,
 }
 
 impl EncryptionStatus {
     /// Whether some secrets are still encrypted with a key other than the first.
     pub fn is_rotating(&self) -> bool {
-        self.sealed.iter().any(|(key, count)| *count > 0 && *key != self.key)
+        self.secrets_by_key.iter().any(|(key, count)| *count > 0 && *key != self.key)
     }
 }
 
@@ -154,6 +154,6 @@ impl Service {
                 }
             }
         });
-        EncryptionStatus { key: self.keyring.first().to_owned(), sealed }
+        EncryptionStatus { key: self.keyring.first().to_owned(), secrets_by_key: sealed }
     }
 }

@@ -21,15 +21,15 @@ const ROTATION_ERROR_PAUSE: Duration = Duration::from_secs(10);
 
 impl Service {
     /// Runs until everything is encrypted with the first key, or until stopped.
-    pub async fn run_resealing(&self, stop: Shutdown) {
+    pub async fn run_key_rotation(&self, stop: Shutdown) {
         tokio::select! {
             biased;
             () = stop.soft() => {}
-            () = self.reseal_everything() => {}
+            () = self.rotate_all() => {}
         }
     }
 
-    async fn reseal_everything(&self) {
+    async fn rotate_all(&self) {
         let mut endpoints = 0;
         loop {
             let stale = self.stale_endpoints();
@@ -37,7 +37,7 @@ impl Service {
                 break;
             }
             for endpoint in stale {
-                let pause = match self.reseal(endpoint).await {
+                let pause = match self.rotate_endpoint(endpoint).await {
                     Ok(()) => ENDPOINT_PAUSE,
                     Err(error) => {
                         tracing::warn!(%error, %endpoint, "could not encrypt an endpoint's secrets with the new key");
@@ -82,7 +82,7 @@ impl Service {
     }
 
     /// Encrypts the secrets of one endpoint again. If it is changed at the same time, it is left for the next round.
-    async fn reseal(&self, id: EndpointId) -> Result<(), Error> {
+    async fn rotate_endpoint(&self, id: EndpointId) -> Result<(), Error> {
         let Some(found) = self.config_cache.endpoint(id) else { return Ok(()) };
         // In the order in which a change of an endpoint takes the locks.
         let _app_turn = self.app_turns.take(found.record.app.as_i64()).await;
@@ -91,7 +91,7 @@ impl Service {
         let Some(entry) = self.config_cache.app_by_id(current.record.app) else { return Ok(()) };
         let app = entry.app();
         let mut record = current.record.clone();
-        self.seal_anew(&app, &mut record)?;
+        self.encrypt_again(&app, &mut record)?;
         if record == current.record {
             return Ok(());
         }
@@ -106,18 +106,18 @@ impl Service {
         self.put_in_force(&app, stored).await.map(|_| ())
     }
 
-    fn seal_anew(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {
+    fn encrypt_again(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {
         let place = record.clone();
         for sealed in record.sealed_mut() {
             if self.keyring.key_of(sealed) != Ok(self.keyring.first()) {
-                *sealed = self.seal(app, &place, &self.open(app, &place, sealed)?)?;
+                *sealed = self.encrypt(app, &place, &self.decrypt(app, &place, sealed)?)?;
             }
         }
         Ok(())
     }
 
     /// Checks at start that every needed encryption key is given: missing keys are reported once by id, not per endpoint.
-    pub(super) fn check_keys_are_given(&self, endpoints: &[EndpointRecord]) -> Result<(), Error> {
+    pub(super) fn check_encryption_keys(&self, endpoints: &[EndpointRecord]) -> Result<(), Error> {
         let mut missing: BTreeMap<String, usize> = BTreeMap::new();
         for sealed in endpoints.iter().flat_map(EndpointRecord::sealed) {
             if let Err(SealError::UnknownKey(id)) = self.keyring.key_of(sealed) {
