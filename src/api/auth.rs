@@ -32,7 +32,7 @@ impl FromRequestParts<Arc<ApiState>> for Authenticated {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let caller = authenticate(&api.service, &parts.headers)?;
-        must_be_allowed(caller, parts)?;
+        check_scope(caller, parts)?;
         Ok(Self(caller))
     }
 }
@@ -50,14 +50,14 @@ impl FromRequestParts<Arc<ApiState>> for AppRequest {
 pub(super) fn authenticate_in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<AppEntry>), Problem> {
     let caller = authenticate(service, &parts.headers)?;
     let entry = service.app(caller, &segment(parts.uri.path(), 3)?)?;
-    must_be_allowed(caller, parts)?;
+    check_scope(caller, parts)?;
     Ok((caller, entry))
 }
 
 /// Checks the key's scope; a request without a described route is refused for narrow scopes.
-fn must_be_allowed(caller: Caller, parts: &Parts) -> Result<(), Problem> {
+fn check_scope(caller: Caller, parts: &Parts) -> Result<(), Problem> {
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    scope::must_be_allowed(caller.scope, &parts.method, path)
+    scope::check_scope(caller.scope, &parts.method, path)
 }
 
 fn authenticate(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {

@@ -77,7 +77,7 @@ pub(super) async fn import_event_types(
     Authenticated(caller): Authenticated,
     request: Request,
 ) -> Answer {
-    api.service.must_be_operator(caller)?;
+    api.service.require_operator(caller)?;
     let (parts, body) = request.into_parts();
     let held = api.bodies.read_up_to(IMPORT_BYTES_MAX, &parts.headers, body).await?;
     let import = read(envelope::utf8(&held.bytes)?)?;

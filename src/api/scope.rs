@@ -62,7 +62,7 @@ const PORTAL_MANAGE_ROUTES: [(&Method, &str); 20] = [
 ];
 
 /// Refuses a request that the scope does not allow, naming the scope. `path` is the route's, with names in braces.
-pub(super) fn must_be_allowed(scope: Scope, method: &Method, path: &str) -> Result<(), Problem> {
+pub(super) fn require_allowed(scope: Scope, method: &Method, path: &str) -> Result<(), Problem> {
     if is_read(method) && path == SESSION_PATH {
         return Ok(());
     }
@@ -122,7 +122,7 @@ mod tests {
         let mut allowed = BTreeSet::new();
         for (path, item) in paths.iter().filter(|(path, _)| path.starts_with("/v1/")) {
             for method in item.as_object().unwrap().keys().map(|method| method.to_uppercase()) {
-                if must_be_allowed(scope, &method.parse().unwrap(), path).is_ok() {
+                if require_allowed(scope, &method.parse().unwrap(), path).is_ok() {
                     allowed.insert(format!("{method} {path}"));
                 }
             }
@@ -161,7 +161,7 @@ mod tests {
         assert!(deeds.is_disjoint(&looks));
         for closed in ["/v1/apps", "/v1/apps/{app}", "/v1/apps/{app}/audit", "/v1/apps/{app}/portal-links"] {
             for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {
-                assert!(must_be_allowed(Scope::Portal(own), &method, closed).is_err(), "{method} {closed}");
+                assert!(require_allowed(Scope::Portal(own), &method, closed).is_err(), "{method} {closed}");
             }
         }
     }
@@ -170,14 +170,14 @@ mod tests {
     fn a_path_that_only_resembles_an_app_path_is_refused() {
         let read = Scope::Read(AppId::from_i64(1));
         for path in ["/v1/apps", "/v1/apps/{app}s", "/v1/keys", "", "/v1/apps/{app}/secrets/{secret}"] {
-            assert!(must_be_allowed(read, &Method::GET, path).is_err(), "{path}");
+            assert!(require_allowed(read, &Method::GET, path).is_err(), "{path}");
         }
-        assert!(must_be_allowed(read, &Method::HEAD, "/v1/apps/{app}").is_ok());
+        assert!(require_allowed(read, &Method::HEAD, "/v1/apps/{app}").is_ok());
     }
 
     #[test]
     fn a_refusal_names_the_scope() {
-        let refused = must_be_allowed(Scope::Read(AppId::from_i64(1)), &Method::POST, PUBLISH_PATHS[0]);
+        let refused = require_allowed(Scope::Read(AppId::from_i64(1)), &Method::POST, PUBLISH_PATHS[0]);
         let view = refused.unwrap_err().view();
         assert_eq!((view.status, view.code), (403, "forbidden"));
         assert_eq!(

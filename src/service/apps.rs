@@ -53,7 +53,7 @@ pub struct AppPatch {
 
 impl Service {
     pub async fn add_app(&self, caller: Caller, new: NewApp) -> Result<Arc<App>, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
             return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
         }
@@ -101,7 +101,7 @@ impl Service {
     /// A changed contract applies to every endpoint that names none of its own; changed overrides apply to all endpoints.
     pub async fn change_app(&self, caller: Caller, uid: &str, patch: AppPatch) -> Result<Arc<App>, Error> {
         let entry = self.app(caller, uid)?;
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         self.refresh_app(entry.app().id).await?;
         let _turn = self.app_turns.take(entry.app().id.as_i64()).await;
         let mut app = App::clone(&entry.app());
@@ -164,7 +164,7 @@ impl Service {
     /// Deletes the app with everything in it. Requests already on their way to a receiver are not recalled.
     pub async fn remove_app(&self, caller: Caller, uid: &str) -> Result<(), Error> {
         let entry = self.app(caller, uid)?;
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let id = entry.app().id;
         let _turn = self.app_turns.take(id.as_i64()).await;
         // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.

@@ -49,7 +49,7 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedAuditEntry>, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let app = match &query.app {
             None => None,
             Some(uid) => match self.config_cache.app(uid) {

@@ -153,7 +153,7 @@ impl Service {
             RequestedAction::Replay => {
                 let (shown, _) = self.delivery_by_id(entry, id).await?;
                 if shown.delivery.state == State::Delivered {
-                    self.must_have_room()?;
+                    self.require_storage_space()?;
                 }
                 let endpoint = self.config_cache.endpoint(shown.delivery.endpoint);
                 let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);

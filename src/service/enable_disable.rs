@@ -91,9 +91,9 @@ impl Service {
         // All checks that can refuse run before anything is changed.
         let missed = MissedPeriod { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
         let mut planned = self.replays_of_missed(entry, &before, missed)?;
-        self.must_have_room()?;
+        self.require_storage_space()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
-        self.must_be_few(entry, planned.len()).await?;
+        self.check_replay_count(entry, planned.len()).await?;
         planned.retain(|_| since.is_some());
         let mut begun = Vec::new();
         for replay in planned {

@@ -101,7 +101,7 @@ pub(super) fn check_headers(headers: &[(String, String)], contract: &Contract) -
 
 /// Allows this field to admin keys only. Certificates belong to the operator, and so does the URL of an endpoint that has one:
 /// with another URL, a stranger's server would be called in the operator's name.
-pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Result<(), Error> {
+pub(super) fn require_admin_for(caller: Caller, field: &str, detail: &str) -> Result<(), Error> {
     match caller.scope {
         Scope::Admin => Ok(()),
         _ => Err(Error::Forbidden { detail: detail.to_owned(), field: Some(field.to_owned()) }),
@@ -110,7 +110,7 @@ pub(super) fn must_be_operator(caller: Caller, field: &str, detail: &str) -> Res
 
 /// Refuses fields that a portal link may not set: contract, rate limits, order, and the app's own metadata. `given` lists those
 /// fields with whether each is present.
-pub(super) fn must_be_the_customers(caller: Caller, given: &[(&str, bool)]) -> Result<(), Error> {
+pub(super) fn forbid_to_portal_links(caller: Caller, given: &[(&str, bool)]) -> Result<(), Error> {
     match given.iter().find(|(_, is_given)| *is_given && caller.scope.is_portal()) {
         None => Ok(()),
         Some((field, _)) => {

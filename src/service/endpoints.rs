@@ -4,7 +4,7 @@ use super::{
     Caller, Error, Patch, Service, audit,
     contracts::ResolvedContract,
     endpoint_rules::{
-        apply_order, check_headers, check_tls_is_used, must_be_operator, must_be_the_customers,
+        apply_order, check_headers, check_tls_is_used, require_admin_for, forbid_to_portal_links,
     },
     listing::{Cursor, Page, page_by_id},
 };
@@ -103,7 +103,7 @@ impl Service {
             ("on_dead", new.on_dead.is_some()),
             ("metadata", new.metadata.is_some()),
         ];
-        must_be_the_customers(caller, &given)?;
+        forbid_to_portal_links(caller, &given)?;
         if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
             return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
         }
@@ -129,7 +129,7 @@ impl Service {
         settings.overrides = self.contracts.allowed_overrides(name, layers, new.overrides, caller)?;
         let ResolvedContract { contract, .. } = self.contract_of(&app, &settings)?;
         self.check_settings(&settings)?;
-        self.must_be_known(&settings.event_types)?;
+        self.check_types_known(&settings.event_types)?;
         self.check_urls(&mut settings, &contract)?;
         let id = EndpointId::from_i64(self.take_ids(now, 1));
         let mut record = EndpointRecord {
@@ -147,7 +147,7 @@ impl Service {
         };
         record.sealed_headers = self.encrypt_headers(&app, &record, new.headers.as_deref(), &contract)?;
         if let Some(tls) = &new.tls {
-            must_be_operator(caller, "tls", TLS_NEEDS_ADMIN)?;
+            require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
             record.sealed_tls = Some(self.encrypt_tls(&app, &record, tls, now)?);
             check_tls_is_used(&record)?;
         }
@@ -192,7 +192,7 @@ impl Service {
             ("on_dead", !patch.on_dead.is_absent()),
             ("metadata", !patch.metadata.is_absent()),
         ];
-        must_be_the_customers(caller, &given)?;
+        forbid_to_portal_links(caller, &given)?;
         self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
             self.apply_urls_and_tls(caller, &app, record, &patch, now)?;
             self.apply_patch(caller, &app, endpoint, record, patch.clone())?;
@@ -290,7 +290,7 @@ impl Service {
     ) -> Result<(), Error> {
         let moved = [("url", patch.url.is_some()), ("health_url", !patch.health_url.is_absent())];
         for (field, _) in moved.into_iter().filter(|(_, moves)| *moves && record.sealed_tls.is_some()) {
-            must_be_operator(caller, field, URL_NEEDS_ADMIN)?;
+            require_admin_for(caller, field, URL_NEEDS_ADMIN)?;
         }
         let leads_away = patch.url.as_ref().is_some_and(|url| *url != record.settings.url);
         if leads_away
@@ -301,7 +301,7 @@ impl Service {
             return Err(Error::field("headers", HEADERS_NEEDED_WITH_URL));
         }
         if !patch.tls.is_absent() {
-            must_be_operator(caller, "tls", TLS_NEEDS_ADMIN)?;
+            require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
             let sealed = patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
             record.sealed_tls = sealed;
         }
@@ -324,7 +324,7 @@ impl Service {
             Patch::Absent => {}
             Patch::Null => settings.event_types = every_type(),
             Patch::Value(types) => {
-                self.must_be_known(&types)?;
+                self.check_types_known(&types)?;
                 settings.event_types = types;
             }
         }

@@ -80,7 +80,7 @@ impl Service {
         name: String,
         document: EventTypeDocument,
     ) -> Result<Arc<EventType>, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         if self.event_type(&name).is_ok() {
             return Err(Error::Conflict(format!("There is an event type \"{name}\" already.")));
@@ -95,7 +95,7 @@ impl Service {
         name: String,
         document: EventTypeDocument,
     ) -> Result<(Arc<EventType>, bool), Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let is_new = self.event_type(&name).is_err();
         Ok((self.save_type(caller, name, document).await?, is_new))
@@ -104,7 +104,7 @@ impl Service {
     /// Deletes a type. Its events stay, and more can be published where unknown types are allowed. Endpoints pinned to one of
     /// its versions receive no more of its events until the type exists again.
     pub async fn remove_event_type(&self, caller: Caller, name: &str) -> Result<(), Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let known = self.event_type(name)?;
         let noted = self.audit_entry(caller, None, Action::EventTypeDeleted, name, None);
@@ -121,7 +121,7 @@ impl Service {
         name: &str,
         is_archived: bool,
     ) -> Result<Arc<EventType>, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let known = self.event_type(name)?;
         if known.archived_at().is_some() == is_archived {
@@ -139,7 +139,7 @@ impl Service {
         document: EventTypeDocument,
     ) -> Result<Arc<EventType>, Error> {
         let draft = self.draft(name, document);
-        self.must_hold_more(usize::from(draft.known.is_none()))?;
+        self.check_type_count(usize::from(draft.known.is_none()))?;
         let compiled = self.compile(caller, vec![draft]).await?;
         let ready = compiled.into_iter().collect::<Result<Vec<_>, _>>()?;
         let stored = self.store_types(caller, ready).await?;
@@ -167,7 +167,7 @@ impl Service {
         TypeDraft { record, known }
     }
 
-    pub(super) fn must_hold_more(&self, more: usize) -> Result<(), Error> {
+    pub(super) fn check_type_count(&self, more: usize) -> Result<(), Error> {
         if self.config_cache.catalogue().len() + more <= EVENT_TYPES_MAX {
             return Ok(());
         }
@@ -221,7 +221,7 @@ impl Service {
         let field = if trial.draft.is_some() { "function" } else { "version" };
         let pinned = match (trial.draft, trial.version) {
             (Some(draft), version) => {
-                Self::must_be_admin(caller)?;
+                Self::require_admin(caller)?;
                 let name = version.unwrap_or_else(|| ONLY_VERSION.to_owned());
                 let draft = VersionDocument { name, ..draft };
                 let compiled = self

@@ -131,7 +131,7 @@ impl Service {
     /// Finds keys, event types and contracts, which belong to no app.
     async fn find_outside(&self, caller: Caller, id: &str) -> Result<Vec<Found>, Error> {
         let mut found = Vec::new();
-        if let Some(key) = KeyId::parse(id).filter(|_| Self::must_be_admin(caller).is_ok()) {
+        if let Some(key) = KeyId::parse(id).filter(|_| Self::require_admin(caller).is_ok()) {
             let live = self.config_cache.key_by_id(key).map(|live| live.shown());
             let known = match live {
                 Some(known) => Some(known),

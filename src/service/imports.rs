@@ -21,8 +21,8 @@ pub struct Imported {
 
 impl Service {
     /// Requires an admin key. Checked before the list is parsed, which may be long.
-    pub fn must_be_operator(&self, caller: Caller) -> Result<(), Error> {
-        Self::must_be_admin(caller)
+    pub fn require_operator(&self, caller: Caller) -> Result<(), Error> {
+        Self::require_admin(caller)
     }
 
     /// Adds missing types and replaces those that differ; leaves all other types unchanged. With `is_rehearsal` everything is
@@ -33,7 +33,7 @@ impl Service {
         given: Vec<GivenType>,
         is_rehearsal: bool,
     ) -> Result<Imported, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
         let mut imported = Imported::default();
         let (mut drafts, mut places, mut problems) = (Vec::new(), Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ impl Service {
                 Err(error) => problems.push((place, error)),
             }
         }
-        self.must_hold_more(drafts.iter().filter(|draft| draft.known.is_none()).count())?;
+        self.check_type_count(drafts.iter().filter(|draft| draft.known.is_none()).count())?;
         let ready = self.compiled(caller, drafts, &places, problems).await?;
         for one in &ready {
             let name = one.event_type.record.name.clone();

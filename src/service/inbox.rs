@@ -49,7 +49,7 @@ impl Service {
     /// Returns the leader role if this node may accept from the inbox now. When storage is full it waits too: the events are
     /// already published and cannot be refused.
     fn lead_inbox(&self) -> Option<Stewarding> {
-        let has_room = self.must_accept().is_ok() && self.must_have_room().is_ok();
+        let has_room = self.require_accepting().is_ok() && self.require_storage_space().is_ok();
         if has_room { self.node_state.steward(|| self.clock.steady()) } else { None }
     }
 

@@ -23,7 +23,7 @@ pub struct NamedInspection {
 impl Service {
     /// Requests an inspection, which the engine will run. Works for a disabled endpoint too.
     pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: Kind) -> Result<NamedInspection, Error> {
-        self.must_accept()?;
+        self.require_accepting()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
         if kind == Kind::Ping && endpoint.health.is_none() {
             return Err(Error::field("health_url", "is not set on this endpoint: there is nothing to ping"));

@@ -57,7 +57,7 @@ impl Service {
 
     /// Creates a key. Returns its row and its text, which cannot be read again.
     pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(Key, String), Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         if let Some(name) = &new.name {
             check_text("name", name, 200)?;
         }
@@ -111,7 +111,7 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<Key>, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let mut keys: Vec<Key> = Vec::new();
         if revoked_too {
             if after.is_none() {
@@ -129,7 +129,7 @@ impl Service {
 
     /// Returns a key, also a revoked one.
     pub async fn key(&self, caller: Caller, id: &str) -> Result<Key, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
         let found = match self.config_cache.key_by_id(id) {
             Some(live) => Some(live.shown()),
@@ -140,7 +140,7 @@ impl Service {
 
     /// Revokes a key. It stops working before this returns.
     pub async fn revoke_key(&self, caller: Caller, id: &str) -> Result<(), Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
         if id == KEY_OF_SETTINGS {
             return Err(Error::Conflict("This key is given by the settings; take it away there.".into()));

@@ -221,7 +221,7 @@ impl Service {
         }
     }
 
-    fn must_be_admin(caller: Caller) -> Result<(), Error> {
+    fn require_admin(caller: Caller) -> Result<(), Error> {
         match caller.scope {
             Scope::Admin => Ok(()),
             _ => Err(Error::forbidden("This needs an admin key.")),

@@ -46,7 +46,7 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedNotice>, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         match &query.app {
             None => self.notices_where(None, query, after, limit).await,
             Some(uid) => match self.config_cache.app(uid) {

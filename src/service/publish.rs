@@ -79,12 +79,12 @@ enum BatchEntry {
 impl Service {
     /// Publishes an event. Promise: `Ok` only once event, deliveries and keys are durable.
     pub async fn publish(&self, entry: &AppEntry, publish: PublishRequest<'_>) -> Result<Published, Error> {
-        self.must_accept()?;
+        self.require_accepting()?;
         let begun = Instant::now();
         let app = entry.app();
         self.check_quota_and_form(entry, &app, &publish)?;
-        let may_be_new = match self.must_have_room() {
-            Ok(()) => self.must_keep_the_rules(app.id, &publish).await,
+        let may_be_new = match self.require_storage_space() {
+            Ok(()) => self.check_rules(app.id, &publish).await,
             full => full,
         };
         if let Err(refused) = may_be_new {
@@ -100,12 +100,12 @@ impl Service {
         entry: &AppEntry,
         events: Vec<PublishRequest<'_>>,
     ) -> Result<Vec<Result<Published, Error>>, Error> {
-        self.must_accept()?;
+        self.require_accepting()?;
         let begun = Instant::now();
         let app = entry.app();
         let examined: Vec<_> =
             events.into_iter().map(|publish| self.check_quota_and_form(entry, &app, &publish).map(|()| publish)).collect();
-        if let Err(full) = self.must_have_room() {
+        if let Err(full) = self.require_storage_space() {
             return self.answer_when_full(&app, examined, full).await;
         }
         let broken = self.broken_rules(app.id, &examined).await;
@@ -147,8 +147,8 @@ impl Service {
 
     /// Sends a test event to one endpoint, even if it is disabled or not subscribed.
     pub async fn send_test(&self, entry: &AppEntry, uid: &str) -> Result<DeliveryId, Error> {
-        self.must_accept()?;
-        self.must_have_room()?;
+        self.require_accepting()?;
+        self.require_storage_space()?;
         let begun = Instant::now();
         let endpoint = Self::endpoint_of(entry, uid)?;
         let (app, now) = (entry.app(), self.clock.now());
@@ -222,7 +222,7 @@ impl Service {
         }
     }
 
-    pub(super) fn must_accept(&self) -> Result<(), Error> {
+    pub(super) fn require_accepting(&self) -> Result<(), Error> {
         let refusal = self.readiness.refusal().or_else(|| self.store_not_ready());
         refusal.map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }

@@ -115,9 +115,9 @@ impl Service {
         entry: &AppEntry,
         replay: Replay,
     ) -> Result<NamedReplay, Error> {
-        self.must_have_room()?;
+        self.require_storage_space()?;
         let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
-        self.must_be_few(entry, 1).await?;
+        self.check_replay_count(entry, 1).await?;
         let (replay, noted) = self.with_total(caller, entry, replay).await?;
         self.delivery_store.begin_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
@@ -138,7 +138,7 @@ impl Service {
     }
 
     /// Refuses if `more` additional replays would exceed the limit.
-    pub(super) async fn must_be_few(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
+    pub(super) async fn check_replay_count(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
         let newest = self.browse.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNFINISHED_REPLAYS_MAX {
             return Ok(());

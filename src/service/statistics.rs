@@ -51,7 +51,7 @@ pub struct EndpointStatistics {
 impl Service {
     /// Returns the statistics of all apps, for the operator.
     pub async fn statistics(&self, caller: Caller, query: StatisticsQuery) -> Result<StatisticsReport, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let mut endpoints = Vec::new();
         self.each_endpoint(|endpoint| endpoints.push((endpoint.record.app, endpoint.id())));
         self.statistics_where(None, endpoints, query).await

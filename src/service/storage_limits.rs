@@ -39,7 +39,7 @@ impl Service {
         (!self.delivery_store.can_record()).then(|| NotReady { code: STORE_CODE, detail: detail() })
     }
 
-    pub(super) fn must_have_room(&self) -> Result<(), Error> {
+    pub(super) fn require_storage_space(&self) -> Result<(), Error> {
         self.storage.refusal().map_or(Ok(()), |full| Err(Error::Full(full)))
     }
 }

@@ -175,7 +175,7 @@ impl Service {
     /// Opens a stream of one app, or with an admin key of all apps.
     pub fn subscribe(&self, caller: Caller, app: Option<AppId>) -> Result<Subscription, Error> {
         if app.is_none() {
-            Self::must_be_admin(caller)?;
+            Self::require_admin(caller)?;
         }
         self.streams.subscribe(app)
     }

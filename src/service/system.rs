@@ -83,7 +83,7 @@ impl EncryptionStatus {
 impl Service {
     /// Returns the state of the system; needs an admin key.
     pub async fn system(&self, caller: Caller) -> Result<SystemStatus, Error> {
-        Self::must_be_admin(caller)?;
+        Self::require_admin(caller)?;
         let view = self.cluster_store.nodes().await?;
         Ok(SystemStatus {
             started_at: self.started_at,

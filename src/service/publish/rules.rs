@@ -40,7 +40,7 @@ impl SchemaCheck {
 }
 
 impl Service {
-    pub(super) async fn must_keep_the_rules(&self, app: AppId, publish: &PublishRequest<'_>) -> Result<(), Error> {
+    pub(super) async fn check_rules(&self, app: AppId, publish: &PublishRequest<'_>) -> Result<(), Error> {
         let ruling = self.check_type(&self.config_cache.catalogue(), publish.event_type, true);
         match ruling {
             Ok(None) => Ok(()),
@@ -132,7 +132,7 @@ impl Service {
     }
 
     /// Refuses subscriptions to unknown exact types where unknown types cannot be published. Patterns may cover future types.
-    pub(in crate::service) fn must_be_known(&self, event_types: &[String]) -> Result<(), Error> {
+    pub(in crate::service) fn check_types_known(&self, event_types: &[String]) -> Result<(), Error> {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
         let catalogue = self.config_cache.catalogue();
         for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {

@@ -118,7 +118,7 @@ impl Address {
         let mut theirs = Vec::new();
         for (at, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
             if !ours.take(pair)? {
-                must_be_known(pair, at + 1)?;
+                check_types_known(pair, at + 1)?;
                 theirs.push(pair);
             }
         }
@@ -159,7 +159,7 @@ fn must_be_complete(config: &Config) -> Result<(), AddressError> {
 }
 
 /// Checks that the client library knows the parameter and accepts its value.
-fn must_be_known(pair: &str, place: usize) -> Result<(), AddressError> {
+fn check_types_known(pair: &str, place: usize) -> Result<(), AddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = THEIRS.into_iter().find(|(name, _)| *name == given) {
         let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
