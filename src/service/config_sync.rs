@@ -199,7 +199,7 @@ impl Service {
                 Arc::new(Endpoint { record, ..Endpoint::clone(&known) })
             }
         };
-        match self.put_in_force(app, endpoint).await {
+        match self.activate(app, endpoint).await {
             Ok(_) | Err(Error::NotFound(_)) => Ok(()),
             Err(error) => Err(error),
         }

@@ -32,7 +32,7 @@ impl Service {
         uid: &str,
     ) -> Result<Arc<Endpoint>, Error> {
         let switched = self
-            .revise(caller, Action::EndpointDisabled, entry, uid, |endpoint, record, now| {
+            .update_endpoint(caller, Action::EndpointDisabled, entry, uid, |endpoint, record, now| {
                 if record.off.is_none() {
                     let by = SwitchedBy::Key { id: key_label(caller.key), name: self.key_name(caller) };
                     record.off = Some(SwitchedOff {
@@ -71,7 +71,7 @@ impl Service {
             Ok(())
         };
         let switched =
-            self.revise_and_begin(caller, Action::EndpointEnabled, entry, uid, replays, on).await?;
+            self.update_and_replay(caller, Action::EndpointEnabled, entry, uid, replays, on).await?;
         self.apply_availability(&switched).await?;
         Ok(switched)
     }

@@ -193,7 +193,7 @@ impl Service {
             ("metadata", !patch.metadata.is_absent()),
         ];
         forbid_to_portal_links(caller, &given)?;
-        self.revise(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
+        self.update_endpoint(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
             self.apply_urls_and_tls(caller, &app, record, &patch, now)?;
             self.apply_patch(caller, &app, endpoint, record, patch.clone())?;
             check_tls_is_used(record)
@@ -203,7 +203,7 @@ impl Service {
 
     /// Changes an endpoint's row by `change` and puts the result into the configuration cache. If another node or a receiver
     /// (by saying that it is gone) changed the row first, `change` is applied again to the new row.
-    pub(super) async fn revise(
+    pub(super) async fn update_endpoint(
         &self,
         caller: Caller,
         action: Action,
@@ -211,11 +211,11 @@ impl Service {
         uid: &str,
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
     ) -> Result<Arc<Endpoint>, Error> {
-        self.revise_and_begin(caller, action, entry, uid, &[], change).await
+        self.update_and_replay(caller, action, entry, uid, &[], change).await
     }
 
-    /// Changes an endpoint as `revise` does and starts these replays, also if `change` changes no field.
-    pub(super) async fn revise_and_begin(
+    /// Changes an endpoint as `update_endpoint` does and starts these replays, also if `change` changes no field.
+    pub(super) async fn update_and_replay(
         &self,
         caller: Caller,
         action: Action,
@@ -249,7 +249,7 @@ impl Service {
             let noted = self.audit_entry_in(caller, &app, action, uid, detail);
             let stored = self.registry.change_and_begin(changed.record.clone(), noted, replays.to_vec());
             if stored.await? {
-                return self.put_in_force(&app, changed).await;
+                return self.activate(&app, changed).await;
             }
             let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             current = Arc::new(self.ready(&app, stored)?);
@@ -260,7 +260,7 @@ impl Service {
     /// Puts a stored change into the configuration cache. If the cache holds a newer revision (the receiver said meanwhile that
     /// it is gone), the row is read again: a newer row has both changes and is cached and returned. If the store has no newer
     /// row, it lost changes; then its row replaces the cached one.
-    pub(super) async fn put_in_force(
+    pub(super) async fn activate(
         &self,
         app: &App,
         mut endpoint: Arc<Endpoint>,

@@ -103,7 +103,7 @@ impl Service {
             let Some(record) = self.registry.endpoint(id).await? else { return Ok(()) };
             Arc::new(self.ready(&app, record)?)
         };
-        self.put_in_force(&app, stored).await.map(|_| ())
+        self.activate(&app, stored).await.map(|_| ())
     }
 
     fn encrypt_again(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {

@@ -149,7 +149,7 @@ impl Service {
             let Some(current) = self.config_cache.endpoint(endpoint.id()) else { continue };
             let changed = self.ready(&app, current.record.clone())?;
             self.store_contract_of(&changed).await?;
-            self.put_in_force(&app, Arc::new(changed)).await?;
+            self.activate(&app, Arc::new(changed)).await?;
         }
         Ok(())
     }
