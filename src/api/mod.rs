@@ -18,7 +18,7 @@ mod envelope;
 mod event_types;
 mod events;
 mod fields;
-mod find;
+mod search;
 mod health;
 mod imports;
 mod inspections;
@@ -137,7 +137,7 @@ fn described_routes() -> OpenApiRouter<Arc<ApiState>> {
         .routes(routes!(portal_links::create_portal_link, portal_links::list_portal_links))
         .routes(routes!(portal_links::revoke_portal_link))
         .routes(routes!(session::get_session))
-        .routes(routes!(find::find))
+        .routes(routes!(search::find))
         .routes(routes!(stream::stream_app))
         .routes(routes!(stream::stream_everything))
         .routes(routes!(audit::list_audit))

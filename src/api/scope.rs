@@ -10,7 +10,7 @@ const APP_PATH: &str = "/v1/apps/{app}";
 /// Describes the key of the request.
 const SESSION_PATH: &str = "/v1/session";
 /// Finds objects that the key may see.
-const FIND: &str = "/v1/find/{id}";
+const SEARCH_PATH: &str = "/v1/find/{id}";
 
 /// Paths that a portal link may read: the customer's own events, and what they can subscribe to. Not the app itself, whose
 /// limits and contract belong to the operator, and not its audit log.
@@ -70,7 +70,7 @@ pub(super) fn require_allowed(scope: Scope, method: &Method, path: &str) -> Resu
         Scope::Admin | Scope::App(_) => return Ok(()),
         Scope::Publish(_) => (method == Method::POST && PUBLISH_PATHS.contains(&path), "publish events"),
         Scope::Read(_) => {
-            let is_seen = path == FIND || is_in_an_app(path) && !is_secret(path);
+            let is_seen = path == SEARCH_PATH || is_in_an_app(path) && !is_secret(path);
             (is_read(method) && is_seen, "look, and not at secrets")
         }
         Scope::Portal(_) => (
@@ -87,7 +87,7 @@ pub(super) fn require_allowed(scope: Scope, method: &Method, path: &str) -> Resu
 }
 
 fn is_portal_read(method: &Method, path: &str) -> bool {
-    is_read(method) && (path == FIND || PORTAL_READ_PATHS.contains(&path))
+    is_read(method) && (path == SEARCH_PATH || PORTAL_READ_PATHS.contains(&path))
 }
 
 fn is_portal_manage(method: &Method, path: &str) -> bool {
@@ -155,7 +155,7 @@ mod tests {
         let looks: BTreeSet<String> = PORTAL_READ_PATHS.iter().map(|path| format!("GET {path}")).collect();
         let deeds: BTreeSet<String> =
             PORTAL_MANAGE_ROUTES.iter().map(|(method, path)| format!("{method} {path}")).collect();
-        let everybody = BTreeSet::from([SESSION_PATH, FIND].map(|path| format!("GET {path}")));
+        let everybody = BTreeSet::from([SESSION_PATH, SEARCH_PATH].map(|path| format!("GET {path}")));
         assert_eq!(allowed(Scope::PortalRead(own)), &looks | &everybody);
         assert_eq!(allowed(Scope::Portal(own)), &(&looks | &deeds) | &everybody);
         assert!(deeds.is_disjoint(&looks));

@@ -14,7 +14,7 @@ pub mod endpoints;
 pub mod error;
 pub mod event_types;
 pub mod events;
-pub mod find;
+pub mod search;
 mod config_sync;
 pub mod health;
 pub mod imports;

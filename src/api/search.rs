@@ -5,7 +5,7 @@ use super::{
     answer::{self, Answer},
     auth::{Authenticated, segment},
 };
-use crate::service::find::Found;
+use crate::service::search::SearchResult;
 use axum::extract::State;
 use http::Uri;
 use serde::Serialize;
@@ -16,14 +16,14 @@ use std::sync::Arc;
 #[schema(as = Finds, example = json!({
     "data": [{ "kind": "delivery", "id": "dlv_01jd2s3c8g001", "app_id": "bakery", "endpoint_id": null }],
 }))]
-struct FindsView {
-    data: Vec<FoundView>,
+struct SearchResultsView {
+    data: Vec<SearchResultView>,
 }
 
 /// Something that has this id.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Found)]
-struct FoundView {
+struct SearchResultView {
     /// `app`, `endpoint`, `event`, `delivery`, `replay`, `inspection`, `notice`, `key`, `portal_link`, `event_type`, `contract`
     /// or `audit_entry`.
     kind: &'static str,
@@ -35,8 +35,8 @@ struct FoundView {
     endpoint_id: Option<String>,
 }
 
-impl FoundView {
-    fn of(found: Found) -> Self {
+impl SearchResultView {
+    fn of(found: SearchResult) -> Self {
         Self { kind: found.kind.name(), id: found.id, app_id: found.app, endpoint_id: found.endpoint }
     }
 }
@@ -46,9 +46,9 @@ impl FoundView {
 /// Yours or ours, of anything that this key may look at; an app key finds what is in its app.
 #[utoipa::path(
     get, path = "/v1/find/{id}", tag = "System",
-    responses((status = 200, description = "What it may be; empty if nothing has this id", body = FindsView)),
+    responses((status = 200, description = "What it may be; empty if nothing has this id", body = SearchResultsView)),
 )]
 pub(super) async fn find(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
-    let found = api.service.find(caller, &segment(uri.path(), 3)?).await?;
-    answer::ok(&FindsView { data: found.into_iter().map(FoundView::of).collect() })
+    let found = api.service.search(caller, &segment(uri.path(), 3)?).await?;
+    answer::ok(&SearchResultsView { data: found.into_iter().map(SearchResultView::of).collect() })
 }
