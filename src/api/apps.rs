@@ -5,7 +5,7 @@ use super::{
     answer::{self, Answer},
     auth::{AppRequest, Authenticated},
     endpoint_view::RateLimitView,
-    fields::{Given, NotNull, fields},
+    fields::{JsonBody, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -165,7 +165,7 @@ impl AppView {
 pub(super) async fn create_app(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
-    Given(new): Given<NewAppFields>,
+    JsonBody(new): JsonBody<NewAppFields>,
 ) -> Answer {
     let new = NewApp {
         uid: new.id,
@@ -219,7 +219,7 @@ pub(super) async fn get_app(AppRequest { entry, .. }: AppRequest) -> Answer {
 pub(super) async fn update_app(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
-    Given(patch): Given<AppPatchFields>,
+    JsonBody(patch): JsonBody<AppPatchFields>,
 ) -> Answer {
     let patch = AppPatch {
         name: patch.name.0,

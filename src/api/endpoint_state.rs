@@ -6,7 +6,7 @@ use super::{
     auth::AppRequest,
     endpoint_view::EndpointView,
     endpoints::endpoint_response,
-    fields::{Given, fields, read_object},
+    fields::{JsonBody, fields, read_object},
     replays::ReplayView,
 };
 use crate::domain::field::FieldError;
@@ -76,7 +76,7 @@ fn replay_pace(asked: Option<Value>) -> Result<Option<ReplayPaceFields>, FieldEr
 pub(super) async fn enable_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-    Given(given): Given<EnableFields>,
+    JsonBody(given): JsonBody<EnableFields>,
 ) -> Answer {
     let Some(ReplayPaceFields { per_second }) = replay_pace(given.replay)? else {
         let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;

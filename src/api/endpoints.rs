@@ -6,7 +6,7 @@ use super::{
     auth::AppRequest,
     deliveries::DeliveryView,
     endpoint_view::{EndpointTlsFields, EndpointView, RateLimitView},
-    fields::{Given, HeaderList, NotNull, fields},
+    fields::{JsonBody, HeaderList, NotNull, fields},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -133,7 +133,7 @@ fields! {
 pub(super) async fn create_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
-    Given(new): Given<NewEndpointFields>,
+    JsonBody(new): JsonBody<NewEndpointFields>,
 ) -> Answer {
     let new = NewEndpoint {
         uid: new.id,
@@ -210,7 +210,7 @@ pub(super) async fn endpoint_response(api: &ApiState, caller: Caller, entry: &Ap
 pub(super) async fn update_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-    Given(patch): Given<EndpointPatchFields>,
+    JsonBody(patch): JsonBody<EndpointPatchFields>,
 ) -> Answer {
     let patch = EndpointPatch {
         url: patch.url.0,

@@ -4,7 +4,7 @@ use super::{
     ApiState,
     answer::{self, Answer},
     auth::{Authenticated, segment},
-    fields::{GivenRaw, fields, read_object},
+    fields::{RawJsonBody, fields, read_object},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -210,10 +210,10 @@ impl EventTypeView {
 pub(super) async fn create_event_type(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
-    new: GivenRaw<NewEventTypeFields>,
+    new: RawJsonBody<NewEventTypeFields>,
 ) -> Answer {
     let sample = new.raw("sample");
-    let (name, document) = new.given.read(sample, api.service.now())?;
+    let (name, document) = new.fields.read(sample, api.service.now())?;
     let made = api.service.add_event_type(caller, name, document).await?;
     answer::json(StatusCode::CREATED, &EventTypeView::of(&made))
 }
@@ -258,10 +258,10 @@ pub(super) async fn put_event_type(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
-    new: GivenRaw<EventTypePutFields>,
+    new: RawJsonBody<EventTypePutFields>,
 ) -> Answer {
     let (name, as_written) = (segment(uri.path(), 3)?.into_owned(), new.raw("sample"));
-    let EventTypePutFields { description, sample, versions, enforce_schema, archived } = new.given;
+    let EventTypePutFields { description, sample, versions, enforce_schema, archived } = new.fields;
     let given = NewEventTypeFields { name, description, sample, versions, enforce_schema, archived };
     let (name, document) = given.read(as_written, api.service.now())?;
     let (put, is_new) = api.service.put_event_type(caller, name, document).await?;
@@ -333,10 +333,10 @@ pub(super) async fn try_event_type(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
-    trial: GivenRaw<VersionTrialFields>,
+    trial: RawJsonBody<VersionTrialFields>,
 ) -> Answer {
     let as_written = trial.raw("data");
-    let VersionTrialFields { data, version, function, schema } = trial.given;
+    let VersionTrialFields { data, version, function, schema } = trial.fields;
     let is_draft = function.is_some() || schema.is_some();
     let draft = is_draft.then(|| VersionDocument { schema, function, ..VersionDocument::default() });
     let trial = VersionTrial { data: data.and(as_written), version, draft };

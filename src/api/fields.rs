@@ -21,14 +21,14 @@ use serde_json::{Map, Value, value::RawValue};
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// A request body, parsed and checked for its form. An empty body is an object without fields.
-pub(super) struct Given<T>(pub T);
+pub(super) struct JsonBody<T>(pub T);
 
 pub(super) trait Fields: Sized {
     const NAMES: &'static [&'static str];
     fn read(object: &mut Map<String, Value>) -> Result<Self, FieldError>;
 }
 
-impl<T: Fields> FromRequest<Arc<ApiState>> for Given<T> {
+impl<T: Fields> FromRequest<Arc<ApiState>> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Arc<ApiState>) -> Result<Self, Problem> {
@@ -39,12 +39,12 @@ impl<T: Fields> FromRequest<Arc<ApiState>> for Given<T> {
 }
 
 /// A request body of which some JSON must keep its spelling.
-pub(super) struct GivenRaw<T> {
-    pub given: T,
+pub(super) struct RawJsonBody<T> {
+    pub fields: T,
     body: Bytes,
 }
 
-impl<T> GivenRaw<T> {
+impl<T> RawJsonBody<T> {
     /// Returns a member of the body as it was written; `None` if it is absent or null.
     pub(super) fn raw(&self, name: &str) -> Option<String> {
         let members: HashMap<String, &RawValue> = serde_json::from_slice(&self.body).ok()?;
@@ -52,13 +52,13 @@ impl<T> GivenRaw<T> {
     }
 }
 
-impl<T: Fields> FromRequest<Arc<ApiState>> for GivenRaw<T> {
+impl<T: Fields> FromRequest<Arc<ApiState>> for RawJsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let held = api.bodies.read(&parts.headers, body).await?;
-        Ok(Self { given: read(&held.bytes)?, body: held.bytes.clone() })
+        Ok(Self { fields: read(&held.bytes)?, body: held.bytes.clone() })
     }
 }
 

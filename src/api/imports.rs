@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{field::FieldError, time::Timestamp},
-    service::imports::{GivenType, Imported},
+    service::imports::{ParsedType, Imported},
 };
 use axum::extract::{Request, State};
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ fn read(text: &str) -> Result<Import<'_>, Problem> {
 }
 
 /// Parses one type of the list. Its sample keeps its spelling.
-fn read_type(text: &str, now: Timestamp) -> GivenType {
+fn read_type(text: &str, now: Timestamp) -> ParsedType {
     let unreadable = |error| FieldError::new("", format!("cannot be read: {error}"));
     let mut object: Map<String, Value> = match serde_json::from_str(text).map_err(unreadable)? {
         Value::Object(object) => object,

@@ -4,7 +4,7 @@ use super::{
     ApiState,
     answer::{self, Answer},
     auth::{Authenticated, segment},
-    fields::{Given, fields},
+    fields::{JsonBody, fields},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -92,7 +92,7 @@ impl KeyView {
 pub(super) async fn create_key(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
-    Given(new): Given<NewKeyFields>,
+    JsonBody(new): JsonBody<NewKeyFields>,
 ) -> Answer {
     let NewKeyFields { scope, app_id, name, expires_at } = new;
     let new = NewKey { scope, app: app_id, name, expires_at };

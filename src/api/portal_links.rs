@@ -4,7 +4,7 @@ use super::{
     ApiState,
     answer::{self, Answer},
     auth::AppRequest,
-    fields::{Given, fields, read_object},
+    fields::{JsonBody, fields, read_object},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -130,7 +130,7 @@ impl PortalLinkView {
 pub(super) async fn create_portal_link(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
-    Given(new): Given<NewPortalLinkFields>,
+    JsonBody(new): JsonBody<NewPortalLinkFields>,
 ) -> Answer {
     let new = NewPortalLink {
         expires_in: new.expires_in,

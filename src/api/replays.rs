@@ -4,7 +4,7 @@ use super::{
     ApiState,
     answer::{self, Answer},
     auth::AppRequest,
-    fields::{Given, fields},
+    fields::{JsonBody, fields},
     query::{PageParameters, PageView, Query},
 };
 use crate::{
@@ -175,7 +175,7 @@ fn progress(replay: &Replay) -> f64 {
 pub(super) async fn create_replay(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
-    Given(given): Given<NewReplayFields>,
+    JsonBody(given): JsonBody<NewReplayFields>,
 ) -> Answer {
     let new = NewReplay {
         endpoint: given.endpoint_id,
@@ -204,7 +204,7 @@ pub(super) async fn create_replay(
 pub(super) async fn backfill_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-    Given(given): Given<NewBackfillFields>,
+    JsonBody(given): JsonBody<NewBackfillFields>,
 ) -> Answer {
     let new = NewReplay {
         event_type: given.event_type,

@@ -4,7 +4,7 @@ use super::{
     ApiState,
     answer::{self, Answer},
     auth::AppRequest,
-    fields::{Given, fields},
+    fields::{JsonBody, fields},
 };
 use crate::{
     domain::{endpoint::Endpoint, signer::public_key, time::Timestamp},
@@ -96,7 +96,7 @@ pub(super) async fn get_secret(AppRequest { entry, thing, .. }: AppRequest) -> A
 pub(super) async fn rotate_secret(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-    Given(rotation): Given<RotationFields>,
+    JsonBody(rotation): JsonBody<RotationFields>,
 ) -> Answer {
     let RotationFields { secret, overlap, effective_at } = rotation;
     let rotate = RotateSecret { secret, overlap, effective_at };

@@ -5,7 +5,7 @@
 use super::{
     parse::{self, ValueFormat, LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes},
     secret::HiddenText,
-    sources::Given,
+    sources::GivenSettings,
 };
 use crate::domain::{contract::Keep, email::Sender, proxy::Proxy};
 use ipnet::IpNet;

@@ -80,7 +80,7 @@ fn resolve_settings(
     variables: Vec<(String, Option<String>)>,
     flags: Vec<(&'static Setting, String)>,
 ) -> Result<Settings, ConfigError> {
-    let mut given = Given::defaults(mode);
+    let mut given = GivenSettings::defaults(mode);
     if let Some((name, text)) = file {
         given.add_file(name, text);
     }
@@ -103,12 +103,12 @@ enum ValueSource {
 }
 
 /// The last value given for each key, and the problems found so far.
-pub(super) struct Given {
+pub(super) struct GivenSettings {
     values: BTreeMap<&'static str, (&'static Setting, String, ValueSource)>,
     problems: Vec<String>,
 }
 
-impl Given {
+impl GivenSettings {
     fn defaults(mode: DefaultsMode) -> Self {
         let default = |key: &'static Setting| (key.name, (key, key.default_in(mode).to_owned(), ValueSource::Default));
         Self { values: KEYS.iter().map(default).collect(), problems: vec![] }

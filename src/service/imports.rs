@@ -8,7 +8,7 @@ use crate::domain::{event_type::EventTypeDocument, field::FieldError};
 use std::collections::HashMap;
 
 /// Type of an import, or the error in its notation.
-pub type GivenType = Result<(String, EventTypeDocument), FieldError>;
+pub type ParsedType = Result<(String, EventTypeDocument), FieldError>;
 
 /// Result of an import or a dry run: type names in the order given.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Service {
     pub async fn import_event_types(
         &self,
         caller: Caller,
-        given: Vec<GivenType>,
+        given: Vec<ParsedType>,
         is_rehearsal: bool,
     ) -> Result<Imported, Error> {
         Self::require_admin(caller)?;

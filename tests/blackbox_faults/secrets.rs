@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::{path::Path, time::Duration};
 
 const LIMIT: Duration = Duration::from_secs(30);
-const GIVEN: &[u8] = b"marker-of-the-given-secret-00001";
+const GIVEN_SECRET: &[u8] = b"marker-of-the-given-secret-00001";
 const ROTATED_SECRET: &[u8] = b"marker-of-the-rotated-secret-001";
 const HEADER_SECRET: &str = "marker-of-the-header-value";
 const TYPO: &str = "marker-of-a-mistyped-secret";
@@ -27,7 +27,7 @@ async fn use_secrets(client: &Client, receiver: &Receiver, identity: &Value) -> 
     let https = receiver.url("/tls").replacen("http:", "https:", 1);
     client.make_endpoint("a", "tls", &https, json!({ "tls": identity })).await;
     let more = json!({
-        "secret": secret(GIVEN), "headers": { "Authorization": format!("Bearer {HEADER_SECRET}") },
+        "secret": secret(GIVEN_SECRET), "headers": { "Authorization": format!("Bearer {HEADER_SECRET}") },
         "overrides": { "retry": { "waits": ["50ms"], "jitter": "none" } },
     });
     client.make_endpoint("a", "given", &receiver.url("/given"), more).await;
@@ -117,7 +117,7 @@ async fn no_secret_appears_in_a_log_a_metric_an_error_or_the_store() {
     // The secret part of the key, without the common prefix of its kind; and a line of its PEM.
     markers.push(der[36..68].to_vec());
     markers.push(key.signing_key.serialize_pem().lines().nth(2).unwrap().into());
-    for bytes in [GIVEN, ROTATED_SECRET] {
+    for bytes in [GIVEN_SECRET, ROTATED_SECRET] {
         markers.push(bytes.to_vec());
         markers.push(BASE64_STANDARD.encode(bytes).into());
     }
