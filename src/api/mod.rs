@@ -20,7 +20,7 @@ mod events;
 mod fields;
 mod search;
 mod health;
-mod imports;
+mod event_type_import;
 mod inspections;
 mod keys;
 mod metrics;
@@ -124,7 +124,7 @@ fn described_routes() -> OpenApiRouter<Arc<ApiState>> {
         .routes(routes!(event_types::archive_event_type))
         .routes(routes!(event_types::unarchive_event_type))
         .routes(routes!(event_types::try_event_type))
-        .routes(routes!(imports::import_event_types))
+        .routes(routes!(event_type_import::import_event_types))
         // A type's name may be "import"; reading and changing it is described as `event-types/{type}`.
         .route(
             "/v1/event-types/import",

@@ -17,7 +17,7 @@ pub mod events;
 pub mod search;
 mod config_sync;
 pub mod health;
-pub mod imports;
+pub mod event_type_import;
 mod inbox;
 pub mod inspections;
 pub mod keys;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{field::FieldError, time::Timestamp},
-    service::imports::{ParsedType, Imported},
+    service::event_type_import::{ParsedType, ImportResult},
 };
 use axum::extract::{Request, State};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ const IMPORT_BYTES_MAX: usize = 16 * 1024 * 1024;
     "dry_run": true,
 }))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Import<'a> {
+pub(super) struct ImportBody<'a> {
     #[serde(borrow)]
     #[schema(value_type = Vec<NewEventTypeFields>)]
     event_types: Vec<&'a RawValue>,
@@ -45,7 +45,7 @@ pub(super) struct Import<'a> {
     "dry_run": true, "added": ["payment.completed"],
     "changed": [{ "name": "payment.failed", "fields": ["description"] }], "unchanged": ["payment.created"],
 }))]
-pub(super) struct ImportedView {
+pub(super) struct ImportResultView {
     dry_run: bool,
     added: Vec<String>,
     changed: Vec<ChangedView>,
@@ -65,9 +65,9 @@ pub(super) struct ChangedView {
 /// Needs an admin key. All of them are stored, or none: if any is wrong, `errors` tells every type that is, by its place.
 /// What is not in the list stays as it is, and what is there already, the same, is left alone.
 #[utoipa::path(
-    post, path = "/v1/event-types/import", tag = "Event types", request_body = Import,
+    post, path = "/v1/event-types/import", tag = "Event types", request_body = ImportBody,
     responses(
-        (status = 200, description = "What was done", body = ImportedView),
+        (status = 200, description = "What was done", body = ImportResultView),
         (status = 403, description = "Not with an app key"),
         (status = 409, description = "Someone else is changing one of them, or there would be too many"),
     ),
@@ -84,12 +84,12 @@ pub(super) async fn import_event_types(
     let (now, is_rehearsal) = (api.service.now(), import.dry_run.unwrap_or_default());
     let given = import.event_types.into_iter().map(|one| read_type(one.get(), now)).collect();
     let imported = api.service.import_event_types(caller, given, is_rehearsal).await?;
-    let Imported { added, changed, unchanged } = imported;
+    let ImportResult { added, changed, unchanged } = imported;
     let changed = changed.into_iter().map(|(name, fields)| ChangedView { name, fields }).collect();
-    answer::ok(&ImportedView { dry_run: is_rehearsal, added, changed, unchanged })
+    answer::ok(&ImportResultView { dry_run: is_rehearsal, added, changed, unchanged })
 }
 
-fn read(text: &str) -> Result<Import<'_>, Problem> {
+fn read(text: &str) -> Result<ImportBody<'_>, Problem> {
     serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => {
             let detail = "event_types: must be a list of event types, beside nothing but dry_run";

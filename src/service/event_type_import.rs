@@ -12,7 +12,7 @@ pub type ParsedType = Result<(String, EventTypeDocument), FieldError>;
 
 /// Result of an import or a dry run: type names in the order given.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportResult {
     pub added: Vec<String>,
     /// Each with its changed fields.
     pub changed: Vec<(String, Vec<String>)>,
@@ -31,11 +31,11 @@ impl Service {
         &self,
         caller: Caller,
         given: Vec<ParsedType>,
-        is_rehearsal: bool,
-    ) -> Result<Imported, Error> {
+        is_dry_run: bool,
+    ) -> Result<ImportResult, Error> {
         Self::require_admin(caller)?;
         let _turn = self.catalogue_turn.lock().await;
-        let mut imported = Imported::default();
+        let mut imported = ImportResult::default();
         let (mut drafts, mut places, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = HashMap::new();
         for (place, one) in given.into_iter().enumerate() {
@@ -55,7 +55,7 @@ impl Service {
             }
         }
         self.check_type_count(drafts.iter().filter(|draft| draft.known.is_none()).count())?;
-        let ready = self.compiled(caller, drafts, &places, problems).await?;
+        let ready = self.compile_all(caller, drafts, &places, problems).await?;
         for one in &ready {
             let name = one.event_type.record.name.clone();
             match &one.known {
@@ -63,14 +63,14 @@ impl Service {
                 Some(known) => imported.changed.push((name, one.changed(known))),
             }
         }
-        if !is_rehearsal && !ready.is_empty() {
+        if !is_dry_run && !ready.is_empty() {
             self.store_types(caller, ready).await?;
         }
         Ok(imported)
     }
 
     /// Returns all types compiled, or every problem found, in order.
-    async fn compiled(
+    async fn compile_all(
         &self,
         caller: Caller,
         drafts: Vec<TypeDraft>,
