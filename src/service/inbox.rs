@@ -30,7 +30,7 @@ impl Service {
     async fn poll_inbox(&self) {
         let mut was_well = true;
         loop {
-            let taken = self.take_in().await;
+            let taken = self.accept_inbox().await;
             if let (Err(error), true) = (&taken, was_well) {
                 tracing::warn!(%error, "the inbox cannot be taken in; it is tried until it can");
             }
@@ -54,7 +54,7 @@ impl Service {
     }
 
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.
-    async fn take_in(&self) -> Result<Option<usize>, Error> {
+    async fn accept_inbox(&self) -> Result<Option<usize>, Error> {
         let Some(_at_work) = self.lead_inbox() else { return Ok(Some(0)) };
         let Some(submitted) = self.browse.submitted().await? else { return Ok(None) };
         let mut by_app: BTreeMap<AppId, Vec<Submission>> = BTreeMap::new();
