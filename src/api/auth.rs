@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::directory::AppEntry,
-    service::{Caller, Service, keys::KeyRefused},
+    service::{Caller, Service, keys::KeyRejected},
 };
 use axum::extract::{FromRequestParts, MatchedPath};
 use http::{HeaderMap, header, request::Parts};
@@ -69,8 +69,8 @@ fn authenticate(service: &Service, headers: &HeaderMap) -> Result<Caller, Proble
     let refused = |detail: &str| Problem::new(ErrorCode::Unauthorized, detail);
     let key = key.ok_or_else(|| refused("Send a key as \"Authorization: Bearer …\"."))?;
     service.caller(key).map_err(|why| match why {
-        KeyRefused::Unknown => refused("This key is not known, or was revoked."),
-        KeyRefused::Expired(at) => refused(&format!("This key expired at {at}.")),
+        KeyRejected::Unknown => refused("This key is not known, or was revoked."),
+        KeyRejected::Expired(at) => refused(&format!("This key expired at {at}.")),
     })
 }
 

@@ -21,12 +21,12 @@ const COPIED_BYTES_MAX: usize = 2048;
 #[derive(Debug, Default)]
 pub(super) struct Envelope<'a> {
     values: [Option<&'a RawValue>; FIELD_NAMES.len()],
-    refusal: Option<Refusal>,
+    error: Option<EnvelopeError>,
 }
 
 #[derive(Debug)]
-enum Refusal {
-    Twice(&'static str),
+enum EnvelopeError {
+    Repeated(&'static str),
     Unknown(String),
 }
 
@@ -45,12 +45,12 @@ impl<'a> ParsedEvent<'a> {
     /// Parses one envelope of `body`; larger data stays a slice of it.
     pub(super) fn new(envelope: &'a str, body: &Bytes) -> Result<Self, Problem> {
         let envelope: Envelope<'a> = serde_json::from_str(envelope).map_err(|error| malformed(&error))?;
-        match envelope.refusal {
+        match envelope.error {
             None => {}
-            Some(Refusal::Twice(name)) => {
+            Some(EnvelopeError::Repeated(name)) => {
                 return Err(Problem::at(ErrorCode::Malformed, name, format!("{name}: is given twice")));
             }
-            Some(Refusal::Unknown(name)) => {
+            Some(EnvelopeError::Unknown(name)) => {
                 return Err(FieldError::unknown(&name, &name, FIELD_NAMES.into_iter()).into());
             }
         }
@@ -142,11 +142,11 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
         while let Some(FieldName(name)) = map.next_key()? {
             let Some(place) = FIELD_NAMES.iter().position(|known| *known == name) else {
                 map.next_value::<IgnoredAny>()?;
-                envelope.refusal.get_or_insert_with(|| Refusal::Unknown(name.into_owned()));
+                envelope.error.get_or_insert_with(|| EnvelopeError::Unknown(name.into_owned()));
                 continue;
             };
             if envelope.values[place].replace(map.next_value()?).is_some() {
-                envelope.refusal.get_or_insert(Refusal::Twice(FIELD_NAMES[place]));
+                envelope.error.get_or_insert(EnvelopeError::Repeated(FIELD_NAMES[place]));
             }
         }
         Ok(envelope)

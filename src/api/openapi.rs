@@ -82,12 +82,12 @@ pub fn openapi_json() -> String {
     for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
             add_path_parameters(path, operation);
-            add_refusals(path, method, operation);
+            add_errors(path, method, operation);
             relax_body(operation, &schemas);
             add_examples(operation, &schemas);
         }
     }
-    let refusals = ErrorCode::ALL.map(|code| (code.name().to_owned(), refusal(code, code.title())));
+    let refusals = ErrorCode::ALL.map(|code| (code.name().to_owned(), problem_response(code, code.title())));
     document["components"]["responses"] = Value::Object(refusals.into_iter().collect());
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
     text.push('\n');
@@ -107,7 +107,7 @@ fn add_path_parameters(path: &str, operation: &mut Value) {
 }
 
 /// Adds the possible errors. They follow from the operation's key, path, body, parameters and method.
-fn add_refusals(path: &str, method: &str, operation: &mut Value) {
+fn add_errors(path: &str, method: &str, operation: &mut Value) {
     if !path.starts_with("/v1/") {
         return;
     }
@@ -150,7 +150,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
                 of_status.clone().find(|code| *code == usual).or_else(|| of_status.clone().next())
             });
             if let Some(code) = code.filter(|_| is_plain) {
-                *response = refusal(code, &about);
+                *response = problem_response(code, &about);
             }
         }
         sort_by_status(responses);
@@ -158,7 +158,7 @@ fn add_refusals(path: &str, method: &str, operation: &mut Value) {
 }
 
 /// Builds the response of an error, with an example.
-fn refusal(code: ErrorCode, about: &str) -> Value {
+fn problem_response(code: ErrorCode, about: &str) -> Value {
     let example = serde_json::to_value(Problem::new(code, format!("{about}.")).view()).unwrap_or_default();
     let mut response = json!({
         "description": about,

@@ -99,7 +99,7 @@ impl Client {
             return Ok(ApiAnswer { status: head.status, body });
         }
         let problem = serde_json::from_slice(&body).unwrap_or_default();
-        let words = refusal(head.status, &problem) + &every_error(&problem);
+        let words = refusal_message(head.status, &problem) + &every_error(&problem);
         Err(CommandError::new(ExitStatus::of(head.status.as_u16()), words))
     }
 
@@ -119,7 +119,7 @@ impl Client {
 }
 
 /// Describes a refusal, in the server's own words where it has some.
-fn refusal(status: StatusCode, problem: &Value) -> String {
+fn refusal_message(status: StatusCode, problem: &Value) -> String {
     let text = |name: &str| problem[name].as_str().map(visible);
     let said = match (text("detail"), text("code")) {
         (Some(detail), Some(code)) => format!("{detail} ({}, {code})", status.as_u16()),
@@ -180,13 +180,13 @@ mod tests {
     #[test]
     fn refusals_show_the_server_s_words_and_the_field() {
         let conflict = json!({ "detail": "Busy.\x1b[2J", "code": "conflict" });
-        assert_eq!(refusal(StatusCode::CONFLICT, &conflict), "Busy.\\u{1b}[2J (409, conflict)");
+        assert_eq!(refusal_message(StatusCode::CONFLICT, &conflict), "Busy.\\u{1b}[2J (409, conflict)");
         let field = json!({ "detail": "health_url: is not set", "code": "invalid", "field": "health_url" });
         assert_eq!(
-            refusal(StatusCode::UNPROCESSABLE_ENTITY, &field),
+            refusal_message(StatusCode::UNPROCESSABLE_ENTITY, &field),
             "health_url: is not set (422, invalid)"
         );
-        assert!(refusal(StatusCode::UNAUTHORIZED, &Value::Null).contains("--key"));
-        assert_eq!(refusal(StatusCode::BAD_GATEWAY, &Value::Null), "the server answered 502 Bad Gateway");
+        assert!(refusal_message(StatusCode::UNAUTHORIZED, &Value::Null).contains("--key"));
+        assert_eq!(refusal_message(StatusCode::BAD_GATEWAY, &Value::Null), "the server answered 502 Bad Gateway");
     }
 }

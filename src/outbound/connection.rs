@@ -143,7 +143,7 @@ impl HttpConnection {
     }
 
     fn exchange_error(&self, mut error: TrySendError<HttpRequest>) -> ExchangeError {
-        if self.meter.was_refused() {
+        if self.meter.was_gate_closed() {
             return ExchangeError::NotSent;
         }
         if let Some(message) = error.take_message() {

@@ -73,8 +73,8 @@ fn check_reply(head: &[u8]) -> Result<(), SendError> {
     let Some(status) = status(head) else { return Err(SendError::proxy("does not speak HTTP")) };
     match status {
         _ if is_success(status) => Ok(()),
-        403 => Err(refused(status)),
-        407 if is_from_smokescreen(head) => Err(refused(status)),
+        403 => Err(address_refused(status)),
+        407 if is_from_smokescreen(head) => Err(address_refused(status)),
         401 | 407 => Err(SendError::proxy("does not accept our credentials")),
         502..=504 => Err(SendError::new(
             Class::Connect,
@@ -84,7 +84,7 @@ fn check_reply(head: &[u8]) -> Result<(), SendError> {
     }
 }
 
-fn refused(status: u16) -> SendError {
+fn address_refused(status: u16) -> SendError {
     SendError::new(Class::AddressRefused, format!("the proxy does not allow the address (it answered {status})"))
 }
 

@@ -27,7 +27,7 @@ pub(super) struct AnswerMeter {
     must_be_silent: AtomicBool,
     /// No byte of the request has been written.
     is_unsent: AtomicBool,
-    was_refused: AtomicBool,
+    was_gate_closed: AtomicBool,
 }
 
 impl Default for AnswerMeter {
@@ -44,7 +44,7 @@ impl AnswerMeter {
             interim_answers: AtomicU32::new(0),
             must_be_silent: AtomicBool::new(false),
             is_unsent: AtomicBool::new(true),
-            was_refused: AtomicBool::new(false),
+            was_gate_closed: AtomicBool::new(false),
         }
     }
 
@@ -58,8 +58,8 @@ impl AnswerMeter {
     }
 
     /// Whether the send gate was closed before the first byte.
-    pub(super) fn was_refused(&self) -> bool {
-        self.was_refused.load(Relaxed)
+    pub(super) fn was_gate_closed(&self) -> bool {
+        self.was_gate_closed.load(Relaxed)
     }
 
     /// Whether any byte of an answer has come since `begin`.
@@ -98,7 +98,7 @@ impl MeteredStream {
         if !self.meter.is_unsent.load(Relaxed) || self.gate.as_ref().is_none_or(|gate| gate.is_open()) {
             return Ok(());
         }
-        self.meter.was_refused.store(true, Relaxed);
+        self.meter.was_gate_closed.store(true, Relaxed);
         Err(io::Error::new(io::ErrorKind::PermissionDenied, "the gate is closed"))
     }
 

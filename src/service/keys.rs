@@ -30,7 +30,7 @@ pub struct NewKey {
 
 /// Why a key is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRefused {
+pub enum KeyRejected {
     /// No such key, or a revoked one.
     Unknown,
     Expired(Timestamp),
@@ -38,11 +38,11 @@ pub enum KeyRefused {
 
 impl Service {
     /// Returns the caller that this key belongs to, if the key exists and has not expired. Records the use in memory.
-    pub fn caller(&self, key: &str) -> Result<Caller, KeyRefused> {
-        let live = self.config_cache.key(&KeyHash::of(key)).ok_or(KeyRefused::Unknown)?;
+    pub fn caller(&self, key: &str) -> Result<Caller, KeyRejected> {
+        let live = self.config_cache.key(&KeyHash::of(key)).ok_or(KeyRejected::Unknown)?;
         let (key, now) = (live.key(), self.clock.now());
         if let Some(at) = key.expires_at.filter(|at| *at <= now) {
-            return Err(KeyRefused::Expired(at));
+            return Err(KeyRejected::Expired(at));
         }
         live.note_use(now);
         Ok(Caller { scope: key.scope, key: key.id })

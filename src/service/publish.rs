@@ -223,7 +223,7 @@ impl Service {
     }
 
     pub(super) fn require_accepting(&self) -> Result<(), Error> {
-        let refusal = self.readiness.refusal().or_else(|| self.store_not_ready());
+        let refusal = self.readiness.not_accepting().or_else(|| self.store_not_ready());
         refusal.map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 

@@ -108,7 +108,7 @@ impl Readiness {
     }
 
     /// Returns why this node accepts no events at all. A failing store is not included: only a write shows that it works again.
-    pub fn refusal(&self) -> Option<NotReady> {
+    pub fn not_accepting(&self) -> Option<NotReady> {
         match self.phase.load(Ordering::Acquire) {
             ACCEPTING => None,
             STARTING => Some(NotReady { code: "starting", detail: "This node is still starting.".into() }),
@@ -124,7 +124,7 @@ impl Readiness {
             let error = self.store_error.lock().unwrap_or_else(PoisonError::into_inner);
             NotReady { code: STORE_CODE, detail: format!("The store cannot write: {error}") }
         });
-        self.refusal().into_iter().chain(store).chain(self.unusable_endpoints()).collect()
+        self.not_accepting().into_iter().chain(store).chain(self.unusable_endpoints()).collect()
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
             readiness.reasons(Timestamp::from_millis(1_001))[0].detail,
             "The store cannot write: disk full"
         );
-        assert!(readiness.refusal().is_none(), "publishing is tried all the same");
+        assert!(readiness.not_accepting().is_none(), "publishing is tried all the same");
         assert_eq!(codes(&readiness, 5_999), ["store"]);
         assert!(codes(&readiness, 6_000).is_empty());
         readiness.store_failed("disk full", Timestamp::from_millis(7_000));

@@ -43,7 +43,7 @@ impl InboxFixture {
         self.server.run("postgres", sql).unwrap()
     }
 
-    fn refusal(&self, sql: &str) -> String {
+    fn sql_error(&self, sql: &str) -> String {
         self.server.run("postgres", sql).unwrap_err()
     }
 
@@ -160,7 +160,7 @@ async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publi
         ("'shop', 't', '1', key => E'a\\tb'", "key: must be 1 to 256 bytes"),
         ("'shop', 't', '1', key => U&'a\\0085b'", "key: must be 1 to 256 bytes"),
     ] {
-        let refusal = shop.refusal(&format!("SELECT posthaste.publish({arguments})"));
+        let refusal = shop.sql_error(&format!("SELECT posthaste.publish({arguments})"));
         assert!(refusal.contains(said), "{arguments}: {refusal}");
     }
     assert_eq!(shop.run("SELECT count(*) FROM posthaste.inbox"), "0");
@@ -180,7 +180,7 @@ async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publi
             ["SELECT * FROM posthaste.{}", "LOCK posthaste.{}", "GRANT SELECT ON posthaste.{} TO other"]
         {
             let forbidden = forbidden.replace("{}", table);
-            let refusal = shop.refusal(&format!("SET ROLE product; {forbidden}"));
+            let refusal = shop.sql_error(&format!("SET ROLE product; {forbidden}"));
             assert!(refusal.contains("permission denied"), "{forbidden}: {refusal}");
         }
     }
@@ -194,7 +194,7 @@ async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publi
         "DELETE FROM posthaste.inbox",
         "INSERT INTO posthaste.inbox (app, type, data, event_id) VALUES (1, 't', '1', 'x')",
     ] {
-        assert!(shop.refusal(&format!("SET ROLE product; {forbidden}")).contains("permission denied"));
+        assert!(shop.sql_error(&format!("SET ROLE product; {forbidden}")).contains("permission denied"));
     }
     // The role's own tables of the same names are not used by the function.
     shop.run(
@@ -202,7 +202,7 @@ async fn invalid_arguments_are_refused_with_a_reason_and_the_role_may_only_publi
          CREATE TEMP TABLE inbox (LIKE pg_class); SELECT posthaste.publish('shop', 't', '1', 'mine')",
     );
     shop.receives("mine").await;
-    let refusal = shop.refusal("SET ROLE other; SELECT posthaste.publish('shop', 't', '1')");
+    let refusal = shop.sql_error("SET ROLE other; SELECT posthaste.publish('shop', 't', '1')");
     assert!(refusal.contains("permission denied"), "{refusal}");
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
 }
