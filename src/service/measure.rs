@@ -11,10 +11,10 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(25);
 impl Service {
     /// Waits for the store's answer, up to the time limit. After a timeout it is unknown whether the events were stored; the
     /// producer publishes again under the same id.
-    pub(super) async fn with_accept_timeout<T>(&self, answer: Reply<'_, T>) -> Result<T, StoreError> {
+    pub(super) async fn with_accept_timeout<T>(&self, reply: Reply<'_, T>) -> Result<T, StoreError> {
         tokio::select! {
             biased;
-            answer = answer => answer,
+            answer = reply => answer,
             () = self.clock.sleep_for(ACCEPT_TIMEOUT) => {
                 Err(StoreError::Unavailable("it did not answer in time".to_owned()))
             }
