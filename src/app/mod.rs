@@ -130,7 +130,7 @@ impl StartedNode {
         };
         let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
         let client = http_client(settings, &addresses, gate)?;
-        let service = Arc::new(Service::new(service::Parts {
+        let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
             delivery_store: ledger.clone(),
             registry: store.clone(),

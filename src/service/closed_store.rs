@@ -1,6 +1,6 @@
 //! A closed store and an engine without permits, for tests that need neither.
 
-use super::{ServiceLimits, Parts, Service, Surroundings};
+use super::{ServiceLimits, ServiceDeps, Service, Surroundings};
 use crate::{
     domain::{
         address::AddressPolicy,
@@ -50,7 +50,7 @@ pub(crate) const ADMIN_KEY: &str = "an admin key for tests";
 
 /// Returns a service with an admin key, on a closed store.
 pub(crate) fn service() -> Service {
-    let service = Service::new(Parts {
+    let service = Service::new(ServiceDeps {
         config_cache: Arc::default(),
         delivery_store: Arc::new(ClosedStore),
         registry: Arc::new(ClosedStore),

@@ -97,7 +97,7 @@ impl Default for ServiceLimits {
 }
 
 /// Dependencies and settings of a service.
-pub struct Parts {
+pub struct ServiceDeps {
     pub config_cache: Arc<Directory>,
     pub delivery_store: Arc<dyn Ledger>,
     pub registry: Arc<dyn Registry>,
@@ -164,7 +164,7 @@ impl Caller {
 }
 
 impl Service {
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: ServiceDeps) -> Self {
         let started_at = parts.clock.now();
         Self {
             config_cache: parts.config_cache,

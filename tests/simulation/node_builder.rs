@@ -13,7 +13,7 @@ use posthaste::{
     },
     engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::HttpSender,
-    service::{ServiceLimits, Parts, Service, Surroundings},
+    service::{ServiceLimits, ServiceDeps, Service, Surroundings},
     store::{CommitWatch, Ledger, Store},
     runtime::{Clock, SeededEntropy},
 };
@@ -42,7 +42,7 @@ pub(crate) struct EngineParts {
 impl<S: Store + 'static> NodeBuilder<S> {
     pub(crate) fn service(&self) -> Service {
         let store = &self.store;
-        Service::new(Parts {
+        Service::new(ServiceDeps {
             config_cache: self.directory.clone(),
             delivery_store: store.clone(),
             registry: store.clone(),

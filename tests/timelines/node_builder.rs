@@ -13,7 +13,7 @@ use posthaste::{
     },
     engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::HttpSender,
-    service::{ServiceLimits, Parts, Service, Surroundings},
+    service::{ServiceLimits, ServiceDeps, Service, Surroundings},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
     runtime::{SeededEntropy, VirtualClock},
 };
@@ -50,7 +50,7 @@ pub(crate) struct NodeBuilder {
 
 impl NodeBuilder {
     pub(crate) fn service(&self, hands: Arc<dyn Hands>) -> Arc<Service> {
-        Arc::new(Service::new(Parts {
+        Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
             delivery_store: self.store.clone(),
             registry: self.store.clone(),
