@@ -133,7 +133,7 @@ impl StartedNode {
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
             delivery_store: ledger.clone(),
-            registry: store.clone(),
+            config_store: store.clone(),
             browse: store.clone(),
             cluster_store: store.clone(),
             node_state: tenure.clone(),

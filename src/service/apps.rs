@@ -80,7 +80,7 @@ impl Service {
             app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
         }
         let entry = self.audit_entry_in(caller, &app, Action::AppCreated, &app.uid, None);
-        match self.registry.add_app(app.clone(), Some(entry)).await? {
+        match self.config_store.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::IdTaken(app.uid)),
             Added::Added => {
                 self.config_cache.put_app(app.clone(), rules);
@@ -147,7 +147,7 @@ impl Service {
             self.check_affected_endpoints(&app, &entry, follow)?;
         }
         let noted = self.audit_entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
-        if !self.registry.change_app(app.clone(), Some(noted)).await? {
+        if !self.config_store.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         let has_other_limits = app.settings.limits != entry.app().settings.limits;
@@ -169,7 +169,7 @@ impl Service {
         let _turn = self.app_turns.take(id.as_i64()).await;
         // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.
         let noted = self.audit_entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
-        if !self.registry.remove_app(id, Some(noted)).await? {
+        if !self.config_store.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
         for endpoint in self.config_cache.remove_app(id) {

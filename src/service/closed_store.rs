@@ -53,7 +53,7 @@ pub(crate) fn service() -> Service {
     let service = Service::new(ServiceDeps {
         config_cache: Arc::default(),
         delivery_store: Arc::new(ClosedStore),
-        registry: Arc::new(ClosedStore),
+        config_store: Arc::new(ClosedStore),
         browse: Arc::new(ClosedStore),
         cluster_store: Arc::new(ClosedStore),
         node_state: Arc::new(Tenure::alone()),

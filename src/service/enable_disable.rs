@@ -126,7 +126,7 @@ impl Service {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_turns.take(id.as_i64()).await;
         let noted = self.audit_entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
-        if !self.registry.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
+        if !self.config_store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }
         self.config_cache.remove_endpoint(id);

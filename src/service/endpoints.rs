@@ -156,7 +156,7 @@ impl Service {
         let endpoint = Arc::new(self.ready(&app, record)?);
         self.store_contract_of(&endpoint).await?;
         let noted = self.audit_entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
-        match self.registry.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
+        match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::IdTaken(endpoint.record.uid.clone())),
             Added::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
@@ -247,11 +247,11 @@ impl Service {
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.audit_entry_in(caller, &app, action, uid, detail);
-            let stored = self.registry.change_and_begin(changed.record.clone(), noted, replays.to_vec());
+            let stored = self.config_store.change_and_begin(changed.record.clone(), noted, replays.to_vec());
             if stored.await? {
                 return self.activate(&app, changed).await;
             }
-            let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            let stored = self.config_store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             current = Arc::new(self.ready(&app, stored)?);
         }
         Err(Error::Conflict("The endpoint is being changed by someone else; try again.".into()))
@@ -267,7 +267,7 @@ impl Service {
     ) -> Result<Arc<Endpoint>, Error> {
         let id = endpoint.id();
         while !self.config_cache.put_endpoint(endpoint.clone()) {
-            let stored = self.registry.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
+            let stored = self.config_store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             let is_newest = stored.revision <= endpoint.record.revision;
             endpoint = Arc::new(self.ready(app, stored)?);
             if is_newest {

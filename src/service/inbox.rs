@@ -65,7 +65,7 @@ impl Service {
         for (app, submissions) in by_app {
             if let Some(entry) = self.config_cache.app_by_id(app) {
                 self.compose_submitted(&entry, &submissions, &mut intake).await;
-            } else if self.registry.app(app).await?.is_none() {
+            } else if self.config_store.app(app).await?.is_none() {
                 intake.settled.extend(submissions.iter().map(|submission| submission.number));
             }
             // Otherwise another node just created the app; it will be cached in a moment.

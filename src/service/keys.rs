@@ -81,7 +81,7 @@ impl Service {
         };
         let detail = Some(json!({ "scope": scope.name() }));
         let entry = self.audit_entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
-        self.registry.add_key(key.clone(), Some(entry)).await?;
+        self.config_store.add_key(key.clone(), Some(entry)).await?;
         self.config_cache.put_key(key.clone());
         Ok((key, text))
     }
@@ -118,7 +118,7 @@ impl Service {
                 keys.extend(self.config_cache.key_by_id(KEY_OF_SETTINGS).map(|live| live.shown()));
             }
             let from = after.map_or(KEY_OF_SETTINGS, |cursor| KeyId::from_i64(cursor.id));
-            let stored = self.registry.keys(from, limit + 1).await?;
+            let stored = self.config_store.keys(from, limit + 1).await?;
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
             let all = self.config_cache.keys();
@@ -133,7 +133,7 @@ impl Service {
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
         let found = match self.config_cache.key_by_id(id) {
             Some(live) => Some(live.shown()),
-            None => self.registry.key(id).await?,
+            None => self.config_store.key(id).await?,
         };
         found.filter(|key| !key.scope.is_portal()).ok_or(Error::NotFound("key"))
     }
@@ -153,7 +153,7 @@ impl Service {
 
     /// Revokes a key or portal link. Returns whether it was still there; afterwards it does not work in either case.
     pub(super) async fn revoke(&self, id: KeyId, entry: Entry) -> Result<bool, Error> {
-        let was_there = self.registry.revoke_key(id, self.clock.now(), Some(entry)).await?;
+        let was_there = self.config_store.revoke_key(id, self.clock.now(), Some(entry)).await?;
         self.config_cache.remove_key(id);
         Ok(was_there)
     }

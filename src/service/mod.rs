@@ -100,7 +100,7 @@ impl Default for ServiceLimits {
 pub struct ServiceDeps {
     pub config_cache: Arc<Directory>,
     pub delivery_store: Arc<dyn Ledger>,
-    pub registry: Arc<dyn Registry>,
+    pub config_store: Arc<dyn Registry>,
     pub browse: Arc<dyn Browse>,
     pub cluster_store: Arc<dyn Cluster>,
     pub node_state: Arc<Tenure>,
@@ -122,7 +122,7 @@ pub struct ServiceDeps {
 pub struct Service {
     config_cache: Arc<Directory>,
     delivery_store: Arc<dyn Ledger>,
-    registry: Arc<dyn Registry>,
+    config_store: Arc<dyn Registry>,
     browse: Arc<dyn Browse>,
     cluster_store: Arc<dyn Cluster>,
     node_state: Arc<Tenure>,
@@ -169,7 +169,7 @@ impl Service {
         Self {
             config_cache: parts.config_cache,
             delivery_store: parts.delivery_store,
-            registry: parts.registry,
+            config_store: parts.config_store,
             browse: parts.browse,
             cluster_store: parts.cluster_store,
             node_state: parts.node_state,

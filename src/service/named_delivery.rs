@@ -103,7 +103,7 @@ impl Service {
         if let Some(contract) = known.get(&hash) {
             return Ok(contract.clone());
         }
-        let document = self.registry.contract(hash).await?;
+        let document = self.config_store.contract(hash).await?;
         // A contract that this version cannot read is no reason to hide the delivery.
         let contract = document.and_then(|document| Contract::from_json(&document).ok()).map(Arc::new);
         known.insert(hash, contract.clone());

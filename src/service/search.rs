@@ -135,7 +135,7 @@ impl Service {
             let live = self.config_cache.key_by_id(key).map(|live| live.shown());
             let known = match live {
                 Some(known) => Some(known),
-                None => self.registry.key(key).await?,
+                None => self.config_store.key(key).await?,
             };
             found.extend(known.map(|key| SearchResult {
                 kind: if key.scope.is_portal() { SearchResultKind::PortalLink } else { SearchResultKind::Key },

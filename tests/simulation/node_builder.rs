@@ -45,7 +45,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
         Service::new(ServiceDeps {
             config_cache: self.directory.clone(),
             delivery_store: store.clone(),
-            registry: store.clone(),
+            config_store: store.clone(),
             browse: store.clone(),
             cluster_store: store.clone(),
             node_state: self.tenure.clone(),

@@ -53,7 +53,7 @@ impl NodeBuilder {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
             delivery_store: self.store.clone(),
-            registry: self.store.clone(),
+            config_store: self.store.clone(),
             browse: self.store.clone(),
             cluster_store: self.cluster.clone(),
             node_state: self.node_state.clone(),
