@@ -134,7 +134,7 @@ impl StartedNode {
             config_cache: directory.clone(),
             delivery_store: ledger.clone(),
             config_store: store.clone(),
-            browse: store.clone(),
+            query_store: store.clone(),
             cluster_store: store.clone(),
             node_state: tenure.clone(),
             permits: lanes.clone(),

@@ -54,7 +54,7 @@ pub(crate) fn service() -> Service {
         config_cache: Arc::default(),
         delivery_store: Arc::new(ClosedStore),
         config_store: Arc::new(ClosedStore),
-        browse: Arc::new(ClosedStore),
+        query_store: Arc::new(ClosedStore),
         cluster_store: Arc::new(ClosedStore),
         node_state: Arc::new(Tenure::alone()),
         permits: Arc::new(ClosedStore),

@@ -85,11 +85,11 @@ impl Service {
             let all = entry.endpoints();
             let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
             let lanes = lanes.collect();
-            let mut page = self.browse.queue(lanes, after, limit).await?;
+            let mut page = self.query_store.queue(lanes, after, limit).await?;
             page.rows.retain(|listed| matches_filter(&filter, listed));
             page
         } else {
-            self.browse.deliveries(app.id, filter, after, limit).await?
+            self.query_store.deliveries(app.id, filter, after, limit).await?
         };
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
@@ -104,7 +104,7 @@ impl Service {
         entry: &AppEntry,
         id: DeliveryId,
     ) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
-        let found = self.browse.delivery(entry.app().id, id).await?;
+        let found = self.query_store.delivery(entry.app().id, id).await?;
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
         let shown = self.with_names(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
         Ok((shown, attempts))
@@ -117,7 +117,7 @@ impl Service {
         uid: &str,
     ) -> Result<Vec<(DeliveryId, PastAttempt)>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        Ok(self.browse.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
+        Ok(self.query_store.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
     }
 
     /// Explains in words why a delivery that is due is not sent yet.
@@ -140,7 +140,7 @@ impl Service {
                 found => found,
             },
         };
-        let page = self.browse.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
+        let page = self.query_store.dead_letters(entry.app().id, endpoint, closed_too, after, limit).await?;
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
 

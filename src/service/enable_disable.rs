@@ -116,7 +116,7 @@ impl Service {
         endpoint: &Endpoint,
         off_at: Option<Timestamp>,
     ) -> Result<Option<Timestamp>, Error> {
-        let report = self.browse.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
+        let report = self.query_store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let first_failure = report.health.first_failure.map(|first| first.at);
         Ok(off_at.into_iter().chain(first_failure).min())
     }

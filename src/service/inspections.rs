@@ -57,7 +57,7 @@ impl Service {
         limit: u32,
     ) -> Result<Page<NamedInspection>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
-        let page = self.browse.inspections(endpoint.id(), after, limit).await?;
+        let page = self.query_store.inspections(endpoint.id(), after, limit).await?;
         let shown = |inspection| NamedInspection { inspection, endpoint: endpoint.record.uid.clone() };
         Ok(Page { rows: page.rows.into_iter().map(shown).collect(), next: page.next })
     }
@@ -66,7 +66,7 @@ impl Service {
     pub async fn inspection(&self, entry: &AppEntry, id: &str) -> Result<NamedInspection, Error> {
         let none = || Error::NotFound("inspection");
         let id = InspectionId::parse(id).ok_or_else(none)?;
-        let inspection = self.browse.inspection(entry.app().id, id).await?.ok_or_else(none)?;
+        let inspection = self.query_store.inspection(entry.app().id, id).await?.ok_or_else(none)?;
         let mut names = self.endpoint_names(std::iter::once(inspection.endpoint)).await?;
         let endpoint = names.remove(&inspection.endpoint).map(|name| name.uid).unwrap_or_default();
         Ok(NamedInspection { inspection, endpoint })

@@ -65,7 +65,7 @@ impl Service {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedReplay>, Error> {
-        let page = self.browse.replays(entry.app().id, after, limit).await?;
+        let page = self.query_store.replays(entry.app().id, after, limit).await?;
         let mut rows = Vec::with_capacity(page.rows.len());
         for replay in page.rows {
             rows.push(self.with_replay_name(replay).await?);
@@ -75,7 +75,7 @@ impl Service {
 
     pub async fn replay(&self, entry: &AppEntry, id: &str) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
-        let found = self.browse.replay(entry.app().id, id).await?;
+        let found = self.query_store.replay(entry.app().id, id).await?;
         self.with_replay_name(found.ok_or(Error::NotFound("replay"))?).await
     }
 
@@ -139,7 +139,7 @@ impl Service {
 
     /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn check_replay_count(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
-        let newest = self.browse.replays(entry.app().id, None, 100).await?;
+        let newest = self.query_store.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNFINISHED_REPLAYS_MAX {
             return Ok(());
         }
@@ -254,7 +254,7 @@ impl Service {
         let mut search = SourceSearch::of(replay, &self.config_cache);
         let mut count = 0;
         loop {
-            let sources = self.browse.count_sources(search.clone()).await?;
+            let sources = self.query_store.count_sources(search.clone()).await?;
             count += sources.found.len() as u64;
             if sources.is_last {
                 return Ok(count);

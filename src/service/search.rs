@@ -113,7 +113,7 @@ impl Service {
         } else {
             return Ok(None);
         };
-        let Some(Owner(owner)) = self.browse.owner(thing).await? else { return Ok(None) };
+        let Some(Owner(owner)) = self.query_store.owner(thing).await? else { return Ok(None) };
         if caller.scope.app().is_some_and(|own| owner != Some(own)) {
             return Ok(None);
         }
@@ -156,10 +156,10 @@ impl Service {
     async fn search_events(&self, apps: &[Arc<AppEntry>], id: &str) -> Result<Vec<SearchResult>, Error> {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =
-            self.browse.events_named(keys).await?.into_iter().map(|(_, app)| app).collect();
+            self.query_store.events_named(keys).await?.into_iter().map(|(_, app)| app).collect();
         let own: HashSet<EventId> = apps.iter().filter_map(|entry| internal_event_id(&entry.app(), id)).collect();
         for event in own {
-            if let Some(Owner(Some(app))) = self.browse.owner(Thing::Event(event)).await? {
+            if let Some(Owner(Some(app))) = self.query_store.owner(Thing::Event(event)).await? {
                 in_apps.insert(app);
             }
         }

@@ -91,7 +91,7 @@ impl Service {
         };
         let span = Span::of(from, to, now);
         let app = entry.map(|entry| entry.app().id);
-        let found = self.browse.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
+        let found = self.query_store.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
         let series = span.series(found.series);
         let mut totals = Sums::default();
         for (_, sums) in &series {

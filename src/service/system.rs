@@ -138,7 +138,7 @@ impl Service {
         });
         let Some((due, endpoint)) = known.min_by_key(|(due, _)| *due) else { return Ok(None) };
         let Some(app) = self.uid_of(endpoint.record.app) else { return Ok(None) };
-        let first = self.browse.queue(vec![endpoint.id()], None, 1).await?.rows.pop();
+        let first = self.query_store.queue(vec![endpoint.id()], None, 1).await?.rows.pop();
         let delivery = first.map(|listed| listed.delivery).filter(|delivery| delivery.due == Some(due));
         let delivery = delivery.map(|delivery| delivery.id);
         let endpoint = endpoint.record.uid.clone();

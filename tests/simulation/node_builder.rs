@@ -46,7 +46,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             config_cache: self.directory.clone(),
             delivery_store: store.clone(),
             config_store: store.clone(),
-            browse: store.clone(),
+            query_store: store.clone(),
             cluster_store: store.clone(),
             node_state: self.tenure.clone(),
             permits: self.lanes.clone(),

@@ -54,7 +54,7 @@ impl NodeBuilder {
             config_cache: self.config_cache.clone(),
             delivery_store: self.store.clone(),
             config_store: self.store.clone(),
-            browse: self.store.clone(),
+            query_store: self.store.clone(),
             cluster_store: self.cluster.clone(),
             node_state: self.node_state.clone(),
             permits: hands,
