@@ -181,11 +181,11 @@ impl SystemView {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started_at: system.started_at.rfc3339_millis(),
-            store: StoreView::of(system.surroundings.store, system.store),
+            store: StoreView::of(system.node_info.store, system.store),
             encryption: EncryptionView { key: system.encryption.key, secrets_by_key: sealed.collect(), rotating },
             egress: EgressView {
-                proxy: system.surroundings.proxy,
-                proxy_resolves: system.surroundings.proxy_resolves,
+                proxy: system.node_info.proxy,
+                proxy_resolves: system.node_info.proxy_resolves,
             },
             nodes: system.nodes.into_iter().map(NodeView::of).collect(),
             oldest_overdue: system.oldest_overdue.map(OverdueView::of),

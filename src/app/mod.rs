@@ -30,7 +30,7 @@ use crate::{
     },
     engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, EndpointQueues, Renderer, Intervals},
     outbound::{HttpClient, ClientOptions, SystemResolver},
-    service::{self, Service, Surroundings, stream::Streams},
+    service::{self, Service, NodeInfo, stream::Streams},
     store::{
         Store,
         told::{ToldHandover, ToldLedger},
@@ -150,7 +150,7 @@ impl StartedNode {
                 refuses_unknown_types: settings.unknown_event_types == UnknownEventTypes::Refused,
                 ..service::ServiceLimits::default()
             },
-            surroundings: node_info(settings, address),
+            node_info: node_info(settings, address),
             metrics: tally.clone(),
             storage: storage.clone(),
             streams,
@@ -273,8 +273,8 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
     }
 }
 
-fn node_info(settings: &Settings, address: SocketAddr) -> Surroundings {
-    Surroundings {
+fn node_info(settings: &Settings, address: SocketAddr) -> NodeInfo {
+    NodeInfo {
         node: machine::host_name(),
         store: open_store::name(settings),
         proxy: settings.proxy.as_ref().map(ToString::to_string),

@@ -1,6 +1,6 @@
 //! A closed store and an engine without permits, for tests that need neither.
 
-use super::{ServiceLimits, ServiceDeps, Service, Surroundings};
+use super::{ServiceLimits, ServiceDeps, Service, NodeInfo};
 use crate::{
     domain::{
         address::AddressPolicy,
@@ -65,7 +65,7 @@ pub(crate) fn service() -> Service {
         keyring: Keyring::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap(),
         addresses: AddressPolicy::default(),
         limits: ServiceLimits::default(),
-        surroundings: Surroundings::default(),
+        node_info: NodeInfo::default(),
         metrics: Arc::default(),
         storage: Arc::default(),
         streams: Arc::default(),

@@ -46,7 +46,7 @@ mod workbench;
 pub use error::Error;
 pub use patch::Patch;
 pub use readiness::Readiness;
-pub use system::Surroundings;
+pub use system::NodeInfo;
 
 use crate::{
     domain::{
@@ -113,7 +113,7 @@ pub struct ServiceDeps {
     pub keyring: Keyring,
     pub addresses: AddressPolicy,
     pub limits: ServiceLimits,
-    pub surroundings: Surroundings,
+    pub node_info: NodeInfo,
     pub metrics: Arc<Tally>,
     pub storage: Arc<Storage>,
     pub streams: Arc<Streams>,
@@ -134,7 +134,7 @@ pub struct Service {
     keyring: Keyring,
     addresses: AddressPolicy,
     limits: ServiceLimits,
-    surroundings: Surroundings,
+    node_info: NodeInfo,
     started_at: Timestamp,
     metrics: Arc<Tally>,
     storage: Arc<Storage>,
@@ -181,7 +181,7 @@ impl Service {
             keyring: parts.keyring,
             addresses: parts.addresses,
             limits: parts.limits,
-            surroundings: parts.surroundings,
+            node_info: parts.node_info,
             started_at,
             metrics: parts.metrics,
             storage: parts.storage,

@@ -111,7 +111,7 @@ impl Service {
     /// Returns the URL of a link. The token is in the fragment, which browsers send to no server; the id before it only lets
     /// the page show the link's logo.
     pub fn portal_address(&self, link: &Key, token: &str) -> String {
-        format!("{}/portal/{}#key={token}", self.surroundings.public_url, link.id)
+        format!("{}/portal/{}#key={token}", self.node_info.public_url, link.id)
     }
 
     pub fn session(&self, caller: Caller) -> KeySession {
@@ -127,7 +127,7 @@ impl Service {
 
     /// Origins of pages that may embed the portal in a frame.
     pub fn portal_origins(&self) -> &[String] {
-        &self.surroundings.portal_origins
+        &self.node_info.portal_origins
     }
 
     /// Returns the link's logo: the only foreign image that its page may show.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Facts about this node that people may see.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct NodeInfo {
     /// Name of this node.
     pub node: String,
     /// Kind of store, for example `sqlite`.
@@ -26,7 +26,7 @@ pub struct Surroundings {
 #[derive(Clone, Debug)]
 pub struct SystemStatus {
     pub started_at: Timestamp,
-    pub surroundings: Surroundings,
+    pub node_info: NodeInfo,
     pub store: StoreUsage,
     pub encryption: EncryptionStatus,
     /// All nodes of the store, in the order in which they joined.
@@ -87,7 +87,7 @@ impl Service {
         let view = self.cluster_store.nodes().await?;
         Ok(SystemStatus {
             started_at: self.started_at,
-            surroundings: self.surroundings.clone(),
+            node_info: self.node_info.clone(),
             store: self.store_usage(),
             encryption: self.encryption(),
             nodes: if self.node_state.is_alone() { vec![self.only_node()] } else { self.all_nodes(view) },
@@ -98,7 +98,7 @@ impl Service {
     /// In single-node mode the node needs no lease and owns all shards.
     fn only_node(&self) -> NodeStatus {
         NodeStatus {
-            name: self.surroundings.node.clone(),
+            name: self.node_info.node.clone(),
             is_this: true,
             epoch: self.node_state.epoch(),
             slot: Some(0),

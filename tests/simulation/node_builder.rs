@@ -13,7 +13,7 @@ use posthaste::{
     },
     engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::HttpSender,
-    service::{ServiceLimits, ServiceDeps, Service, Surroundings},
+    service::{ServiceLimits, ServiceDeps, Service, NodeInfo},
     store::{CommitWatch, Ledger, Store},
     runtime::{Clock, SeededEntropy},
 };
@@ -57,7 +57,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
             limits: ServiceLimits::default(),
-            surroundings: Surroundings::default(),
+            node_info: NodeInfo::default(),
             metrics: Arc::new(Tally::default()),
             storage: Arc::default(),
             streams: Arc::default(),

@@ -13,7 +13,7 @@ use posthaste::{
     },
     engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, QueueEvents, EndpointQueues, Renderer, Intervals},
     outbound::HttpSender,
-    service::{ServiceLimits, ServiceDeps, Service, Surroundings},
+    service::{ServiceLimits, ServiceDeps, Service, NodeInfo},
     store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
     runtime::{SeededEntropy, VirtualClock},
 };
@@ -65,7 +65,7 @@ impl NodeBuilder {
             keyring: Keyring::parse(ENCRYPTION_KEY).unwrap(),
             addresses: AddressPolicy::default(),
             limits: ServiceLimits::default(),
-            surroundings: Surroundings::default(),
+            node_info: NodeInfo::default(),
             metrics: Arc::new(Tally::default()),
             storage: Arc::default(),
             streams: Arc::default(),
