@@ -11,7 +11,7 @@ use crate::{
         id::{AttemptId, DeliveryId},
         outcome::{Class, Timings},
     },
-    service::listing::{Page, PastAttempt},
+    service::paging::{Page, PastAttempt},
 };
 use axum::extract::State;
 use http::Uri;

@@ -6,7 +6,7 @@ use crate::{
     domain::{field::nearest, time::Timestamp},
     service::{
         Service,
-        listing::{Cursor, Page},
+        paging::{Cursor, Page},
     },
 };
 use aws_lc_rs::digest::{Context, SHA256};

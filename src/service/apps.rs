@@ -3,7 +3,7 @@
 use super::{
     Caller, Error, Patch, Service, audit,
     contracts::DEFAULT_CONTRACT,
-    listing::{Cursor, Page, page_by_id},
+    paging::{Cursor, Page, page_by_id},
     resolve::ContractChange,
 };
 use crate::{

@@ -4,7 +4,7 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, Page},
+    paging::{Cursor, Page},
 };
 use crate::{
     domain::{

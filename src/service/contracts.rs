@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, Page, page_by_id},
+    paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
     contract::{Contract, ContractHash, Setter},

@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, Listed, Page, PastAttempt},
+    paging::{Cursor, Listed, Page, PastAttempt},
     named_delivery::NamedDelivery,
 };
 use crate::{

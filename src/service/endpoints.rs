@@ -6,7 +6,7 @@ use super::{
     endpoint_rules::{
         apply_order, check_headers, check_tls_is_used, require_admin_for, forbid_to_portal_links,
     },
-    listing::{Cursor, Page, page_by_id},
+    paging::{Cursor, Page, page_by_id},
 };
 use crate::{
     domain::{

@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Error, Service, audit,
-    listing::{Cursor, Page, page_by_id},
+    paging::{Cursor, Page, page_by_id},
     workbench::function_clock,
 };
 use crate::domain::{

@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, Page, internal_event_id},
+    paging::{Cursor, Page, internal_event_id},
     named_delivery::NamedDelivery,
 };
 use crate::{

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    listing::{Cursor, Page},
+    paging::{Cursor, Page},
 };
 use crate::{
     domain::{

@@ -3,7 +3,7 @@
 use super::{
     Caller, Error, Service,
     apps::check_text,
-    listing::{Cursor, Page, page_by_id},
+    paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
     audit::{Action, Entry},

@@ -21,7 +21,7 @@ pub mod event_type_import;
 mod inbox;
 pub mod inspections;
 pub mod keys;
-pub mod listing;
+pub mod paging;
 mod measure;
 pub mod notices;
 pub mod patch;

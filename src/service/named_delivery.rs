@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    listing::{LastError, Listed},
+    paging::{LastError, Listed},
 };
 use crate::domain::{
     contract::{Contract, ContractHash, Keep},

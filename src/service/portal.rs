@@ -4,7 +4,7 @@
 use super::{
     Caller, Error, Service,
     keys::SHOWN_CHARACTERS,
-    listing::{Cursor, Page, page_by_id},
+    paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
     app::App,

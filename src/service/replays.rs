@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    listing::{Cursor, Page},
+    paging::{Cursor, Page},
 };
 use crate::{
     domain::{

@@ -1,7 +1,7 @@
 //! Search by id: finds the objects that an id belongs to, and their apps. Callers choose some ids themselves, so an id may
 //! belong to several objects.
 
-use super::{Caller, Error, Service, listing::internal_event_id};
+use super::{Caller, Error, Service, paging::internal_event_id};
 use crate::{
     domain::{
         directory::AppEntry,
