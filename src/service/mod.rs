@@ -22,7 +22,7 @@ mod inbox;
 pub mod inspections;
 pub mod keys;
 pub mod paging;
-mod measure;
+mod accept_timing;
 pub mod notices;
 pub mod patch;
 pub mod portal;
