@@ -4,7 +4,7 @@ use super::{
     Caller, Error, Patch, Service, audit,
     contracts::DEFAULT_CONTRACT,
     paging::{Cursor, Page, page_by_id},
-    resolve::ContractChange,
+    endpoint_loader::ContractChange,
 };
 use crate::{
     domain::{

@@ -30,7 +30,7 @@ pub mod publish;
 pub mod readiness;
 pub mod replays;
 mod key_rotation;
-mod resolve;
+mod endpoint_loader;
 pub mod storage_limits;
 pub mod secrets;
 pub mod named_delivery;
