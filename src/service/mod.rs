@@ -34,7 +34,7 @@ mod endpoint_loader;
 pub mod storage_limits;
 pub mod secrets;
 pub mod named_delivery;
-pub mod start;
+pub mod load;
 pub mod statistics;
 pub mod status;
 pub mod stream;
