@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{app::App, event::Event, time::Timestamp},
-    service::{events::EventQuery, status::NO_ENDPOINT},
+    service::{events::EventQuery, event_status::NO_ENDPOINT},
 };
 use axum::extract::State;
 use http::Uri;

@@ -37,7 +37,7 @@ mod secrets;
 pub mod server;
 mod session;
 mod stats;
-mod status;
+mod event_status;
 mod stream;
 mod endpoint_state;
 mod system;
@@ -98,7 +98,7 @@ fn described_routes() -> OpenApiRouter<Arc<ApiState>> {
         // An event's id may be "batch"; reading it is described as `events/{event}`.
         .route("/v1/apps/{app}/events/batch", axum::routing::get(events::get_event))
         .routes(routes!(events::get_event))
-        .routes(routes!(status::get_event_status))
+        .routes(routes!(event_status::get_event_status))
         .routes(routes!(events::erase_event_data))
         .routes(routes!(deliveries::list_deliveries))
         .routes(routes!(deliveries::get_delivery, deliveries::delete_delivery))

@@ -36,7 +36,7 @@ pub mod secrets;
 pub mod named_delivery;
 pub mod load;
 pub mod statistics;
-pub mod status;
+pub mod event_status;
 pub mod stream;
 mod enable_disable;
 pub mod system;
