@@ -103,7 +103,7 @@ impl Service {
         let entry = self.app(caller, uid)?;
         Self::require_admin(caller)?;
         self.refresh_app(entry.app().id).await?;
-        let _turn = self.app_turns.take(entry.app().id.as_i64()).await;
+        let _turn = self.app_locks.lock(entry.app().id.as_i64()).await;
         let mut app = App::clone(&entry.app());
         let settings = &mut app.settings;
         if let Some(name) = patch.name {
@@ -166,7 +166,7 @@ impl Service {
         let entry = self.app(caller, uid)?;
         Self::require_admin(caller)?;
         let id = entry.app().id;
-        let _turn = self.app_turns.take(id.as_i64()).await;
+        let _turn = self.app_locks.lock(id.as_i64()).await;
         // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.
         let noted = self.audit_entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
         if !self.config_store.remove_app(id, Some(noted)).await? {

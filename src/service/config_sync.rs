@@ -128,7 +128,7 @@ impl Service {
     }
 
     async fn sync_app(&self, id: AppId) -> Result<(), Error> {
-        let _turn = self.app_turns.take(id.as_i64()).await;
+        let _turn = self.app_locks.lock(id.as_i64()).await;
         let Some(app) = self.config_store.app(id).await? else {
             self.readiness.forget_app(id);
             for endpoint in self.config_cache.remove_app(id) {
@@ -151,7 +151,7 @@ impl Service {
             && let Some(entry) = self.config_cache.app_by_id(id)
         {
             for endpoint in entry.endpoints().iter() {
-                let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
+                let _turn = self.endpoint_locks.lock(endpoint.id().as_i64()).await;
                 self.load_changed_endpoint(&app, endpoint.id()).await?;
             }
         }
@@ -164,7 +164,7 @@ impl Service {
     }
 
     async fn sync_endpoint(&self, id: EndpointId) -> Result<(), Error> {
-        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let known = self.config_cache.endpoint(id);
         let Some(record) = self.config_store.endpoint(id).await? else {
             self.readiness.mark_usable(id);
@@ -215,7 +215,7 @@ impl Service {
     }
 
     async fn sync_event_type(&self, id: EventTypeId) -> Result<(), Error> {
-        let _turn = self.catalogue_turn.lock().await;
+        let _turn = self.catalogue_lock.lock().await;
         let Some(record) = self.config_store.event_type(id).await? else {
             let known = self.config_cache.catalogue().all();
             if let Some(gone) = known.iter().find(|one| one.record.id == id) {

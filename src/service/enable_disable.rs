@@ -92,7 +92,7 @@ impl Service {
         let missed = MissedPeriod { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
         let mut planned = self.replays_of_missed(entry, &before, missed)?;
         self.require_storage_space()?;
-        let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
+        let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.check_replay_count(entry, planned.len()).await?;
         planned.retain(|_| since.is_some());
         let mut begun = Vec::new();
@@ -124,7 +124,7 @@ impl Service {
     /// Deletes an endpoint: cancels its waiting deliveries and keeps the history.
     pub async fn remove_endpoint(&self, caller: Caller, entry: &AppEntry, uid: &str) -> Result<(), Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
-        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let noted = self.audit_entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
         if !self.config_store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));

@@ -145,7 +145,7 @@ impl Service {
     pub(super) async fn apply_contract_change(&self, entry: &AppEntry, follow: ContractChange) -> Result<(), Error> {
         let app = entry.app();
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
-            let _turn = self.endpoint_turns.take(endpoint.id().as_i64()).await;
+            let _turn = self.endpoint_locks.lock(endpoint.id().as_i64()).await;
             let Some(current) = self.config_cache.endpoint(endpoint.id()) else { continue };
             let changed = self.ready(&app, current.record.clone())?;
             self.store_contract_of(&changed).await?;

@@ -93,7 +93,7 @@ impl Service {
         new: NewEndpoint,
     ) -> Result<Arc<Endpoint>, Error> {
         // The app's contract must not change between the check here and the store.
-        let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
+        let _app_turn = self.app_locks.lock(entry.app().id.as_i64()).await;
         let (app, now) = (entry.app(), self.clock.now());
         let given = [
             ("contract", new.contract.is_some()),
@@ -226,8 +226,8 @@ impl Service {
     ) -> Result<Arc<Endpoint>, Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         // The app's lock first: the order in which a change of the app takes them.
-        let _app_turn = self.app_turns.take(entry.app().id.as_i64()).await;
-        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let _app_turn = self.app_locks.lock(entry.app().id.as_i64()).await;
+        let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let mut current = self.config_cache.endpoint(id).ok_or(Error::NotFound("endpoint"))?;
         for _ in 0..UPDATE_ATTEMPTS_MAX {
             let (app, now) = (entry.app(), self.clock.now());

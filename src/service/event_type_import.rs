@@ -34,7 +34,7 @@ impl Service {
         is_dry_run: bool,
     ) -> Result<ImportResult, Error> {
         Self::require_admin(caller)?;
-        let _turn = self.catalogue_turn.lock().await;
+        let _turn = self.catalogue_lock.lock().await;
         let mut imported = ImportResult::default();
         let (mut drafts, mut places, mut problems) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen = HashMap::new();

@@ -81,7 +81,7 @@ impl Service {
         document: EventTypeDocument,
     ) -> Result<Arc<EventType>, Error> {
         Self::require_admin(caller)?;
-        let _turn = self.catalogue_turn.lock().await;
+        let _turn = self.catalogue_lock.lock().await;
         if self.event_type(&name).is_ok() {
             return Err(Error::Conflict(format!("There is an event type \"{name}\" already.")));
         }
@@ -96,7 +96,7 @@ impl Service {
         document: EventTypeDocument,
     ) -> Result<(Arc<EventType>, bool), Error> {
         Self::require_admin(caller)?;
-        let _turn = self.catalogue_turn.lock().await;
+        let _turn = self.catalogue_lock.lock().await;
         let is_new = self.event_type(&name).is_err();
         Ok((self.save_type(caller, name, document).await?, is_new))
     }
@@ -105,7 +105,7 @@ impl Service {
     /// its versions receive no more of its events until the type exists again.
     pub async fn remove_event_type(&self, caller: Caller, name: &str) -> Result<(), Error> {
         Self::require_admin(caller)?;
-        let _turn = self.catalogue_turn.lock().await;
+        let _turn = self.catalogue_lock.lock().await;
         let known = self.event_type(name)?;
         let noted = self.audit_entry(caller, None, Action::EventTypeDeleted, name, None);
         self.config_store.remove_event_type(known.record.id, Some(noted)).await?;
@@ -122,7 +122,7 @@ impl Service {
         is_archived: bool,
     ) -> Result<Arc<EventType>, Error> {
         Self::require_admin(caller)?;
-        let _turn = self.catalogue_turn.lock().await;
+        let _turn = self.catalogue_lock.lock().await;
         let known = self.event_type(name)?;
         if known.archived_at().is_some() == is_archived {
             return Ok(known);

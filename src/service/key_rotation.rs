@@ -85,8 +85,8 @@ impl Service {
     async fn rotate_endpoint(&self, id: EndpointId) -> Result<(), Error> {
         let Some(found) = self.config_cache.endpoint(id) else { return Ok(()) };
         // In the order in which a change of an endpoint takes the locks.
-        let _app_turn = self.app_turns.take(found.record.app.as_i64()).await;
-        let _turn = self.endpoint_turns.take(id.as_i64()).await;
+        let _app_turn = self.app_locks.lock(found.record.app.as_i64()).await;
+        let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let Some(current) = self.config_cache.endpoint(id) else { return Ok(()) };
         let Some(entry) = self.config_cache.app_by_id(current.record.app) else { return Ok(()) };
         let app = entry.app();

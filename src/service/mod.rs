@@ -40,7 +40,7 @@ pub mod event_status;
 pub mod stream;
 mod enable_disable;
 pub mod system;
-mod turns;
+mod change_locks;
 mod workbench;
 
 pub use error::Error;
@@ -69,7 +69,7 @@ use crate::{
 use contracts::Contracts;
 use std::sync::Arc;
 use stream::Streams;
-use turns::Turns;
+use change_locks::ChangeLocks;
 use workbench::Workbench;
 
 /// ServiceLimits that the operator sets for all apps.
@@ -140,12 +140,12 @@ pub struct Service {
     storage: Arc<Storage>,
     streams: Arc<Streams>,
     readiness: Readiness,
-    app_turns: Turns,
-    endpoint_turns: Turns,
+    app_locks: ChangeLocks,
+    endpoint_locks: ChangeLocks,
     /// By app: the sources of one replay are counted at a time.
-    replay_turns: Turns,
+    replay_locks: ChangeLocks,
     /// Serializes changes of the catalogue.
-    catalogue_turn: tokio::sync::Mutex<()>,
+    catalogue_lock: tokio::sync::Mutex<()>,
     workbench: Workbench,
     /// Separate pool, so that trial runs never delay publishing.
     rule_bench: Workbench,
@@ -187,10 +187,10 @@ impl Service {
             storage: parts.storage,
             streams: parts.streams,
             readiness: Readiness::default(),
-            app_turns: Turns::default(),
-            endpoint_turns: Turns::default(),
-            replay_turns: Turns::default(),
-            catalogue_turn: tokio::sync::Mutex::default(),
+            app_locks: ChangeLocks::default(),
+            endpoint_locks: ChangeLocks::default(),
+            replay_locks: ChangeLocks::default(),
+            catalogue_lock: tokio::sync::Mutex::default(),
             workbench: Workbench::default(),
             rule_bench: Workbench::default(),
         }

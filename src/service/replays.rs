@@ -116,7 +116,7 @@ impl Service {
         replay: Replay,
     ) -> Result<NamedReplay, Error> {
         self.require_storage_space()?;
-        let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
+        let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.check_replay_count(entry, 1).await?;
         let (replay, noted) = self.with_total(caller, entry, replay).await?;
         self.delivery_store.begin_replay(replay.clone(), Some(noted)).await?;
@@ -245,7 +245,7 @@ impl Service {
 
     /// Counts the sources of a replay without starting it.
     pub async fn count_replay(&self, entry: &AppEntry, replay: &Replay) -> Result<u64, Error> {
-        let _turn = self.replay_turns.take(entry.app().id.as_i64()).await;
+        let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.count_sources(replay).await
     }
 

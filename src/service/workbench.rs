@@ -25,7 +25,7 @@ pub(super) struct Workbench {
     operator: Arc<Semaphore>,
     apps: Arc<Semaphore>,
     /// The slot of each app whose work waits or runs.
-    turns: Mutex<HashMap<AppId, Arc<Semaphore>>>,
+    slots_by_app: Mutex<HashMap<AppId, Arc<Semaphore>>>,
 }
 
 impl Default for Workbench {
@@ -33,7 +33,7 @@ impl Default for Workbench {
         Self {
             operator: Arc::new(Semaphore::new(OPERATOR_SLOTS)),
             apps: Arc::new(Semaphore::new(APP_SLOTS)),
-            turns: Mutex::default(),
+            slots_by_app: Mutex::default(),
         }
     }
 }
@@ -62,12 +62,12 @@ impl Workbench {
             timeout_at(until, places.clone().acquire_owned()).await.ok()?.ok()
         };
         let Some(app) = app else { return Some(vec![take(&self.operator).await?]) };
-        let turn = take(&self.turn(app)).await?;
+        let turn = take(&self.app_slot(app)).await?;
         Some(vec![turn, take(&self.apps).await?])
     }
 
-    fn turn(&self, app: AppId) -> Arc<Semaphore> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+    fn app_slot(&self, app: AppId) -> Arc<Semaphore> {
+        let mut turns = self.slots_by_app.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         turns.entry(app).or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
