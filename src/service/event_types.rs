@@ -4,7 +4,7 @@
 use super::{
     Caller, Error, Service, audit,
     paging::{Cursor, Page, page_by_id},
-    workbench::function_clock,
+    function_pool::function_clock,
 };
 use crate::domain::{
     audit::{Action, changed_fields},
@@ -186,7 +186,7 @@ impl Service {
             Ok(CompiledType { event_type: Arc::new(event_type), known })
         };
         let work = move || drafts.into_iter().map(compile).collect();
-        self.workbench.run(caller.scope.app(), "versions", work).await
+        self.function_pool.run(caller.scope.app(), "versions", work).await
     }
 
     /// Stores all types in one transaction, each with its audit entry.
@@ -225,7 +225,7 @@ impl Service {
                 let name = version.unwrap_or_else(|| ONLY_VERSION.to_owned());
                 let draft = VersionDocument { name, ..draft };
                 let compiled = self
-                    .workbench
+                    .function_pool
                     .run(caller.scope.app(), "schema", move || PayloadVersion::compile(&draft))
                     .await?;
                 Pinned::Converted(Arc::new(compiled?))
@@ -245,7 +245,7 @@ impl Service {
             Pinned::Converted(version) => {
                 let converting = version.clone();
                 let convert = move || converting.convert(data.as_bytes(), function_clock());
-                let tried = self.workbench.run(caller.scope.app(), field, convert);
+                let tried = self.function_pool.run(caller.scope.app(), field, convert);
                 let made = tried.await?.map_err(|failed| match failed {
                     ConversionFailed::Data(_) => Error::field("data", failed),
                     ConversionFailed::CheckOutOfTime => Error::field("schema", failed),

@@ -41,7 +41,7 @@ pub mod stream;
 mod enable_disable;
 pub mod system;
 mod change_locks;
-mod workbench;
+mod function_pool;
 
 pub use error::Error;
 pub use patch::Patch;
@@ -70,7 +70,7 @@ use contracts::Contracts;
 use std::sync::Arc;
 use stream::Streams;
 use change_locks::ChangeLocks;
-use workbench::Workbench;
+use function_pool::FunctionPool;
 
 /// ServiceLimits that the operator sets for all apps.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +146,9 @@ pub struct Service {
     replay_locks: ChangeLocks,
     /// Serializes changes of the catalogue.
     catalogue_lock: tokio::sync::Mutex<()>,
-    workbench: Workbench,
+    function_pool: FunctionPool,
     /// Separate pool, so that trial runs never delay publishing.
-    rule_bench: Workbench,
+    rule_pool: FunctionPool,
 }
 
 /// Holder of a valid API key.
@@ -191,8 +191,8 @@ impl Service {
             endpoint_locks: ChangeLocks::default(),
             replay_locks: ChangeLocks::default(),
             catalogue_lock: tokio::sync::Mutex::default(),
-            workbench: Workbench::default(),
-            rule_bench: Workbench::default(),
+            function_pool: FunctionPool::default(),
+            rule_pool: FunctionPool::default(),
         }
     }
 

@@ -121,7 +121,7 @@ impl Service {
         }
         let places: Vec<usize> = left.iter().map(|check| check.index).collect();
         let work = move || left.iter().map(time_limited_check(Instant::now() + BATCH_CHECK_TIME_MAX)).collect::<Vec<_>>();
-        match self.rule_bench.run(Some(app), "data", work).await {
+        match self.rule_pool.run(Some(app), "data", work).await {
             Ok(checked) => {
                 let checked = places.into_iter().zip(checked);
                 errors.extend(checked.filter_map(|(place, checked)| Some((place, checked.err()?))));

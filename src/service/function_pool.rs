@@ -21,14 +21,14 @@ const FUNCTION_TIME_MAX: Duration = Duration::from_secs(1);
 const WORK_TIME_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(super) struct Workbench {
+pub(super) struct FunctionPool {
     operator: Arc<Semaphore>,
     apps: Arc<Semaphore>,
     /// The slot of each app whose work waits or runs.
     slots_by_app: Mutex<HashMap<AppId, Arc<Semaphore>>>,
 }
 
-impl Default for Workbench {
+impl Default for FunctionPool {
     fn default() -> Self {
         Self {
             operator: Arc::new(Semaphore::new(OPERATOR_SLOTS)),
@@ -38,7 +38,7 @@ impl Default for Workbench {
     }
 }
 
-impl Workbench {
+impl FunctionPool {
     /// Runs `work` on a thread of its own, for an app or else for the operator. `Overloaded` if no slot is free in time; work
     /// that takes too long is reported as an error of `field`.
     pub(super) async fn run<T: Send + 'static>(
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_app_has_one_slot_and_the_operator_has_separate_ones() {
-        let bench = Arc::new(Workbench::default());
+        let bench = Arc::new(FunctionPool::default());
         let (finish, never) = mpsc::channel::<()>();
         let stuck = tokio::spawn({
             let bench = bench.clone();
@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_frees_the_slot_and_is_an_internal_error() {
-        let bench = Workbench::default();
+        let bench = FunctionPool::default();
         for _ in 0..=APP_SLOTS {
             let panicked = bench.run(of(1), "function", || panic!("on purpose")).await;
             assert!(matches!(panicked, Err::<(), _>(Error::Internal(_))));
