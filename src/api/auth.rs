@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::directory::AppEntry,
-    service::{Caller, Service, keys::KeyRejected},
+    service::{Caller, Service, api_keys::KeyRejected},
 };
 use axum::extract::{FromRequestParts, MatchedPath};
 use http::{HeaderMap, header, request::Parts};

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{key::Key, time::Timestamp},
-    service::{Service, keys::NewKey},
+    service::{Service, api_keys::NewKey},
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};

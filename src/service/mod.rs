@@ -20,7 +20,7 @@ pub mod health;
 pub mod event_type_import;
 mod inbox;
 pub mod inspections;
-pub mod keys;
+pub mod api_keys;
 pub mod paging;
 mod accept_timing;
 pub mod notices;

@@ -3,7 +3,7 @@
 
 use super::{
     Caller, Error, Service,
-    keys::SHOWN_CHARACTERS,
+    api_keys::SHOWN_CHARACTERS,
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{

@@ -23,7 +23,7 @@ use posthaste::{
         Patch, Service,
         apps::AppPatch,
         endpoints::{EndpointPatch, NewEndpoint},
-        keys::NewKey,
+        api_keys::NewKey,
     },
     store::{
         Cluster, Registry, Reply,
