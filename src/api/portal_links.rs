@@ -14,7 +14,7 @@ use crate::{
         portal::Theme,
         time::Timestamp,
     },
-    service::portal::NewPortalLink,
+    service::portal_links::NewPortalLink,
 };
 use axum::extract::State;
 use http::{StatusCode, Uri};

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{key::Scope, time::Timestamp},
-    service::portal::KeySession,
+    service::portal_links::KeySession,
 };
 use axum::extract::State;
 use serde::Serialize;

@@ -25,7 +25,7 @@ pub mod paging;
 mod accept_timing;
 pub mod notices;
 pub mod patch;
-pub mod portal;
+pub mod portal_links;
 pub mod publish;
 pub mod readiness;
 pub mod replays;
