@@ -4,7 +4,7 @@
 //! read only if their type's schema is enforced.
 
 mod compose;
-mod form;
+mod validate;
 mod rules;
 mod submitted;
 
@@ -26,7 +26,7 @@ use crate::{
 };
 use bytes::Bytes;
 use compose::Composed;
-use form::{check_form, dedup_keys};
+use validate::{check_form, dedup_keys};
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! Builds the stored form of an event: finds the subscribed endpoints and takes ids. Reads only memory.
 
-use super::{EndpointUid, PublishRequest, form::dedup_keys};
+use super::{EndpointUid, PublishRequest, validate::dedup_keys};
 use crate::{
     domain::{
         app::App,

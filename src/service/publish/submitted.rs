@@ -1,7 +1,7 @@
 //! Accepts events from the inbox with the checks, rules and deliveries of HTTP publishing, but without quota: the producer has
 //! already committed.
 
-use super::{PublishRequest, form::check_form};
+use super::{PublishRequest, validate::check_form};
 use crate::{
     domain::{directory::AppEntry, json},
     service::{Error, Service},
