@@ -64,7 +64,7 @@ impl Service {
         let (begun, mut intake) = (Instant::now(), Intake::default());
         for (app, submissions) in by_app {
             if let Some(entry) = self.config_cache.app_by_id(app) {
-                self.compose_submitted(&entry, &submissions, &mut intake).await;
+                self.build_submitted(&entry, &submissions, &mut intake).await;
             } else if self.config_store.app(app).await?.is_none() {
                 intake.settled.extend(submissions.iter().map(|submission| submission.number));
             }

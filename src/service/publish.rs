@@ -3,7 +3,7 @@
 //! This is the hot path. It reads only memory, takes permits that are free, and waits for nothing but the commit. Payloads are
 //! read only if their type's schema is enforced.
 
-mod compose;
+mod build;
 mod validate;
 mod rules;
 mod submitted;
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use compose::Composed;
+use build::PreparedEvent;
 use validate::{check_form, dedup_keys};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -90,7 +90,7 @@ impl Service {
         if let Err(refused) = may_be_new {
             return self.repeat_or_refuse(&app, &publish, refused).await;
         }
-        let composed = self.compose(&app, &entry.endpoints(), publish);
+        let composed = self.build_event(&app, &entry.endpoints(), publish);
         self.store_event(&app, composed, begun).await
     }
 
@@ -119,7 +119,7 @@ impl Service {
                     BatchEntry::Answered(self.repeat_or_refuse(&app, &publish, broken).await)
                 }
                 (Ok(publish), None) => {
-                    let Composed { new, deliveries } = self.compose(&app, &endpoints, publish);
+                    let PreparedEvent { new_event: new, deliveries } = self.build_event(&app, &endpoints, publish);
                     let event = new.event.clone();
                     accepting.push(new);
                     BatchEntry::Accepting(event, deliveries)
@@ -176,7 +176,7 @@ impl Service {
         let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
         let new =
             NewEvent { event, births: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
-        self.store_event(&app, Composed { new, deliveries }, begun).await.map(|_| test)
+        self.store_event(&app, PreparedEvent { new_event: new, deliveries }, begun).await.map(|_| test)
     }
 
     /// Checks that need neither the store nor the event type: quota and form.
@@ -227,9 +227,9 @@ impl Service {
         refusal.map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 
-    async fn store_event(&self, app: &App, composed: Composed, begun: Instant) -> Result<Published, Error> {
-        let event = composed.new.event.clone();
-        let accepted = self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(vec![composed.new])).await)?;
+    async fn store_event(&self, app: &App, composed: PreparedEvent, begun: Instant) -> Result<Published, Error> {
+        let event = composed.new_event.event.clone();
+        let accepted = self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(vec![composed.new_event])).await)?;
         let accepted = accepted.into_iter().next().ok_or_else(missing_result)?;
         self.publish_result(app, event, composed.deliveries, accepted).await
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 impl Service {
     /// Adds the outcome of each submission of one app to `intake`. Stops at the first one that cannot be decided now, so that
     /// no later event overtakes it.
-    pub(in crate::service) async fn compose_submitted(
+    pub(in crate::service) async fn build_submitted(
         &self,
         entry: &AppEntry,
         submissions: &[Submission],
@@ -25,7 +25,7 @@ impl Service {
         for ((submission, publish), broken) in submissions.iter().zip(examined).zip(broken) {
             let known = match (publish, broken) {
                 (Ok(publish), None) => {
-                    let mut new = self.compose(&app, &endpoints, publish).new;
+                    let mut new = self.build_event(&app, &endpoints, publish).new_event;
                     if let Some(event) = Arc::get_mut(&mut new.event) {
                         // The fingerprint stays without this time: it covers only what the producer gave.
                         event.created_at = submission.at;

@@ -17,13 +17,13 @@ use crate::{
 use std::sync::Arc;
 
 /// A checked event to store, with the deliveries to answer with.
-pub(super) struct Composed {
-    pub(super) new: NewEvent,
+pub(super) struct PreparedEvent {
+    pub(super) new_event: NewEvent,
     pub(super) deliveries: Vec<(DeliveryId, EndpointUid)>,
 }
 
 impl Service {
-    pub(super) fn compose(&self, app: &App, endpoints: &Roster, publish: PublishRequest<'_>) -> Composed {
+    pub(super) fn build_event(&self, app: &App, endpoints: &Roster, publish: PublishRequest<'_>) -> PreparedEvent {
         let now = self.clock.now();
         let mut wanting = endpoints.wanting(publish.event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint));
@@ -45,6 +45,6 @@ impl Service {
         let births = births(&event, &wanting, &*self.permits, now);
         let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
         let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
-        Composed { new: NewEvent { event, births, dedup, fingerprint }, deliveries }
+        PreparedEvent { new_event: NewEvent { event, births, dedup, fingerprint }, deliveries }
     }
 }
