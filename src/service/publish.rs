@@ -6,7 +6,7 @@
 mod build;
 mod validate;
 mod rules;
-mod submitted;
+mod from_inbox;
 
 use super::{Error, Service};
 use crate::{
