@@ -187,7 +187,7 @@ impl Service {
     /// state, limits and order that this node has seen.
     async fn load_changed_endpoint(&self, app: &App, id: EndpointId) -> Result<(), Error> {
         let Some(record) = self.config_store.endpoint(id).await? else { return Ok(()) };
-        let endpoint: Arc<Endpoint> = match self.ready(app, record.clone()) {
+        let endpoint: Arc<Endpoint> = match self.load_endpoint(app, record.clone()) {
             Ok(endpoint) => {
                 self.readiness.mark_usable(id);
                 Arc::new(endpoint)

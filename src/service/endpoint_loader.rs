@@ -45,7 +45,7 @@ impl Service {
     }
 
     /// Loads a stored endpoint. Fails if its contract is missing or no encryption key opens its secrets.
-    pub(super) fn ready(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
+    pub(super) fn load_endpoint(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
         let ResolvedContract { contract, hash } = self.contract_of(app, &record.settings)?;
         let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
         let health = record.settings.health_url.as_deref().map(Target::stored).transpose();
@@ -147,7 +147,7 @@ impl Service {
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
             let _turn = self.endpoint_locks.lock(endpoint.id().as_i64()).await;
             let Some(current) = self.config_cache.endpoint(endpoint.id()) else { continue };
-            let changed = self.ready(&app, current.record.clone())?;
+            let changed = self.load_endpoint(&app, current.record.clone())?;
             self.store_contract_of(&changed).await?;
             self.activate(&app, Arc::new(changed)).await?;
         }

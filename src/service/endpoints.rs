@@ -153,7 +153,7 @@ impl Service {
         }
         let secret = self.new_secret(&contract, new.secret)?;
         record.secrets.push(self.encrypt_secret(&app, &record, &secret, now, None)?);
-        let endpoint = Arc::new(self.ready(&app, record)?);
+        let endpoint = Arc::new(self.load_endpoint(&app, record)?);
         self.store_contract_of(&endpoint).await?;
         let noted = self.audit_entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
         match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
@@ -241,7 +241,7 @@ impl Service {
             }
             record.revision += 1;
             record.updated_at = now;
-            let changed = Arc::new(self.ready(&app, record)?);
+            let changed = Arc::new(self.load_endpoint(&app, record)?);
             if changed.contract_hash != current.contract_hash {
                 self.store_contract_of(&changed).await?;
             }
@@ -252,7 +252,7 @@ impl Service {
                 return self.activate(&app, changed).await;
             }
             let stored = self.config_store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
-            current = Arc::new(self.ready(&app, stored)?);
+            current = Arc::new(self.load_endpoint(&app, stored)?);
         }
         Err(Error::Conflict("The endpoint is being changed by someone else; try again.".into()))
     }
@@ -269,7 +269,7 @@ impl Service {
         while !self.config_cache.put_endpoint(endpoint.clone()) {
             let stored = self.config_store.endpoint(id).await?.ok_or(Error::NotFound("endpoint"))?;
             let is_newest = stored.revision <= endpoint.record.revision;
-            endpoint = Arc::new(self.ready(app, stored)?);
+            endpoint = Arc::new(self.load_endpoint(app, stored)?);
             if is_newest {
                 self.config_cache.put_endpoint_back(endpoint.clone());
                 break;

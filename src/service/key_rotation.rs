@@ -96,12 +96,12 @@ impl Service {
             return Ok(());
         }
         record.revision += 1;
-        let resealed = Arc::new(self.ready(&app, record)?);
+        let resealed = Arc::new(self.load_endpoint(&app, record)?);
         let stored = if self.config_store.change_endpoint(resealed.record.clone(), None).await? {
             resealed
         } else {
             let Some(record) = self.config_store.endpoint(id).await? else { return Ok(()) };
-            Arc::new(self.ready(&app, record)?)
+            Arc::new(self.load_endpoint(&app, record)?)
         };
         self.activate(&app, stored).await.map(|_| ())
     }

@@ -44,7 +44,7 @@ impl Service {
         for record in everything.endpoints {
             let Some(entry) = self.config_cache.app_by_id(record.app) else { continue };
             let (app, uid) = (entry.app(), record.uid.clone());
-            let endpoint = self.ready(&app, record).map_err(|error| {
+            let endpoint = self.load_endpoint(&app, record).map_err(|error| {
                 Error::Internal(format!("endpoint {uid} of app {} cannot be used: {error}", app.uid))
             })?;
             let hash = endpoint.contract_hash;
