@@ -172,7 +172,7 @@ impl CountersView {
 
 impl EndpointStatsView {
     fn of(counted: EndpointStatistics) -> Self {
-        let EndpointStatistics { app, endpoint, is_in_trouble, sums } = counted;
+        let EndpointStatistics { app, endpoint, is_in_trouble, counters: sums } = counted;
         Self {
             app_id: app,
             endpoint_id: endpoint.record.uid.clone(),

@@ -45,7 +45,7 @@ pub struct EndpointStatistics {
     pub app: String,
     pub endpoint: Arc<Endpoint>,
     pub is_in_trouble: bool,
-    pub sums: Sums,
+    pub counters: Sums,
 }
 
 impl Service {
@@ -120,7 +120,7 @@ impl Service {
                 Entry::Vacant(place) => place.insert(self.endpoints_in_trouble(&entry).await?),
             };
             let is_in_trouble = known.contains(&id);
-            shown.push(EndpointStatistics { app: app.uid.clone(), endpoint, is_in_trouble, sums });
+            shown.push(EndpointStatistics { app: app.uid.clone(), endpoint, is_in_trouble, counters: sums });
         }
         Ok(shown)
     }
