@@ -12,7 +12,7 @@ use super::{
 };
 use crate::service::{
     Caller, Service,
-    stream::{NamedHint, StreamItem, Subscription},
+    stream::{NamedUpdate, StreamItem, Subscription},
 };
 use axum::{body::Body, extract::State};
 use bytes::Bytes;
@@ -51,7 +51,7 @@ const LAGGED_EVENT: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
     "kind": "attempt", "app_id": "merchant-17", "event_id": "evt_01jd2s3c8g000", "delivery_id": "dlv_01jd2s3c8g001",
     "endpoint_id": "ep_01jd2s0a5g000", "state": "retrying",
 }))]
-struct HintView {
+struct LiveUpdateView {
     /// `event`, `delivery`, `attempt`, `endpoint` or `replay`; `lagged`, without anything else, when some were missed. A
     /// `delivery` without `delivery_id` is about several of the endpoint's.
     kind: &'static str,
@@ -75,8 +75,8 @@ struct HintView {
     state: Option<&'static str>,
 }
 
-impl HintView {
-    fn of(hint: NamedHint) -> Self {
+impl LiveUpdateView {
+    fn of(hint: NamedUpdate) -> Self {
         Self {
             kind: hint.kind,
             app_id: hint.app,
@@ -97,7 +97,7 @@ impl HintView {
 #[utoipa::path(
     get, path = "/v1/apps/{app}/stream", tag = "Streams",
     responses(
-        (status = 200, description = "Hints, until one side ends it", body = HintView, content_type = "text/event-stream"),
+        (status = 200, description = "Hints, until one side ends it", body = LiveUpdateView, content_type = "text/event-stream"),
         (status = 429, description = "Too many streams are open"),
     ),
 )]
@@ -112,7 +112,7 @@ pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { ca
 #[utoipa::path(
     get, path = "/v1/stream", tag = "Streams",
     responses(
-        (status = 200, description = "Hints, until one side ends it", body = HintView, content_type = "text/event-stream"),
+        (status = 200, description = "Hints, until one side ends it", body = LiveUpdateView, content_type = "text/event-stream"),
         (status = 403, description = "Not with an app key"),
         (status = 429, description = "Too many streams are open"),
     ),
@@ -153,7 +153,7 @@ async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Subscripti
                 KEEPALIVE_COMMENT
             }
             seen = watch.next() => match seen {
-                StreamItem::Hints(hints) => format_updates(&service, hints),
+                StreamItem::Updates(hints) => format_updates(&service, hints),
                 StreamItem::Lagged => Bytes::from_static(LAGGED_EVENT.as_bytes()),
                 StreamItem::Ended => return,
             }
@@ -171,8 +171,8 @@ async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Subscripti
 
 fn format_updates(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> Bytes {
     let mut text = String::new();
-    for hint in hints.into_iter().filter_map(|hint| service.name_hint(hint)) {
-        let view = HintView::of(hint);
+    for hint in hints.into_iter().filter_map(|hint| service.name_update(hint)) {
+        let view = LiveUpdateView::of(hint);
         // JSON has no line break outside of escapes, so an update is one line.
         if let Ok(data) = serde_json::to_string(&view) {
             let _ = write!(text, "event: {}\ndata: {data}\n\n", view.kind);

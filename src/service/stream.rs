@@ -45,7 +45,7 @@ struct UpdateBuffers {
 /// A subscription to live updates, open until it is dropped.
 pub struct Subscription {
     app: Option<AppId>,
-    hints: broadcast::Receiver<Hint>,
+    updates: broadcast::Receiver<Hint>,
     other_nodes: watch::Receiver<()>,
     streams: Arc<Streams>,
 }
@@ -54,7 +54,7 @@ pub struct Subscription {
 #[derive(Debug, PartialEq, Eq)]
 pub enum StreamItem {
     /// Updates in the order of publication.
-    Hints(Vec<Hint>),
+    Updates(Vec<Hint>),
     /// Some updates were lost, or another node wrote something.
     Lagged,
     /// The stream ended: the node is stopping.
@@ -63,7 +63,7 @@ pub enum StreamItem {
 
 /// A live update with public names.
 #[derive(Debug, PartialEq, Eq)]
-pub struct NamedHint {
+pub struct NamedUpdate {
     pub kind: &'static str,
     pub app: String,
     pub event: Option<String>,
@@ -106,7 +106,7 @@ impl Streams {
         let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(BUFFERED_UPDATES_MAX).0);
         let hints = ring.subscribe();
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Subscription { app, hints, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
+        Ok(Subscription { app, updates: hints, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
     }
 
     /// Makes every stream report `Lagged`, because another node wrote something.
@@ -137,7 +137,7 @@ impl Subscription {
     pub async fn next(&mut self) -> StreamItem {
         let first = tokio::select! {
             biased;
-            first = self.hints.recv() => first,
+            first = self.updates.recv() => first,
             Ok(()) = self.other_nodes.changed() => return StreamItem::Lagged,
         };
         let mut seen = match first {
@@ -146,10 +146,10 @@ impl Subscription {
             Err(RecvError::Closed) => return StreamItem::Ended,
         };
         loop {
-            match self.hints.try_recv() {
+            match self.updates.try_recv() {
                 Ok(hint) => seen.push(hint),
                 Err(TryRecvError::Lagged(_)) => return StreamItem::Lagged,
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return StreamItem::Hints(seen),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return StreamItem::Updates(seen),
             }
         }
     }
@@ -164,7 +164,7 @@ impl Drop for Subscription {
         self.streams.open.fetch_sub(1, Ordering::Relaxed);
         let mut rings = self.streams.buffers();
         // The receiver is dropped before counting: of two that leave together, the second sees none left.
-        self.hints = broadcast::channel(1).1;
+        self.updates = broadcast::channel(1).1;
         if rings.by_app.get(&self.app).is_some_and(|ring| ring.receiver_count() == 0) {
             rings.by_app.remove(&self.app);
         }
@@ -197,9 +197,9 @@ impl Service {
     }
 
     /// Adds public names to an update; `None` if its app was deleted.
-    pub fn name_hint(&self, hint: Hint) -> Option<NamedHint> {
+    pub fn name_update(&self, hint: Hint) -> Option<NamedUpdate> {
         let app = self.config_cache.app_by_id(hint.app)?.app();
-        let named = NamedHint {
+        let named = NamedUpdate {
             kind: "",
             app: app.uid.clone(),
             event: None,
@@ -210,17 +210,17 @@ impl Service {
         };
         Some(match hint.about {
             About::Event(event) => {
-                NamedHint { kind: "event", event: Some(event.with_prefix(app.id_prefix())), ..named }
+                NamedUpdate { kind: "event", event: Some(event.with_prefix(app.id_prefix())), ..named }
             }
-            About::Delivery(moved) => self.name_moved(moved, &app, NamedHint { kind: "delivery", ..named }),
-            About::Attempt(moved) => self.name_moved(moved, &app, NamedHint { kind: "attempt", ..named }),
+            About::Delivery(moved) => self.name_delivery_update(moved, &app, NamedUpdate { kind: "delivery", ..named }),
+            About::Attempt(moved) => self.name_delivery_update(moved, &app, NamedUpdate { kind: "attempt", ..named }),
             About::Deliveries(endpoint) => {
-                NamedHint { kind: "delivery", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
+                NamedUpdate { kind: "delivery", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }
             About::Endpoint(endpoint) => {
-                NamedHint { kind: "endpoint", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
+                NamedUpdate { kind: "endpoint", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }
-            About::Replay(replay, state) => NamedHint {
+            About::Replay(replay, state) => NamedUpdate {
                 kind: "replay",
                 replay: Some(replay.to_string()),
                 state: Some(state.name()),
@@ -229,8 +229,8 @@ impl Service {
         })
     }
 
-    fn name_moved(&self, moved: Moved, app: &App, named: NamedHint) -> NamedHint {
-        NamedHint {
+    fn name_delivery_update(&self, moved: Moved, app: &App, named: NamedUpdate) -> NamedUpdate {
+        NamedUpdate {
             event: Some(moved.event.with_prefix(app.id_prefix())),
             delivery: Some(moved.delivery.to_string()),
             endpoint: Some(self.endpoint_uid(moved.endpoint)),
@@ -268,8 +268,8 @@ mod tests {
         for hint in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
             streams.tell(hint);
         }
-        assert_eq!(own.next().await, StreamItem::Hints(vec![event(ONE, 2), event(ONE, 3)]));
-        assert_eq!(all.next().await, StreamItem::Hints(vec![event(OTHER, 1), event(ONE, 2), event(ONE, 3)]));
+        assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 2), event(ONE, 3)]));
+        assert_eq!(all.next().await, StreamItem::Updates(vec![event(OTHER, 1), event(ONE, 2), event(ONE, 3)]));
     }
 
     #[tokio::test]
@@ -279,7 +279,7 @@ mod tests {
         let told = BUFFERED_UPDATES_MAX as i64 + 50;
         (1..=told).for_each(|number| streams.tell(event(ONE, number)));
         assert_eq!(slow.next().await, StreamItem::Lagged);
-        let StreamItem::Hints(rest) = slow.next().await else { panic!() };
+        let StreamItem::Updates(rest) = slow.next().await else { panic!() };
         assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, told))));
     }
 
@@ -289,10 +289,10 @@ mod tests {
         streams.tell_of_others();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         streams.tell(event(ONE, 1));
-        assert_eq!(own.next().await, StreamItem::Hints(vec![event(ONE, 1)]), "an earlier change is not reported");
+        assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 1)]), "an earlier change is not reported");
         streams.tell_of_others();
         assert_eq!(own.next().await, StreamItem::Lagged);
-        assert_eq!(all.next().await, StreamItem::Hints(vec![event(ONE, 1)]));
+        assert_eq!(all.next().await, StreamItem::Updates(vec![event(ONE, 1)]));
         assert_eq!(all.next().await, StreamItem::Lagged);
     }
 
@@ -337,7 +337,7 @@ mod tests {
         streams.close();
         assert_eq!(
             watch.next().await,
-            StreamItem::Hints(vec![event(ONE, 1)]),
+            StreamItem::Updates(vec![event(ONE, 1)]),
             "an earlier update is still delivered"
         );
         assert_eq!(watch.next().await, StreamItem::Ended);
