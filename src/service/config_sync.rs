@@ -55,7 +55,7 @@ impl Service {
             } else if let Ok(view) = self.cluster_store.nodes().await
                 && known.replace(view.written) != Some(view.written)
             {
-                self.streams.tell_of_others();
+                self.streams.report_other_node();
             }
         }
     }

@@ -131,7 +131,7 @@ impl Service {
         }
         self.config_cache.remove_endpoint(id);
         self.permits.endpoint_changed(id);
-        self.tell(|| Hint::endpoint(entry.app().id, id));
+        self.publish_update(|| Hint::endpoint(entry.app().id, id));
         self.apply_to_waiting(entry.app().id, id, Settle::Off(Switch::Deleted)).await
     }
 
@@ -151,7 +151,7 @@ impl Service {
         if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }
-        self.tell(|| Hint::endpoint(app, endpoint));
+        self.publish_update(|| Hint::endpoint(app, endpoint));
         Ok(())
     }
 }

@@ -161,7 +161,7 @@ impl Service {
             Added::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
                 self.permits.endpoint_changed(id);
-                self.tell(|| Hint::endpoint(app.id, id));
+                self.publish_update(|| Hint::endpoint(app.id, id));
                 Ok(endpoint)
             }
         }
@@ -276,7 +276,7 @@ impl Service {
             }
         }
         self.permits.endpoint_changed(id);
-        self.tell(|| Hint::endpoint(app.id, id));
+        self.publish_update(|| Hint::endpoint(app.id, id));
         Ok(endpoint)
     }
 

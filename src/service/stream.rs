@@ -110,7 +110,7 @@ impl Streams {
     }
 
     /// Makes every stream report `Lagged`, because another node wrote something.
-    pub(super) fn tell_of_others(&self) {
+    pub(super) fn report_other_node(&self) {
         self.other_nodes.send_replace(());
     }
 }
@@ -190,7 +190,7 @@ impl Service {
         self.streams.close();
     }
 
-    pub(super) fn tell(&self, hint: impl FnOnce() -> Hint) {
+    pub(super) fn publish_update(&self, hint: impl FnOnce() -> Hint) {
         if self.streams.any() {
             self.streams.tell(hint());
         }
@@ -286,11 +286,11 @@ mod tests {
     #[tokio::test]
     async fn every_stream_lags_when_another_node_wrote_something() {
         let streams = streams();
-        streams.tell_of_others();
+        streams.report_other_node();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         streams.tell(event(ONE, 1));
         assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 1)]), "an earlier change is not reported");
-        streams.tell_of_others();
+        streams.report_other_node();
         assert_eq!(own.next().await, StreamItem::Lagged);
         assert_eq!(all.next().await, StreamItem::Updates(vec![event(ONE, 1)]));
         assert_eq!(all.next().await, StreamItem::Lagged);

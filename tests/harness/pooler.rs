@@ -59,11 +59,11 @@ impl Pooler {
 
     /// Kills the pooler, and so closes its connections.
     pub(crate) fn kill(&self) {
-        self.0.tell("stop");
+        self.0.run_command("stop");
     }
 
     pub(crate) fn start_again(&self) {
-        self.0.tell("start");
+        self.0.run_command("start");
     }
 
     /// The address without `pooler=true`, as for a server.

@@ -37,7 +37,7 @@ impl ServerShell {
     }
 
     /// Sends a command. Returns when it is done.
-    pub(crate) fn tell(&self, word: &str) {
+    pub(crate) fn run_command(&self, word: &str) {
         let (input, answers) = &mut *self.pipes.lock().unwrap();
         writeln!(input, "{word}").unwrap();
         let mut answer = String::new();

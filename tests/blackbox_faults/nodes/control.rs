@@ -95,11 +95,11 @@ async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
 
     let load = stage.load().await;
     // After the nodes checked the settings, which they would have refused.
-    stage.tell(Server::stop_flushing).await;
+    stage.run_on_server(Server::stop_flushing).await;
     stage.some_are_accepted(60).await;
-    stage.tell(Server::crash).await;
-    stage.tell(Server::start_again).await;
-    stage.tell(Server::flush_again).await;
+    stage.run_on_server(Server::crash).await;
+    stage.run_on_server(Server::start_again).await;
+    stage.run_on_server(Server::flush_again).await;
     for member in 0..3 {
         stage.members[member].node.kill().await;
     }

@@ -131,8 +131,8 @@ async fn restarted(stage: &mut ClusterFixture) {
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for _ in 0..2 {
         in_flight += stage.in_flight().await;
-        stage.tell(Server::crash).await;
-        stage.tell(Server::start_again).await;
+        stage.run_on_server(Server::crash).await;
+        stage.run_on_server(Server::start_again).await;
         slowest = slowest.max(stage.all_are_back().await);
         stage.some_are_accepted(30).await;
     }

@@ -186,7 +186,7 @@ impl ClusterFixture {
     }
 
     /// Runs a blocking operation of the server.
-    pub(super) async fn tell(&self, what: fn(&Server)) {
+    pub(super) async fn run_on_server(&self, what: fn(&Server)) {
         let server = self.server.clone();
         tokio::task::spawn_blocking(move || what(&server)).await.unwrap();
     }

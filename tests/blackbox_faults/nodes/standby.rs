@@ -67,7 +67,7 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
         stage.some_are_accepted(60).await;
     }
     let in_flight = stage.in_flight().await;
-    stage.tell(Server::crash).await;
+    stage.run_on_server(Server::crash).await;
     stage.server = standby;
     stage.query("SELECT pg_promote()").await;
     let promoted_at = Instant::now();
