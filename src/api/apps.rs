@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     endpoint_view::RateLimitView,
     fields::{JsonBody, NotNull, fields},
@@ -166,7 +166,7 @@ pub(super) async fn create_app(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     JsonBody(new): JsonBody<NewAppFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewApp {
         uid: new.id,
         name: new.name,
@@ -180,7 +180,7 @@ pub(super) async fn create_app(
         metadata: new.metadata,
     };
     let app = api.service.add_app(caller, new).await?;
-    answer::json(StatusCode::CREATED, &AppView::of(&app))
+    response::json(StatusCode::CREATED, &AppView::of(&app))
 }
 
 /// List apps
@@ -190,10 +190,10 @@ pub(super) async fn create_app(
     get, path = "/v1/apps", tag = "Apps", params(PageParameters),
     responses((status = 200, description = "A page of apps", body = PageView<AppView>)),
 )]
-pub(super) async fn list_apps(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn list_apps(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = api.service.apps(caller, query.cursor(&api.service)?, query.limit()?);
-    answer::ok(&query.answer(&api.service, page, |app| AppView::of(&app)))
+    response::ok(&query.page_view(&api.service, page, |app| AppView::of(&app)))
 }
 
 /// Get an app
@@ -201,8 +201,8 @@ pub(super) async fn list_apps(State(api): State<Arc<ApiState>>, Authenticated(ca
     get, path = "/v1/apps/{app}", tag = "Apps",
     responses((status = 200, description = "The app", body = AppView)),
 )]
-pub(super) async fn get_app(AppRequest { entry, .. }: AppRequest) -> Answer {
-    answer::ok(&AppView::of(&entry.app()))
+pub(super) async fn get_app(AppRequest { entry, .. }: AppRequest) -> ApiResult {
+    response::ok(&AppView::of(&entry.app()))
 }
 
 /// Change an app
@@ -220,7 +220,7 @@ pub(super) async fn update_app(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
     JsonBody(patch): JsonBody<AppPatchFields>,
-) -> Answer {
+) -> ApiResult {
     let patch = AppPatch {
         name: patch.name.0,
         contract: patch.contract,
@@ -232,7 +232,7 @@ pub(super) async fn update_app(
         metadata: patch.metadata,
     };
     let app = api.service.change_app(caller, &entry.app().uid, patch).await?;
-    answer::ok(&AppView::of(&app))
+    response::ok(&AppView::of(&app))
 }
 
 /// Delete an app
@@ -245,7 +245,7 @@ pub(super) async fn update_app(
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn delete_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> Answer {
+pub(super) async fn delete_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> ApiResult {
     api.service.remove_app(caller, &entry.app().uid).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     query::{PageView, Query},
 };
@@ -113,14 +113,14 @@ pub(super) async fn list_endpoint_attempts(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, thing, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = Page { rows: api.service.recent_attempts(&entry, &thing).await?, next: None };
     let view = |(delivery, past): (DeliveryId, PastAttempt)| EndpointAttemptView {
         delivery_id: delivery.to_string(),
         attempt: AttemptView::of(delivery, past),
     };
-    answer::ok(&query.answer(&api.service, page, view))
+    response::ok(&query.page_view(&api.service, page, view))
 }
 
 pub(super) fn example() -> Value {

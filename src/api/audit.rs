@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     problem::Problem,
     query::{PageParameters, PageView, Query},
@@ -103,11 +103,11 @@ fn audit_query(query: &Query) -> Result<AuditQuery, Problem> {
     ),
     responses((status = 200, description = "A page of entries", body = PageView<AuditEntryView>)),
 )]
-pub(super) async fn list_audit(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn list_audit(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &["app_id", "key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.audit(caller, audit_query(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, AuditEntryView::of))
+    response::ok(&query.page_view(&api.service, page, AuditEntryView::of))
 }
 
 /// List who changed what in an app
@@ -121,9 +121,9 @@ pub(super) async fn list_app_audit(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &["key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.audit_of(&entry, audit_query(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, AuditEntryView::of))
+    response::ok(&query.page_view(&api.service, page, AuditEntryView::of))
 }

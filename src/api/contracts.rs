@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{AppRequest, Authenticated, segment},
     query::{PageParameters, PageView, Query},
 };
@@ -124,10 +124,10 @@ fn example() -> Value {
     get, path = "/v1/contracts", tag = "Contracts", params(PageParameters),
     responses((status = 200, description = "A page of contracts", body = PageView<ContractView>)),
 )]
-pub(super) async fn list_contracts(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> Answer {
+pub(super) async fn list_contracts(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = api.service.contracts(query.cursor(&api.service)?, query.limit()?);
-    answer::ok(&query.answer(&api.service, page, |contract| ContractView::of(&contract)))
+    response::ok(&query.page_view(&api.service, page, |contract| ContractView::of(&contract)))
 }
 
 /// Get a contract
@@ -135,8 +135,8 @@ pub(super) async fn list_contracts(State(api): State<Arc<ApiState>>, _known: Aut
     get, path = "/v1/contracts/{contract}", tag = "Contracts",
     responses((status = 200, description = "The contract", body = ContractView)),
 )]
-pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> Answer {
-    answer::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
+pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> ApiResult {
+    response::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
 }
 
 /// Get the contract that holds for an endpoint
@@ -146,6 +146,6 @@ pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authe
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/contract", tag = "Endpoints",
     responses((status = 200, description = "The contract, as it holds", body = ContractView)),
 )]
-pub(super) async fn get_endpoint_contract(AppRequest { entry, thing, .. }: AppRequest) -> Answer {
-    answer::ok(&ContractView::of(&Service::endpoint(&entry, &thing)?.contract))
+pub(super) async fn get_endpoint_contract(AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+    response::ok(&ContractView::of(&Service::endpoint(&entry, &thing)?.contract))
 }

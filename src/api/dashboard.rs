@@ -5,7 +5,7 @@
 //! operator named, and no foreign image except a portal link's logo.
 
 use super::{
-    ApiState, answer,
+    ApiState, response,
     problem::{ErrorCode, Problem},
 };
 use axum::{extract::State, response::Response};
@@ -68,7 +68,7 @@ pub(super) async fn serve(
     let found = if is_look { find_file(built::FILES, path, wants_page(&headers)) } else { None };
     let Some(file) = found else {
         if !IS_BUILT_IN && path == "/" && is_look {
-            return Ok(answer::bytes(StatusCode::NOT_FOUND, PLAIN_TEXT, Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes())));
+            return Ok(response::bytes(StatusCode::NOT_FOUND, PLAIN_TEXT, Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes())));
         }
         return Err(Problem::new(ErrorCode::NotFound, "There is no such path; see /openapi.json."));
     };
@@ -125,7 +125,7 @@ fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
     let (encoding, bytes) = way.map_or((None, file.plain), |(name, bytes)| (Some(name), bytes));
     let (status, body) = if is_known { (StatusCode::NOT_MODIFIED, &[][..]) } else { (StatusCode::OK, bytes) };
     let kind = HeaderValue::from_static(file.content_type);
-    let mut response = answer::bytes(status, kind, Bytes::from_static(body));
+    let mut response = response::bytes(status, kind, Bytes::from_static(body));
     let headers = response.headers_mut();
     headers.insert(header::VARY, HeaderValue::from_static("accept, accept-encoding"));
     if let Some(encoding) = encoding.filter(|_| !is_known) {

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     deliveries::DeliveryView,
     query::{PageParameters, PageView, Query},
@@ -77,7 +77,7 @@ pub(super) async fn list_dead_letters(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &["endpoint_id", "closed"])?;
     let (endpoint, closed) = (query.get("endpoint_id"), query.flag("closed")?);
     let page = api
@@ -85,7 +85,7 @@ pub(super) async fn list_dead_letters(
         .dead_letters(&entry, endpoint, closed, query.cursor(&api.service)?, query.limit()?)
         .await?;
     let app = entry.app();
-    answer::ok(&query.answer(&api.service, page, |shown| DeadLetterView::of(&shown, &app)))
+    response::ok(&query.page_view(&api.service, page, |shown| DeadLetterView::of(&shown, &app)))
 }
 
 /// Replay a dead letter
@@ -101,9 +101,9 @@ pub(super) async fn list_dead_letters(
 pub(super) async fn replay_dead_letter(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Replay).await?;
-    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+    response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
 /// Close a dead letter
@@ -119,7 +119,7 @@ pub(super) async fn replay_dead_letter(
 pub(super) async fn close_dead_letter(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Close).await?;
-    answer::ok(&DeadLetterView::of(&shown, &entry.app()))
+    response::ok(&DeadLetterView::of(&shown, &entry.app()))
 }

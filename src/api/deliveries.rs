@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     attempt_view::{self, AttemptView},
     auth::AppRequest,
     problem::Problem,
@@ -126,7 +126,7 @@ pub(super) async fn list_deliveries(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let names = ["status", "endpoint_id", "event_id", "event_type", "from", "to", "order"];
     let query = Query::read(&uri, &names)?;
     let filter = DeliveryQuery {
@@ -144,7 +144,7 @@ pub(super) async fn list_deliveries(
     };
     let page = api.service.deliveries(&entry, filter, query.cursor(&api.service)?, query.limit()?).await?;
     let app = entry.app();
-    answer::ok(&query.answer(&api.service, page, |shown| DeliveryView::of(&shown, &app)))
+    response::ok(&query.page_view(&api.service, page, |shown| DeliveryView::of(&shown, &app)))
 }
 
 fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
@@ -164,11 +164,11 @@ fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
     get, path = "/v1/apps/{app}/deliveries/{delivery}", tag = "Deliveries",
     responses((status = 200, description = "The delivery", body = DeliveryDetailView)),
 )]
-pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
+pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
     let (shown, attempts) = api.service.delivery(&entry, &thing).await?;
     let id = shown.delivery.id;
     let attempts_expired = attempts.len() < shown.delivery.history_len as usize;
-    answer::ok(&DeliveryDetailView {
+    response::ok(&DeliveryDetailView {
         delivery: DeliveryView::of(&shown, &entry.app()),
         advice: shown.advice(),
         waits_because: api.service.delay_reason(&shown.delivery),
@@ -190,9 +190,9 @@ pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { 
 pub(super) async fn delete_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     api.service.delete_delivery(caller, &entry, &thing).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }
 
 /// Retry a delivery
@@ -209,9 +209,9 @@ pub(super) async fn delete_delivery(
 pub(super) async fn retry_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Retry).await?;
-    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+    response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
 /// Replay a delivery
@@ -228,9 +228,9 @@ pub(super) async fn retry_delivery(
 pub(super) async fn replay_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Replay).await?;
-    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+    response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
 /// Cancel a delivery
@@ -246,9 +246,9 @@ pub(super) async fn replay_delivery(
 pub(super) async fn cancel_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Cancel).await?;
-    answer::ok(&DeliveryView::of(&shown, &entry.app()))
+    response::ok(&DeliveryView::of(&shown, &entry.app()))
 }
 
 /// Example delivery for the OpenAPI document.

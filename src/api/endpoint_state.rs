@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     endpoint_view::EndpointView,
     endpoints::endpoint_response,
@@ -77,14 +77,14 @@ pub(super) async fn enable_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
     JsonBody(given): JsonBody<EnableFields>,
-) -> Answer {
+) -> ApiResult {
     let Some(ReplayPaceFields { per_second }) = replay_pace(given.replay)? else {
         let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
         return endpoint_response(&api, caller, &entry, &endpoint).await;
     };
     let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
     let replays = replays.into_iter().map(ReplayView::of).collect();
-    answer::ok(&EndpointView::with_replays(&endpoint, replays).visible_to(caller))
+    response::ok(&EndpointView::with_replays(&endpoint, replays).visible_to(caller))
 }
 
 /// Switch an endpoint off
@@ -100,7 +100,7 @@ pub(super) async fn enable_endpoint(
 pub(super) async fn disable_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
     endpoint_response(&api, caller, &entry, &endpoint).await
 }

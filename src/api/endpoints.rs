@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     deliveries::DeliveryView,
     endpoint_view::{EndpointTlsFields, EndpointView, RateLimitView},
@@ -134,7 +134,7 @@ pub(super) async fn create_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
     JsonBody(new): JsonBody<NewEndpointFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewEndpoint {
         uid: new.id,
         url: new.url,
@@ -154,7 +154,7 @@ pub(super) async fn create_endpoint(
         metadata: new.metadata,
     };
     let endpoint = api.service.add_endpoint(caller, &entry, new).await?;
-    answer::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint).visible_to(caller))
+    response::json(StatusCode::CREATED, &EndpointView::with_secret(&endpoint).visible_to(caller))
 }
 
 /// List an app's endpoints
@@ -168,14 +168,14 @@ pub(super) async fn list_endpoints(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = Service::endpoints(&entry, query.cursor(&api.service)?, query.limit()?);
     let in_trouble = api.service.endpoints_in_trouble(&entry).await?;
     let view = |endpoint: Arc<Endpoint>| {
         EndpointView::of(&endpoint, in_trouble.contains(&endpoint.id())).visible_to(caller)
     };
-    answer::ok(&query.answer(&api.service, page, view))
+    response::ok(&query.page_view(&api.service, page, view))
 }
 
 /// Get an endpoint
@@ -186,14 +186,14 @@ pub(super) async fn list_endpoints(
 pub(super) async fn get_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     endpoint_response(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
 }
 
 /// Answers with the endpoint's current state.
-pub(super) async fn endpoint_response(api: &ApiState, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> Answer {
+pub(super) async fn endpoint_response(api: &ApiState, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> ApiResult {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
-    answer::ok(&EndpointView::of(endpoint, is_in_trouble).visible_to(caller))
+    response::ok(&EndpointView::of(endpoint, is_in_trouble).visible_to(caller))
 }
 
 /// Change an endpoint
@@ -211,7 +211,7 @@ pub(super) async fn update_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
     JsonBody(patch): JsonBody<EndpointPatchFields>,
-) -> Answer {
+) -> ApiResult {
     let patch = EndpointPatch {
         url: patch.url.0,
         event_types: patch.event_types,
@@ -242,9 +242,9 @@ pub(super) async fn update_endpoint(
 pub(super) async fn delete_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     api.service.remove_endpoint(caller, &entry, &thing).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }
 
 /// Send a test
@@ -257,8 +257,8 @@ pub(super) async fn delete_endpoint(
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn test_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
+pub(super) async fn test_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
     let delivery = api.service.send_test(&entry, &thing).await?;
     let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
-    answer::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
+    response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }

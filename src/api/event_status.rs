@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
 };
 use crate::{
@@ -96,9 +96,9 @@ impl DeliveryStatusView {
 pub(super) async fn get_event_status(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, thing, .. }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let status = api.service.event_status(&entry, &thing).await?;
-    answer::ok(&EventStatusView {
+    response::ok(&EventStatusView {
         event_id: status.event.public_id(entry.app().id_prefix()),
         status: status.status,
         reason: status.reason,

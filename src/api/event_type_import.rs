@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::Authenticated,
     envelope,
     event_types::NewEventTypeFields,
@@ -76,7 +76,7 @@ pub(super) async fn import_event_types(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     request: Request,
-) -> Answer {
+) -> ApiResult {
     api.service.require_operator(caller)?;
     let (parts, body) = request.into_parts();
     let held = api.bodies.read_up_to(IMPORT_BYTES_MAX, &parts.headers, body).await?;
@@ -86,7 +86,7 @@ pub(super) async fn import_event_types(
     let imported = api.service.import_event_types(caller, given, is_rehearsal).await?;
     let ImportResult { added, changed, unchanged } = imported;
     let changed = changed.into_iter().map(|(name, fields)| ChangedView { name, fields }).collect();
-    answer::ok(&ImportResultView { dry_run: is_rehearsal, added, changed, unchanged })
+    response::ok(&ImportResultView { dry_run: is_rehearsal, added, changed, unchanged })
 }
 
 fn read(text: &str) -> Result<ImportBody<'_>, Problem> {

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{Authenticated, segment},
     fields::{RawJsonBody, fields, read_object},
     query::{PageParameters, PageView, Query},
@@ -211,11 +211,11 @@ pub(super) async fn create_event_type(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     new: RawJsonBody<NewEventTypeFields>,
-) -> Answer {
+) -> ApiResult {
     let sample = new.raw("sample");
     let (name, document) = new.fields.read(sample, api.service.now())?;
     let made = api.service.add_event_type(caller, name, document).await?;
-    answer::json(StatusCode::CREATED, &EventTypeView::of(&made))
+    response::json(StatusCode::CREATED, &EventTypeView::of(&made))
 }
 
 /// List event types
@@ -226,11 +226,11 @@ pub(super) async fn create_event_type(
     params(("archived" = Option<bool>, Query, description = "Archived ones too."), PageParameters),
     responses((status = 200, description = "A page of event types", body = PageView<EventTypeView>)),
 )]
-pub(super) async fn list_event_types(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn list_event_types(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &["archived"])?;
     let page = api.service.event_types(query.flag("archived")?, query.cursor(&api.service)?, query.limit()?);
     let view = |event_type: Arc<EventType>| EventTypeView::of(&event_type).visible_to(caller);
-    answer::ok(&query.answer(&api.service, page, view))
+    response::ok(&query.page_view(&api.service, page, view))
 }
 
 /// Get an event type
@@ -238,8 +238,8 @@ pub(super) async fn list_event_types(State(api): State<Arc<ApiState>>, Authentic
     get, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 200, description = "The event type", body = EventTypeView)),
 )]
-pub(super) async fn get_event_type(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> Answer {
-    answer::ok(&EventTypeView::of(&*api.service.event_type(&segment(uri.path(), 3)?)?))
+pub(super) async fn get_event_type(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> ApiResult {
+    response::ok(&EventTypeView::of(&*api.service.event_type(&segment(uri.path(), 3)?)?))
 }
 
 /// Replace an event type, or create it
@@ -259,13 +259,13 @@ pub(super) async fn put_event_type(
     Authenticated(caller): Authenticated,
     uri: Uri,
     new: RawJsonBody<EventTypePutFields>,
-) -> Answer {
+) -> ApiResult {
     let (name, as_written) = (segment(uri.path(), 3)?.into_owned(), new.raw("sample"));
     let EventTypePutFields { description, sample, versions, enforce_schema, archived } = new.fields;
     let given = NewEventTypeFields { name, description, sample, versions, enforce_schema, archived };
     let (name, document) = given.read(as_written, api.service.now())?;
     let (put, is_new) = api.service.put_event_type(caller, name, document).await?;
-    answer::json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &EventTypeView::of(&put))
+    response::json(if is_new { StatusCode::CREATED } else { StatusCode::OK }, &EventTypeView::of(&put))
 }
 
 /// Delete an event type
@@ -276,9 +276,9 @@ pub(super) async fn put_event_type(
     delete, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 204, description = "Gone"), (status = 403, description = "Not with an app key")),
 )]
-pub(super) async fn delete_event_type(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn delete_event_type(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     api.service.remove_event_type(caller, &segment(uri.path(), 3)?).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }
 
 /// Archive an event type
@@ -295,9 +295,9 @@ pub(super) async fn archive_event_type(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let archived = api.service.archive_event_type(caller, &segment(uri.path(), 3)?, true).await?;
-    answer::ok(&EventTypeView::of(&archived))
+    response::ok(&EventTypeView::of(&archived))
 }
 
 /// Take an event type out of the archive
@@ -314,9 +314,9 @@ pub(super) async fn unarchive_event_type(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let back = api.service.archive_event_type(caller, &segment(uri.path(), 3)?, false).await?;
-    answer::ok(&EventTypeView::of(&back))
+    response::ok(&EventTypeView::of(&back))
 }
 
 /// Try a payload version
@@ -334,7 +334,7 @@ pub(super) async fn try_event_type(
     Authenticated(caller): Authenticated,
     uri: Uri,
     trial: RawJsonBody<VersionTrialFields>,
-) -> Answer {
+) -> ApiResult {
     let as_written = trial.raw("data");
     let VersionTrialFields { data, version, function, schema } = trial.fields;
     let is_draft = function.is_some() || schema.is_some();
@@ -342,7 +342,7 @@ pub(super) async fn try_event_type(
     let trial = VersionTrial { data: data.and(as_written), version, draft };
     let (version, made) = api.service.try_version(caller, &segment(uri.path(), 3)?, trial).await?;
     let data = String::from_utf8(made).ok().and_then(|made| RawValue::from_string(made).ok());
-    answer::ok(&TriedView { version, data })
+    response::ok(&TriedView { version, data })
 }
 
 fn read_versions(versions: Option<Value>) -> Result<Vec<VersionDocument>, FieldError> {

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     deliveries::DeliveryView,
     query::{PageParameters, PageView, Query},
@@ -96,7 +96,7 @@ impl EventView {
     get, path = "/v1/apps/{app}/events", tag = "Events", params(EventFilters, PageParameters),
     responses((status = 200, description = "A page of events", body = PageView<EventView>)),
 )]
-pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { entry, .. }: AppRequest, uri: Uri) -> Answer {
+pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { entry, .. }: AppRequest, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &["event_type", "from", "to"])?;
     let filter = EventQuery {
         event_type: query.owned("event_type"),
@@ -105,7 +105,7 @@ pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { e
     };
     let page = api.service.events(&entry, filter, query.cursor(&api.service)?, query.limit()?).await?;
     let app = entry.app();
-    answer::ok(&query.answer(&api.service, page, |event| EventView::of(&event, &app)))
+    response::ok(&query.page_view(&api.service, page, |event| EventView::of(&event, &app)))
 }
 
 /// Get an event
@@ -115,12 +115,12 @@ pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { e
     get, path = "/v1/apps/{app}/events/{event}", tag = "Events",
     responses((status = 200, description = "The event", body = EventDetailView)),
 )]
-pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
+pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
     let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
     let app = entry.app();
     let text = std::str::from_utf8(&event.data).ok().filter(|text| !text.is_empty());
     let data = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
-    answer::ok(&EventDetailView {
+    response::ok(&EventDetailView {
         event: EventView::of(&event, &app),
         data_erased: event.data.is_empty(),
         data,
@@ -138,7 +138,7 @@ pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { ent
 pub(super) async fn erase_event_data(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     api.service.erase_data(caller, &entry, &thing).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
 };
 use crate::{
@@ -130,6 +130,6 @@ impl EndpointHealthView {
 pub(super) async fn get_endpoint_health(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, thing, .. }: AppRequest,
-) -> Answer {
-    answer::ok(&EndpointHealthView::of(api.service.endpoint_health(&entry, &thing).await?))
+) -> ApiResult {
+    response::ok(&EndpointHealthView::of(api.service.endpoint_health(&entry, &thing).await?))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     query::{PageParameters, PageView, Query},
 };
@@ -157,9 +157,9 @@ fn example() -> Value {
 pub(super) async fn inspect_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, thing, .. }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     let shown = api.service.inspect(&entry, &thing, Kind::Inspect).await?;
-    answer::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
+    response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
 
 /// Ping the health address
@@ -173,9 +173,9 @@ pub(super) async fn inspect_endpoint(
         (status = 422, description = "The endpoint has no health_url"),
     ),
 )]
-pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
+pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
     let shown = api.service.inspect(&entry, &thing, Kind::Ping).await?;
-    answer::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
+    response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
 
 /// List an endpoint's inspections
@@ -189,11 +189,11 @@ pub(super) async fn list_inspections(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, thing, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.inspections(&entry, &thing, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, InspectionView::of))
+    response::ok(&query.page_view(&api.service, page, InspectionView::of))
 }
 
 /// Get an inspection
@@ -203,6 +203,6 @@ pub(super) async fn list_inspections(
     get, path = "/v1/apps/{app}/inspections/{inspection}", tag = "Endpoints",
     responses((status = 200, description = "The inspection", body = InspectionView)),
 )]
-pub(super) async fn get_inspection(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
-    answer::ok(&InspectionView::of(api.service.inspection(&entry, &thing).await?))
+pub(super) async fn get_inspection(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+    response::ok(&InspectionView::of(api.service.inspection(&entry, &thing).await?))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{Authenticated, segment},
     fields::{JsonBody, fields},
     query::{PageParameters, PageView, Query},
@@ -93,11 +93,11 @@ pub(super) async fn create_key(
     State(api): State<Arc<ApiState>>,
     Authenticated(caller): Authenticated,
     JsonBody(new): JsonBody<NewKeyFields>,
-) -> Answer {
+) -> ApiResult {
     let NewKeyFields { scope, app_id, name, expires_at } = new;
     let new = NewKey { scope, app: app_id, name, expires_at };
     let (key, text) = api.service.add_key(caller, new).await?;
-    answer::json(StatusCode::CREATED, &KeyView { key: Some(text), ..KeyView::of(&key, &api.service) })
+    response::json(StatusCode::CREATED, &KeyView { key: Some(text), ..KeyView::of(&key, &api.service) })
 }
 
 /// List keys
@@ -111,11 +111,11 @@ pub(super) async fn create_key(
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn list_keys(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn list_keys(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &["revoked"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.keys(caller, query.flag("revoked")?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, |key| KeyView::of(&key, &api.service)))
+    response::ok(&query.page_view(&api.service, page, |key| KeyView::of(&key, &api.service)))
 }
 
 /// Get a key
@@ -125,9 +125,9 @@ pub(super) async fn list_keys(State(api): State<Arc<ApiState>>, Authenticated(ca
     get, path = "/v1/keys/{key}", tag = "Keys",
     responses((status = 200, description = "The key, but for itself", body = KeyView)),
 )]
-pub(super) async fn get_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn get_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let key = api.service.key(caller, &segment(uri.path(), 3)?).await?;
-    answer::ok(&KeyView::of(&key, &api.service))
+    response::ok(&KeyView::of(&key, &api.service))
 }
 
 /// Revoke a key
@@ -141,7 +141,7 @@ pub(super) async fn get_key(State(api): State<Arc<ApiState>>, Authenticated(call
         (status = 409, description = "The key is given by the settings"),
     ),
 )]
-pub(super) async fn revoke_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn revoke_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     api.service.revoke_key(caller, &segment(uri.path(), 3)?).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     problem::{ErrorCode, Problem},
 };
 use crate::{
@@ -31,11 +31,11 @@ const OPENMETRICS: HeaderValue =
     responses((status = 200, description = "OpenMetrics text", body = String,
         content_type = "application/openmetrics-text", example = "posthaste_events_accepted_total 17\n# EOF\n")),
 )]
-pub(super) async fn metrics(State(api): State<Arc<ApiState>>) -> Answer {
+pub(super) async fn metrics(State(api): State<Arc<ApiState>>) -> ApiResult {
     let text = render(api.service.metrics().clone(), api.service.store_usage()).map_err(|error| {
         Problem::new(ErrorCode::Internal, format!("The metrics could not be written: {error}"))
     })?;
-    Ok(answer::bytes(StatusCode::OK, OPENMETRICS, text.into()))
+    Ok(response::bytes(StatusCode::OK, OPENMETRICS, text.into()))
 }
 
 fn render(tally: Arc<Tally>, store: StoreUsage) -> Result<String, fmt::Error> {

@@ -2,7 +2,7 @@
 //!
 //! Every route is added together with its description, so that `/openapi.json` cannot omit one.
 
-mod answer;
+mod response;
 mod apps;
 mod attempt_view;
 mod audit;

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     problem::Problem,
     query::{PageParameters, PageView, Query},
@@ -164,11 +164,11 @@ fn notice_query(query: &Query) -> Result<NoticeQuery, Problem> {
     ),
     responses((status = 200, description = "A page of notices", body = PageView<NoticeView>)),
 )]
-pub(super) async fn list_notices(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn list_notices(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read(&uri, &["app_id", "kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.notices(caller, notice_query(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, NoticeView::of))
+    response::ok(&query.page_view(&api.service, page, NoticeView::of))
 }
 
 /// List an app's notices
@@ -182,11 +182,11 @@ pub(super) async fn list_app_notices(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &["kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.notices_of(&entry, notice_query(&query)?, after, limit).await?;
-    answer::ok(&query.answer(&api.service, page, |shown| NoticeView::of(shown).visible_to(caller)))
+    response::ok(&query.page_view(&api.service, page, |shown| NoticeView::of(shown).visible_to(caller)))
 }
 
 /// Get a notice
@@ -194,6 +194,6 @@ pub(super) async fn list_app_notices(
     get, path = "/v1/apps/{app}/notices/{notice}", tag = "Notices",
     responses((status = 200, description = "The notice", body = NoticeView)),
 )]
-pub(super) async fn get_notice(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, thing }: AppRequest) -> Answer {
-    answer::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).visible_to(caller))
+pub(super) async fn get_notice(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, thing }: AppRequest) -> ApiResult {
+    response::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).visible_to(caller))
 }

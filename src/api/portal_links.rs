@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     fields::{JsonBody, fields, read_object},
     query::{PageParameters, PageView, Query},
@@ -131,7 +131,7 @@ pub(super) async fn create_portal_link(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
     JsonBody(new): JsonBody<NewPortalLinkFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewPortalLink {
         expires_in: new.expires_in,
         is_read_only: new.read_only.unwrap_or_default(),
@@ -140,7 +140,7 @@ pub(super) async fn create_portal_link(
     let (link, token) = api.service.add_portal_link(caller, &entry, new).await?;
     let url = Some(api.service.portal_address(&link, &token));
     let view = PortalLinkView { url, token: Some(token), ..PortalLinkView::of(link) };
-    answer::json(StatusCode::CREATED, &view)
+    response::json(StatusCode::CREATED, &view)
 }
 
 fn read_theme(mut given: Map<String, Value>) -> Result<Theme, FieldError> {
@@ -160,10 +160,10 @@ pub(super) async fn list_portal_links(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = api.service.portal_links(&entry, query.cursor(&api.service)?, query.limit()?);
-    answer::ok(&query.answer(&api.service, page, PortalLinkView::of))
+    response::ok(&query.page_view(&api.service, page, PortalLinkView::of))
 }
 
 /// Revoke a portal link
@@ -176,7 +176,7 @@ pub(super) async fn list_portal_links(
 pub(super) async fn revoke_portal_link(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
-) -> Answer {
+) -> ApiResult {
     api.service.revoke_portal_link(caller, &entry, &thing).await?;
-    Ok(answer::no_content())
+    Ok(response::no_content())
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
 };
 use axum::extract::State;
 use http::StatusCode;
@@ -33,8 +33,8 @@ pub(super) struct ReasonView {
     get, path = "/livez", tag = "Operation", security(()),
     responses((status = 200, description = "It is", body = HealthView)),
 )]
-pub(super) async fn livez() -> Answer {
-    answer::ok(&HealthView { status: "ok", reasons: Vec::new() })
+pub(super) async fn livez() -> ApiResult {
+    response::ok(&HealthView { status: "ok", reasons: Vec::new() })
 }
 
 /// Does it take events
@@ -47,7 +47,7 @@ pub(super) async fn livez() -> Answer {
         })),
     ),
 )]
-pub(super) async fn readyz(State(api): State<Arc<ApiState>>) -> Answer {
+pub(super) async fn readyz(State(api): State<Arc<ApiState>>) -> ApiResult {
     let reasons = api.service.not_ready();
     let (http, status) = if reasons.is_empty() {
         (StatusCode::OK, "ok")
@@ -55,7 +55,7 @@ pub(super) async fn readyz(State(api): State<Arc<ApiState>>) -> Answer {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     };
     let reasons = reasons.into_iter().map(|reason| ReasonView { code: reason.code, detail: reason.detail });
-    answer::json(http, &HealthView { status, reasons: reasons.collect() })
+    response::json(http, &HealthView { status, reasons: reasons.collect() })
 }
 
 /// This description
@@ -64,6 +64,6 @@ pub(super) async fn readyz(State(api): State<Arc<ApiState>>) -> Answer {
     responses((status = 200, description = "An OpenAPI 3.1 document", body = Object, content_type = "application/json",
         example = json!({ "openapi": "3.1.0" }))),
 )]
-pub(super) async fn openapi(State(api): State<Arc<ApiState>>) -> Answer {
-    Ok(answer::bytes(StatusCode::OK, answer::JSON, api.openapi.clone()))
+pub(super) async fn openapi(State(api): State<Arc<ApiState>>) -> ApiResult {
+    Ok(response::bytes(StatusCode::OK, response::JSON, api.openapi.clone()))
 }

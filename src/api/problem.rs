@@ -2,7 +2,7 @@
 //!
 //! Only this file maps errors to status codes.
 
-use super::answer;
+use super::response;
 use crate::{
     domain::{event_type::RuleBroken, field::FieldError},
     service,
@@ -289,7 +289,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (code, retry_after) = (self.code, self.retry_after);
         let body = serde_json::to_vec(&self.view()).unwrap_or_default();
-        let mut response = answer::bytes(code.status(), answer::PROBLEM_JSON, body.into());
+        let mut response = response::bytes(code.status(), response::PROBLEM_JSON, body.into());
         let extra: Option<(HeaderName, &'static str)> = match code {
             ErrorCode::Unauthorized => Some((header::WWW_AUTHENTICATE, "Bearer realm=\"posthaste\"")),
             ErrorCode::Overloaded => Some((header::RETRY_AFTER, "1")),

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth,
     envelope::{self, ParsedEvent},
     problem::{ErrorCode, Problem},
@@ -122,14 +122,14 @@ pub(super) struct BatchItem {
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn publish_event(State(api): State<Arc<ApiState>>, request: Request) -> Answer {
+pub(super) async fn publish_event(State(api): State<Arc<ApiState>>, request: Request) -> ApiResult {
     let (parts, body) = request.into_parts();
     let (_, entry) = auth::authenticate_in_app(&api.service, &parts)?;
     let key = idempotency_key(&parts.headers)?;
     let held = api.bodies.read(&parts.headers, body).await?;
     let event = ParsedEvent::new(envelope::utf8(&held.bytes)?, &held.bytes)?;
     let published = api.service.publish(&entry, event.to_request(key)).await?;
-    Ok(answer_one(&published, entry.app().id_prefix()))
+    Ok(published_response(&published, entry.app().id_prefix()))
 }
 
 /// Publish up to 1,000 events
@@ -142,7 +142,7 @@ pub(super) async fn publish_event(State(api): State<Arc<ApiState>>, request: Req
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn publish_batch(State(api): State<Arc<ApiState>>, request: Request) -> Answer {
+pub(super) async fn publish_batch(State(api): State<Arc<ApiState>>, request: Request) -> ApiResult {
     let (parts, body) = request.into_parts();
     let (_, entry) = auth::authenticate_in_app(&api.service, &parts)?;
     if idempotency_key(&parts.headers)?.is_some() {
@@ -163,7 +163,7 @@ pub(super) async fn publish_batch(State(api): State<Arc<ApiState>>, request: Req
             None => problem_item(Problem::new(ErrorCode::Internal, "The event was not answered for.")),
         },
     });
-    answer::ok(&BatchView { data: items.collect() })
+    response::ok(&BatchView { data: items.collect() })
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
@@ -189,8 +189,8 @@ fn status_of(published: &Published) -> StatusCode {
     if published.is_new { StatusCode::ACCEPTED } else { StatusCode::OK }
 }
 
-fn answer_one(published: &Published, prefix: &str) -> Response {
-    answer::bytes(status_of(published), answer::JSON, write_published(published, prefix).into())
+fn published_response(published: &Published, prefix: &str) -> Response {
+    response::bytes(status_of(published), response::JSON, write_published(published, prefix).into())
 }
 
 fn published_item(published: &Published, prefix: &str) -> BatchItem {

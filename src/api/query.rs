@@ -117,7 +117,7 @@ impl Query {
     }
 
     /// Builds the answer of a page, with its cursor bound to this list and filter.
-    pub(super) fn answer<T, V>(
+    pub(super) fn page_view<T, V>(
         &self,
         service: &Service,
         page: Page<T>,

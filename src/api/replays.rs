@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     fields::{JsonBody, fields},
     query::{PageParameters, PageView, Query},
@@ -176,7 +176,7 @@ pub(super) async fn create_replay(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, .. }: AppRequest,
     JsonBody(given): JsonBody<NewReplayFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewReplay {
         endpoint: given.endpoint_id,
         event_type: given.event_type,
@@ -205,7 +205,7 @@ pub(super) async fn backfill_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
     JsonBody(given): JsonBody<NewBackfillFields>,
-) -> Answer {
+) -> ApiResult {
     let new = NewReplay {
         event_type: given.event_type,
         from: given.from,
@@ -217,13 +217,13 @@ pub(super) async fn backfill_endpoint(
     start_or_count(&api, caller, &entry, backfill, given.dry_run == Some(true)).await
 }
 
-async fn start_or_count(api: &ApiState, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> Answer {
+async fn start_or_count(api: &ApiState, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> ApiResult {
     if is_dry {
         let total = api.service.count_replay(entry, &replay).await?;
-        return answer::ok(&ReplayCountView { dry_run: true, total });
+        return response::ok(&ReplayCountView { dry_run: true, total });
     }
     let begun = api.service.begin_replay(caller, entry, replay).await?;
-    answer::json(StatusCode::CREATED, &ReplayView::of(begun))
+    response::json(StatusCode::CREATED, &ReplayView::of(begun))
 }
 
 /// List replays
@@ -237,10 +237,10 @@ pub(super) async fn list_replays(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = api.service.replays(&entry, query.cursor(&api.service)?, query.limit()?).await?;
-    answer::ok(&query.answer(&api.service, page, ReplayView::of))
+    response::ok(&query.page_view(&api.service, page, ReplayView::of))
 }
 
 /// Get a replay
@@ -248,8 +248,8 @@ pub(super) async fn list_replays(
     get, path = "/v1/apps/{app}/replays/{replay}", tag = "Replays",
     responses((status = 200, description = "The replay", body = ReplayView)),
 )]
-pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> Answer {
-    answer::ok(&ReplayView::of(api.service.replay(&entry, &thing).await?))
+pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+    response::ok(&ReplayView::of(api.service.replay(&entry, &thing).await?))
 }
 
 /// Cancel a replay
@@ -262,7 +262,7 @@ pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { en
         (status = 409, description = "It is over already"),
     ),
 )]
-pub(super) async fn cancel_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> Answer {
+pub(super) async fn cancel_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> ApiResult {
     change_state(&api, in_app, ReplayState::Cancelled).await
 }
 
@@ -274,7 +274,7 @@ pub(super) async fn cancel_replay(State(api): State<Arc<ApiState>>, in_app: AppR
         (status = 409, description = "It is over already"),
     ),
 )]
-pub(super) async fn pause_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> Answer {
+pub(super) async fn pause_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> ApiResult {
     change_state(&api, in_app, ReplayState::Paused).await
 }
 
@@ -286,10 +286,10 @@ pub(super) async fn pause_replay(State(api): State<Arc<ApiState>>, in_app: AppRe
         (status = 409, description = "It is over already"),
     ),
 )]
-pub(super) async fn resume_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> Answer {
+pub(super) async fn resume_replay(State(api): State<Arc<ApiState>>, in_app: AppRequest) -> ApiResult {
     change_state(&api, in_app, ReplayState::Running).await
 }
 
-async fn change_state(api: &ApiState, AppRequest { caller, entry, thing }: AppRequest, to: ReplayState) -> Answer {
-    answer::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
+async fn change_state(api: &ApiState, AppRequest { caller, entry, thing }: AppRequest, to: ReplayState) -> ApiResult {
+    response::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{Authenticated, segment},
 };
 use crate::service::search::SearchResult;
@@ -48,7 +48,7 @@ impl SearchResultView {
     get, path = "/v1/find/{id}", tag = "System",
     responses((status = 200, description = "What it may be; empty if nothing has this id", body = SearchResultsView)),
 )]
-pub(super) async fn find(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn find(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let found = api.service.search(caller, &segment(uri.path(), 3)?).await?;
-    answer::ok(&SearchResultsView { data: found.into_iter().map(SearchResultView::of).collect() })
+    response::ok(&SearchResultsView { data: found.into_iter().map(SearchResultView::of).collect() })
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::AppRequest,
     fields::{JsonBody, fields},
 };
@@ -78,8 +78,8 @@ impl SecretsView {
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/secret", tag = "Endpoints",
     responses((status = 200, description = "The secrets", body = SecretsView)),
 )]
-pub(super) async fn get_secret(AppRequest { entry, thing, .. }: AppRequest) -> Answer {
-    answer::ok(&SecretsView::of(&*Service::endpoint(&entry, &thing)?))
+pub(super) async fn get_secret(AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+    response::ok(&SecretsView::of(&*Service::endpoint(&entry, &thing)?))
 }
 
 /// Replace the secret
@@ -97,8 +97,8 @@ pub(super) async fn rotate_secret(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, thing }: AppRequest,
     JsonBody(rotation): JsonBody<RotationFields>,
-) -> Answer {
+) -> ApiResult {
     let RotationFields { secret, overlap, effective_at } = rotation;
     let rotate = RotateSecret { secret, overlap, effective_at };
-    answer::ok(&SecretsView::of(&*api.service.rotate_secret(caller, &entry, &thing, rotate).await?))
+    response::ok(&SecretsView::of(&*api.service.rotate_secret(caller, &entry, &thing, rotate).await?))
 }

@@ -255,7 +255,7 @@ impl Service<Request<Incoming>> for ServerConnection {
         let is_to_be_finished = must_complete(&request);
         let answer = Box::pin(tower::Service::call(&mut self.router.clone(), request));
         let answer =
-            if is_to_be_finished { Answer::Apart(tokio::spawn(answer)) } else { Answer::Here(answer) };
+            if is_to_be_finished { ResponseTask::Spawned(tokio::spawn(answer)) } else { ResponseTask::Inline(answer) };
         ResponseFuture { answer, connection: self.clone() }
     }
 }
@@ -277,24 +277,24 @@ pub(super) struct StreamingResponse;
 
 /// A request being answered; notes the end of the answer.
 struct ResponseFuture {
-    answer: Answer,
+    answer: ResponseTask,
     connection: ServerConnection,
 }
 
-enum Answer {
+enum ResponseTask {
     /// Dropped with the connection.
-    Here(Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>),
+    Inline(Pin<Box<<Router as tower::Service<Request<Incoming>>>::Future>>),
     /// Runs to its end, independently of the connection.
-    Apart(JoinHandle<Result<Response<Body>, Infallible>>),
+    Spawned(JoinHandle<Result<Response<Body>, Infallible>>),
 }
 
-impl Future for Answer {
+impl Future for ResponseTask {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.get_mut() {
-            Self::Here(answer) => answer.as_mut().poll(context),
-            Self::Apart(task) => match std::task::ready!(Pin::new(task).poll(context)) {
+            Self::Inline(answer) => answer.as_mut().poll(context),
+            Self::Spawned(task) => match std::task::ready!(Pin::new(task).poll(context)) {
                 Ok(answer) => Poll::CompiledType(answer),
                 Err(ended) => match ended.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),

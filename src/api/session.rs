@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::Authenticated,
     portal_links::ThemeView,
 };
@@ -65,6 +65,6 @@ impl SessionView {
     get, path = "/v1/session", tag = "Portal",
     responses((status = 200, description = "What the key is", body = SessionView)),
 )]
-pub(super) async fn get_session(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> Answer {
-    answer::ok(&SessionView::of(api.service.session(caller)))
+pub(super) async fn get_session(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> ApiResult {
+    response::ok(&SessionView::of(api.service.session(caller)))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     endpoint_view::status,
     health::{LatencyView, rounded},
@@ -247,10 +247,10 @@ fn statistics_query(query: &Query) -> Result<StatisticsQuery, Problem> {
     get, path = "/v1/stats", tag = "Statistics", params(StatsParameters),
     responses((status = 200, description = "What was counted", body = StatsView)),
 )]
-pub(super) async fn get_stats(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> Answer {
+pub(super) async fn get_stats(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
     let query = Query::read_without_paging(&uri, &["from", "to", "event_type"])?;
     let shown = api.service.statistics(caller, statistics_query(&query)?).await?;
-    answer::ok(&StatsView::of(shown, false))
+    response::ok(&StatsView::of(shown, false))
 }
 
 /// Get an app's statistics
@@ -268,9 +268,9 @@ pub(super) async fn get_app_stats(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, .. }: AppRequest,
     uri: Uri,
-) -> Answer {
+) -> ApiResult {
     let query = Query::read_without_paging(&uri, &["from", "to", "endpoint_id", "event_type"])?;
     let asked = statistics_query(&query)?;
     let is_of_endpoint = asked.endpoint.is_some();
-    answer::ok(&StatsView::of(api.service.statistics_of(&entry, asked).await?, is_of_endpoint))
+    response::ok(&StatsView::of(api.service.statistics_of(&entry, asked).await?, is_of_endpoint))
 }

@@ -6,7 +6,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     server::StreamingResponse,
 };
@@ -101,7 +101,7 @@ impl LiveUpdateView {
         (status = 429, description = "Too many streams are open"),
     ),
 )]
-pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> Answer {
+pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> ApiResult {
     let watch = api.service.subscribe(caller, Some(entry.app().id))?;
     Ok(stream_response(&api.service, caller, watch))
 }
@@ -117,7 +117,7 @@ pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { ca
         (status = 429, description = "Too many streams are open"),
     ),
 )]
-pub(super) async fn stream_everything(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> Answer {
+pub(super) async fn stream_everything(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> ApiResult {
     let watch = api.service.subscribe(caller, None)?;
     Ok(stream_response(&api.service, caller, watch))
 }
@@ -125,7 +125,7 @@ pub(super) async fn stream_everything(State(api): State<Arc<ApiState>>, Authenti
 fn stream_response(service: &Arc<Service>, caller: Caller, watch: Subscription) -> axum::response::Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(run_stream(service.clone(), caller, watch, sender));
-    let mut response = answer::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
+    let mut response = response::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
     *response.body_mut() = Body::new(StreamBody(receiver));
     response.headers_mut().extend([NO_PROXY_BUFFERING, (header::CONNECTION, HeaderValue::from_static("close"))]);
     response.extensions_mut().insert(StreamingResponse);

@@ -2,7 +2,7 @@
 
 use super::{
     ApiState,
-    answer::{self, Answer},
+    response::{self, ApiResult},
     auth::Authenticated,
 };
 use crate::service::{
@@ -203,6 +203,6 @@ impl SystemView {
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn get_system(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> Answer {
-    answer::ok(&SystemView::of(api.service.system(caller).await?))
+pub(super) async fn get_system(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> ApiResult {
+    response::ok(&SystemView::of(api.service.system(caller).await?))
 }

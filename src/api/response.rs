@@ -11,7 +11,7 @@ pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("applicati
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-pub(super) type Answer = Result<Response, Problem>;
+pub(super) type ApiResult = Result<Response, Problem>;
 
 pub(super) fn bytes(status: StatusCode, content_type: HeaderValue, body: Bytes) -> Response {
     let mut response = Response::new(Body::from(body));
@@ -23,13 +23,13 @@ pub(super) fn bytes(status: StatusCode, content_type: HeaderValue, body: Bytes) 
     response
 }
 
-pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> ApiResult {
     let body = serde_json::to_vec(value)
         .map_err(|error| Problem::new(ErrorCode::Internal, format!("The answer could not be written: {error}")))?;
     Ok(bytes(status, JSON, body.into()))
 }
 
-pub(super) fn ok(value: &impl Serialize) -> Answer {
+pub(super) fn ok(value: &impl Serialize) -> ApiResult {
     json(StatusCode::OK, value)
 }
 
