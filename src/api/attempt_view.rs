@@ -111,7 +111,7 @@ impl AttemptView {
 )]
 pub(super) async fn list_endpoint_attempts(
     State(api): State<Arc<ApiState>>,
-    AppRequest { entry, thing, .. }: AppRequest,
+    AppRequest { entry, path_id, .. }: AppRequest,
     uri: Uri,
 ) -> ApiResult {
     let query = Query::read(&uri, &[])?;

@@ -56,7 +56,7 @@ pub(super) struct AuditEntryView {
     /// What was done, for example `endpoint.changed`.
     action: &'static str,
     /// The id of what it was done to.
-    thing: String,
+    object_id: String,
     /// A little more, for people: the names of changed fields, never what is in them.
     #[schema(value_type = Option<Object>)]
     detail: Option<Value>,
@@ -72,7 +72,7 @@ impl AuditEntryView {
             scope: entry.scope,
             app_id: app,
             action: entry.action.name(),
-            thing: entry.thing,
+            object_id: entry.thing,
             detail: entry.detail,
         }
     }

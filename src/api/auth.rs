@@ -24,7 +24,7 @@ pub(super) struct AppRequest {
     pub caller: Caller,
     pub entry: Arc<AppEntry>,
     /// Id of the object inside the app, as in `/v1/apps/{app}/endpoints/{id}`. Empty if there is none.
-    pub thing: String,
+    pub path_id: String,
 }
 
 impl FromRequestParts<Arc<ApiState>> for Authenticated {
@@ -42,7 +42,7 @@ impl FromRequestParts<Arc<ApiState>> for AppRequest {
 
     async fn from_request_parts(parts: &mut Parts, api: &Arc<ApiState>) -> Result<Self, Problem> {
         let (caller, entry) = authenticate_in_app(&api.service, parts)?;
-        Ok(Self { caller, entry, thing: segment(parts.uri.path(), 5)?.into_owned() })
+        Ok(Self { caller, entry, path_id: segment(parts.uri.path(), 5)?.into_owned() })
     }
 }
 

@@ -146,6 +146,6 @@ pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authe
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/contract", tag = "Endpoints",
     responses((status = 200, description = "The contract, as it holds", body = ContractView)),
 )]
-pub(super) async fn get_endpoint_contract(AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn get_endpoint_contract(AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     response::ok(&ContractView::of(&Service::endpoint(&entry, &thing)?.contract))
 }

@@ -100,7 +100,7 @@ pub(super) async fn list_dead_letters(
 )]
 pub(super) async fn replay_dead_letter(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Replay).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
@@ -118,7 +118,7 @@ pub(super) async fn replay_dead_letter(
 )]
 pub(super) async fn close_dead_letter(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Close).await?;
     response::ok(&DeadLetterView::of(&shown, &entry.app()))

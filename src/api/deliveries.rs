@@ -164,7 +164,7 @@ fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
     get, path = "/v1/apps/{app}/deliveries/{delivery}", tag = "Deliveries",
     responses((status = 200, description = "The delivery", body = DeliveryDetailView)),
 )]
-pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     let (shown, attempts) = api.service.delivery(&entry, &thing).await?;
     let id = shown.delivery.id;
     let attempts_expired = attempts.len() < shown.delivery.history_len as usize;
@@ -189,7 +189,7 @@ pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { 
 )]
 pub(super) async fn delete_delivery(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     api.service.delete_delivery(caller, &entry, &thing).await?;
     Ok(response::no_content())
@@ -208,7 +208,7 @@ pub(super) async fn delete_delivery(
 )]
 pub(super) async fn retry_delivery(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Retry).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
@@ -227,7 +227,7 @@ pub(super) async fn retry_delivery(
 )]
 pub(super) async fn replay_delivery(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Replay).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
@@ -245,7 +245,7 @@ pub(super) async fn replay_delivery(
 )]
 pub(super) async fn cancel_delivery(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Cancel).await?;
     response::ok(&DeliveryView::of(&shown, &entry.app()))

@@ -75,7 +75,7 @@ fn replay_pace(asked: Option<Value>) -> Result<Option<ReplayPaceFields>, FieldEr
 )]
 pub(super) async fn enable_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
     JsonBody(given): JsonBody<EnableFields>,
 ) -> ApiResult {
     let Some(ReplayPaceFields { per_second }) = replay_pace(given.replay)? else {
@@ -99,7 +99,7 @@ pub(super) async fn enable_endpoint(
 )]
 pub(super) async fn disable_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
     endpoint_response(&api, caller, &entry, &endpoint).await

@@ -185,7 +185,7 @@ pub(super) async fn list_endpoints(
 )]
 pub(super) async fn get_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     endpoint_response(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
 }
@@ -209,7 +209,7 @@ pub(super) async fn endpoint_response(api: &ApiState, caller: Caller, entry: &Ap
 )]
 pub(super) async fn update_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
     JsonBody(patch): JsonBody<EndpointPatchFields>,
 ) -> ApiResult {
     let patch = EndpointPatch {
@@ -241,7 +241,7 @@ pub(super) async fn update_endpoint(
 )]
 pub(super) async fn delete_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     api.service.remove_endpoint(caller, &entry, &thing).await?;
     Ok(response::no_content())
@@ -257,7 +257,7 @@ pub(super) async fn delete_endpoint(
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn test_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn test_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     let delivery = api.service.send_test(&entry, &thing).await?;
     let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))

@@ -95,7 +95,7 @@ impl DeliveryStatusView {
 )]
 pub(super) async fn get_event_status(
     State(api): State<Arc<ApiState>>,
-    AppRequest { entry, thing, .. }: AppRequest,
+    AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
     let status = api.service.event_status(&entry, &thing).await?;
     response::ok(&EventStatusView {

@@ -115,7 +115,7 @@ pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { e
     get, path = "/v1/apps/{app}/events/{event}", tag = "Events",
     responses((status = 200, description = "The event", body = EventDetailView)),
 )]
-pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
     let app = entry.app();
     let text = std::str::from_utf8(&event.data).ok().filter(|text| !text.is_empty());
@@ -137,7 +137,7 @@ pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { ent
 )]
 pub(super) async fn erase_event_data(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     api.service.erase_data(caller, &entry, &thing).await?;
     Ok(response::no_content())

@@ -129,7 +129,7 @@ impl EndpointHealthView {
 )]
 pub(super) async fn get_endpoint_health(
     State(api): State<Arc<ApiState>>,
-    AppRequest { entry, thing, .. }: AppRequest,
+    AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
     response::ok(&EndpointHealthView::of(api.service.endpoint_health(&entry, &thing).await?))
 }

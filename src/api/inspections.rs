@@ -156,7 +156,7 @@ fn example() -> Value {
 )]
 pub(super) async fn inspect_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { entry, thing, .. }: AppRequest,
+    AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
     let shown = api.service.inspect(&entry, &thing, Kind::Inspect).await?;
     response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
@@ -173,7 +173,7 @@ pub(super) async fn inspect_endpoint(
         (status = 422, description = "The endpoint has no health_url"),
     ),
 )]
-pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     let shown = api.service.inspect(&entry, &thing, Kind::Ping).await?;
     response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
@@ -187,7 +187,7 @@ pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest {
 )]
 pub(super) async fn list_inspections(
     State(api): State<Arc<ApiState>>,
-    AppRequest { entry, thing, .. }: AppRequest,
+    AppRequest { entry, path_id, .. }: AppRequest,
     uri: Uri,
 ) -> ApiResult {
     let query = Query::read(&uri, &[])?;
@@ -203,6 +203,6 @@ pub(super) async fn list_inspections(
     get, path = "/v1/apps/{app}/inspections/{inspection}", tag = "Endpoints",
     responses((status = 200, description = "The inspection", body = InspectionView)),
 )]
-pub(super) async fn get_inspection(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn get_inspection(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     response::ok(&InspectionView::of(api.service.inspection(&entry, &thing).await?))
 }

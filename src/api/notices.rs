@@ -194,6 +194,6 @@ pub(super) async fn list_app_notices(
     get, path = "/v1/apps/{app}/notices/{notice}", tag = "Notices",
     responses((status = 200, description = "The notice", body = NoticeView)),
 )]
-pub(super) async fn get_notice(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, thing }: AppRequest) -> ApiResult {
+pub(super) async fn get_notice(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, path_id }: AppRequest) -> ApiResult {
     response::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).visible_to(caller))
 }

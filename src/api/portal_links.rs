@@ -175,7 +175,7 @@ pub(super) async fn list_portal_links(
 )]
 pub(super) async fn revoke_portal_link(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
     api.service.revoke_portal_link(caller, &entry, &thing).await?;
     Ok(response::no_content())

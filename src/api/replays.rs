@@ -203,7 +203,7 @@ pub(super) async fn create_replay(
 )]
 pub(super) async fn backfill_endpoint(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
     JsonBody(given): JsonBody<NewBackfillFields>,
 ) -> ApiResult {
     let new = NewReplay {
@@ -248,7 +248,7 @@ pub(super) async fn list_replays(
     get, path = "/v1/apps/{app}/replays/{replay}", tag = "Replays",
     responses((status = 200, description = "The replay", body = ReplayView)),
 )]
-pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     response::ok(&ReplayView::of(api.service.replay(&entry, &thing).await?))
 }
 
@@ -290,6 +290,6 @@ pub(super) async fn resume_replay(State(api): State<Arc<ApiState>>, in_app: AppR
     change_state(&api, in_app, ReplayState::Running).await
 }
 
-async fn change_state(api: &ApiState, AppRequest { caller, entry, thing }: AppRequest, to: ReplayState) -> ApiResult {
+async fn change_state(api: &ApiState, AppRequest { caller, entry, path_id: thing }: AppRequest, to: ReplayState) -> ApiResult {
     response::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
 }

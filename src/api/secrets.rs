@@ -78,7 +78,7 @@ impl SecretsView {
     get, path = "/v1/apps/{app}/endpoints/{endpoint}/secret", tag = "Endpoints",
     responses((status = 200, description = "The secrets", body = SecretsView)),
 )]
-pub(super) async fn get_secret(AppRequest { entry, thing, .. }: AppRequest) -> ApiResult {
+pub(super) async fn get_secret(AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
     response::ok(&SecretsView::of(&*Service::endpoint(&entry, &thing)?))
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn get_secret(AppRequest { entry, thing, .. }: AppRequest) -> A
 )]
 pub(super) async fn rotate_secret(
     State(api): State<Arc<ApiState>>,
-    AppRequest { caller, entry, thing }: AppRequest,
+    AppRequest { caller, entry, path_id }: AppRequest,
     JsonBody(rotation): JsonBody<RotationFields>,
 ) -> ApiResult {
     let RotationFields { secret, overlap, effective_at } = rotation;
