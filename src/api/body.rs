@@ -23,11 +23,11 @@ const BUFFERED_BYTES_MAX: usize = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct BodyReader {
     bytes_max: usize,
-    held_bytes: Arc<AtomicUsize>,
+    buffered_bytes: Arc<AtomicUsize>,
 }
 
 /// A body in memory, counted until it is dropped.
-pub(super) struct Held {
+pub(super) struct BodyGuard {
     pub bytes: Bytes,
     _count: BodyBytes,
 }
@@ -57,11 +57,11 @@ impl Drop for BodyBytes {
 
 impl BodyReader {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, held_bytes: Arc::default() }
+        Self { bytes_max, buffered_bytes: Arc::default() }
     }
 
     /// Reads the whole body. A body announced as too large is refused before it is read.
-    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Held, Problem> {
+    pub(super) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<BodyGuard, Problem> {
         self.read_up_to(self.bytes_max, headers, body).await
     }
 
@@ -71,13 +71,13 @@ impl BodyReader {
         bytes_max: usize,
         headers: &HeaderMap,
         body: Body,
-    ) -> Result<Held, Problem> {
-        let count = BodyBytes { bytes: 0, of_all: self.held_bytes.clone() };
+    ) -> Result<BodyGuard, Problem> {
+        let count = BodyBytes { bytes: 0, of_all: self.buffered_bytes.clone() };
         read(headers, body, bytes_max.max(self.bytes_max), count).await
     }
 }
 
-async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: BodyBytes) -> Result<Held, Problem> {
+async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: BodyBytes) -> Result<BodyGuard, Problem> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(Problem::new(ErrorCode::UnsupportedEncoding, "Send the body without Content-Encoding."));
     }
@@ -101,7 +101,7 @@ async fn collect(
     announced: usize,
     bytes_max: usize,
     mut count: BodyBytes,
-) -> Result<Held, Problem> {
+) -> Result<BodyGuard, Problem> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -130,7 +130,7 @@ async fn collect(
         }
     }
     let bytes = if rest.is_empty() { first } else { rest.freeze() };
-    Ok(Held { bytes, _count: count })
+    Ok(BodyGuard { bytes, _count: count })
 }
 
 /// Reads on for a while beside the answer, so that a client that is still sending can read it.
