@@ -34,7 +34,7 @@ pub(super) struct BodyGuard {
 
 struct BodyBytes {
     bytes: usize,
-    of_all: Arc<AtomicUsize>,
+    total: Arc<AtomicUsize>,
 }
 
 impl BodyBytes {
@@ -42,7 +42,7 @@ impl BodyBytes {
     fn grow_to(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
         self.bytes += more;
-        if self.of_all.fetch_add(more, Ordering::Relaxed) + more <= BUFFERED_BYTES_MAX {
+        if self.total.fetch_add(more, Ordering::Relaxed) + more <= BUFFERED_BYTES_MAX {
             return Ok(());
         }
         Err(Problem::new(ErrorCode::Overloaded, "Too many bodies are being read; try again shortly."))
@@ -51,7 +51,7 @@ impl BodyBytes {
 
 impl Drop for BodyBytes {
     fn drop(&mut self) {
-        self.of_all.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -72,7 +72,7 @@ impl BodyReader {
         headers: &HeaderMap,
         body: Body,
     ) -> Result<BodyGuard, Problem> {
-        let count = BodyBytes { bytes: 0, of_all: self.buffered_bytes.clone() };
+        let count = BodyBytes { bytes: 0, total: self.buffered_bytes.clone() };
         read(headers, body, bytes_max.max(self.bytes_max), count).await
     }
 }

@@ -32,15 +32,15 @@ use tokio::{
 pub struct ServerLimits {
     pub connections_max: usize,
     /// From the first byte of a request's head to its last.
-    pub head_within: Duration,
+    pub head_timeout: Duration,
     /// Between requests.
-    pub idle_within: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
         let (head_within, idle_within) = (Duration::from_secs(10), Duration::from_secs(75));
-        Self { connections_max: 10_000, head_within, idle_within }
+        Self { connections_max: 10_000, head_timeout: head_within, idle_timeout: idle_within }
     }
 }
 
@@ -113,7 +113,7 @@ async fn accept_connections(
                 let number = open.next.fetch_add(1, Relaxed);
                 let (ended, stop) = (ConnectionGuard { open: open.clone(), number }, stop.clone());
                 let connection =
-                    ServerConnection { router: router.clone(), pulse: pulse.clone(), open: open.clone() };
+                    ServerConnection { router: router.clone(), activity: pulse.clone(), open: open.clone() };
                 let mut known = open.known();
                 let task = tokio::spawn(async move {
                     let _place = place;
@@ -134,7 +134,7 @@ async fn accept_connections(
 async fn sweep(open: Arc<OpenConnections>, limits: ServerLimits) {
     let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
     let seconds = |within: Duration| u32::try_from(within.as_secs()).unwrap_or(u32::MAX);
-    let (head_s, idle_s) = (seconds(limits.head_within), seconds(limits.idle_within));
+    let (head_s, idle_s) = (seconds(limits.head_timeout), seconds(limits.idle_timeout));
     loop {
         ticks.tick().await;
         let now = open.second.fetch_add(1, Relaxed) + 1;
@@ -212,7 +212,7 @@ impl ConnectionActivity {
 #[derive(Clone)]
 struct ServerConnection {
     router: Router,
-    pulse: Arc<ConnectionActivity>,
+    activity: Arc<ConnectionActivity>,
     open: Arc<OpenConnections>,
 }
 
@@ -241,7 +241,7 @@ impl ServerConnection {
     }
 
     fn note(&self, phase: ConnectionPhase) {
-        self.pulse.note(phase, self.open.second.load(Relaxed));
+        self.activity.note(phase, self.open.second.load(Relaxed));
     }
 }
 
@@ -332,7 +332,7 @@ impl AsyncRead for ActivityStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() && self.connection.pulse.read().0 == ConnectionPhase::Idle {
+        if read.is_ready() && self.connection.activity.read().0 == ConnectionPhase::Idle {
             self.connection.note(ConnectionPhase::Head);
         }
         read

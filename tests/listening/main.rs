@@ -88,8 +88,8 @@ async fn a_hard_stop_does_not_wait_for_requests() {
 #[tokio::test]
 async fn a_head_that_does_not_end_and_a_client_that_says_nothing_are_closed() {
     let limits = ServerLimits {
-        head_within: Duration::from_secs(1),
-        idle_within: Duration::from_secs(2),
+        head_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(2),
         ..ServerLimits::default()
     };
     let (address, _handle, _serving) = start(limits).await;
