@@ -27,7 +27,7 @@ mod metrics;
 mod notices;
 mod openapi;
 mod portal_links;
-mod probes;
+mod health_checks;
 mod problem;
 mod publish;
 mod query;
@@ -148,8 +148,8 @@ fn described_routes() -> OpenApiRouter<Arc<ApiState>> {
         .routes(routes!(stats::get_stats))
         .routes(routes!(stats::get_app_stats))
         .routes(routes!(system::get_system))
-        .routes(routes!(probes::livez))
-        .routes(routes!(probes::readyz))
+        .routes(routes!(health_checks::livez))
+        .routes(routes!(health_checks::readyz))
         .routes(routes!(metrics::metrics))
-        .routes(routes!(probes::openapi))
+        .routes(routes!(health_checks::openapi))
 }
