@@ -75,7 +75,7 @@ pub async fn serve(
     };
     tokio::select! {
         () = finished => {}
-        () = hard => open.known().values().for_each(|(_, task)| task.abort()),
+        () = hard => open.entries().values().for_each(|(_, task)| task.abort()),
     }
     sweeping.abort();
 }
@@ -114,7 +114,7 @@ async fn accept_connections(
                 let (ended, stop) = (ConnectionGuard { open: open.clone(), number }, stop.clone());
                 let connection =
                     ServerConnection { router: router.clone(), activity: pulse.clone(), open: open.clone() };
-                let mut known = open.known();
+                let mut known = open.entries();
                 let task = tokio::spawn(async move {
                     let _place = place;
                     let _ended = ended;
@@ -138,7 +138,7 @@ async fn sweep(open: Arc<OpenConnections>, limits: ServerLimits) {
     loop {
         ticks.tick().await;
         let now = open.second.fetch_add(1, Relaxed) + 1;
-        for (pulse, task) in open.known().values() {
+        for (pulse, task) in open.entries().values() {
             let (phase, since) = pulse.read();
             let waited = now.saturating_sub(since);
             let is_over = match phase {
@@ -158,12 +158,12 @@ async fn sweep(open: Arc<OpenConnections>, limits: ServerLimits) {
 struct OpenConnections {
     next: AtomicU64,
     second: AtomicU32,
-    known: Mutex<HashMap<u64, (Arc<ConnectionActivity>, AbortHandle)>>,
+    entries: Mutex<HashMap<u64, (Arc<ConnectionActivity>, AbortHandle)>>,
 }
 
 impl OpenConnections {
-    fn known(&self) -> MutexGuard<'_, HashMap<u64, (Arc<ConnectionActivity>, AbortHandle)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, HashMap<u64, (Arc<ConnectionActivity>, AbortHandle)>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -175,7 +175,7 @@ struct ConnectionGuard {
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.open.known().remove(&self.number);
+        self.open.entries().remove(&self.number);
     }
 }
 
