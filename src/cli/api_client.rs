@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     config::{ClientSettings, HiddenText},
-    outbound::{Errand, Runner},
+    outbound::{ClientRequest, CliClient},
 };
 use anyhow::Context;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ const POLL_TRIES_MAX: usize = 10;
 const POLL_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Client {
-    runner: Runner,
+    http: CliClient,
     server: String,
     key: HiddenText,
 }
@@ -70,11 +70,11 @@ impl ApiAnswer {
 
 impl Client {
     pub(super) fn new(settings: &ClientSettings) -> anyhow::Result<Self> {
-        let runner = Runner::new()?;
+        let runner = CliClient::new()?;
         runner
             .target(&settings.server)
             .map_err(|error| CommandError::usage(format!("the server's address {}: {error}", settings.server)))?;
-        Ok(Self { runner, server: settings.server.clone(), key: settings.key.clone() })
+        Ok(Self { http: runner, server: settings.server.clone(), key: settings.key.clone() })
     }
 
     /// Calls the API and returns a successful answer. Any other is an error with the server's message.
@@ -88,9 +88,9 @@ impl Client {
         bearer.set_sensitive(true);
         let mut headers = call.headers.clone();
         headers.insert(header::AUTHORIZATION, bearer);
-        let target = self.runner.target(&url).map_err(|error| CommandError::usage(format!("{url}: {error}")))?;
+        let target = self.http.target(&url).map_err(|error| CommandError::usage(format!("{url}: {error}")))?;
         let (method, body) = (call.method.clone(), call.body.clone());
-        let answer = self.runner.run(Errand { method, target, headers, body, timeout: API_TIMEOUT }).await;
+        let answer = self.http.send(ClientRequest { method, target, headers, body, timeout: API_TIMEOUT }).await;
         let answer = answer.map_err(|error| {
             CommandError::new(ExitStatus::TryAgain, format!("cannot ask the server at {}: {error}", self.server))
         })?;

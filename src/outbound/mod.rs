@@ -10,7 +10,7 @@ mod answer;
 mod client;
 mod connection;
 mod connector;
-mod errand;
+mod cli_http;
 mod send_error;
 mod http_connect;
 mod stream;
@@ -25,7 +25,7 @@ mod tls;
 mod metered_stream;
 
 pub use client::{HttpClient, ClientOptions};
-pub use errand::{Errand, ErrandFailed, Runner};
+pub use cli_http::{ClientRequest, ClientError, CliClient};
 pub use smtp::{SendMailResult, Mailer, SendMailFuture, CloseFuture, MailSecurity, SmtpMailer, SmtpOptions};
 pub use resolve::{Resolver, ResolveError, ResolveFuture, SystemResolver};
 pub use tls::TlsError;

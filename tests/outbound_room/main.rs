@@ -4,7 +4,7 @@
 
 #[path = "../harness/certificates.rs"]
 mod certificates;
-mod errand;
+mod cli_http;
 mod gate;
 mod proxy_server;
 mod get;

@@ -5,7 +5,7 @@ use crate::{
     app,
     config::Settings,
     domain::time::Timestamp,
-    outbound::{Errand, Resolver, ResolveError, Runner, SystemResolver},
+    outbound::{ClientRequest, Resolver, ResolveError, CliClient, SystemResolver},
     runtime::{Clock, SystemClock},
 };
 use bytes::Bytes;
@@ -78,11 +78,11 @@ pub(super) async fn check_clock_skew(server: &str) -> CheckLine {
 }
 
 async fn server_time(server: &str) -> anyhow::Result<Timestamp> {
-    let runner = Runner::new()?;
+    let runner = CliClient::new()?;
     let target = runner.target(&format!("{}/livez", server.trim_end_matches('/')))?;
     let (headers, body) = (HeaderMap::new(), Bytes::new());
     let answer =
-        runner.run(Errand { method: Method::GET, target, headers, body, timeout: SERVER_TIME_TIMEOUT }).await?;
+        runner.send(ClientRequest { method: Method::GET, target, headers, body, timeout: SERVER_TIME_TIMEOUT }).await?;
     let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok());
     let date = date.ok_or_else(|| anyhow::anyhow!("its answer has no date"))?;
     let read = jiff::fmt::rfc2822::parse(date)?;

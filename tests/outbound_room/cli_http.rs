@@ -3,12 +3,12 @@
 use crate::receiver::ScriptedReceiver;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use posthaste::outbound::{Errand, Runner};
+use posthaste::outbound::{ClientRequest, CliClient};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-fn errand(runner: &Runner, url: &str, timeout_ms: u64) -> Errand {
-    Errand {
+fn client_request(runner: &CliClient, url: &str, timeout_ms: u64) -> ClientRequest {
+    ClientRequest {
         method: Method::POST,
         target: runner.target(url).unwrap(),
         headers: HeaderMap::new(),
@@ -28,14 +28,14 @@ async fn the_whole_of_a_long_answer_comes_back() {
         peer.hang().await;
     })
     .await;
-    let runner = Runner::new().unwrap();
-    let answer = runner.run(errand(&runner, &receiver.url(), 10_000)).await.unwrap();
+    let runner = CliClient::new().unwrap();
+    let answer = runner.send(client_request(&runner, &receiver.url(), 10_000)).await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.body().len()), (201, 1_000_000));
 }
 
 #[tokio::test]
 async fn a_request_that_fails_gives_the_reason() {
-    let runner = Runner::new().unwrap();
+    let runner = CliClient::new().unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let silent = ScriptedReceiver::start(|_, peer| peer.hang()).await;
     let rude = ScriptedReceiver::start(|_, mut peer| async move {
@@ -61,7 +61,7 @@ async fn a_request_that_fails_gives_the_reason() {
         (format!("https://{}/", plain.address), "does not speak TLS"),
     ] {
         let timeout_ms = if words.starts_with("timed out") { 300 } else { 10_000 };
-        let error = runner.run(errand(&runner, &url, timeout_ms)).await.unwrap_err().to_string();
+        let error = runner.send(client_request(&runner, &url, timeout_ms)).await.unwrap_err().to_string();
         assert!(error.contains(words), "{url}: {error}");
     }
 }

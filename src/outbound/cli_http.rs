@@ -30,7 +30,7 @@ const ANSWER_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
 /// A request, with or without a JSON body.
 #[derive(Debug)]
-pub struct Errand {
+pub struct ClientRequest {
     pub method: Method,
     pub target: Target,
     pub headers: HeaderMap,
@@ -42,21 +42,21 @@ pub struct Errand {
 /// No complete answer came; holds the reason as text.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ErrandFailed(String);
+pub struct ClientError(String);
 
-impl From<SendError> for ErrandFailed {
+impl From<SendError> for ClientError {
     fn from(fault: SendError) -> Self {
         Self(fault.words.into_owned())
     }
 }
 
 /// Sends requests, each on a connection of its own.
-pub struct Runner {
+pub struct CliClient {
     policy: AddressPolicy,
     dialer: Connector,
 }
 
-impl Runner {
+impl CliClient {
     pub fn new() -> Result<Self, TlsError> {
         let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|net| net.parse().ok()).collect();
         let roots = tls::roots(None)?;
@@ -73,7 +73,7 @@ impl Runner {
     }
 
     /// Sends a request and returns the whole answer, whatever its status.
-    pub async fn run(&self, errand: Errand) -> Result<Response<Bytes>, ErrandFailed> {
+    pub async fn send(&self, errand: ClientRequest) -> Result<Response<Bytes>, ClientError> {
         let started = Instant::now();
         let (deadline, timeout) = (started + errand.timeout, errand.timeout);
         let mut progress = AttemptProgress::new(started);
@@ -83,7 +83,7 @@ impl Runner {
 
     async fn exchange(
         &self,
-        errand: Errand,
+        errand: ClientRequest,
         deadline: Instant,
         progress: &mut AttemptProgress,
     ) -> Result<Response<Bytes>, SendError> {
@@ -110,7 +110,7 @@ impl Runner {
     }
 }
 
-fn request(errand: &Errand, route: &Route) -> Request<Full<Bytes>> {
+fn request(errand: &ClientRequest, route: &Route) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(errand.body.clone()));
     *request.method_mut() = errand.method.clone();
     *request.uri_mut() = route.uri().clone();
