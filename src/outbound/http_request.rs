@@ -86,14 +86,14 @@ impl Route {
 fn put(headers: &mut HeaderMap, name: &str, value: Option<HeaderValue>) -> Result<(), SendError> {
     let unsendable = || SendError::new(Class::Local, "a header of the request cannot be sent");
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
-    if is_ours(&name) {
+    if is_reserved(&name) {
         return Err(unsendable());
     }
     headers.insert(name, value.ok_or_else(unsendable)?);
     Ok(())
 }
 
-fn is_ours(name: &HeaderName) -> bool {
+fn is_reserved(name: &HeaderName) -> bool {
     const OURS: [HeaderName; 10] = [
         HOST,
         CONTENT_LENGTH,

@@ -243,7 +243,7 @@ async fn transfer(connection: &mut AsyncSmtpConnection, message: &message::Rende
     let ended = |step: &'static str| {
         move |error: Error| {
             let words = describe(step, &error);
-            if error.is_permanent() && !is_about_us(&error, &words) {
+            if error.is_permanent() && !is_sender_refused(&error, &words) {
                 MailError::Refused(words)
             } else {
                 MailError::Down(words)
@@ -257,7 +257,7 @@ async fn transfer(connection: &mut AsyncSmtpConnection, message: &message::Rende
 }
 
 /// Whether a refusal concerns the sender, not this mail: no login, a relay that is denied, a policy (RFC 3463, 5.7).
-fn is_about_us(error: &Error, words: &str) -> bool {
+fn is_sender_refused(error: &Error, words: &str) -> bool {
     let is_login = error.status().is_some_and(|code| matches!(u16::from(code), 530 | 534 | 535 | 538));
     is_login || words.contains(" 5.7.") || words.to_lowercase().contains("relay")
 }

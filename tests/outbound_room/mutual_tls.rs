@@ -53,7 +53,7 @@ fn client(trusted: Option<&Authority>) -> HttpClient {
     client_with(options, &[(NAME, &[&["127.0.0.1"]])])
 }
 
-fn ours(signer: Option<&Authority>, adjust: impl Fn(&mut CertificateParams)) -> TlsDocument {
+fn client_identity(signer: Option<&Authority>, adjust: impl Fn(&mut CertificateParams)) -> TlsDocument {
     let (certificate, key) = identity("posthaste", signer, adjust);
     TlsDocument {
         client_certificate: Some(certificate.pem()),
@@ -76,19 +76,19 @@ async fn only_the_right_client_certificate_gets_in() {
     let (servers, clients, others) = (authority("servers"), authority("clients"), authority("others"));
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let client = client(Some(&servers));
-    let right = ready(&ours(Some(&clients), |_| {}));
+    let right = ready(&client_identity(Some(&clients), |_| {}));
     for _ in 0..3 {
         assert_answered(&post(&client, &receiver, right.clone()).await, 200);
     }
     assert!(matches!(seen.lock().unwrap()[..], [length] if length > 0), "one connection, with a certificate");
-    let expired = ready(&ours(Some(&clients), |params| {
+    let expired = ready(&client_identity(Some(&clients), |params| {
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(2002, 1, 1);
     }));
     for (tls, words) in [
         (None, "client certificate"),
-        (Some(ready(&ours(Some(&others), |_| {}))), "does not accept the client certificate"),
-        (Some(ready(&ours(None, |_| {}))), "client certificate"),
+        (Some(ready(&client_identity(Some(&others), |_| {}))), "does not accept the client certificate"),
+        (Some(ready(&client_identity(None, |_| {}))), "client certificate"),
         (Some(expired), "does not accept the client certificate"),
     ] {
         assert_failed(&post(&client, &receiver, tls).await, Class::Tls, words);
@@ -117,7 +117,7 @@ async fn a_connection_is_never_used_again_under_another_certificate() {
     let (servers, clients) = (authority("servers"), authority("clients"));
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let client = client(Some(&servers));
-    let (first, second) = (ours(Some(&clients), |_| {}), ours(Some(&clients), |_| {}));
+    let (first, second) = (client_identity(Some(&clients), |_| {}), client_identity(Some(&clients), |_| {}));
     assert_answered(&post(&client, &receiver, ready(&first)).await, 200);
     assert_answered(&post(&client, &receiver, ready(&first)).await, 200);
     assert_eq!(seen.lock().unwrap().len(), 1, "the same document, read again, is the same");
@@ -132,7 +132,7 @@ async fn a_health_check_shows_the_same_certificate() {
     let (servers, clients) = (authority("servers"), authority("clients"));
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let url = format!("https://{NAME}:{}/health", receiver.address.port());
-    let tls = ready(&ours(Some(&clients), |_| {}));
+    let tls = ready(&client_identity(Some(&clients), |_| {}));
     let outcome = client(Some(&servers)).get(OutboundRequest { tls: Some(tls), ..request(&url) }).await.unwrap();
     assert_answered(&outcome, 200);
     assert!(matches!(seen.lock().unwrap()[..], [length] if length > 0));
