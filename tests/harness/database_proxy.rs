@@ -208,7 +208,7 @@ fn forward(client: UnixStream, server: &PathBuf, state: &Arc<ProxyState>) {
     pump(from_client, Some(to_server), move |bytes| {
         messages.push(bytes);
         while let Some(mut message) = messages.next() {
-            match asking.hear(&message).map(|end| sending.plan().decide(end.batch, end.is_at_once)) {
+            match asking.read_message(&message).map(|end| sending.plan().decide(end.batch, end.is_at_once)) {
                 Some(CommitFate::Sent) => to_lose.store(true, SeqCst),
                 Some(CommitFate::Undone) => {
                     let at = message.len() - COMMIT.len();
@@ -277,7 +277,7 @@ struct TransactionEnd {
 }
 
 impl ClientStatements {
-    fn hear(&mut self, message: &[u8]) -> Option<TransactionEnd> {
+    fn read_message(&mut self, message: &[u8]) -> Option<TransactionEnd> {
         let name = |number: usize| message[5..].split(|byte| *byte == 0).nth(number).map(<[u8]>::to_vec);
         match message[0] {
             b'Q' if message[5..].starts_with(b"BEGIN") => self.begun = WriterBatch::begun_by(message),

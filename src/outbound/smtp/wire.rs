@@ -61,11 +61,11 @@ impl MailStream {
         stream: TcpStream,
         connector: &TlsConnector,
         host: &Host,
-        heard: Vec<u8>,
+        greeting: Vec<u8>,
     ) -> Result<Self, String> {
         let peer = stream.peer_addr();
         let secured = tls::secure(connector, host, stream).await.map_err(|fault| fault.words.into_owned())?;
-        Ok(Self { stream: secured, peer, heard })
+        Ok(Self { stream: secured, peer, heard: greeting })
     }
 
     /// Asks for TLS in plain text. Fails if the server has none.

@@ -131,7 +131,7 @@ async fn changes_at_one_node_reach_clients_of_another(stage: &ClusterFixture) {
     let mut watching = EventStreamClient::open(&stage.client(0), "/v1/apps/a/stream").await;
     let begun = Instant::now();
     stage.client(1).publish("a", &json!({ "type": "nothing.of_this", "data": 1 })).await;
-    watching.hears("event: lagged").await;
+    watching.wait_for_text("event: lagged").await;
     let told = begun.elapsed();
     report(format_args!("three nodes, told at another one after {told:?}"));
     assert!(told < LIVE_UPDATE_LIMIT, "{told:?}");
@@ -146,11 +146,11 @@ impl EventStreamClient {
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN_KEY}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut tail = Self(stream);
-        tail.hears("\n:\n\n").await;
+        tail.wait_for_text("\n:\n\n").await;
         tail
     }
 
-    async fn hears(&mut self, words: &str) {
+    async fn wait_for_text(&mut self, words: &str) {
         let mut told = Vec::new();
         wait_until("the live update comes", LIMIT, async || {
             let read = timeout(LIMIT, self.0.read_buf(&mut told)).await.unwrap();
