@@ -16,7 +16,7 @@ use std::{
 
 /// Names that are no inputs: left by npm or by people, only for tests, or generated from `docs/openapi.json`.
 const IGNORED_NAMES: [&str; 5] = ["node_modules", "dist", ".vite", "journeys", "README.md"];
-const MADE_ANEW: &str = ".gen.d.ts";
+const GENERATED_SUFFIX: &str = ".gen.d.ts";
 
 const BUILD_WITHOUT_HINT: &str = "or build without the dashboard: cargo build --no-default-features";
 
@@ -77,7 +77,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let listed = listed.map_err(|error| format!("{}: {error}", folder.display()))?;
     let counts = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        !IGNORED_NAMES.contains(&name) && !name.ends_with(MADE_ANEW)
+        !IGNORED_NAMES.contains(&name) && !name.ends_with(GENERATED_SUFFIX)
     };
     Ok(listed.into_iter().map(|entry| entry.path()).filter(counts).collect())
 }
