@@ -94,7 +94,7 @@ struct StartedNode {
     store: Arc<dyn Store>,
     engine: Engine,
     /// Notified when another node changed the configuration; None for a single node.
-    configuration_bell: Option<Arc<Notify>>,
+    config_notify: Option<Arc<Notify>>,
 }
 
 impl StartedNode {
@@ -194,14 +194,14 @@ impl StartedNode {
             service,
             store,
             engine,
-            configuration_bell,
+            config_notify: configuration_bell,
         })
     }
 
     /// Serves and delivers until it is stopped. Then it takes no new work, finishes deliveries in flight within the grace
     /// period, releases the rest, and closes the store.
     async fn run(self, handle: ShutdownHandle, stop: Shutdown, grace: Duration) -> anyhow::Result<()> {
-        let Self { listener, service, store, engine, configuration_bell, .. } = self;
+        let Self { listener, service, store, engine, config_notify: configuration_bell, .. } = self;
         service.readiness().start_accepting();
         let router = api::router(service.clone());
         // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
