@@ -4,7 +4,7 @@ mod backup;
 mod contracts;
 mod dev;
 mod generated_keys;
-mod machine;
+mod host;
 mod mail;
 mod sample_receiver;
 mod open_store;
@@ -12,7 +12,7 @@ mod open_store;
 pub use backup::{back_up, restore};
 pub use contracts::contracts;
 pub use dev::dev;
-pub use machine::file_handles_needed;
+pub use host::file_handles_needed;
 pub use mail::mail_server;
 
 use crate::{
@@ -99,7 +99,7 @@ struct StartedNode {
 
 impl StartedNode {
     async fn start(settings: &Settings, is_dev: bool) -> anyhow::Result<Self> {
-        machine::raise_file_limit(settings.hands);
+        host::raise_file_limit(settings.hands);
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("cannot listen on {}", settings.listen))?;
@@ -125,7 +125,7 @@ impl StartedNode {
         let ids = Ids::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),
-            own: machine::own_addresses(),
+            own: host::own_addresses(),
             dev: is_dev,
         };
         let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
@@ -275,7 +275,7 @@ fn engine_limits(settings: &Settings) -> EngineLimits {
 
 fn node_info(settings: &Settings, address: SocketAddr) -> NodeInfo {
     NodeInfo {
-        node: machine::host_name(),
+        node: host::host_name(),
         store: open_store::name(settings),
         proxy: settings.proxy.as_ref().map(ToString::to_string),
         proxy_resolves: settings.proxy_resolves,

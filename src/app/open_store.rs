@@ -1,7 +1,7 @@
 //! Opens the store that the settings name. Keys that an embedded store keeps in a file beside it must be set for a
 //! database.
 
-use super::machine::CommitStopwatch;
+use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
     domain::{port::Handover, storage::StorageUsage, tally::Tally},
