@@ -35,7 +35,7 @@ pub(super) async fn open(
             must_have_keys(settings)?;
             let address = address.clone();
             let open = move || PostgresStore::open(&address, handover, watch, limits, window);
-            Ok(Arc::new(apart(open).await??))
+            Ok(Arc::new(run_on_own_thread(open).await??))
         }
     }
 }
@@ -88,7 +88,7 @@ pub(super) async fn retry_while_unavailable<T, E: fmt::Display>(
 }
 
 /// Runs `work` on a detached thread: it may take until a server is there, and a stop meanwhile must not wait for it.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+async fn run_on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
     let (done, is_done) = oneshot::channel();
     let run = move || drop(done.send(work()));
     std::thread::Builder::new().name("opener".to_owned()).spawn(run)?;
