@@ -144,11 +144,11 @@ pub(super) const DELIVERIES_IN_FLIGHT: ValueFormat<usize> =
 pub(super) const IN_FLIGHT_PER_ENDPOINT: ValueFormat<usize> =
     ValueFormat::new("a whole number from 1 to 4096", |text| count(text, 1..=4_096));
 
-pub(super) const CEILING: ValueFormat<Option<usize>> =
-    ValueFormat::new("a whole number up to 65536; 0 for no limit", |text| ceiling(text, 65_536));
+pub(super) const IN_FLIGHT_LIMIT: ValueFormat<Option<usize>> =
+    ValueFormat::new("a whole number up to 65536; 0 for no limit", |text| limit(text, 65_536));
 
 pub(super) const RATE_LIMIT: ValueFormat<Option<u32>> = ValueFormat::new("a whole number up to 100000; 0 for no limit", |text| {
-    ceiling(text, rate::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
+    limit(text, rate::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
 });
 
 pub(super) const ACCEPT_QUEUE: ValueFormat<usize> =
@@ -225,7 +225,7 @@ fn parse_headers(text: &str) -> Option<Vec<(String, String)>> {
 
 /// Parses a limit; 0 means no limit.
 #[expect(clippy::option_option, reason = "whether it can be read, and whether there is a limit")]
-fn ceiling(text: &str, most: usize) -> Option<Option<usize>> {
+fn limit(text: &str, most: usize) -> Option<Option<usize>> {
     count(text, 0..=most).map(|most| Some(most).filter(|most| *most > 0))
 }
 

@@ -192,13 +192,13 @@ settings! {
     }
     in_flight_per_app: Option<usize> {
         meaning: "How many deliveries of one app may be in flight at once, unless the app has limits of its own; 0 for no limit. Its endpoints take turns.",
-        form: parse::CEILING,
+        form: parse::IN_FLIGHT_LIMIT,
         default: "0",
         reader: "engine",
     }
     in_flight_max: Option<usize> {
         meaning: "How many deliveries of all apps together may be in flight at once; 0 for no limit. Apps take turns, and within an app its endpoints.",
-        form: parse::CEILING,
+        form: parse::IN_FLIGHT_LIMIT,
         default: "0",
         reader: "engine",
     }
