@@ -40,7 +40,7 @@ pub(super) struct KnownContracts {
 }
 
 impl ContractsCommand {
-    pub(super) fn obey(self) -> ExitCode {
+    pub(super) fn run(self) -> ExitCode {
         match self.text() {
             Ok(text) => super::print(&text),
             Err(error) => {

@@ -94,10 +94,10 @@ struct TypeName {
 }
 
 pub(super) fn run(args: EventTypesArgs) -> ExitCode {
-    on_runtime(obey(args))
+    on_runtime(run_action(args))
 }
 
-async fn obey(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
+async fn run_action(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
     let EventTypesArgs { action, json, connection } = args;
     let import = match &action {
         EventTypesAction::Import { file, dry_run } => Some(file::read(file, *dry_run)?),

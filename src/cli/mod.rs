@@ -158,10 +158,10 @@ fn run_command(command: CliCommand) -> ExitCode {
         CliCommand::Listen(args) => listen::run(args),
         CliCommand::Verify(args) => verify::run(args),
         CliCommand::Check(args) => check::run(args),
-        CliCommand::Profile(command) => command.obey().unwrap_or_else(|error| failed(&error)),
+        CliCommand::Profile(command) => command.run().unwrap_or_else(|error| failed(&error)),
         CliCommand::Completions(args) => print(&completions::script(&args, Cli::command())),
         CliCommand::Openapi => print(&crate::api::openapi_json()),
-        CliCommand::Contracts(command) => command.obey(),
+        CliCommand::Contracts(command) => command.run(),
         CliCommand::ConfigDoc => print(&config::markdown()),
         CliCommand::ContractsDoc => {
             contracts::markdown().map_or_else(|error| failed(&error), |page| print(&page))

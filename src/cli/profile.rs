@@ -66,7 +66,7 @@ pub(super) struct RemoveArgs {
 }
 
 impl ProfileCommand {
-    pub(super) fn obey(self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let mut profiles = Profiles::read()?;
         match self {
             Self::Set(args) => set(&mut profiles, args),
