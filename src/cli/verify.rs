@@ -83,7 +83,7 @@ pub(super) struct RequestVerifier {
 /// The result of verifying a request.
 pub(super) struct VerifyResult {
     pub(super) verified: Result<Genuine, Mismatch>,
-    pub(super) clues: Vec<Clue>,
+    pub(super) diagnoses: Vec<Clue>,
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
@@ -115,7 +115,7 @@ impl RequestVerifier {
         let terms = Terms { contract, secrets, now, tolerance: *tolerance };
         let verified = verify(&terms, received);
         let found = verified.as_ref().err().map(|mismatch| clues(&terms, received, mismatch, others));
-        VerifyResult { clues: found.unwrap_or_default(), verified }
+        VerifyResult { diagnoses: found.unwrap_or_default(), verified }
     }
 }
 
@@ -129,7 +129,7 @@ impl VerifyResult {
             "verified": self.verified.is_ok(),
             "signed_at": signed_at.map(|at| Timestamp::from_millis(at * 1000).rfc3339_seconds()),
             "mismatch": mismatch.map(|why| json!({ "code": why.code(), "detail": why.to_string() })),
-            "clues": self.clues.iter().map(clue).collect::<Vec<_>>(),
+            "clues": self.diagnoses.iter().map(clue).collect::<Vec<_>>(),
         })
     }
 
@@ -149,7 +149,7 @@ impl VerifyResult {
                 format!("not verified (contract {}): {}\n", contract.name, visible(&mismatch.to_string()))
             }
         };
-        for clue in &self.clues {
+        for clue in &self.diagnoses {
             let _ = writeln!(out, "  why: {}\n  do:  {}", visible(&clue.to_string()), clue.advice());
         }
         out
