@@ -191,7 +191,7 @@ fn sql_outside_the_store(source: &SourceFile) -> Vec<String> {
     let is_sql = |text: &&String| verbs.iter().any(|verb| text.trim_start().starts_with(verb));
     let mut found: Vec<String> =
         source.texts.iter().filter(is_sql).map(|text| format!("SQL: {text:.60}")).collect();
-    found.extend(said("SQL belongs in store", source.words(&["rusqlite", "tokio_postgres"])));
+    found.extend(broken("SQL belongs in store", source.words(&["rusqlite", "tokio_postgres"])));
     found
 }
 
@@ -208,12 +208,12 @@ fn not_portable(source: &SourceFile) -> Vec<String> {
     for text in &source.texts {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let words: Vec<_> = foreign.into_iter().filter(|word| has_word(&text, word)).collect();
-        found.extend(said("not every store knows that", words));
+        found.extend(broken("not every store knows that", words));
         let words: Vec<_> = changes.into_iter().filter(|words| has_word(&text, words)).collect();
-        found.extend(said("say it by a method of Sql", words));
+        found.extend(broken("say it by a method of Sql", words));
     }
     if source.path != "store/sql/error.rs" {
-        found.extend(said("belongs to one store", source.words(&["rusqlite", "tokio_postgres"])));
+        found.extend(broken("belongs to one store", source.words(&["rusqlite", "tokio_postgres"])));
     }
     found
 }
@@ -229,7 +229,7 @@ fn calls_out(source: &SourceFile) -> Vec<String> {
         "client::conn",
         "client::legacy",
     ];
-    if source.is_in(&["outbound"]) { vec![] } else { said("only outbound calls out", source.words(&ways)) }
+    if source.is_in(&["outbound"]) { vec![] } else { broken("only outbound calls out", source.words(&ways)) }
 }
 
 fn environment(source: &SourceFile) -> Vec<String> {
@@ -238,7 +238,7 @@ fn environment(source: &SourceFile) -> Vec<String> {
     if source.is_in(&["config"]) {
         vec![]
     } else {
-        said("only config reads the environment", source.words(&ways))
+        broken("only config reads the environment", source.words(&ways))
     }
 }
 
@@ -259,12 +259,12 @@ fn impure_domain(source: &SourceFile) -> Vec<String> {
         "axum",
         "rusqlite",
     ];
-    if source.is_in(&["domain"]) { said("the domain is pure", source.words(&impure)) } else { vec![] }
+    if source.is_in(&["domain"]) { broken("the domain is pure", source.words(&impure)) } else { vec![] }
 }
 
 fn status_codes(source: &SourceFile) -> Vec<String> {
     if source.is_in(&["domain", "world", "store", "outbound", "engine", "service"]) {
-        said("only the api names status codes", source.words(&["StatusCode::"]))
+        broken("only the api names status codes", source.words(&["StatusCode::"]))
     } else {
         vec![]
     }
@@ -274,7 +274,7 @@ fn anyhow_in_modules(source: &SourceFile) -> Vec<String> {
     if source.is_in(&["app", "cli", "main"]) {
         vec![]
     } else {
-        said("a module has its own error", source.words(&["anyhow"]))
+        broken("a module has its own error", source.words(&["anyhow"]))
     }
 }
 
@@ -290,10 +290,10 @@ fn no_opening(source: &SourceFile) -> Vec<String> {
 }
 
 fn left_for_later(source: &SourceFile) -> Vec<String> {
-    let mut found = said("finish it", source.words(&["todo!", "unimplemented!", "dbg!"]));
-    found.extend(said("use #[expect(…, reason)]", source.words(&["#[allow", "#![allow"])));
+    let mut found = broken("finish it", source.words(&["todo!", "unimplemented!", "dbg!"]));
+    found.extend(broken("use #[expect(…, reason)]", source.words(&["#[allow", "#![allow"])));
     let notes = ["TODO", "FIXME", "XXX"].into_iter().filter(|note| has_word(&source.whole, note)).collect();
-    found.extend(said("finish it or file an issue", notes));
+    found.extend(broken("finish it or file an issue", notes));
     found
 }
 
@@ -303,7 +303,7 @@ fn vague_name(source: &SourceFile) -> Vec<String> {
     parts.filter(|part| vague.contains(part)).map(|part| format!("{part} says nothing")).collect()
 }
 
-fn said(rule: &str, words: Vec<&str>) -> Vec<String> {
+fn broken(rule: &str, words: Vec<&str>) -> Vec<String> {
     words.into_iter().map(|word| format!("{word}: {rule}")).collect()
 }
 

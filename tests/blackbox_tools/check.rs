@@ -3,7 +3,7 @@
 
 use crate::{
     harness::Home,
-    said::{run, run_in, url},
+    command_output::{run, run_in, url},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};

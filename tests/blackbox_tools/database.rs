@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{Home, database::Server},
-    said::run_in,
+    command_output::run_in,
 };
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 
 use crate::{
     harness::{Home, Node},
-    said::{Said, run_with_key},
+    command_output::{ToolOutput, run_with_key},
 };
 use serde_json::json;
 use std::fs;
@@ -32,7 +32,7 @@ impl CatalogueFixture {
         path.to_str().unwrap().to_owned()
     }
 
-    async fn run(&self, args: &[&str]) -> Said {
+    async fn run(&self, args: &[&str]) -> ToolOutput {
         run_with_key(&self.node, &[&["event-types"], args].concat()).await
     }
 }

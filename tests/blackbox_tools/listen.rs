@@ -3,7 +3,7 @@
 
 use crate::{
     harness::{ADMIN_KEY, Client, Home, Node, wait_for, wait_until},
-    said::{listening_at, run, url},
+    command_output::{listening_at, run, url},
 };
 use http::Method;
 use serde_json::{Value, json};

@@ -11,5 +11,5 @@ mod check;
 mod database;
 mod event_types;
 mod listen;
-mod said;
+mod command_output;
 mod verify;

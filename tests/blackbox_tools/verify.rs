@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{Home, Receiver, wait_for},
-    said::{run, run_with_input},
+    command_output::{run, run_with_input},
 };
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf, time::Duration};

@@ -8,13 +8,13 @@ use std::{
 use tokio::{io::AsyncWriteExt, process::Command};
 
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ToolOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl ToolOutput {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
@@ -37,32 +37,32 @@ fn command(args: &[&str]) -> Command {
     command
 }
 
-pub(crate) async fn run(args: &[&str]) -> Said {
-    Said::of(command(args).output().await.unwrap())
+pub(crate) async fn run(args: &[&str]) -> ToolOutput {
+    ToolOutput::of(command(args).output().await.unwrap())
 }
 
 /// Runs a command with a server's address and an admin key in the environment.
-pub(crate) async fn run_with_key(node: &Node, args: &[&str]) -> Said {
+pub(crate) async fn run_with_key(node: &Node, args: &[&str]) -> ToolOutput {
     let mut command = command(args);
     command.env("POSTHASTE_URL", url(node)).env("POSTHASTE_KEY", ADMIN_KEY);
-    Said::of(command.output().await.unwrap())
+    ToolOutput::of(command.output().await.unwrap())
 }
 
 /// Runs a command with the settings of a server in the environment, in its folder.
-pub(crate) async fn run_in(home: &Home, args: &[&str]) -> Said {
+pub(crate) async fn run_in(home: &Home, args: &[&str]) -> ToolOutput {
     let mut command = command(args);
     command.current_dir(home.run_folder()).envs(home.settings());
-    Said::of(command.output().await.unwrap())
+    ToolOutput::of(command.output().await.unwrap())
 }
 
-pub(crate) async fn run_with_input(args: &[&str], input: &[u8]) -> Said {
+pub(crate) async fn run_with_input(args: &[&str], input: &[u8]) -> ToolOutput {
     let mut command = command(args);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(input).await.unwrap();
     drop(stdin);
-    Said::of(child.wait_with_output().await.unwrap())
+    ToolOutput::of(child.wait_with_output().await.unwrap())
 }
 
 pub(crate) fn url(node: &Node) -> String {
