@@ -24,12 +24,12 @@ use tokio_rustls::server::TlsStream;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The certificate of each request that was answered, in order, and its path.
-type Seen = Arc<Mutex<Vec<(Vec<u8>, String)>>>;
+type SeenRequests = Arc<Mutex<Vec<(Vec<u8>, String)>>>;
 
-async fn receiver(authority: &Authority) -> (SocketAddr, Seen) {
+async fn receiver(authority: &Authority) -> (SocketAddr, SeenRequests) {
     let acceptor = acceptor(&identity("127.0.0.1", Some(authority), |_| {}), Some(authority));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, seen) = (listener.local_addr().unwrap(), Seen::default());
+    let (address, seen) = (listener.local_addr().unwrap(), SeenRequests::default());
     let noted = seen.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -44,7 +44,7 @@ async fn receiver(authority: &Authority) -> (SocketAddr, Seen) {
     (address, seen)
 }
 
-async fn answer(mut stream: TlsStream<TcpStream>, seen: Seen) {
+async fn answer(mut stream: TlsStream<TcpStream>, seen: SeenRequests) {
     let certificate = stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await.is_ok_and(|read| read > 0) {
@@ -67,7 +67,7 @@ fn tls((certificate, key): &(rcgen::Certificate, KeyPair), authority: &Authority
     })
 }
 
-async fn delivered_with(client: &Client, seen: &Seen, certificate: &rcgen::Certificate) {
+async fn delivered_with(client: &Client, seen: &SeenRequests, certificate: &rcgen::Certificate) {
     let before = seen.lock().unwrap().len();
     client.publish("a", &json!({ "type": "t", "data": 1 })).await;
     wait_until("one more came in", LIMIT, async || seen.lock().unwrap().len() > before).await;
