@@ -27,7 +27,7 @@ async fn a_thousand_kills_under_load_lose_nothing_and_repeat_only_what_was_in_fl
 
 async fn kill_again_and_again(kills: usize, seed: u64) {
     println!("seed {seed}");
-    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let (home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
     receiver.behave("/shaky", Behaviour::FailEvery(5));
     let mut node = home.start().await;
@@ -36,7 +36,7 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
     let running = producers.start(4, Duration::from_millis(8));
     let (mut carried, mut slowest) = (0, Duration::ZERO);
     for _ in 0..kills {
-        tokio::time::sleep(Duration::from_millis(dice.u64(50..600))).await;
+        tokio::time::sleep(Duration::from_millis(random.u64(50..600))).await;
         node.kill().await;
         carried += count_in_flight(&home.store());
         node = home.start().await;

@@ -54,7 +54,7 @@ struct Load {
 
 async fn keep_order(load: Load, seed: u64) {
     println!("seed {seed}");
-    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut random = fastrand::Rng::with_seed(seed);
     let (home, receiver, book) = (Home::new(), Receiver::start().await, Arc::new(Mutex::default()));
     for path in ["/keyed", "/whole"] {
         receiver.behave(path, recording_behaviour(book.clone()));
@@ -66,7 +66,7 @@ async fn keep_order(load: Load, seed: u64) {
     let publishing = tokio::spawn(publish_all(desk.clone(), load));
     let mut carried = 0;
     for _ in 0..load.kills {
-        tokio::time::sleep(Duration::from_millis(dice.u64(100..1500))).await;
+        tokio::time::sleep(Duration::from_millis(random.u64(100..1500))).await;
         node.kill().await;
         carried += count_in_flight(&home.store());
         node = home.start().await;
