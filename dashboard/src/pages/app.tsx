@@ -8,7 +8,7 @@ import { Strip } from "../parts/strip";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { may, mayActForProduct, session } from "../session/session";
-import { beforeDeliveries } from "../words/next-steps";
+import { noDeliveriesText } from "../text/empty-lists";
 import { useStats } from "./ask-stats";
 import { deliveryColumns, markOf } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
@@ -65,7 +65,7 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
             data.length > 0 ? (
               <Strip marks={data.map((each) => markOf(app, each))} />
             ) : (
-              <Empty title="No deliveries yet">{beforeDeliveries(may.value)}</Empty>
+              <Empty title="No deliveries yet">{noDeliveriesText(may.value)}</Empty>
             )
           }
         </Shown>

@@ -3,7 +3,7 @@ import { type Asked, useAsked } from "../api/asked";
 import { api, ask, askIfThere } from "../api/client";
 import type { App, Endpoint } from "../api/schema";
 import { session } from "../session/session";
-import type { ContractDocument } from "../words/contract";
+import type { ContractDocument } from "../text/contract";
 
 export function useApp(app: string): Asked<App> {
   return useAsked(`app ${app}`, () => ask(api.GET("/v1/apps/{app}", { params: { path: { app } } })), ["apps"]);

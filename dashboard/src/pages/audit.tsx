@@ -92,13 +92,13 @@ function columns(app: string | null): Column<AuditEntry>[] {
         </span>
       ),
     },
-    { name: "Detail", cell: (row) => (row.detail ? <code>{detailInWords(row.detail)}</code> : <span class="muted">–</span>) },
+    { name: "Detail", cell: (row) => (row.detail ? <code>{detailText(row.detail)}</code> : <span class="muted">–</span>) },
     { name: "When", cell: (row) => <Time at={row.at} /> },
   ];
   return all.filter((column) => column !== null);
 }
 
-function detailInWords(detail: object): string {
+function detailText(detail: object): string {
   return Object.entries(detail)
     .map(
       ([name, value]) =>

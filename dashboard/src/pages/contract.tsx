@@ -8,8 +8,8 @@ import { Card, Facts, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { paths } from "../route/paths";
 import { isPortal } from "../session/session";
-import { type ContractDocument, branded, headerTemplates } from "../words/contract";
-import { ContractTrack, endInWords } from "./contracts";
+import { type ContractDocument, branded, headerTemplates } from "../text/contract";
+import { ContractTrack, endText } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
 export function ContractPage({ name }: { name: string }) {
@@ -46,7 +46,7 @@ function Whole({ contract }: { contract: Contract }) {
           ]}
         />
         <p class="about">
-          Then {endInWords(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.
+          Then {endText(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.
         </p>
       </Card>
       <Card title="What receivers get">

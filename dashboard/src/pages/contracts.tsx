@@ -5,7 +5,7 @@ import { Shown } from "../parts/feedback";
 import { Card, Head } from "../parts/page";
 import { Track } from "../parts/track";
 import { paths } from "../route/paths";
-import type { Schedule } from "../words/timeline";
+import type { Schedule } from "../text/timeline";
 
 export function Contracts() {
   const asked = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
@@ -28,7 +28,7 @@ export function Contracts() {
                     </h2>
                     <span class="muted">{contract.description}</span>
                     <span class="muted">
-                      {contract.timeline.attempts.length} attempts, then {endInWords(contract)}
+                      {contract.timeline.attempts.length} attempts, then {endText(contract)}
                     </span>
                   </div>
                   <ContractTrack contract={contract} />
@@ -55,6 +55,6 @@ function toldSchedule({ timeline }: Contract): Schedule {
   };
 }
 
-export function endInWords(contract: Contract): string {
+export function endText(contract: Contract): string {
   return contract.timeline.ends.map((end) => `${end.contract_status} at ${end.at}`).join(", or ");
 }

@@ -14,7 +14,7 @@ import { paths } from "../route/paths";
 import { picked } from "../route/query";
 import { currentQuery, filter } from "../route/router";
 import { mayChange } from "../session/session";
-import { reasonInWords } from "../words/states";
+import { reasonText } from "../text/states";
 import { useEndpoints } from "./ask-app";
 import { EndpointChoice } from "./endpoint-choice";
 import { ReplayDialog } from "./replay-dialog";
@@ -123,7 +123,7 @@ function columns(app: string, endpoints: Endpoint[] | null): Column<DeadLetter>[
 function LastError({ row }: { row: DeadLetter }) {
   return (
     <span>
-      {row.last_error ?? (row.reason ? reasonInWords(row.reason) : "–")}
+      {row.last_error ?? (row.reason ? reasonText(row.reason) : "–")}
       {row.advice && <div class="about">{row.advice}</div>}
     </span>
   );

@@ -9,9 +9,9 @@ import { changed, picked } from "../route/query";
 import { paths } from "../route/paths";
 import { currentQuery, filter } from "../route/router";
 import { may } from "../session/session";
-import { beforeDeliveries } from "../words/next-steps";
-import { DELIVERY_STATES, spoken } from "../words/states";
-import { fromField, toField } from "../words/times";
+import { noDeliveriesText } from "../text/empty-lists";
+import { DELIVERY_STATES, spoken } from "../text/states";
+import { fromField, toField } from "../text/times";
 import { useEndpoints } from "./ask-app";
 import { deliveryColumns } from "./delivery-rows";
 import { EndpointChoice } from "./endpoint-choice";
@@ -83,7 +83,7 @@ export function Deliveries({ app }: { app: string }) {
         empty={
           <Empty title="No deliveries yet">
             A delivery is made for every <a href={paths.endpoints(app)}>endpoint</a> that wants a published event.{" "}
-            {beforeDeliveries(may.value)}
+            {noDeliveriesText(may.value)}
           </Empty>
         }
       />

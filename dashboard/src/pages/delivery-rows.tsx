@@ -6,7 +6,7 @@ import type { Mark } from "../parts/strip";
 import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
-import { reasonInWords, toneOf } from "../words/states";
+import { reasonText, toneOf } from "../text/states";
 
 export function deliveryColumns(
   app: string,
@@ -45,8 +45,8 @@ function Next({ row }: { row: Delivery }) {
   }
   if (row.status === "delivered") return <Time at={row.finished_at} />;
   if (row.status === "held") return <span class="muted">its endpoint is off</span>;
-  if (row.last_error) return <span title={row.reason ? reasonInWords(row.reason) : undefined}>{row.last_error}</span>;
-  return <span class="muted">{row.reason ? reasonInWords(row.reason) : "–"}</span>;
+  if (row.last_error) return <span title={row.reason ? reasonText(row.reason) : undefined}>{row.last_error}</span>;
+  return <span class="muted">{row.reason ? reasonText(row.reason) : "–"}</span>;
 }
 
 export function markOf(app: string, delivery: Delivery): Mark {

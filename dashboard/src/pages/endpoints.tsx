@@ -16,10 +16,10 @@ import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { may, mayChange } from "../session/session";
-import { BUCKET_STATES, stateOf } from "../words/health";
-import { beforeEndpoints } from "../words/next-steps";
-import { count, counted, share } from "../words/numbers";
-import { LISTED_MAX, successOf } from "../words/success";
+import { BUCKET_STATES, stateOf } from "../text/health";
+import { noEndpointsText } from "../text/empty-lists";
+import { count, counted, share } from "../text/numbers";
+import { LISTED_MAX, successOf } from "../text/success";
 import { STATS_PAUSE_MS } from "./ask-stats";
 import { EMPTY_DRAFT, isDraftReady, newOf } from "./endpoint/draft";
 import { EndpointFields } from "./endpoint/form";
@@ -48,7 +48,7 @@ export function Endpoints({ app }: { app: string }) {
         columns={[...endpointColumns(app), success]}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.endpoint(app, row.id)}
-        empty={<Empty title="No endpoints yet">{beforeEndpoints(may.value)}</Empty>}
+        empty={<Empty title="No endpoints yet">{noEndpointsText(may.value)}</Empty>}
       />
       {isOpen && <NewEndpoint app={app} onClose={() => setOpen(false)} />}
     </>

@@ -12,8 +12,8 @@ import { Table } from "../parts/table";
 import { LongTime } from "../parts/time";
 import { paths } from "../route/paths";
 import { mayActForProduct } from "../session/session";
-import { member } from "../words/json-text";
-import { reasonInWords } from "../words/states";
+import { member } from "../text/json-text";
+import { reasonText } from "../text/states";
 import { useEndpoints } from "./ask-app";
 import { deliveryColumns } from "./delivery-rows";
 
@@ -79,7 +79,7 @@ export function EventPage({ app, id }: { app: string; id: string }) {
                 />
               ) : (
                 <Empty title="It was delivered to nobody">
-                  {event.reason ? `Skipped: ${reasonInWords(event.reason)}. ` : ""}
+                  {event.reason ? `Skipped: ${reasonText(event.reason)}. ` : ""}
                   An <a href={paths.endpoints(app)}>endpoint</a> that subscribes to it later can get it by a backfill.
                 </Empty>
               )}

@@ -12,8 +12,8 @@ import { paths } from "../route/paths";
 import { changed, picked } from "../route/query";
 import { currentQuery } from "../route/router";
 import { may, mayActForProduct } from "../session/session";
-import { beforeEvents } from "../words/next-steps";
-import { reasonInWords } from "../words/states";
+import { noEventsText } from "../text/empty-lists";
+import { reasonText } from "../text/states";
 import { TimeFilter } from "./deliveries";
 import { PublishButton } from "./publish";
 
@@ -45,7 +45,7 @@ export function Events({ app }: { app: string }) {
         isFiltered={Object.keys(query).length > 0}
         empty={
           <Empty title="No events yet">
-            {beforeEvents(may.value)} {may.value.publish && <code>POST /v1/apps/{app}/events</code>}
+            {noEventsText(may.value)} {may.value.publish && <code>POST /v1/apps/{app}/events</code>}
           </Empty>
         }
       />
@@ -61,7 +61,7 @@ export function eventColumns(app: string): Column<Event>[] {
       name: "State",
       cell: (row) =>
         row.is_skipped ? (
-          <span title={row.reason ? reasonInWords(row.reason) : undefined}>
+          <span title={row.reason ? reasonText(row.reason) : undefined}>
             <Badge state="skipped" />
           </span>
         ) : (

@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
 import { readOut } from "../parts/read-out.fixture";
-import { type May, beforeDeliveries, beforeEndpoints, beforeEvents, beforeTests } from "../words/next-steps";
+import { type May, noDeliveriesText, noEndpointsText, noEventsText, nothingSentText } from "../text/empty-lists";
 import { FirstSteps } from "./first-steps";
 
 const said = (may: May) =>
   [
     readOut(FirstSteps({ app: "shop", may })),
-    beforeEndpoints(may),
-    beforeEvents(may),
-    beforeDeliveries(may),
-    beforeTests(may),
+    noEndpointsText(may),
+    noEventsText(may),
+    noDeliveriesText(may),
+    nothingSentText(may),
   ].join("\n");
 
 it("nobody is told to do what they may not", () => {

@@ -1,6 +1,6 @@
 import { Empty } from "../parts/feedback";
 import { paths } from "../route/paths";
-import type { May } from "../words/next-steps";
+import type { May } from "../text/empty-lists";
 
 /** Of an app without endpoints. */
 export function FirstSteps({ app, may }: { app: string; may: May }) {

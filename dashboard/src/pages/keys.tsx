@@ -16,7 +16,7 @@ import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { picked } from "../route/query";
 import { currentQuery, filter } from "../route/router";
-import { fromField } from "../words/times";
+import { fromField } from "../text/times";
 
 export function Keys() {
   const isRevokedToo = picked(currentQuery.value, ["revoked"]).revoked === "true";

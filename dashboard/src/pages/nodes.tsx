@@ -3,9 +3,9 @@ import type { System, SystemNode } from "../api/schema";
 import { Card } from "../parts/page";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
-import { leaseInWords } from "../words/leases";
-import { count, counted } from "../words/numbers";
-import { took } from "../words/times";
+import { leaseText } from "../text/leases";
+import { count, counted } from "../text/numbers";
+import { took } from "../text/times";
 
 export function NodeName({ node }: { node: SystemNode }) {
   return (
@@ -27,7 +27,7 @@ export function NodesCard({ nodes, oldest_overdue: oldest }: Pick<System, "nodes
           { name: "Node", isMain: true, cell: (row) => <NodeName node={row} /> },
           { name: "Version", cell: (row) => row.version },
           { name: "Since", cell: (row) => <Time at={row.joined_at} /> },
-          { name: "Lease", cell: leaseInWords },
+          { name: "Lease", cell: leaseText },
           { name: "Shards", isNumber: true, cell: (row) => `${count(row.shards)} of 256` },
           { name: "Free hands", isNumber: true, cell: (row) => count(row.free_hands) },
           { name: "Configuration", cell: (row) => (row.lag === 0 ? "seen" : `${counted(row.lag, "change")} behind`) },

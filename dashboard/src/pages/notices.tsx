@@ -5,7 +5,7 @@ import { Empty, Skeleton, Trouble } from "../parts/feedback";
 import { More } from "../parts/more";
 import { Card, Head } from "../parts/page";
 import { paths } from "../route/paths";
-import type { Tone } from "../words/states";
+import type { Tone } from "../text/states";
 import { LongTime, Time } from "../parts/time";
 
 const KINDS: Record<string, { label: string; tone: Tone }> = {

@@ -6,7 +6,7 @@ import { Card, Head } from "../parts/page";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
-import { bytes } from "../words/numbers";
+import { bytes } from "../text/numbers";
 import { STATS_PAUSE_MS, useStats } from "./ask-stats";
 import { NodeName } from "./nodes";
 import { StatsView } from "./stats-view";

@@ -10,7 +10,7 @@ import { Head } from "../parts/page";
 import { ShownOnce } from "../parts/shown-once";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
-import { parseHex } from "../words/colour";
+import { parseHex } from "../text/colour";
 
 export function PortalLinks({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);

@@ -7,8 +7,8 @@ import { Dialog } from "../parts/dialog";
 import { Check, Field } from "../parts/field";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
-import { counted } from "../words/numbers";
-import { fromField } from "../words/times";
+import { counted } from "../text/numbers";
+import { fromField } from "../text/times";
 import { EndpointChoice } from "./endpoint-choice";
 
 const STATES = ["dead", "expired", "cancelled", "delivered"] as const;

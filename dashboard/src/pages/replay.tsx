@@ -10,9 +10,9 @@ import { Card, Facts, Figure, Head } from "../parts/page";
 import { LongTime } from "../parts/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
-import { count } from "../words/numbers";
+import { count } from "../text/numbers";
 import { useEndpoints } from "./ask-app";
-import { Progress, replayInWords, wanted } from "./replays";
+import { Progress, replayText, wanted } from "./replays";
 
 export function ReplayPage({ app, id }: { app: string; id: string }) {
   const path = { app, replay: id };
@@ -23,7 +23,7 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
   return (
     <>
       <Head
-        title={asked.data ? replayInWords(asked.data, endpoints) : "Replay"}
+        title={asked.data ? replayText(asked.data, endpoints) : "Replay"}
         trail={[{ label: "Replays", href: paths.replays(app) }]}
         beside={asked.data && <Badge state={asked.data.state} />}
       >

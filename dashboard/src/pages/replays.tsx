@@ -10,7 +10,7 @@ import type { Column } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
-import { count } from "../words/numbers";
+import { count } from "../text/numbers";
 import { useEndpoints } from "./ask-app";
 import { ReplayDialog } from "./replay-dialog";
 
@@ -52,7 +52,7 @@ export function Replays({ app }: { app: string }) {
 
 function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
   return [
-    { name: "What", isMain: true, cell: (row) => <a href={paths.replay(app, row.id)}>{replayInWords(row, endpoints)}</a> },
+    { name: "What", isMain: true, cell: (row) => <a href={paths.replay(app, row.id)}>{replayText(row, endpoints)}</a> },
     { name: "State", cell: (row) => <Badge state={row.state} /> },
     { name: "Progress", cell: (row) => <Progress replay={row} /> },
     {
@@ -78,7 +78,7 @@ export function wanted(replay: Replay): number {
   return Math.max(replay.total, replay.replayed + replay.refused);
 }
 
-export function replayInWords(replay: Replay, endpoints: Endpoint[]): string {
+export function replayText(replay: Replay, endpoints: Endpoint[]): string {
   const endpoint = endpoints.find((each) => each.id === replay.endpoint_id);
   const where = replay.endpoint_id ? ` to ${endpoint?.url ?? replay.endpoint_id}` : "";
   const which = replay.event_type ? `${replay.event_type} ` : "";

@@ -3,9 +3,9 @@ import { useState } from "preact/hooks";
 import { Empty } from "../parts/feedback";
 import { Code } from "../parts/json";
 import { Card } from "../parts/page";
-import type { ContractDocument } from "../words/contract";
-import type { KeyKind } from "../words/signing";
-import { LANGUAGES, type Language, snippet } from "../words/snippets";
+import type { ContractDocument } from "../text/contract";
+import type { KeyKind } from "../text/signing";
+import { LANGUAGES, type Language, snippet } from "../text/snippets";
 
 /** How to verify what a contract signs, in the language of choice. */
 export function SnippetCard({

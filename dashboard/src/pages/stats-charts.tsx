@@ -2,8 +2,8 @@
 import type { Stats } from "../api/schema";
 import { Chart } from "../parts/chart";
 import { currentQuery, filter } from "../route/router";
-import { count } from "../words/numbers";
-import { took } from "../words/times";
+import { count } from "../text/numbers";
+import { took } from "../text/times";
 
 const HOUR = 3_600_000;
 const WINDOWS = [

@@ -6,9 +6,9 @@ import { Card, Figure } from "../parts/page";
 import { Table } from "../parts/table";
 import { Time } from "../parts/time";
 import { paths } from "../route/paths";
-import { count, share } from "../words/numbers";
-import { spoken } from "../words/states";
-import { took } from "../words/times";
+import { count, share } from "../text/numbers";
+import { spoken } from "../text/states";
+import { took } from "../text/times";
 import { AttemptsChart, EventsChart, LatencyChart, WindowChoice } from "./stats-charts";
 
 export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {

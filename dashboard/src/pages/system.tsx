@@ -4,7 +4,7 @@ import type { System } from "../api/schema";
 import { Shown } from "../parts/feedback";
 import { Card, Facts, Figure, Head } from "../parts/page";
 import { LongTime } from "../parts/time";
-import { bytes, counted } from "../words/numbers";
+import { bytes, counted } from "../text/numbers";
 import { NodesCard } from "./nodes";
 
 export function SystemPage() {

@@ -1,4 +1,4 @@
-import { spoken, toneOf } from "../words/states";
+import { spoken, toneOf } from "../text/states";
 
 /** A state: colour and word, so that neither is needed alone. `called` is the contract's own name for it. */
 export function Badge({ state, called }: { state: string; called?: string | null }) {

@@ -1,7 +1,7 @@
 // An endpoint's health over time: a column a bucket, a mark a change of state. A slider lies over the drawing, so that every
 // bucket is reached with keys, a finger or a pointer, and is read out.
 import { useRef, useState } from "preact/hooks";
-import { BUCKET_STATES, type Bucket, type BucketState, TURNS, bucketInWords, stripInWords } from "../words/health";
+import { BUCKET_STATES, type Bucket, type BucketState, TURNS, bucketText, stripText } from "../text/health";
 import { useWidth } from "./width";
 
 const [TOP, COLUMN, BASE] = [14, 34, 4];
@@ -20,12 +20,12 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
   const lengthMs = (buckets[last]?.toMs ?? 1) - start;
   const x = (ms: number) => ((ms - start) / lengthMs) * width;
   if (chosen === undefined) return null;
-  const words = bucketInWords(chosen);
+  const words = bucketText(chosen);
   const choose = (place: number) => setChosen(buckets[Math.min(last, Math.max(0, place))]?.fromMs ?? null);
   return (
     <div class="health">
       <div class="health-strip">
-        <svg ref={box} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={stripInWords(buckets)}>
+        <svg ref={box} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={stripText(buckets)}>
           {buckets.map((each) => {
             const left = x(each.fromMs);
             return <Column key={each.fromMs} state={each.state} left={left} width={Math.max(1.5, x(each.toMs) - left - 1)} />;
@@ -63,7 +63,7 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
           }}
         />
       </div>
-      <p class="health-words" aria-hidden="true">
+      <p class="health-text" aria-hidden="true">
         {words}
       </p>
       <ul class="health-legend" aria-label="What the columns mean">

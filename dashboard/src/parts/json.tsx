@@ -1,6 +1,6 @@
 // A payload: laid out, or as it came. Always text.
 import { useMemo, useState } from "preact/hooks";
-import { pretty } from "../words/json-text";
+import { pretty } from "../text/json-text";
 import { Copy } from "./copy";
 
 /** Beyond this, laying out and showing would make the page slow. */

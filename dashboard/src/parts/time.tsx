@@ -1,4 +1,4 @@
-import { local, relative, took, utc } from "../words/times";
+import { local, relative, took, utc } from "../text/times";
 import { now } from "./clock";
 
 /** Relative, with the local time and UTC on hover. */

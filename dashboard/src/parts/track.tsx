@@ -1,7 +1,7 @@
 // A schedule, drawn: when attempts come after the first, and how far each may be off. Seconds and days are both seen.
 import { useRef } from "preact/hooks";
-import { type Schedule, momentInWords, place, ticks } from "../words/timeline";
-import { span } from "../words/times";
+import { type Schedule, momentText, place, ticks } from "../text/timeline";
+import { span } from "../text/times";
 import { useWidth } from "./width";
 
 export interface Made {
@@ -31,8 +31,8 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
   const x = (ms: number) => LEFT + place(ms, endMs) * (width - LEFT - RIGHT);
   const planned = schedule.attempts.filter((each) => !isOver && each.number >= plannedFrom);
   const labelled = spaced(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
-  const planWords = `Attempts at ${schedule.attempts.map(momentInWords).join(", ")}; ${endLabel} at ${momentInWords(schedule.end)}`;
-  const words = [...made.map((each) => each.label), ...(isOver ? [] : [planWords])].join("; ");
+  const planLabel = `Attempts at ${schedule.attempts.map(momentText).join(", ")}; ${endLabel} at ${momentText(schedule.end)}`;
+  const words = [...made.map((each) => each.label), ...(isOver ? [] : [planLabel])].join("; ");
   return (
     <svg ref={box} class="track" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={words}>
       {ticks(endMs, 64 / width).map((tick) => {
@@ -56,7 +56,7 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
         const middle = x((each.earliestMs + each.latestMs) / 2);
         return (
           <g key={each.number}>
-            <title>{`Attempt ${each.number}: ${momentInWords(each)}`}</title>
+            <title>{`Attempt ${each.number}: ${momentText(each)}`}</title>
             <rect
               class="spread"
               x={x(each.earliestMs)}
@@ -83,7 +83,7 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
       {nowMs !== null && nowMs < endMs && <line class="now" x1={x(nowMs)} x2={x(nowMs)} y1={AXIS_Y - 20} y2={AXIS_Y + 12} />}
       {!isOver && (
         <g>
-          <title>{`${endLabel} at ${momentInWords(schedule.end)}`}</title>
+          <title>{`${endLabel} at ${momentText(schedule.end)}`}</title>
           <line class="end" x1={x(schedule.end.latestMs)} x2={x(schedule.end.latestMs)} y1={AXIS_Y - 11} y2={AXIS_Y + 11} />
         </g>
       )}

@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { api, ask, holdKey, whenUnauthorized } from "../api/client";
 import { Refusal } from "../api/problem";
 import type { PortalTheme, Session as SessionView } from "../api/schema";
-import type { May } from "../words/next-steps";
+import type { May } from "../text/empty-lists";
 
 export interface Session {
   isAdmin: boolean;

@@ -1,6 +1,6 @@
 // Light, dark, or as the device says; and a portal's accent colour in a shade that is readable on either.
 import { effect, signal } from "@preact/signals";
-import { type Grounds, readableOn } from "../words/colour";
+import { type Grounds, readableOn } from "../text/colour";
 import { session } from "./session";
 
 export type Theme = "device" | "light" | "dark";

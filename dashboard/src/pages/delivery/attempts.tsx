@@ -2,10 +2,10 @@ import type { Attempt } from "../../api/schema";
 import { Answer } from "../../parts/badge";
 import { now } from "../../parts/clock";
 import { At, Time } from "../../parts/time";
-import { attemptInWords } from "../../words/attempts";
-import { requestHeaders } from "../../words/request";
-import { isOverdue } from "../../words/story";
-import { took } from "../../words/times";
+import { attemptText } from "../../text/attempts";
+import { requestHeaders } from "../../text/request";
+import { isOverdue } from "../../text/delivery-status";
+import { took } from "../../text/times";
 import type { StoryParts } from "./delivery";
 import { attemptFactsOf, factsOf } from "./facts";
 import { Phases } from "./phases";
@@ -42,7 +42,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
 }
 
 function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: StoryParts; isLast: boolean }) {
-  const words = attemptInWords(attempt);
+  const text = attemptText(attempt);
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (
     <li>
@@ -51,13 +51,13 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
       </span>
       <div class="attempt-line">
         <Answer code={attempt.status_code} kind={attempt.class} success={attempt.success} />
-        <span>{words.what}</span>
+        <span>{text.what}</span>
         <span class="when">
           {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
         </span>
       </div>
       {attempt.note && <p class="about">{attempt.note}</p>}
-      {words.advice && isLast && <p class="about">{words.advice}</p>}
+      {text.advice && isLast && <p class="about">{text.advice}</p>}
       <details>
         <summary>Request, response and times</summary>
         <div class="inside">

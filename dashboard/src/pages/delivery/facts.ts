@@ -1,7 +1,7 @@
 // What a request is made again from, for the page that shows it and for `curl`.
 import type { Attempt } from "../../api/schema";
-import type { AttemptFacts, Facts } from "../../words/request";
-import { keyKindOf } from "../../words/signing";
+import type { AttemptFacts, Facts } from "../../text/request";
+import { keyKindOf } from "../../text/signing";
 import type { StoryParts } from "./delivery";
 
 export function factsOf(parts: StoryParts): Facts {

@@ -2,8 +2,8 @@
 import { useAsked } from "../../api/asked";
 import { api, ask, askIfThere } from "../../api/client";
 import { isPortal } from "../../session/session";
-import { member } from "../../words/json-text";
-import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../words/payload";
+import { member } from "../../text/json-text";
+import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../text/payload";
 import type { StoryParts } from "./delivery";
 
 /** Null while it is on its way, and where this key cannot tell. */

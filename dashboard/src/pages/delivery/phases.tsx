@@ -1,5 +1,5 @@
-import { phasesOf, type Timings } from "../../words/phases";
-import { took } from "../../words/times";
+import { phasesOf, type Timings } from "../../text/phases";
+import { took } from "../../text/times";
 
 export function Phases({ timings }: { timings: Timings }) {
   const phases = phasesOf(timings);

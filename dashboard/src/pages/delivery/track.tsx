@@ -1,7 +1,7 @@
 import { now } from "../../parts/clock";
 import { type Made, Track } from "../../parts/track";
-import { isTerminal } from "../../words/states";
-import { scheduleOf } from "../../words/timeline";
+import { isTerminal } from "../../text/states";
+import { scheduleOf } from "../../text/timeline";
 import type { StoryParts } from "./delivery";
 
 /** The schedule of its contract with what was made of it so far. Nothing where there is little to see. */

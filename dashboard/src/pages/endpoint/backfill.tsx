@@ -7,8 +7,8 @@ import { Field } from "../../parts/field";
 import { Card } from "../../parts/page";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
-import { counted } from "../../words/numbers";
-import { fromField } from "../../words/times";
+import { counted } from "../../text/numbers";
+import { fromField } from "../../text/times";
 
 /** Brings a new endpoint the past events that it subscribes to. */
 export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoint }) {

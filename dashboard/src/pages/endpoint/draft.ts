@@ -1,6 +1,6 @@
 // What is typed about an endpoint, and what of it is sent.
 import type { Endpoint } from "../../api/schema";
-import { readPatterns } from "../../words/subscriptions";
+import { readPatterns } from "../../text/subscriptions";
 
 export interface Draft {
   url: string;

@@ -7,7 +7,7 @@ import { Head, Tabs } from "../../parts/page";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
 import { mayChange } from "../../session/session";
-import { reasonInWords } from "../../words/states";
+import { reasonText } from "../../text/states";
 import { useContractOf, useEndpoint } from "../ask-app";
 import { EndpointButtons } from "./buttons";
 import { EndpointDeadLetters, EndpointDeliveries } from "./lists";
@@ -83,7 +83,7 @@ function Off({ endpoint }: { endpoint: Endpoint }) {
     <p class="note held" role="status">
       Switched off {endpoint.disabled_by && (SWITCHED_BY[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
       <LongTime at={endpoint.disabled_at} />
-      {endpoint.disabled_reason && `: ${reasonInWords(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
+      {endpoint.disabled_reason && `: ${reasonText(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
       contract says. Tests still go out.
     </p>
   );

@@ -4,7 +4,7 @@ import { api, ask } from "../../api/client";
 import type { Refusal } from "../../api/problem";
 import { Choice, Field } from "../../parts/field";
 import { isPortal } from "../../session/session";
-import { readPatterns } from "../../words/subscriptions";
+import { readPatterns } from "../../text/subscriptions";
 import type { Draft } from "./draft";
 import { MatchCount } from "./match-count";
 

@@ -9,8 +9,8 @@ import { More } from "../../parts/more";
 import { Card } from "../../parts/page";
 import { Time } from "../../parts/time";
 import { mayChange } from "../../session/session";
-import { spoken, toneOf } from "../../words/states";
-import { took } from "../../words/times";
+import { spoken, toneOf } from "../../text/states";
+import { took } from "../../text/times";
 
 const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
 

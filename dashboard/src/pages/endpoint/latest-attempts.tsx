@@ -5,8 +5,8 @@ import { type Mark, Strip } from "../../parts/strip";
 import { type Column, Table } from "../../parts/table";
 import { Time } from "../../parts/time";
 import { paths } from "../../route/paths";
-import { attemptInWords } from "../../words/attempts";
-import { took } from "../../words/times";
+import { attemptText } from "../../text/attempts";
+import { took } from "../../text/times";
 
 const IN_WORDS_MAX = 8;
 
@@ -27,13 +27,13 @@ export function LatestAttempts({ app, attempts }: { app: string; attempts: Endpo
 
 function markOf(app: string, attempt: EndpointAttempt): Mark {
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
-  return { id: attempt.id, href: paths.delivery(app, attempt.delivery_id), tone, label: attemptInWords(attempt).what };
+  return { id: attempt.id, href: paths.delivery(app, attempt.delivery_id), tone, label: attemptText(attempt).what };
 }
 
 function columns(app: string): Column<EndpointAttempt>[] {
   return [
     { name: "Answer", isMain: true, cell: (row) => <Answer code={row.status_code} kind={row.class} success={row.success} /> },
-    { name: "What happened", cell: (row) => attemptInWords(row).what },
+    { name: "What happened", cell: (row) => attemptText(row).what },
     { name: "Took", isNumber: true, cell: (row) => took(row.duration_ms) },
     { name: "Attempt", isNumber: true, cell: (row) => row.number ?? "–" },
     {

@@ -6,7 +6,7 @@ import { Check } from "../../parts/field";
 import { List } from "../../parts/list";
 import { paths } from "../../route/paths";
 import { may } from "../../session/session";
-import { beforeTests } from "../../words/next-steps";
+import { nothingSentText } from "../../text/empty-lists";
 import { DeadLetterList } from "../dead-letters";
 import { deliveryColumns } from "../delivery-rows";
 
@@ -33,7 +33,7 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
         columns={deliveryColumns(app, [], "endpoint")}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}
-        empty={<Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>}
+        empty={<Empty title="Nothing was sent here yet">{nothingSentText(may.value)}</Empty>}
       />
     </>
   );

@@ -1,7 +1,7 @@
 import { useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
-import { count } from "../../words/numbers";
-import { takes } from "../../words/subscriptions";
+import { count } from "../../text/numbers";
+import { takes } from "../../text/subscriptions";
 
 /** How many of the latest events a subscription would have taken, counted while it is typed. */
 export function MatchCount({ app, patterns }: { app: string; patterns: string[] }) {

@@ -8,9 +8,9 @@ import { Table } from "../../parts/table";
 import { LongTime } from "../../parts/time";
 import { paths } from "../../route/paths";
 import { may } from "../../session/session";
-import { beforeTests } from "../../words/next-steps";
-import { count, share } from "../../words/numbers";
-import { took } from "../../words/times";
+import { nothingSentText } from "../../text/empty-lists";
+import { count, share } from "../../text/numbers";
+import { took } from "../../text/times";
 import { LatestAttempts } from "./latest-attempts";
 import { Traffic } from "./traffic";
 
@@ -39,7 +39,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
         <Shown asked={latest} lines={3}>
           {({ data: attempts }) =>
             attempts.length === 0 ? (
-              <Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>
+              <Empty title="Nothing was sent here yet">{nothingSentText(may.value)}</Empty>
             ) : (
               <LatestAttempts app={app} attempts={attempts} />
             )

@@ -12,7 +12,7 @@ import { say } from "../../parts/toast";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
 import { isPortal } from "../../session/session";
-import { readHeaders } from "../../words/headers";
+import { readHeaders } from "../../text/headers";
 import { jsonProblem } from "../publish";
 import { BackfillCard } from "./backfill";
 import { changesOf, draftOf, isDraftReady } from "./draft";

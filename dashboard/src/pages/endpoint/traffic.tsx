@@ -8,7 +8,7 @@ import { HealthStrip } from "../../parts/health-strip";
 import { Card } from "../../parts/page";
 import { LongTime } from "../../parts/time";
 import { isPortal } from "../../session/session";
-import { TURNS, bucketsOf, changesOf } from "../../words/health";
+import { TURNS, bucketsOf, changesOf } from "../../text/health";
 import { useStats } from "../ask-stats";
 import { AttemptsChart, LatencyChart, WindowChoice } from "../stats-charts";
 

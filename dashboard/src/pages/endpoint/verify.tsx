@@ -10,9 +10,9 @@ import { Field } from "../../parts/field";
 import { Card } from "../../parts/page";
 import { LongTime } from "../../parts/time";
 import { mayChange } from "../../session/session";
-import type { ContractDocument } from "../../words/contract";
-import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../words/signing";
-import { fromField } from "../../words/times";
+import type { ContractDocument } from "../../text/contract";
+import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../text/signing";
+import { fromField } from "../../text/times";
 import { SnippetCard } from "../snippet-card";
 
 interface Props {

@@ -55,7 +55,7 @@ const REASONS: Record<string, string> = {
   no_endpoint_subscribes: "no endpoint subscribes to its type",
 };
 
-export function reasonInWords(reason: string): string {
+export function reasonText(reason: string): string {
   return REASONS[reason] ?? spoken(reason);
 }
 

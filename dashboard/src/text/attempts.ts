@@ -32,7 +32,7 @@ const STATUS_NAMES: Record<number, string> = {
   504: "Gateway Timeout",
 };
 
-export interface InWords {
+export interface AttemptText {
   what: string;
   advice: string | null;
 }
@@ -49,18 +49,18 @@ interface Outcome {
   duration_ms: number;
 }
 
-export function attemptInWords(attempt: Outcome): InWords {
+export function attemptText(attempt: Outcome): AttemptText {
   const time = took(attempt.duration_ms);
   if (attempt.status_code != null && (attempt.class === "ok" || attempt.class === "http")) {
     if (attempt.success) return { what: `The receiver took it: ${statusName(attempt.status_code)}.`, advice: null };
-    return answerInWords(attempt.status_code);
+    return statusText(attempt.status_code);
   }
   const known = CLASSES[attempt.class];
   if (known === undefined) return { what: `It ended as “${attempt.class}” after ${time}.`, advice: null };
   return { what: known.what.replace("{time}", time), advice: known.advice };
 }
 
-function answerInWords(code: number): InWords {
+function statusText(code: number): AttemptText {
   const what = `The receiver answered ${statusName(code)}.`;
   const advice =
     ADVICE[code] ??
@@ -93,7 +93,7 @@ const ADVICE: Record<number, string> = {
   504: "A proxy in front of the receiver waited for it in vain.",
 };
 
-const CLASSES: Record<string, InWords> = {
+const CLASSES: Record<string, AttemptText> = {
   timeout: {
     what: "No complete answer came in time; it was given up after {time}.",
     advice: "A receiver should keep the event, answer 2xx at once, and do the work afterwards.",

@@ -1,7 +1,7 @@
 // Where a delivery stands and what comes next, in a sentence or two.
 import type { Delivery } from "../api/schema";
 import type { ContractDocument } from "./contract";
-import { type Tone, reasonInWords } from "./states";
+import { type Tone, reasonText } from "./states";
 import { jitterBounds } from "./timeline";
 import { durationMs, span } from "./times";
 
@@ -15,7 +15,7 @@ export interface Story {
 /** `now` in milliseconds since 1970. */
 export function storyOf(delivery: Delivery, contract: ContractDocument | null | undefined, now: number): Story {
   const next = delivery.next_attempt_at ?? null;
-  const why = delivery.reason ? reasonInWords(delivery.reason) : null;
+  const why = delivery.reason ? reasonText(delivery.reason) : null;
   switch (delivery.status) {
     case "delivered":
       return { tone: "good", text: `Delivered at attempt ${delivery.attempt_count}.`, nextAt: null };
@@ -84,13 +84,13 @@ function retrying(delivery: Delivery, contract: ContractDocument | null | undefi
   const attempts = waits.length + 1;
   return {
     tone: "warn",
-    text: `${failed} The contract waits ${waitInWords(wait, contract.retry.jitter)} after it, so attempt ${delivery.attempt_count + 1} of ${attempts} ${comes}`,
+    text: `${failed} The contract waits ${waitText(wait, contract.retry.jitter)} after it, so attempt ${delivery.attempt_count + 1} of ${attempts} ${comes}`,
     nextAt: next,
   };
 }
 
 /** `5m`, give or take: `4m…6m`. */
-export function waitInWords(wait: string, jitter: string): string {
+export function waitText(wait: string, jitter: string): string {
   const ms = durationMs(wait);
   const [low, high] = jitterBounds(jitter);
   if (ms === null || low === high) return wait;

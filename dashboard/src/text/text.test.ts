@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { attemptInWords } from "./attempts";
+import { attemptText } from "./attempts";
 import { contrast, parseHex, readableOn } from "./colour";
 import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
@@ -12,7 +12,7 @@ import { sorted } from "./sorted-json";
 import { actionsFor } from "./states";
 import { readPatterns, takes } from "./subscriptions";
 import { LISTED_MAX, successOf } from "./success";
-import { jitterBounds, momentInWords, place, scheduleOf, ticks } from "./timeline";
+import { jitterBounds, momentText, place, scheduleOf, ticks } from "./timeline";
 import { durationMs, fromField, relative, span, toField, took, utc } from "./times";
 
 describe("times", () => {
@@ -59,8 +59,8 @@ describe("a schedule", () => {
     expect(attempts.map(({ number, earliestMs, latestMs }) => [number, Math.round(earliestMs), Math.round(latestMs)])).toEqual(
       told.map((each) => [each.number, each.earliest_ms, each.latest_ms]),
     );
-    expect(attempts.map(momentInWords).map(rounded)).toEqual(told.map((each) => each.at));
-    expect(momentInWords(end)).toBe(contract.timeline.ends[0]?.at);
+    expect(attempts.map(momentText).map(rounded)).toEqual(told.map((each) => each.at));
+    expect(momentText(end)).toBe(contract.timeline.ends[0]?.at);
   });
 
   it("has no width without jitter, and any from nothing with full jitter", () => {
@@ -113,16 +113,15 @@ describe("an attempt in words", () => {
   const attempt = { class: "http", success: false, status_code: 401, duration_ms: 12 };
 
   it("suggests rotating the secret after a 401 or 403", () => {
-    for (const status_code of [401, 403])
-      expect(attemptInWords({ ...attempt, status_code }).advice).toContain("rotate the secret");
+    for (const status_code of [401, 403]) expect(attemptText({ ...attempt, status_code }).advice).toContain("rotate the secret");
   });
 
   it("says when it was given up", () => {
-    expect(attemptInWords({ ...attempt, class: "timeout", status_code: null, duration_ms: 15_000 }).what).toContain("15 s");
+    expect(attemptText({ ...attempt, class: "timeout", status_code: null, duration_ms: 15_000 }).what).toContain("15 s");
   });
 
   it("says something about a class that it does not know", () => {
-    expect(attemptInWords({ ...attempt, class: "odd", status_code: null }).what).toContain("odd");
+    expect(attemptText({ ...attempt, class: "odd", status_code: null }).what).toContain("odd");
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Notice } from "../api/schema";
-import { type Change, type Known, type Turn, bucketInWords, bucketsOf, changesOf, stateOf, stripInWords } from "./health";
+import { type Change, type Known, type Turn, bucketText, bucketsOf, changesOf, stateOf, stripText } from "./health";
 
 const HOUR = 3_600_000;
 const START = Date.parse("2026-11-16T00:00:00Z");
@@ -53,9 +53,9 @@ describe("buckets", () => {
   it("have the changes that fell into them, and tell them", () => {
     const changes = [change("degraded", 0), change("off", 1.5)];
     const [first, second] = bucketsOf({ stats: stats("4/1 0/0"), changes, isOffNow: true, most: 72 });
-    expect(bucketInWords(first!)).toMatch(/: 4 attempts, 1 failed, 75\.0 % succeeded\. Degraded at /);
-    expect(bucketInWords(second!)).toMatch(/: switched off\. Switched off at /);
-    expect(stripInWords([first!, second!])).toBe("Health over time, in 2 spans: some failed in 1, switched off in 1");
+    expect(bucketText(first!)).toMatch(/: 4 attempts, 1 failed, 75\.0 % succeeded\. Degraded at /);
+    expect(bucketText(second!)).toMatch(/: switched off\. Switched off at /);
+    expect(stripText([first!, second!])).toBe("Health over time, in 2 spans: some failed in 1, switched off in 1");
   });
 });
 

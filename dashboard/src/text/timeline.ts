@@ -56,7 +56,7 @@ export function ticks(endMs: number, apart = 0.12): { label: string; at: number 
   return endMs > 0 ? [...shown, { label: span(endMs), at: 1 }] : shown;
 }
 
-export function momentInWords({ earliestMs, latestMs }: { earliestMs: number; latestMs: number }): string {
+export function momentText({ earliestMs, latestMs }: { earliestMs: number; latestMs: number }): string {
   const [early, late] = [span(earliestMs), span(latestMs)];
   return early === late ? `T+${early}` : `T+${early}…${late}`;
 }

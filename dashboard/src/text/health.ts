@@ -140,7 +140,7 @@ const DAY_AND_TIME = new Intl.DateTimeFormat(undefined, {
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 /** A bucket for those who do not see it, and in a line below for those who do. */
-export function bucketInWords(bucket: Bucket): string {
+export function bucketText(bucket: Bucket): string {
   const when = `${DAY_AND_TIME.format(bucket.fromMs)} to ${TIME.format(bucket.toMs)}`;
   const succeeded = share(bucket.attempts === 0 ? null : (bucket.attempts - bucket.failed) / bucket.attempts);
   const what =
@@ -152,7 +152,7 @@ export function bucketInWords(bucket: Bucket): string {
 }
 
 /** The whole strip in a sentence. */
-export function stripInWords(buckets: Bucket[]): string {
+export function stripText(buckets: Bucket[]): string {
   const inState = (state: BucketState) => buckets.filter((each) => each.state === state).length;
   const states = (Object.keys(BUCKET_STATES) as BucketState[]).filter((state) => inState(state) > 0);
   const spans = states.map((state) => `${BUCKET_STATES[state].label} in ${inState(state)}`);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Delivery } from "../api/schema";
 import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
-import { storyOf, waitInWords } from "./story";
+import { storyOf, waitText } from "./delivery-status";
 
 const contract = (name: string) => fixture.data.find((each) => each.name === name)?.document as unknown as ContractDocument;
 const delivery = (status: string, more: Partial<Delivery> = {}): Delivery => ({
@@ -48,6 +48,6 @@ describe("a delivery's story", () => {
   });
 
   it("gives exact waits where there is no jitter", () => {
-    expect([waitInWords("5m", "none"), waitInWords("10s", "full")]).toEqual(["5m", "0 to 10s"]);
+    expect([waitText("5m", "none"), waitText("10s", "full")]).toEqual(["5m", "0 to 10s"]);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { begun, followed, saved, typed } from "./edited";
+import { begun, followed, saved, typed } from "./draft-state";
 
 const [FIRST, SECOND, THIRD] = ["2026-11-16T06:00:00Z", "2026-11-16T06:00:01Z", "2026-11-16T06:00:02.5Z"];
 const RECORD = { url: "https://a.example/", types: "order.*", isLive: true };

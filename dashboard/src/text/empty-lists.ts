@@ -7,24 +7,24 @@ export interface May {
   publish: boolean;
 }
 
-export function beforeEndpoints(may: May): string {
+export function noEndpointsText(may: May): string {
   const what = "An endpoint is an address that events are sent to.";
   return may.change
     ? `${what} Add one, give its secret to the receiver, and send it a test.`
     : `${what} They are added by whoever may change things here; you may look.`;
 }
 
-export function beforeEvents(may: May): string {
+export function noEventsText(may: May): string {
   return may.publish ? "Publish one here, or with a program:" : "They appear here as they are published.";
 }
 
-export function beforeDeliveries(may: May): string {
+export function noDeliveriesText(may: May): string {
   if (may.publish) return "Publish an event, or send an endpoint a test.";
   if (may.change) return "Send an endpoint a test; events appear here as they come.";
   return "They appear here as events come.";
 }
 
-export function beforeTests(may: May): string {
+export function nothingSentText(may: May): string {
   return may.change
     ? "Send a test event to see a delivery from end to end."
     : "Deliveries appear here as events come that this endpoint wants.";
