@@ -2,7 +2,7 @@ import { render } from "preact";
 import "./style/tokens.css";
 import "./style/base.css";
 import "./style/shell.css";
-import "./style/parts.css";
+import "./style/components.css";
 import "./style/pages.css";
 import { followLinks } from "./route/router";
 import { Root } from "./root";

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import { follow } from "./api/live";
-import { Toasts } from "./parts/toast";
+import { Toasts } from "./components/toast";
 import { currentPath, go } from "./route/router";
 import { paths } from "./route/paths";
 import { session } from "./session/session";

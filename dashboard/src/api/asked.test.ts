@@ -2,14 +2,14 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { Asking, type Known } from "./asked";
 import { Refusal } from "./problem";
 
-type Answer = { give: (data: string) => Promise<void>; refuse: (status: number) => Promise<void> };
+type AnswerBadge = { give: (data: string) => Promise<void>; refuse: (status: number) => Promise<void> };
 
 /** Everything that follows from a settled promise has happened after a turn of the event loop. */
 const settled = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
 
 describe("what a view shows", () => {
   let name: string;
-  let questions: Answer[];
+  let questions: AnswerBadge[];
   let shown: Known<string>[];
   let asking: Asking<string>;
 

@@ -3,14 +3,14 @@ import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
 import { type Refusal, asRefusal } from "../api/problem";
 import type { App } from "../api/schema";
-import { Action } from "../parts/action";
-import { Copyable } from "../parts/copy";
-import { Overtaken, useDraft } from "../parts/draft";
-import { Shown, Trouble } from "../parts/feedback";
-import { Check, Field } from "../parts/field";
-import { Card, Facts, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
-import { say } from "../parts/toast";
+import { Action } from "../components/action";
+import { Copyable } from "../components/copy";
+import { Overtaken, useDraft } from "../components/draft";
+import { QueryView, ErrorMessage } from "../components/query-view";
+import { Checkbox, Field } from "../components/field";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
+import { showToast } from "../components/toast";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { appChangesOf, appDraftOf } from "./app-draft";
@@ -21,8 +21,8 @@ export function AppSettings({ app }: { app: string }) {
   const asked = useApp(app);
   return (
     <>
-      <Head title="Settings" trail={[{ label: asked.data?.name ?? app, href: paths.app(app) }]} />
-      <Shown asked={asked}>{(data) => <Settings app={data} />}</Shown>
+      <PageHead title="Settings" breadcrumbs={[{ label: asked.data?.name ?? app, href: paths.app(app) }]} />
+      <QueryView asked={asked}>{(data) => <Settings app={data} />}</QueryView>
     </>
   );
 }
@@ -42,7 +42,7 @@ function Settings({ app }: { app: App }) {
       const now = await ask(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
       edited.keep(draft, appDraftOf(now), now.updated_at);
       hint("apps");
-      say("Saved.");
+      showToast("Saved.");
     } catch (error) {
       setRefusal(asRefusal(error));
     }
@@ -79,13 +79,13 @@ function Settings({ app }: { app: App }) {
               placeholder="no quota"
             />
           </div>
-          <Check
+          <Checkbox
             label="Live mode (some contracts tell receivers)"
             isOn={draft.isLive}
             onChange={(isLive) => change({ isLive })}
           />
           <Overtaken by={edited} />
-          {refusal && <Trouble refusal={refusal} />}
+          {refusal && <ErrorMessage refusal={refusal} />}
           <div class="buttons end">
             <button type="submit" class="primary" disabled={draft.name.trim() === ""}>
               Save
@@ -94,8 +94,8 @@ function Settings({ app }: { app: App }) {
         </form>
       </Card>
       <Card title="About">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Id", <Copyable text={app.id} />],
             ["Overrides", app.overrides && <code>{JSON.stringify(app.overrides)}</code>],
             ["Metadata", app.metadata && <code>{JSON.stringify(app.metadata)}</code>],

@@ -1,11 +1,11 @@
 import { type Asked, useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { Delivery, Endpoint } from "../api/schema";
-import { Copyable } from "../parts/copy";
-import { Empty, Shown } from "../parts/feedback";
-import { Card, Head } from "../parts/page";
-import { Strip } from "../parts/strip";
-import { Table } from "../parts/table";
+import { Copyable } from "../components/copy";
+import { Empty, QueryView } from "../components/query-view";
+import { Card, PageHead } from "../components/page";
+import { MarkStrip } from "../components/mark-strip";
+import { Table } from "../components/table";
 import { paths } from "../route/paths";
 import { may, mayActForProduct, session } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
@@ -31,22 +31,22 @@ export function AppPage({ app }: { app: string }) {
   const isNew = endpoints.data?.data.length === 0;
   return (
     <>
-      <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
+      <PageHead title={asked.data?.name ?? app} aside={<Copyable text={app} />}>
         {mayActForProduct.value && <PublishButton app={app} />}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView asked={asked}>
         {() => (
           <div class="stack">
             {isNew && <FirstSteps app={app} may={may.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
-              <Shown asked={stats} lines={24}>
+              <QueryView asked={stats} lines={24}>
                 {(data) => <StatsView stats={data} isOfAll={false} />}
-              </Shown>
+              </QueryView>
             )}
             {!isNew && <NowInApp app={app} endpoints={endpoints} />}
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }
@@ -59,20 +59,20 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
   const troubled = useAsked(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
   return (
     <>
-      <Card title="Latest deliveries" beside={<a href={paths.deliveries(app)}>All of them</a>}>
-        <Shown asked={recent} lines={2}>
+      <Card title="Latest deliveries" aside={<a href={paths.deliveries(app)}>All of them</a>}>
+        <QueryView asked={recent} lines={2}>
           {({ data }) =>
             data.length > 0 ? (
-              <Strip marks={data.map((each) => markOf(app, each))} />
+              <MarkStrip marks={data.map((each) => markOf(app, each))} />
             ) : (
               <Empty title="No deliveries yet">{noDeliveriesText(may.value)}</Empty>
             )
           }
-        </Shown>
+        </QueryView>
       </Card>
       <Troubled app={app} asked={troubled} endpoints={endpoints.data?.data ?? []} />
-      <Card title="Endpoints" beside={<a href={paths.endpoints(app)}>All of them</a>}>
-        <Shown asked={endpoints} lines={3}>
+      <Card title="Endpoints" aside={<a href={paths.endpoints(app)}>All of them</a>}>
+        <QueryView asked={endpoints} lines={3}>
           {({ data }) => (
             <Table
               caption="Endpoints"
@@ -82,7 +82,7 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
               hrefOf={(row) => paths.endpoint(app, row.id)}
             />
           )}
-        </Shown>
+        </QueryView>
       </Card>
     </>
   );
@@ -94,8 +94,8 @@ function offFirst(endpoints: Endpoint[]): Endpoint[] {
 
 function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data: Delivery[] }>; endpoints: Endpoint[] }) {
   return (
-    <Card title="In trouble" beside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
-      <Shown asked={asked} lines={3}>
+    <Card title="In trouble" aside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
+      <QueryView asked={asked} lines={3}>
         {({ data: rows }) =>
           rows.length === 0 ? (
             <p class="muted">Nothing: no delivery is being retried, held or dead.</p>
@@ -109,7 +109,7 @@ function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data:
             />
           )
         }
-      </Shown>
+      </QueryView>
     </Card>
   );
 }

@@ -3,11 +3,11 @@ import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
 import { usePages } from "../api/pages";
-import { Dialog } from "../parts/dialog";
-import { Skeleton, Trouble } from "../parts/feedback";
-import { Choice, Field } from "../parts/field";
-import { More } from "../parts/more";
-import { Head } from "../parts/page";
+import { Dialog } from "../components/dialog";
+import { Skeleton, ErrorMessage } from "../components/query-view";
+import { Choice, Field } from "../components/field";
+import { LoadMore } from "../components/load-more";
+import { PageHead } from "../components/page";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { AppTable } from "./overview";
@@ -22,19 +22,19 @@ export function Apps() {
   );
   return (
     <>
-      <Head title="Apps">
+      <PageHead title="Apps">
         <button type="button" class="primary" onClick={() => setOpen(true)}>
           Create an app
         </button>
-      </Head>
+      </PageHead>
       {pages.rows ? (
         <AppTable apps={pages.rows} />
       ) : pages.refusal ? (
-        <Trouble refusal={pages.refusal} again={pages.again} />
+        <ErrorMessage refusal={pages.refusal} again={pages.again} />
       ) : (
         <Skeleton />
       )}
-      <More pages={pages} />
+      <LoadMore pages={pages} />
       {isOpen && <NewApp onClose={() => setOpen(false)} />}
     </>
   );

@@ -1,12 +1,12 @@
 import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import type { AuditEntry } from "../api/schema";
-import { Empty } from "../parts/feedback";
-import { FilterField, Filters } from "../parts/filters";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Empty } from "../components/query-view";
+import { FilterField, Filters } from "../components/filters";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { changed, picked } from "../route/query";
 import { currentQuery } from "../route/router";
 import { TimeFilter } from "./deliveries";
@@ -57,15 +57,15 @@ export function Audit({ app }: { app: string | null }) {
   );
   return (
     <>
-      <Head title={app === null ? "Audit" : "Changes"} />
-      <Filters setCount={Object.keys(query).length + (app_id ? 1 : 0)}>
+      <PageHead title={app === null ? "Audit" : "Changes"} />
+      <Filters activeCount={Object.keys(query).length + (app_id ? 1 : 0)}>
         {app === null && <FilterField label="App" name="app_id" />}
         <FilterField label="Action" name="action" suggestions={ACTIONS} />
         <FilterField label="Key" name="key_id" placeholder="key_… or settings" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
       </Filters>
-      <List
+      <PagedTable
         caption="Changes"
         pages={pages}
         columns={columns(app)}

@@ -2,14 +2,14 @@ import type { ComponentChildren } from "preact";
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { Contract } from "../api/schema";
-import { Shown } from "../parts/feedback";
-import { Json } from "../parts/json";
-import { Card, Facts, Head } from "../parts/page";
-import { Table } from "../parts/table";
+import { QueryView } from "../components/query-view";
+import { Json } from "../components/json";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { Table } from "../components/table";
 import { paths } from "../route/paths";
 import { isPortal } from "../session/session";
 import { type ContractDocument, branded, headerTemplates } from "../text/contract";
-import { ContractTrack, endText } from "./contracts";
+import { ContractSchedule, endText } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
 export function ContractPage({ name }: { name: string }) {
@@ -18,12 +18,12 @@ export function ContractPage({ name }: { name: string }) {
   );
   return (
     <>
-      <Head
+      <PageHead
         title={name}
-        trail={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
-        beside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>}
+        breadcrumbs={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
+        aside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>}
       />
-      <Shown asked={asked}>{(contract) => <Whole contract={contract} />}</Shown>
+      <QueryView asked={asked}>{(contract) => <Whole contract={contract} />}</QueryView>
     </>
   );
 }
@@ -34,7 +34,7 @@ function Whole({ contract }: { contract: Contract }) {
     <div class="stack">
       <p>{contract.description}</p>
       <Card title="When attempts come">
-        <ContractTrack contract={contract} />
+        <ContractSchedule contract={contract} />
         <Table
           caption="Attempts"
           isTight
@@ -50,7 +50,7 @@ function Whole({ contract }: { contract: Contract }) {
         </p>
       </Card>
       <Card title="What receivers get">
-        <Facts facts={promises(document)} />
+        <PropertyList properties={promises(document)} />
       </Card>
       <SnippetCard contract={document} title="Verifying" />
       <Card title="Every field">

@@ -1,9 +1,9 @@
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { Contract } from "../api/schema";
-import { Shown } from "../parts/feedback";
-import { Card, Head } from "../parts/page";
-import { Track } from "../parts/track";
+import { QueryView } from "../components/query-view";
+import { Card, PageHead } from "../components/page";
+import { ScheduleChart } from "../components/schedule-chart";
 import { paths } from "../route/paths";
 import type { Schedule } from "../text/timeline";
 
@@ -11,12 +11,12 @@ export function Contracts() {
   const asked = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
   return (
     <>
-      <Head title="Contracts" />
+      <PageHead title="Contracts" />
       <p class="lead">
         A contract is everything a sender promises its receivers: bytes, headers, signatures, times, the meaning of answers. Each
         line shows when attempts come if a receiver always fails: the first at T, a bar for how far each may be off.
       </p>
-      <Shown asked={asked}>
+      <QueryView asked={asked}>
         {({ data }) => (
           <div class="stack">
             {data.map((contract) => (
@@ -31,19 +31,19 @@ export function Contracts() {
                       {contract.timeline.attempts.length} attempts, then {endText(contract)}
                     </span>
                   </div>
-                  <ContractTrack contract={contract} />
+                  <ContractSchedule contract={contract} />
                 </div>
               </Card>
             ))}
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }
 
-export function ContractTrack({ contract }: { contract: Contract }) {
-  return <Track schedule={toldSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
+export function ContractSchedule({ contract }: { contract: Contract }) {
+  return <ScheduleChart schedule={toldSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
 }
 
 /** As the API tells it, rather than as we would reckon it. */

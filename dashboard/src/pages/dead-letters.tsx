@@ -3,13 +3,13 @@ import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
 import { usePages } from "../api/pages";
 import type { DeadLetter, Endpoint } from "../api/schema";
-import { Action } from "../parts/action";
-import { Empty } from "../parts/feedback";
-import { Check } from "../parts/field";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Action } from "../components/action";
+import { Empty } from "../components/query-view";
+import { Checkbox } from "../components/field";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { picked } from "../route/query";
 import { currentQuery, filter } from "../route/router";
@@ -25,20 +25,20 @@ export function DeadLetters({ app }: { app: string }) {
   const [isReplaying, setReplaying] = useState(false);
   return (
     <>
-      <Head title="Dead letters">
+      <PageHead title="Dead letters">
         {mayChange.value && (
           <button type="button" onClick={() => setReplaying(true)}>
             Replay many…
           </button>
         )}
-      </Head>
+      </PageHead>
       <div class="filters">
         <EndpointChoice
           endpoints={endpoints}
           value={query.endpoint_id ?? ""}
           onChange={(value) => filter({ endpoint_id: value })}
         />
-        <Check
+        <Checkbox
           label="Closed ones too"
           isOn={query.closed === "true"}
           onChange={(isOn) => filter({ closed: isOn ? "true" : null })}
@@ -81,7 +81,7 @@ export function DeadLetterList({ app, endpoint, isClosedToo, endpoints }: ListPr
     ["deliveries"],
   );
   return (
-    <List
+    <PagedTable
       caption="Dead letters"
       pages={pages}
       columns={columns(app, endpoint === null ? endpoints : null)}

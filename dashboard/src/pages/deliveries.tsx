@@ -1,10 +1,10 @@
 import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
-import { Empty } from "../parts/feedback";
-import { Choice, Field } from "../parts/field";
-import { FilterField, Filters } from "../parts/filters";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
+import { Empty } from "../components/query-view";
+import { Choice, Field } from "../components/field";
+import { FilterField, Filters } from "../components/filters";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
 import { changed, picked } from "../route/query";
 import { paths } from "../route/paths";
 import { currentQuery, filter } from "../route/router";
@@ -39,13 +39,13 @@ export function Deliveries({ app }: { app: string }) {
   const isFiltered = Object.keys(query).length > 0;
   return (
     <>
-      <Head title="Deliveries">
+      <PageHead title="Deliveries">
         {isFiltered && (
           <a class="button" href={paths.deliveries(app)}>
             Clear filters
           </a>
         )}
-      </Head>
+      </PageHead>
       <div class="states" role="group" aria-label="States">
         {DELIVERY_STATES.map((state) => (
           <button key={state} type="button" aria-pressed={states.has(state)} onClick={() => toggle(state)}>
@@ -53,7 +53,7 @@ export function Deliveries({ app }: { app: string }) {
           </button>
         ))}
       </div>
-      <Filters setCount={Object.keys(query).length}>
+      <Filters activeCount={Object.keys(query).length}>
         <EndpointChoice
           endpoints={endpoints}
           value={query.endpoint_id ?? ""}
@@ -73,7 +73,7 @@ export function Deliveries({ app }: { app: string }) {
           onChange={(value) => filter({ order: value })}
         />
       </Filters>
-      <List
+      <PagedTable
         caption="Deliveries"
         pages={pages}
         columns={deliveryColumns(app, endpoints)}

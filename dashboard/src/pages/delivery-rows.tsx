@@ -1,10 +1,10 @@
 // Deliveries as rows, wherever they are listed.
 import type { Delivery, Endpoint } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { now } from "../parts/clock";
-import type { Mark } from "../parts/strip";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { now } from "../components/clock";
+import type { Mark } from "../components/mark-strip";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { reasonText, toneOf } from "../text/states";
 
@@ -16,7 +16,7 @@ export function deliveryColumns(
   const urls = new Map(endpoints.map((each) => [each.id, each.url]));
   const columns: Column<Delivery>[] = [
     { name: "Event type", isMain: true, cell: (row) => <a href={paths.delivery(app, row.id)}>{row.event_type}</a> },
-    { name: "State", cell: (row) => <Badge state={row.status} called={row.contract_status} /> },
+    { name: "State", cell: (row) => <Badge state={row.status} contractStatus={row.contract_status} /> },
     {
       name: "Endpoint",
       cell: (row) => (

@@ -1,5 +1,5 @@
 import type { Endpoint } from "../api/schema";
-import { Choice } from "../parts/field";
+import { Choice } from "../components/field";
 
 interface Props {
   endpoints: Endpoint[];

@@ -5,14 +5,14 @@ import { hint } from "../api/hints";
 import { usePages } from "../api/pages";
 import { type Refusal, asRefusal } from "../api/problem";
 import type { Endpoint } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Dialog } from "../parts/dialog";
-import { Empty } from "../parts/feedback";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import { ShownOnce } from "../parts/shown-once";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Dialog } from "../components/dialog";
+import { Empty } from "../components/query-view";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import { OneTimeSecret } from "../components/one-time-secret";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { may, mayChange } from "../session/session";
@@ -35,14 +35,14 @@ export function Endpoints({ app }: { app: string }) {
   const success = useSuccess(app);
   return (
     <>
-      <Head title="Endpoints">
+      <PageHead title="Endpoints">
         {mayChange.value && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Add an endpoint
           </button>
         )}
-      </Head>
-      <List
+      </PageHead>
+      <PagedTable
         caption="Endpoints"
         pages={pages}
         columns={[...endpointColumns(app), success]}
@@ -125,14 +125,14 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   };
   if (made !== null) {
     return (
-      <ShownOnce
+      <OneTimeSecret
         title="The endpoint is there"
         about="Give this secret to the receiver. It verifies with it that requests come from here."
         secret={made.secret ?? ""}
         onClose={() => go(paths.endpoint(app, made.id, "verify"))}
       >
         Next: how to verify, in five languages, and a test event.
-      </ShownOnce>
+      </OneTimeSecret>
     );
   }
   return (

@@ -1,12 +1,12 @@
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { EventType } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Empty, Shown } from "../parts/feedback";
-import { Code, Json } from "../parts/json";
-import { Card, Facts, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Empty, QueryView } from "../components/query-view";
+import { Code, Json } from "../components/json";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { isAdmin } from "../session/session";
 
@@ -16,10 +16,10 @@ export function EventTypePage({ name }: { name: string }) {
   const data = asked.data;
   return (
     <>
-      <Head
+      <PageHead
         title={name}
-        trail={[{ label: "Event types", href: paths.eventTypes() }]}
-        beside={data && <Badge state={data.archived_at ? "archived" : "active"} />}
+        breadcrumbs={[{ label: "Event types", href: paths.eventTypes() }]}
+        aside={data && <Badge state={data.archived_at ? "archived" : "active"} />}
       >
         {data && isAdmin.value && (
           <Action
@@ -33,8 +33,8 @@ export function EventTypePage({ name }: { name: string }) {
             }}
           />
         )}
-      </Head>
-      <Shown asked={asked}>{(type) => <Whole type={type} />}</Shown>
+      </PageHead>
+      <QueryView asked={asked}>{(type) => <Whole type={type} />}</QueryView>
     </>
   );
 }
@@ -54,8 +54,8 @@ function Whole({ type }: { type: EventType }) {
   return (
     <div class="stack">
       <Card>
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Description", type.description],
             ["Schema", type.enforce_schema ? "enforced: other data is refused" : "not enforced"],
             ["Added", <LongTime at={type.created_at} />],

@@ -2,14 +2,14 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import type { EventType } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Dialog } from "../parts/dialog";
-import { Empty } from "../parts/feedback";
-import { Check, Field } from "../parts/field";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Dialog } from "../components/dialog";
+import { Empty } from "../components/query-view";
+import { Checkbox, Field } from "../components/field";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { picked } from "../route/query";
 import { currentQuery, filter, go } from "../route/router";
@@ -31,17 +31,21 @@ export function EventTypes() {
   );
   return (
     <>
-      <Head title="Event types">
+      <PageHead title="Event types">
         {isAdmin.value && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Add an event type
           </button>
         )}
-      </Head>
+      </PageHead>
       <div class="filters">
-        <Check label="Archived ones too" isOn={isArchivedToo} onChange={(isOn) => filter({ archived: isOn ? "true" : null })} />
+        <Checkbox
+          label="Archived ones too"
+          isOn={isArchivedToo}
+          onChange={(isOn) => filter({ archived: isOn ? "true" : null })}
+        />
       </div>
-      <List
+      <PagedTable
         caption="Event types"
         pages={pages}
         columns={COLUMNS}

@@ -2,14 +2,14 @@ import { api, ask } from "../api/client";
 import { useAsked } from "../api/asked";
 import { hint } from "../api/hints";
 import type { EventDetail } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Copyable } from "../parts/copy";
-import { Empty, Shown } from "../parts/feedback";
-import { Json } from "../parts/json";
-import { Card, Facts, Head } from "../parts/page";
-import { Table } from "../parts/table";
-import { LongTime } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Copyable } from "../components/copy";
+import { Empty, QueryView } from "../components/query-view";
+import { Json } from "../components/json";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { Table } from "../components/table";
+import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { mayActForProduct } from "../session/session";
 import { member } from "../text/json-text";
@@ -35,10 +35,10 @@ export function EventPage({ app, id }: { app: string; id: string }) {
   const endpoints = useEndpoints(app);
   return (
     <>
-      <Head
+      <PageHead
         title={asked.data?.event.type ?? "Event"}
-        trail={[{ label: "Events", href: paths.events(app) }]}
-        beside={asked.data?.event.is_skipped ? <Badge state="skipped" /> : null}
+        breadcrumbs={[{ label: "Events", href: paths.events(app) }]}
+        aside={asked.data?.event.is_skipped ? <Badge state="skipped" /> : null}
       >
         {asked.data && mayActForProduct.value && !asked.data.event.data_erased && (
           <Action
@@ -53,13 +53,13 @@ export function EventPage({ app, id }: { app: string; id: string }) {
             }}
           />
         )}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView asked={asked}>
         {({ event, data }) => (
           <div class="stack">
             <Card>
-              <Facts
-                facts={[
+              <PropertyList
+                properties={[
                   ["Id", <Copyable text={event.id} />],
                   ["Created", <LongTime at={event.created_at} />],
                   ["Accepted", <LongTime at={event.accepted_at} />],
@@ -89,7 +89,7 @@ export function EventPage({ app, id }: { app: string; id: string }) {
             </Card>
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }

@@ -1,13 +1,13 @@
 import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import type { Event } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Empty } from "../parts/feedback";
-import { FilterField, Filters } from "../parts/filters";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Empty } from "../components/query-view";
+import { FilterField, Filters } from "../components/filters";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { changed, picked } from "../route/query";
 import { currentQuery } from "../route/router";
@@ -30,13 +30,13 @@ export function Events({ app }: { app: string }) {
   );
   return (
     <>
-      <Head title="Events">{mayActForProduct.value && <PublishButton app={app} />}</Head>
-      <Filters setCount={Object.keys(query).length}>
+      <PageHead title="Events">{mayActForProduct.value && <PublishButton app={app} />}</PageHead>
+      <Filters activeCount={Object.keys(query).length}>
         <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
       </Filters>
-      <List
+      <PagedTable
         caption="Events"
         pages={pages}
         columns={eventColumns(app)}

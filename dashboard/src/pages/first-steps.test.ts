@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
-import { readOut } from "../parts/read-out.fixture";
+import { textOf } from "../components/text-of.fixture";
 import { type May, noDeliveriesText, noEndpointsText, noEventsText, nothingSentText } from "../text/empty-lists";
 import { FirstSteps } from "./first-steps";
 
 const said = (may: May) =>
   [
-    readOut(FirstSteps({ app: "shop", may })),
+    textOf(FirstSteps({ app: "shop", may })),
     noEndpointsText(may),
     noEventsText(may),
     noDeliveriesText(may),

@@ -1,4 +1,4 @@
-import { Empty } from "../parts/feedback";
+import { Empty } from "../components/query-view";
 import { paths } from "../route/paths";
 import type { May } from "../text/empty-lists";
 

@@ -4,16 +4,16 @@ import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
 import { usePages } from "../api/pages";
 import type { Key } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Dialog } from "../parts/dialog";
-import { Empty } from "../parts/feedback";
-import { Check, Choice, Field } from "../parts/field";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import { ShownOnce } from "../parts/shown-once";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Dialog } from "../components/dialog";
+import { Empty } from "../components/query-view";
+import { Checkbox, Choice, Field } from "../components/field";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import { OneTimeSecret } from "../components/one-time-secret";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { picked } from "../route/query";
 import { currentQuery, filter } from "../route/router";
 import { fromField } from "../text/times";
@@ -32,15 +32,15 @@ export function Keys() {
   );
   return (
     <>
-      <Head title="Keys">
+      <PageHead title="Keys">
         <button type="button" class="primary" onClick={() => setOpen(true)}>
           Make a key
         </button>
-      </Head>
+      </PageHead>
       <div class="filters">
-        <Check label="Revoked ones too" isOn={isRevokedToo} onChange={(isOn) => filter({ revoked: isOn ? "true" : null })} />
+        <Checkbox label="Revoked ones too" isOn={isRevokedToo} onChange={(isOn) => filter({ revoked: isOn ? "true" : null })} />
       </div>
-      <List
+      <PagedTable
         caption="Keys"
         pages={pages}
         columns={COLUMNS}
@@ -116,7 +116,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
   };
   if (made !== null) {
     return (
-      <ShownOnce
+      <OneTimeSecret
         title="The key is there"
         about="It is shown this once; only its hash is kept."
         secret={made.key ?? ""}

@@ -1,8 +1,8 @@
 // The nodes that share the work: what each of them is doing, and whether the others still hear of it.
 import type { System, SystemNode } from "../api/schema";
-import { Card } from "../parts/page";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Card } from "../components/page";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
 import { leaseText } from "../text/leases";
 import { count, counted } from "../text/numbers";
 import { took } from "../text/times";

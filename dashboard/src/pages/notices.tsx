@@ -1,12 +1,12 @@
 import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import type { Notice } from "../api/schema";
-import { Empty, Skeleton, Trouble } from "../parts/feedback";
-import { More } from "../parts/more";
-import { Card, Head } from "../parts/page";
+import { Empty, Skeleton, ErrorMessage } from "../components/query-view";
+import { LoadMore } from "../components/load-more";
+import { Card, PageHead } from "../components/page";
 import { paths } from "../route/paths";
 import type { Tone } from "../text/states";
-import { LongTime, Time } from "../parts/time";
+import { LongTime, Time } from "../components/time";
 
 const KINDS: Record<string, { label: string; tone: Tone }> = {
   "endpoint.degraded": { label: "Endpoint degraded", tone: "warn" },
@@ -34,10 +34,10 @@ export function Notices({ app }: { app: string | null }) {
   const rows = pages.rows;
   return (
     <>
-      <Head title="Notices" />
+      <PageHead title="Notices" />
       {rows === undefined ? (
         pages.refusal ? (
-          <Trouble refusal={pages.refusal} again={pages.again} />
+          <ErrorMessage refusal={pages.refusal} again={pages.again} />
         ) : (
           <Skeleton />
         )
@@ -54,7 +54,7 @@ export function Notices({ app }: { app: string | null }) {
           </ul>
         </Card>
       )}
-      <More pages={pages} />
+      <LoadMore pages={pages} />
     </>
   );
 }

@@ -1,10 +1,10 @@
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { App } from "../api/schema";
-import { Empty, Shown } from "../parts/feedback";
-import { Card, Head } from "../parts/page";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Empty, QueryView } from "../components/query-view";
+import { Card, PageHead } from "../components/page";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { bytes } from "../text/numbers";
 import { STATS_PAUSE_MS, useStats } from "./ask-stats";
@@ -16,14 +16,14 @@ export function Overview() {
   const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
   return (
     <>
-      <Head title="Overview" />
+      <PageHead title="Overview" />
       {apps.data?.data.length === 0 ? (
         <AppTable apps={[]} />
       ) : (
         <div class="stack">
-          <Shown asked={stats} lines={24}>
+          <QueryView asked={stats} lines={24}>
             {(data) => <StatsView stats={data} isOfAll />}
-          </Shown>
+          </QueryView>
           <Nodes />
         </div>
       )}
@@ -35,8 +35,8 @@ export function Overview() {
 function Nodes() {
   const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"], STATS_PAUSE_MS);
   return (
-    <Card title="Nodes" beside={<a href={paths.system()}>System</a>}>
-      <Shown asked={asked} lines={2}>
+    <Card title="Nodes" aside={<a href={paths.system()}>System</a>}>
+      <QueryView asked={asked} lines={2}>
         {({ nodes, store }) => (
           <Table
             caption="Nodes"
@@ -51,7 +51,7 @@ function Nodes() {
             ]}
           />
         )}
-      </Shown>
+      </QueryView>
     </Card>
   );
 }

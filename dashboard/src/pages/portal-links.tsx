@@ -2,14 +2,14 @@ import { useState } from "preact/hooks";
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { PortalLink } from "../api/schema";
-import { Action } from "../parts/action";
-import { Dialog } from "../parts/dialog";
-import { Empty, Shown } from "../parts/feedback";
-import { Check, Field } from "../parts/field";
-import { Head } from "../parts/page";
-import { ShownOnce } from "../parts/shown-once";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Action } from "../components/action";
+import { Dialog } from "../components/dialog";
+import { Empty, QueryView } from "../components/query-view";
+import { Checkbox, Field } from "../components/field";
+import { PageHead } from "../components/page";
+import { OneTimeSecret } from "../components/one-time-secret";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
 import { parseHex } from "../text/colour";
 
 export function PortalLinks({ app }: { app: string }) {
@@ -17,14 +17,14 @@ export function PortalLinks({ app }: { app: string }) {
   const asked = useAsked(`links ${app}`, () => ask(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
   return (
     <>
-      <Head title="Portal links">
+      <PageHead title="Portal links">
         {asked.data && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Make a link
           </button>
         )}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView asked={asked}>
         {(page) =>
           page.data.length === 0 ? (
             <Empty title="No links">
@@ -34,7 +34,7 @@ export function PortalLinks({ app }: { app: string }) {
             <Links app={app} links={page.data} again={asked.again} />
           )
         }
-      </Shown>
+      </QueryView>
       {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onMade={asked.again} />}
     </>
   );
@@ -106,7 +106,7 @@ function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; o
   };
   if (made !== null) {
     return (
-      <ShownOnce
+      <OneTimeSecret
         title="The link is there"
         about="Whoever has it may use the portal until it expires. It is shown this once."
         secret={made.url ?? ""}
@@ -121,7 +121,7 @@ function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; o
           <Field label="Lasts" value={lasts} onInput={setLasts} isCode hint="15m, 1h, 7d" />
           <Field label="Accent colour" value={accent} onInput={setAccent} isCode placeholder="#3450c4" problem={accentProblem} />
         </div>
-        <Check label="Read-only: look, and change nothing" isOn={isReadOnly} onChange={setReadOnly} />
+        <Checkbox label="Read-only: look, and change nothing" isOn={isReadOnly} onChange={setReadOnly} />
         <Field label="Name on top" value={name} onInput={setName} placeholder="Posthaste" />
         <Field
           label="Logo address"

@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
 import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
-import { Dialog } from "../parts/dialog";
-import { Field } from "../parts/field";
-import { say } from "../parts/toast";
+import { Dialog } from "../components/dialog";
+import { Field } from "../components/field";
+import { showToast } from "../components/toast";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 
@@ -35,7 +35,7 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
       }),
     );
     hint("events", "deliveries");
-    say("Published.");
+    showToast("Published.");
     go(paths.event(app, published.id));
   };
   return (

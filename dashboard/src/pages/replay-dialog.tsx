@@ -3,8 +3,8 @@ import { api, ask } from "../api/client";
 import { hint } from "../api/hints";
 import { asRefusal } from "../api/problem";
 import type { Endpoint } from "../api/schema";
-import { Dialog } from "../parts/dialog";
-import { Check, Field } from "../parts/field";
+import { Dialog } from "../components/dialog";
+import { Checkbox, Field } from "../components/field";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { counted } from "../text/numbers";
@@ -82,7 +82,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
       <div class="form">
         <div class="buttons" role="group" aria-label="Which states">
           {STATES.map((state) => (
-            <Check key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
+            <Checkbox key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
           ))}
         </div>
         <EndpointChoice endpoints={endpoints} value={endpoint} onChange={setEndpoint} />

@@ -2,12 +2,12 @@ import { api, ask } from "../api/client";
 import { useAsked } from "../api/asked";
 import { hint } from "../api/hints";
 import type { Replay } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Copyable } from "../parts/copy";
-import { Shown } from "../parts/feedback";
-import { Card, Facts, Figure, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Copyable } from "../components/copy";
+import { QueryView } from "../components/query-view";
+import { Card, PropertyList, Figure, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
 import { count } from "../text/numbers";
@@ -22,14 +22,14 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
   const endpoints = useEndpoints(app);
   return (
     <>
-      <Head
+      <PageHead
         title={asked.data ? replayText(asked.data, endpoints) : "Replay"}
-        trail={[{ label: "Replays", href: paths.replays(app) }]}
-        beside={asked.data && <Badge state={asked.data.state} />}
+        breadcrumbs={[{ label: "Replays", href: paths.replays(app) }]}
+        aside={asked.data && <Badge state={asked.data.state} />}
       >
         {asked.data && mayChange.value && <Buttons path={path} replay={asked.data} again={asked.again} />}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView asked={asked}>
         {(replay) => (
           <div class="stack">
             <Card>
@@ -47,8 +47,8 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
               <Figure name="A second" value={replay.average_per_second.toFixed(1)} note={`at most ${count(replay.per_second)}`} />
             </div>
             <Card>
-              <Facts
-                facts={[
+              <PropertyList
+                properties={[
                   ["Id", <Copyable text={replay.id} />],
                   ["Begun", <LongTime at={replay.created_at} />],
                   ["Last changed", <LongTime at={replay.changed_at} />],
@@ -62,7 +62,7 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
             </Card>
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }

@@ -2,12 +2,12 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../api/client";
 import { usePages } from "../api/pages";
 import type { Endpoint, Replay } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Empty } from "../parts/feedback";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Empty } from "../components/query-view";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
 import { count } from "../text/numbers";
@@ -25,14 +25,14 @@ export function Replays({ app }: { app: string }) {
   );
   return (
     <>
-      <Head title="Replays">
+      <PageHead title="Replays">
         {mayChange.value && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Replay deliveries
           </button>
         )}
-      </Head>
-      <List
+      </PageHead>
+      <PagedTable
         caption="Replays"
         pages={pages}
         columns={columns(app, endpoints)}

@@ -1,7 +1,7 @@
 // Which page an address leads to.
 import type { ComponentChild } from "preact";
-import { Empty } from "../parts/feedback";
-import { Head } from "../parts/page";
+import { Empty } from "../components/query-view";
+import { PageHead } from "../components/page";
 import { matched } from "../route/match";
 import { isAdmin } from "../session/session";
 import { AppPage } from "./app";
@@ -87,7 +87,7 @@ export function pageAt(path: string): { page: ComponentChild; app: string | null
 function NoPage() {
   return (
     <>
-      <Head title="There is no such page" />
+      <PageHead title="There is no such page" />
       <Empty title="Nothing is here">The menu leads to all there is; the search box takes any id.</Empty>
     </>
   );

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { Empty } from "../parts/feedback";
-import { Code } from "../parts/json";
-import { Card } from "../parts/page";
+import { Empty } from "../components/query-view";
+import { Code } from "../components/json";
+import { Card } from "../components/page";
 import type { ContractDocument } from "../text/contract";
 import type { KeyKind } from "../text/signing";
 import { LANGUAGES, type Language, snippet } from "../text/snippets";
@@ -32,7 +32,7 @@ export function SnippetCard({
     </div>
   );
   return (
-    <Card title={title} beside={isAnywhere && choice}>
+    <Card title={title} aside={isAnywhere && choice}>
       {text === null ? (
         <Empty title={isAnywhere ? `No snippet in ${language} for this signature` : "No snippet for this signature"}>
           It has a form of its own. The contract says what is signed, and how.

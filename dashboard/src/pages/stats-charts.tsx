@@ -1,6 +1,6 @@
 // Statistics over time, as charts, for a window that lives in the address bar.
 import type { Stats } from "../api/schema";
-import { Chart } from "../parts/chart";
+import { Chart } from "../components/chart";
 import { currentQuery, filter } from "../route/router";
 import { count } from "../text/numbers";
 import { took } from "../text/times";

@@ -1,10 +1,10 @@
 // Statistics of an app or of everything: figures, charts, and what fails most.
 import type { Stats } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Empty } from "../parts/feedback";
-import { Card, Figure } from "../parts/page";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Empty } from "../components/query-view";
+import { Card, Figure } from "../components/page";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { count, share } from "../text/numbers";
 import { spoken } from "../text/states";
@@ -51,7 +51,7 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
           {...(totals.dead > 0 ? { tone: "bad" } : {})}
         />
       </div>
-      <Card title="Events and deliveries" beside={<WindowChoice />}>
+      <Card title="Events and deliveries" aside={<WindowChoice />}>
         <EventsChart stats={stats} />
       </Card>
       <div class="two">

@@ -1,9 +1,9 @@
 import { useAsked } from "../api/asked";
 import { api, ask } from "../api/client";
 import type { System } from "../api/schema";
-import { Shown } from "../parts/feedback";
-import { Card, Facts, Figure, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
+import { QueryView } from "../components/query-view";
+import { Card, PropertyList, Figure, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
 import { bytes, counted } from "../text/numbers";
 import { NodesCard } from "./nodes";
 
@@ -11,8 +11,8 @@ export function SystemPage() {
   const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"]);
   return (
     <>
-      <Head title="System" />
-      <Shown asked={asked}>{(system) => <Whole system={system} />}</Shown>
+      <PageHead title="System" />
+      <QueryView asked={asked}>{(system) => <Whole system={system} />}</QueryView>
     </>
   );
 }
@@ -57,8 +57,8 @@ function Whole({ system }: { system: System }) {
         </Card>
       )}
       <Card title="Secrets at rest">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Encrypting key", <code>{encryption.key}</code>],
             ["Rotation", encryption.rotating ? "under way: secrets are being encrypted anew" : "none under way"],
             [
@@ -73,8 +73,8 @@ function Whole({ system }: { system: System }) {
         />
       </Card>
       <Card title="Calls out">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Proxy", egress.proxy ? <code>{egress.proxy}</code> : "none: requests go straight out"],
             ["Names looked up", egress.proxy_resolves ? "by the proxy" : "here"],
           ]}

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { Refusal } from "../api/problem";
-import { readOut } from "../parts/read-out.fixture";
+import { textOf } from "../components/text-of.fixture";
 import { portalBaseOf } from "../route/base";
 import { PortalDoor } from "./portal-door";
 
 describe("a portal's address without a session", () => {
   const door = (given: { isOpening?: boolean; refusal?: Refusal; farewell?: string }) =>
-    readOut(PortalDoor({ isOpening: false, refusal: null, farewell: null, again: () => undefined, ...given }));
+    textOf(PortalDoor({ isOpening: false, refusal: null, farewell: null, again: () => undefined, ...given }));
   const refused = (status: number, detail: string) => new Refusal(status, "some", detail);
 
   it("asks nobody for a key", () => {

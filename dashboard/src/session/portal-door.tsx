@@ -1,5 +1,5 @@
 import type { Refusal } from "../api/problem";
-import { Trouble } from "../parts/feedback";
+import { ErrorMessage } from "../components/query-view";
 
 interface Props {
   /** The link's token is being tried. */
@@ -21,7 +21,7 @@ export function PortalDoor({ isOpening, refusal, farewell, again }: Props) {
         ) : refusal?.isPassing ? (
           <>
             <h1>These pages cannot be opened right now</h1>
-            <Trouble refusal={refusal} again={again} />
+            <ErrorMessage refusal={refusal} again={again} />
           </>
         ) : (
           <>

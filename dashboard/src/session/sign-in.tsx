@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Refusal, asRefusal } from "../api/problem";
-import { Trouble } from "../parts/feedback";
-import { Field } from "../parts/field";
+import { ErrorMessage } from "../components/query-view";
+import { Field } from "../components/field";
 import { isPortalAddress } from "../route/router";
 import { PortalDoor } from "./portal-door";
 import { farewell, signIn } from "./session";
@@ -55,7 +55,7 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
           isCode
           hint="An admin key, or a key of one app. It stays in this page’s memory: a reload asks for it again."
         />
-        {refusal && <Trouble refusal={refusal} />}
+        {refusal && <ErrorMessage refusal={refusal} />}
         <button type="submit" class="primary" disabled={isTrying || key.trim() === ""}>
           {isTrying ? "Signing in…" : "Sign in"}
         </button>

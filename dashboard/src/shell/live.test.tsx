@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { standInForBrowser } from "../api/browser.fixture";
-import { readOut } from "../parts/read-out.fixture";
+import { textOf } from "../components/text-of.fixture";
 
 standInForBrowser();
 const { isConnected } = await import("../api/connection");
@@ -11,7 +11,7 @@ it("a page says in words when it may be old, also where only the stream broke", 
   const said = (isUp: boolean, how: typeof liveness.value) => {
     isConnected.value = isUp;
     liveness.value = how;
-    return [readOut(Live()), readOut(Lost()).slice(0, 23)];
+    return [textOf(Live()), textOf(Lost()).slice(0, 23)];
   };
   expect(said(true, "live")).toEqual(["Live", ""]);
   expect(said(true, "asking")).toEqual(["Every 5 s", ""]);

@@ -24,7 +24,7 @@ export function Live() {
 export function Lost() {
   if (!isConnected.value) {
     return (
-      <div class="lost" role="alert">
+      <div class="connection-banner" role="alert">
         The server cannot be reached. What you see may be old; it is asked again every two seconds.
       </div>
     );
@@ -32,7 +32,7 @@ export function Lost() {
   if (liveness.value !== "lost") return null;
   // There is no room for a word in a phone's head.
   return (
-    <div class="lost on-phone" role="status">
+    <div class="connection-banner phone-only" role="status">
       Live updates broke off and are being opened again. Meanwhile this page asks every five seconds.
     </div>
   );

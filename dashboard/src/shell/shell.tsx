@@ -39,7 +39,7 @@ export function Shell({ app, children }: { app: string | null; children: Compone
         </a>
         <Navigation app={app} />
       </aside>
-      {isOpen && <button type="button" class="shade" aria-label="Close the menu" onClick={() => setOpen(false)} />}
+      {isOpen && <button type="button" class="backdrop" aria-label="Close the menu" onClick={() => setOpen(false)} />}
       <div class="body">
         <header class="top">
           <button type="button" class="menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>

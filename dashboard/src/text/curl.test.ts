@@ -6,11 +6,11 @@ import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
 import { curlText, quoted } from "./curl";
 import { decideVersion, dependsOnVersions } from "./payload";
-import { type Facts, requestBody, requestHeaders } from "./request";
+import { type RequestInput, requestBody, requestHeaders } from "./request";
 import { signingOf } from "./signing";
 
 const documents = new Map(fixture.data.map((each) => [each.name, each.document as unknown as ContractDocument]));
-const facts: Facts = {
+const input: RequestInput = {
   appId: "shop",
   isLive: true,
   keyKind: "shared",
@@ -39,12 +39,12 @@ describe("a delivery as curl", () => {
   it.each([...documents.keys()])("is signed as %s signs", (name) => {
     const contract = documents.get(name)!;
     const signing = signingOf(contract)!;
-    const { headers, body } = run(curlText(contract, facts, payload, attempt, "https://example.com/it's")!);
-    expect(body).toBe(requestBody(contract, facts, payload));
+    const { headers, body } = run(curlText(contract, input, payload, attempt, "https://example.com/it's")!);
+    expect(body).toBe(requestBody(contract, input, payload));
     const given = headers.get(signing.header)!;
     const t = signing.form.hasTime ? /^t=(\d+),/.exec(given)![1]! : (headers.get(signing.timeHeader ?? "") ?? "");
     const signed = signing.parts
-      .map((part) => (part.kind === "text" ? part.text : { id: facts.eventId, t, body }[part.kind]))
+      .map((part) => (part.kind === "text" ? part.text : { id: input.eventId, t, body }[part.kind]))
       .join("");
     const key = signing.decodeAfter === null ? SECRET : Buffer.from(SECRET.slice(6), "base64");
     const digest = createHmac("sha256", key).update(signed).digest(signing.encoding);
@@ -54,7 +54,7 @@ describe("a delivery as curl", () => {
 
   it("is none for an ed25519 key, which no shell signs with", () => {
     expect(
-      curlText(documents.get("standard")!, { ...facts, keyKind: "ed25519" }, payload, attempt, "https://x.test/"),
+      curlText(documents.get("standard")!, { ...input, keyKind: "ed25519" }, payload, attempt, "https://x.test/"),
     ).toBeNull();
   });
 
@@ -67,27 +67,27 @@ describe("a delivery as curl", () => {
 describe("a request made again", () => {
   it("has the bytes of docs/contracts.md", () => {
     const plain = { data: '{"order": 1001, "amount": "12.50", "shop": "Café"}', version: "1" };
-    expect(requestBody(documents.get("standard")!, facts, plain)).toBe(
+    expect(requestBody(documents.get("standard")!, input, plain)).toBe(
       '{"id":"evt_0asnqhh8qr000","type":"payment.completed","timestamp":"2026-11-15T09:30:00.123Z","data":{"order": 1001, "amount": "12.50", "shop": "Café"}}',
     );
-    expect(requestBody(documents.get("zerofee")!, facts, plain)).toBe(
+    expect(requestBody(documents.get("zerofee")!, input, plain)).toBe(
       '{"created_at":"2026-11-15T09:30:00Z","data":{"amount":"12.50","order":1001,"shop":"Caf\\u00e9"},"id":"evt_0asnqhh8qr000","type":"payment.completed"}',
     );
-    expect(requestBody(documents.get("orientedos")!, facts, { ...plain, data: '{"event": 1}' })).toBeNull();
+    expect(requestBody(documents.get("orientedos")!, input, { ...plain, data: '{"event": 1}' })).toBeNull();
   });
 
   it("has the version that its payload is", () => {
-    const body = JSON.parse(requestBody(documents.get("simpaisa")!, facts, payload)!) as { version: string };
+    const body = JSON.parse(requestBody(documents.get("simpaisa")!, input, payload)!) as { version: string };
     expect(body.version).toBe("2026-01");
   });
 
   it("has the contract's headers, with the signature left open", () => {
-    const headers = new Map(requestHeaders(documents.get("zerofee")!, facts, attempt));
+    const headers = new Map(requestHeaders(documents.get("zerofee")!, input, attempt));
     expect(headers.get("x-zerofee-delivery")).toBe("del_0asnqhh8qr0011");
     expect(headers.get("x-zerofee-signature")).toBe("t=1794735002,v1={signature}");
     expect(headers.get("user-agent")).toBe("ZeroFee-Webhook/1.0");
-    const signature = (keyKind: Facts["keyKind"]) =>
-      new Map(requestHeaders(documents.get("standard")!, { ...facts, keyKind }, attempt)).get("webhook-signature");
+    const signature = (keyKind: RequestInput["keyKind"]) =>
+      new Map(requestHeaders(documents.get("standard")!, { ...input, keyKind }, attempt)).get("webhook-signature");
     expect([signature("shared"), signature("ed25519")]).toEqual(["v1,{signature}", "v1a,{signature}"]);
   });
 });

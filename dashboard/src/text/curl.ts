@@ -2,22 +2,22 @@
 // from a variable, so that it is in no clipboard and no history.
 import type { ContractDocument } from "./contract";
 import type { Payload } from "./payload";
-import { type AttemptFacts, type Facts, requestBody, requestHeaders } from "./request";
+import { type AttemptInput, type RequestInput, requestBody, requestHeaders } from "./request";
 import { type Signing, signingOf, signsTime } from "./signing";
 
 /** Null where the endpoint's signature or body cannot be made by a shell. */
 export function curlText(
   contract: ContractDocument,
-  facts: Facts,
+  input: RequestInput,
   payload: Payload,
-  attempt: AttemptFacts,
+  attempt: AttemptInput,
   url: string,
 ): string | null {
   // No shell has an ed25519 at hand, and the private key is not the receiver's to have.
-  const signing = facts.keyKind === "shared" ? signingOf(contract) : null;
-  const body = requestBody(contract, facts, payload);
+  const signing = input.keyKind === "shared" ? signingOf(contract) : null;
+  const body = requestBody(contract, input, payload);
   if (signing === null || body === null) return null;
-  const headers = requestHeaders(contract, facts, attempt)
+  const headers = requestHeaders(contract, input, attempt)
     .filter(([name]) => name !== signing.header && name !== "user-agent")
     .map(([name, value]) => `  -H ${headerText(name, value, name === signing.timeHeader || isTime(contract, name))} \\`);
   const signature = `${signing.form.beforeTime}${signing.form.hasTime ? "$t" : ""}${signing.form.beforeSignature}$signature`;
@@ -26,7 +26,7 @@ export function curlText(
     `body=${quoted(body)}`,
     ...(signsTime(signing) || usesTime(contract) ? ["t=$(date +%s)"] : []),
     ...keyLines(signing),
-    `signature=$(printf '%s' ${signedText(signing, facts)} | ${digest(signing)})`,
+    `signature=$(printf '%s' ${signedText(signing, input)} | ${digest(signing)})`,
     `curl -sS -i ${quoted(url)} \\`,
     ...headers,
     `  -H "${signing.header}: ${signature}" \\`,
@@ -53,10 +53,10 @@ function usesTime(contract: ContractDocument): boolean {
   return Object.values(contract.headers).includes("{t}");
 }
 
-function signedText(signing: Signing, facts: Facts): string {
+function signedText(signing: Signing, input: RequestInput): string {
   const pieces = signing.parts.map((part) => {
     if (part.kind === "text") return quoted(part.text);
-    if (part.kind === "id") return quoted(facts.eventId);
+    if (part.kind === "id") return quoted(input.eventId);
     return part.kind === "t" ? '"$t"' : '"$body"';
   });
   return pieces.join("");

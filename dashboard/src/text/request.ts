@@ -5,7 +5,7 @@ import type { Payload } from "./payload";
 import { type KeyKind, signatureTemplate } from "./signing";
 import { sorted } from "./sorted-json";
 
-export interface Facts {
+export interface RequestInput {
   appId: string;
   isLive: boolean;
   keyKind: KeyKind;
@@ -16,20 +16,20 @@ export interface Facts {
   deliveryId: string;
 }
 
-export interface AttemptFacts {
+export interface AttemptInput {
   attemptId: string;
   number: number;
   startedAt: string;
 }
 
 /** Header names and values; in the signature's the signature itself is left open. */
-export function requestHeaders(contract: ContractDocument, facts: Facts, attempt: AttemptFacts): [string, string][] {
+export function requestHeaders(contract: ContractDocument, input: RequestInput, attempt: AttemptInput): [string, string][] {
   const seconds = String(Math.floor(new Date(attempt.startedAt).getTime() / 1000));
   const values: Record<string, string> = {
-    id: facts.eventId,
-    event_id: facts.eventId,
-    type: facts.eventType,
-    delivery_id: facts.deliveryId,
+    id: input.eventId,
+    event_id: input.eventId,
+    type: input.eventType,
+    delivery_id: input.deliveryId,
     attempt_id: attempt.attemptId,
     attempt: String(attempt.number),
     t: seconds,
@@ -37,7 +37,7 @@ export function requestHeaders(contract: ContractDocument, facts: Facts, attempt
     version: "…",
   };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
-  const form = signatureTemplate(contract, facts.keyKind) ?? "{signature}";
+  const form = signatureTemplate(contract, input.keyKind) ?? "{signature}";
   return [
     ["content-type", "application/json"],
     ["user-agent", fill(branded(contract.user_agent, contract))],
@@ -47,9 +47,9 @@ export function requestHeaders(contract: ContractDocument, facts: Facts, attempt
 }
 
 /** The body, byte for byte as the contract puts it; null where the data cannot be put so. */
-export function requestBody(contract: ContractDocument, facts: Facts, payload: Payload): string | null {
+export function requestBody(contract: ContractDocument, input: RequestInput, payload: Payload): string | null {
   const { body } = contract;
-  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, facts, payload)]);
+  const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, input, payload)]);
   let all = own;
   if (body.form === "flat") {
     const inside = members(payload.data);
@@ -60,20 +60,20 @@ export function requestBody(contract: ContractDocument, facts: Facts, payload: P
   return body.json === "sorted" ? sorted(text) : text;
 }
 
-function bodyValue(from: string, contract: ContractDocument, facts: Facts, payload: Payload): string {
+function bodyValue(from: string, contract: ContractDocument, input: RequestInput, payload: Payload): string {
   switch (from) {
     case "event_id":
-      return JSON.stringify(facts.eventId);
+      return JSON.stringify(input.eventId);
     case "type":
-      return JSON.stringify(facts.eventType);
+      return JSON.stringify(input.eventType);
     case "created_at":
-      return JSON.stringify(eventTime(facts.createdAt, contract.body.time));
+      return JSON.stringify(eventTime(input.createdAt, contract.body.time));
     case "livemode":
-      return String(facts.isLive);
+      return String(input.isLive);
     case "delivery_id":
-      return JSON.stringify(facts.deliveryId);
+      return JSON.stringify(input.deliveryId);
     case "app_id":
-      return JSON.stringify(facts.appId);
+      return JSON.stringify(input.appId);
     case "payload_version":
       return JSON.stringify(payload.version);
     case "data":

@@ -1,13 +1,13 @@
 import type { Attempt } from "../../api/schema";
-import { Answer } from "../../parts/badge";
-import { now } from "../../parts/clock";
-import { At, Time } from "../../parts/time";
+import { AnswerBadge } from "../../components/badge";
+import { now } from "../../components/clock";
+import { At, Time } from "../../components/time";
 import { attemptText } from "../../text/attempts";
 import { requestHeaders } from "../../text/request";
 import { isOverdue } from "../../text/delivery-status";
 import { took } from "../../text/times";
 import type { StoryParts } from "./delivery";
-import { attemptFactsOf, factsOf } from "./facts";
+import { attemptInputOf, requestInputOf } from "./request-input";
 import { Phases } from "./phases";
 
 export function Attempts({ parts }: { parts: StoryParts }) {
@@ -22,7 +22,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
         ))}
         {delivery.next_attempt_at && (
           <li>
-            <span class="knot next" aria-hidden="true">
+            <span class="attempt-marker next" aria-hidden="true">
               {delivery.attempt_count + 1}
             </span>
             <div class="attempt-line">
@@ -46,11 +46,11 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (
     <li>
-      <span class={`knot ${tone}`} aria-hidden="true">
+      <span class={`attempt-marker ${tone}`} aria-hidden="true">
         {attempt.number ?? "·"}
       </span>
       <div class="attempt-line">
-        <Answer code={attempt.status_code} kind={attempt.class} success={attempt.success} />
+        <AnswerBadge code={attempt.status_code} kind={attempt.class} success={attempt.success} />
         <span>{text.what}</span>
         <span class="when">
           {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
@@ -83,7 +83,7 @@ function Request({ attempt, parts }: { attempt: Attempt; parts: StoryParts }) {
       </p>
       {parts.contract && (
         <>
-          <HeaderList headers={requestHeaders(parts.contract, factsOf(parts), attemptFactsOf(attempt))} />
+          <HeaderList headers={requestHeaders(parts.contract, requestInputOf(parts), attemptInputOf(attempt))} />
           <p class="about">Made again from the contract as it is now. Signatures are not kept.</p>
         </>
       )}

@@ -1,14 +1,14 @@
 import { api, ask } from "../../api/client";
 import { hint } from "../../api/hints";
-import { Action } from "../../parts/action";
-import { Copy } from "../../parts/copy";
+import { Action } from "../../components/action";
+import { CopyButton } from "../../components/copy";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
 import { mayActForProduct, mayChange } from "../../session/session";
 import { curlText } from "../../text/curl";
 import { actionsFor } from "../../text/states";
 import type { StoryParts } from "./delivery";
-import { attemptFactsOf, factsOf } from "./facts";
+import { attemptInputOf, requestInputOf } from "./request-input";
 import { usePayload } from "./payload";
 
 export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: () => void }) {
@@ -22,7 +22,7 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
   };
   const curl =
     contract && endpoint && payload
-      ? curlText(contract, factsOf(parts), payload, attemptFactsOf(delivery.attempts.at(-1)), endpoint.url)
+      ? curlText(contract, requestInputOf(parts), payload, attemptInputOf(delivery.attempts.at(-1)), endpoint.url)
       : null;
   return (
     <>
@@ -74,13 +74,13 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
         </>
       )}
       {curl && (
-        <Copy
+        <CopyButton
           text={curl}
           label="Copy as curl"
           title="A shell command that sends this again by itself, freshly signed with the secret in WEBHOOK_SECRET."
         />
       )}
-      <Copy text={() => window.location.origin + window.location.pathname} label="Copy the link" />
+      <CopyButton text={() => window.location.origin + window.location.pathname} label="Copy the link" />
       {mayActForProduct.value && may.delete && (
         <Action
           label="Delete"

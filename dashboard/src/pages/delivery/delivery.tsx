@@ -2,13 +2,13 @@ import { type Asked, useAsked } from "../../api/asked";
 import { api, ask, askIfThere } from "../../api/client";
 import { ifThere } from "../../api/problem";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
-import { Badge } from "../../parts/badge";
-import { now } from "../../parts/clock";
-import { Copyable } from "../../parts/copy";
-import { Empty, Shown } from "../../parts/feedback";
-import { Json } from "../../parts/json";
-import { Card, Facts, Head } from "../../parts/page";
-import { LongTime, Time } from "../../parts/time";
+import { Badge } from "../../components/badge";
+import { now } from "../../components/clock";
+import { Copyable } from "../../components/copy";
+import { Empty, QueryView } from "../../components/query-view";
+import { Json } from "../../components/json";
+import { Card, PropertyList, PageHead } from "../../components/page";
+import { LongTime, Time } from "../../components/time";
 import { paths } from "../../route/paths";
 import type { ContractDocument } from "../../text/contract";
 import { storyOf } from "../../text/delivery-status";
@@ -16,7 +16,7 @@ import { useContractOf } from "../ask-app";
 import { type ReadEvent, readEvent } from "../event";
 import { Attempts } from "./attempts";
 import { DeliveryButtons } from "./buttons";
-import { DeliveryTrack } from "./track";
+import { DeliverySchedule } from "./schedule";
 
 export function DeliveryPage({ app, id }: { app: string; id: string }) {
   const path = { app, delivery: id };
@@ -47,16 +47,16 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
     : null;
   return (
     <>
-      <Head
+      <PageHead
         title={delivery?.event_type ?? "Delivery"}
-        trail={[{ label: "Deliveries", href: paths.deliveries(app) }]}
-        beside={delivery && <Badge state={delivery.status} called={delivery.contract_status} />}
+        breadcrumbs={[{ label: "Deliveries", href: paths.deliveries(app) }]}
+        aside={delivery && <Badge state={delivery.status} contractStatus={delivery.contract_status} />}
       >
         {parts && <DeliveryButtons parts={parts} again={asked.again} />}
-      </Head>
-      <Shown asked={asked} lines={12}>
+      </PageHead>
+      <QueryView asked={asked} lines={12}>
         {() => parts && <WholeStory parts={parts} payload={event} />}
-      </Shown>
+      </QueryView>
     </>
   );
 }
@@ -100,14 +100,14 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
       <div class="wide-narrow">
         <div class="stack">
           <Card title="Attempts">
-            <DeliveryTrack parts={parts} />
+            <DeliverySchedule parts={parts} />
             <Attempts parts={parts} />
           </Card>
         </div>
         <div class="stack">
           <Card>
-            <Facts
-              facts={[
+            <PropertyList
+              properties={[
                 ["Endpoint", <EndpointFact parts={parts} />],
                 ["Event", <a href={paths.event(app, delivery.event_id)}>{delivery.event_id}</a>],
                 ["Delivery", <Copyable text={delivery.id} />],
@@ -122,7 +122,7 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
             />
           </Card>
           <Card title="Payload">
-            <Shown asked={payload} lines={3}>
+            <QueryView asked={payload} lines={3}>
               {(event) =>
                 !event || event.event.data_erased ? (
                   <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />
@@ -130,7 +130,7 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
                   <Json text={event.data} label="payload" />
                 )
               }
-            </Shown>
+            </QueryView>
           </Card>
         </div>
       </div>

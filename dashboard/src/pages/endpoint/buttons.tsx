@@ -2,10 +2,10 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../../api/client";
 import { hint } from "../../api/hints";
 import type { Endpoint } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Dialog } from "../../parts/dialog";
-import { Check } from "../../parts/field";
-import { say } from "../../parts/toast";
+import { Action } from "../../components/action";
+import { Dialog } from "../../components/dialog";
+import { Checkbox } from "../../components/field";
+import { showToast } from "../../components/toast";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
 
@@ -59,7 +59,7 @@ function SwitchOn({ app, endpoint }: Props) {
     );
     hint("endpoints", "deliveries", "replays");
     setOpen(false);
-    say("Switched on.");
+    showToast("Switched on.");
     const replay = endpointOn.replays?.[0];
     if (replay) go(paths.replay(app, replay.id));
   };
@@ -72,7 +72,7 @@ function SwitchOn({ app, endpoint }: Props) {
         <Dialog title="Switch on" action="Switch on" onAct={switchOn} onClose={() => setOpen(false)}>
           <p>Deliveries that were held go out now, paced.</p>
           <div class="form">
-            <Check label="Also replay what was missed while it was off" isOn={isReplaying} onChange={setReplaying} />
+            <Checkbox label="Also replay what was missed while it was off" isOn={isReplaying} onChange={setReplaying} />
           </div>
         </Dialog>
       )}

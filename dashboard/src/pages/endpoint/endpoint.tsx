@@ -1,10 +1,10 @@
 import { useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
 import type { Endpoint } from "../../api/schema";
-import { Badge } from "../../parts/badge";
-import { Shown } from "../../parts/feedback";
-import { Head, Tabs } from "../../parts/page";
-import { LongTime } from "../../parts/time";
+import { Badge } from "../../components/badge";
+import { QueryView } from "../../components/query-view";
+import { PageHead, Tabs } from "../../components/page";
+import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
 import { mayChange } from "../../session/session";
 import { reasonText } from "../../text/states";
@@ -36,16 +36,16 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
   ];
   return (
     <>
-      <Head
+      <PageHead
         title={endpoint?.url ?? id}
-        trail={[{ label: "Endpoints", href: paths.endpoints(app) }]}
-        beside={state && <Badge state={state} />}
+        breadcrumbs={[{ label: "Endpoints", href: paths.endpoints(app) }]}
+        aside={state && <Badge state={state} />}
       >
         {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} />}
-      </Head>
+      </PageHead>
       {endpoint && <Off endpoint={endpoint} />}
       <Tabs label="Endpoint" tabs={tabs} />
-      <Shown asked={asked}>
+      <QueryView asked={asked}>
         {(shown) =>
           tab === "deliveries" ? (
             <EndpointDeliveries app={app} id={id} />
@@ -61,7 +61,7 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
             <EndpointOverview app={app} endpoint={shown} health={health} />
           )
         }
-      </Shown>
+      </QueryView>
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
 import type { Refusal } from "../../api/problem";
-import { Choice, Field } from "../../parts/field";
+import { Choice, Field } from "../../components/field";
 import { isPortal } from "../../session/session";
 import { readPatterns } from "../../text/subscriptions";
 import type { Draft } from "./draft";

@@ -2,12 +2,12 @@ import { useEffect } from "preact/hooks";
 import { api, ask } from "../../api/client";
 import { usePages } from "../../api/pages";
 import type { Endpoint, Inspection, InspectionCheck } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Badge } from "../../parts/badge";
-import { Empty, Skeleton, Trouble } from "../../parts/feedback";
-import { More } from "../../parts/more";
-import { Card } from "../../parts/page";
-import { Time } from "../../parts/time";
+import { Action } from "../../components/action";
+import { Badge } from "../../components/badge";
+import { Empty, Skeleton, ErrorMessage } from "../../components/query-view";
+import { LoadMore } from "../../components/load-more";
+import { Card } from "../../components/page";
+import { Time } from "../../components/time";
 import { mayChange } from "../../session/session";
 import { spoken, toneOf } from "../../text/states";
 import { took } from "../../text/times";
@@ -53,7 +53,7 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
       </Card>
       {pages.rows === undefined ? (
         pages.refusal ? (
-          <Trouble refusal={pages.refusal} again={pages.again} />
+          <ErrorMessage refusal={pages.refusal} again={pages.again} />
         ) : (
           <Skeleton />
         )
@@ -62,7 +62,7 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
       ) : (
         pages.rows.map((each) => <Report key={each.id} inspection={each} />)
       )}
-      <More pages={pages} label="Earlier ones" />
+      <LoadMore pages={pages} label="Earlier ones" />
     </div>
   );
 }
@@ -72,7 +72,7 @@ function Report({ inspection }: { inspection: Inspection }) {
   return (
     <Card
       title={inspection.kind === "ping" ? "Health address" : "Inspection"}
-      beside={
+      aside={
         <>
           {summary && (
             <span class="muted">
@@ -87,7 +87,7 @@ function Report({ inspection }: { inspection: Inspection }) {
       {inspection.report ? (
         <ul class="checks">
           {inspection.report.checks.map((check) => (
-            <Check key={check.name} check={check} />
+            <FindingItem key={check.name} check={check} />
           ))}
         </ul>
       ) : (
@@ -97,7 +97,7 @@ function Report({ inspection }: { inspection: Inspection }) {
   );
 }
 
-function Check({ check }: { check: InspectionCheck }) {
+function FindingItem({ check }: { check: InspectionCheck }) {
   const isGap = check.finding === "failed" || check.finding === "unknown";
   return (
     <li>

@@ -1,9 +1,9 @@
 // The latest attempts at an endpoint, whatever deliveries they were for: a mark each, and the newest in words.
 import type { EndpointAttempt } from "../../api/schema";
-import { Answer } from "../../parts/badge";
-import { type Mark, Strip } from "../../parts/strip";
-import { type Column, Table } from "../../parts/table";
-import { Time } from "../../parts/time";
+import { AnswerBadge } from "../../components/badge";
+import { type Mark, MarkStrip } from "../../components/mark-strip";
+import { type Column, Table } from "../../components/table";
+import { Time } from "../../components/time";
 import { paths } from "../../route/paths";
 import { attemptText } from "../../text/attempts";
 import { took } from "../../text/times";
@@ -13,7 +13,7 @@ const IN_WORDS_MAX = 8;
 export function LatestAttempts({ app, attempts }: { app: string; attempts: EndpointAttempt[] }) {
   return (
     <div class="stack">
-      <Strip marks={attempts.map((each) => markOf(app, each))} />
+      <MarkStrip marks={attempts.map((each) => markOf(app, each))} />
       <Table
         caption="Recent attempts"
         columns={columns(app)}
@@ -32,7 +32,11 @@ function markOf(app: string, attempt: EndpointAttempt): Mark {
 
 function columns(app: string): Column<EndpointAttempt>[] {
   return [
-    { name: "Answer", isMain: true, cell: (row) => <Answer code={row.status_code} kind={row.class} success={row.success} /> },
+    {
+      name: "Answer",
+      isMain: true,
+      cell: (row) => <AnswerBadge code={row.status_code} kind={row.class} success={row.success} />,
+    },
     { name: "What happened", cell: (row) => attemptText(row).what },
     { name: "Took", isNumber: true, cell: (row) => took(row.duration_ms) },
     { name: "Attempt", isNumber: true, cell: (row) => row.number ?? "–" },

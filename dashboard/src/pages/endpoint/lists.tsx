@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
 import { api, ask } from "../../api/client";
 import { usePages } from "../../api/pages";
-import { Empty } from "../../parts/feedback";
-import { Check } from "../../parts/field";
-import { List } from "../../parts/list";
+import { Empty } from "../../components/query-view";
+import { Checkbox } from "../../components/field";
+import { PagedTable } from "../../components/paged-table";
 import { paths } from "../../route/paths";
 import { may } from "../../session/session";
 import { nothingSentText } from "../../text/empty-lists";
@@ -27,7 +27,7 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
       <p class="above">
         <a href={paths.deliveries(app, { endpoint_id: id })}>Filter these deliveries</a>
       </p>
-      <List
+      <PagedTable
         caption="Deliveries to this endpoint"
         pages={pages}
         columns={deliveryColumns(app, [], "endpoint")}
@@ -43,7 +43,7 @@ export function EndpointDeadLetters({ app, id }: { app: string; id: string }) {
   const [isClosedToo, setClosedToo] = useState(false);
   return (
     <div class="stack">
-      <Check label="Closed ones too" isOn={isClosedToo} onChange={setClosedToo} />
+      <Checkbox label="Closed ones too" isOn={isClosedToo} onChange={setClosedToo} />
       <DeadLetterList app={app} endpoint={id} isClosedToo={isClosedToo} endpoints={[]} />
     </div>
   );

@@ -1,11 +1,11 @@
 import { type Asked, useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
 import type { Endpoint, EndpointHealth } from "../../api/schema";
-import { Copyable } from "../../parts/copy";
-import { Empty, Shown } from "../../parts/feedback";
-import { Card, Facts } from "../../parts/page";
-import { Table } from "../../parts/table";
-import { LongTime } from "../../parts/time";
+import { Copyable } from "../../components/copy";
+import { Empty, QueryView } from "../../components/query-view";
+import { Card, PropertyList } from "../../components/page";
+import { Table } from "../../components/table";
+import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
 import { may } from "../../session/session";
 import { nothingSentText } from "../../text/empty-lists";
@@ -31,12 +31,12 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
     <div class="stack">
       <Traffic app={app} endpoint={endpoint} health={health.data ?? null} />
       <Card title="Health">
-        <Shown asked={health} lines={8}>
+        <QueryView asked={health} lines={8}>
           {(data) => <Health health={data} />}
-        </Shown>
+        </QueryView>
       </Card>
-      <Card title="Recent attempts" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
-        <Shown asked={latest} lines={3}>
+      <Card title="Recent attempts" aside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
+        <QueryView asked={latest} lines={3}>
           {({ data: attempts }) =>
             attempts.length === 0 ? (
               <Empty title="Nothing was sent here yet">{nothingSentText(may.value)}</Empty>
@@ -44,11 +44,11 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
               <LatestAttempts app={app} attempts={attempts} />
             )
           }
-        </Shown>
+        </QueryView>
       </Card>
       <Card title="About">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Id", <Copyable text={endpoint.id} />],
             ["Description", endpoint.description],
             [
@@ -114,8 +114,8 @@ function Health({ health }: { health: EndpointHealth }) {
           It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
         </p>
       )}
-      <Facts
-        facts={[
+      <PropertyList
+        properties={[
           ["State since", <LongTime at={health.since} />],
           ["Failed attempts in a row", count(health.consecutive_failures)],
           ["Undelivered events in a row", count(health.failed_events_in_a_row)],

@@ -3,12 +3,12 @@ import { api, ask } from "../../api/client";
 import { hint } from "../../api/hints";
 import { type Refusal, asRefusal } from "../../api/problem";
 import type { Endpoint } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Overtaken, useDraft } from "../../parts/draft";
-import { Trouble } from "../../parts/feedback";
-import { Check, Field } from "../../parts/field";
-import { Card } from "../../parts/page";
-import { say } from "../../parts/toast";
+import { Action } from "../../components/action";
+import { Overtaken, useDraft } from "../../components/draft";
+import { ErrorMessage } from "../../components/query-view";
+import { Checkbox, Field } from "../../components/field";
+import { Card } from "../../components/page";
+import { showToast } from "../../components/toast";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
 import { isPortal } from "../../session/session";
@@ -42,7 +42,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
       setHeaders("");
       setReplacing(false);
       hint("endpoints");
-      say("Saved.");
+      showToast("Saved.");
     } catch (error) {
       setRefusal(asRefusal(error));
     }
@@ -66,7 +66,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
                 placeholder='{"retry": {"waits": ["1m", "5m"]}}'
               />
             )}
-            <Check
+            <Checkbox
               label={`Replace the headers that every request has${names.length > 0 ? ` (now: ${names.join(", ")})` : ""}`}
               isOn={isReplacing}
               onChange={setReplacing}
@@ -84,7 +84,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
               />
             )}
             <Overtaken by={edited} />
-            {refusal && <Trouble refusal={refusal} />}
+            {refusal && <ErrorMessage refusal={refusal} />}
             <div class="buttons end">
               <button type="submit" class="primary" disabled={!isReady}>
                 Save

@@ -3,10 +3,10 @@ import { useMemo } from "preact/hooks";
 import { useAsked } from "../../api/asked";
 import { api, ask } from "../../api/client";
 import type { Endpoint, EndpointHealth, Stats } from "../../api/schema";
-import { Shown } from "../../parts/feedback";
-import { HealthStrip } from "../../parts/health-strip";
-import { Card } from "../../parts/page";
-import { LongTime } from "../../parts/time";
+import { QueryView } from "../../components/query-view";
+import { HealthStrip } from "../../components/health-strip";
+import { Card } from "../../components/page";
+import { LongTime } from "../../components/time";
 import { isPortal } from "../../session/session";
 import { TURNS, bucketsOf, changesOf } from "../../text/health";
 import { useStats } from "../ask-stats";
@@ -28,21 +28,21 @@ export function Traffic({ app, endpoint, health }: Props) {
   const charted = stats.data ? { ...stats, refusal: null } : stats;
   return (
     <>
-      <Card title="Health over time" beside={<WindowChoice standard={WINDOW} />}>
-        <Shown asked={stats} lines={4}>
+      <Card title="Health over time" aside={<WindowChoice standard={WINDOW} />}>
+        <QueryView asked={stats} lines={4}>
           {(data) => <Timeline app={app} endpoint={endpoint} health={health} stats={data} />}
-        </Shown>
+        </QueryView>
       </Card>
       <div class="two">
         <Card title="Attempts">
-          <Shown asked={charted} lines={8}>
+          <QueryView asked={charted} lines={8}>
             {(data) => <AttemptsChart stats={data} />}
-          </Shown>
+          </QueryView>
         </Card>
         <Card title="Latency">
-          <Shown asked={charted} lines={8}>
+          <QueryView asked={charted} lines={8}>
             {(data) => <LatencyChart stats={data} />}
-          </Shown>
+          </QueryView>
         </Card>
       </div>
     </>

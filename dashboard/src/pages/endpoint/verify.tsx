@@ -2,13 +2,13 @@ import { useState } from "preact/hooks";
 import { api, ask } from "../../api/client";
 import { hint } from "../../api/hints";
 import type { Endpoint, Secrets } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Copyable } from "../../parts/copy";
-import { Dialog } from "../../parts/dialog";
-import { Empty, Skeleton } from "../../parts/feedback";
-import { Field } from "../../parts/field";
-import { Card } from "../../parts/page";
-import { LongTime } from "../../parts/time";
+import { Action } from "../../components/action";
+import { Copyable } from "../../components/copy";
+import { Dialog } from "../../components/dialog";
+import { Empty, Skeleton } from "../../components/query-view";
+import { Field } from "../../components/field";
+import { Card } from "../../components/page";
+import { LongTime } from "../../components/time";
 import { mayChange } from "../../session/session";
 import type { ContractDocument } from "../../text/contract";
 import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../text/signing";
@@ -65,7 +65,7 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
   return (
     <Card
       title="Secret"
-      beside={
+      aside={
         <>
           {secrets === null ? (
             <Action

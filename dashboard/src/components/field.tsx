@@ -2,13 +2,13 @@
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 
-interface Common {
+interface FieldProps {
   label: string;
   hint?: ComponentChildren;
   problem?: string | null;
 }
 
-interface TextProps extends Common {
+interface TextProps extends FieldProps {
   value: string;
   onInput: (value: string) => void;
   type?: "text" | "password" | "url" | "email" | "number" | "datetime-local";
@@ -47,12 +47,12 @@ export function Field(props: TextProps) {
           ))}
         </datalist>
       )}
-      <About id={about} {...props} />
+      <FieldHelp id={about} {...props} />
     </div>
   );
 }
 
-interface ChoiceProps extends Common {
+interface ChoiceProps extends FieldProps {
   value: string;
   options: { value: string; label: string }[];
   onChange: (value: string) => void;
@@ -70,12 +70,12 @@ export function Choice(props: ChoiceProps) {
           </option>
         ))}
       </select>
-      <About id={undefined} {...props} />
+      <FieldHelp id={undefined} {...props} />
     </div>
   );
 }
 
-export function Check(props: { label: ComponentChildren; isOn: boolean; onChange: (isOn: boolean) => void }) {
+export function Checkbox(props: { label: ComponentChildren; isOn: boolean; onChange: (isOn: boolean) => void }) {
   return (
     <label class="check">
       <input type="checkbox" checked={props.isOn} onChange={(event) => props.onChange(event.currentTarget.checked)} />
@@ -84,7 +84,7 @@ export function Check(props: { label: ComponentChildren; isOn: boolean; onChange
   );
 }
 
-function About({ id, hint, problem }: Common & { id: string | undefined }) {
+function FieldHelp({ id, hint, problem }: FieldProps & { id: string | undefined }) {
   if (!hint && !problem) return null;
   return (
     <div id={id} class="about">

@@ -6,7 +6,7 @@ export function Skeleton({ lines = 6 }: { lines?: number }) {
   return (
     <div class="skeleton" role="status" aria-label="Loading">
       {Array.from({ length: lines }, (_, at) => (
-        <div key={at} class={`bone w${at % 4}`} />
+        <div key={at} class={`skeleton-line w${at % 4}`} />
       ))}
     </div>
   );
@@ -21,14 +21,14 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-export function Trouble({ refusal, again }: { refusal: Refusal; again?: (() => void) | undefined }) {
-  const todo = whatToDo(refusal);
+export function ErrorMessage({ refusal, again }: { refusal: Refusal; again?: (() => void) | undefined }) {
+  const advice = whatToDo(refusal);
   return (
-    <div class="trouble" role="alert">
+    <div class="error-message" role="alert">
       <p>
         {refusal.field && <code>{refusal.field}</code>} {refusal.text}
       </p>
-      {todo && <p class="muted">{todo}</p>}
+      {advice && <p class="muted">{advice}</p>}
       {again && (
         <button type="button" class="small" onClick={again}>
           Try again
@@ -40,7 +40,7 @@ export function Trouble({ refusal, again }: { refusal: Refusal; again?: (() => v
 
 /** The states of something that was asked for, in one place. What was had before stays, under why it could not be had anew;
  *  that nothing answers at all is said above the page. */
-export function Shown<T>(props: {
+export function QueryView<T>(props: {
   asked: { data: T | undefined; refusal: Refusal | null; again: () => void };
   lines?: number;
   children: (data: T) => ComponentChildren;
@@ -49,11 +49,11 @@ export function Shown<T>(props: {
   if (data !== undefined) {
     return (
       <>
-        {refusal !== null && refusal.status !== 0 && <Trouble refusal={refusal} again={again} />}
+        {refusal !== null && refusal.status !== 0 && <ErrorMessage refusal={refusal} again={again} />}
         {props.children(data)}
       </>
     );
   }
-  if (refusal !== null) return <Trouble refusal={refusal} again={again} />;
+  if (refusal !== null) return <ErrorMessage refusal={refusal} again={again} />;
   return <Skeleton lines={props.lines ?? 6} />;
 }

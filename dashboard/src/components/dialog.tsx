@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Refusal, asRefusal } from "../api/problem";
-import { Trouble } from "./feedback";
+import { ErrorMessage } from "./query-view";
 
 interface Props {
   title: string;
@@ -40,7 +40,7 @@ export function Dialog({ title, action, isDangerous = false, isReady = true, onA
       <form onSubmit={(event) => void act(event)}>
         <h2 id="dialog-title">{title}</h2>
         {children}
-        {refusal && <Trouble refusal={refusal} />}
+        {refusal && <ErrorMessage refusal={refusal} />}
         <div class="buttons end">
           <button type="button" onClick={() => dialog.current?.close()}>
             {action ? "Back" : "Close"}

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { shownTheme } from "../session/theme";
 
-export interface Line {
+export interface ChartLine {
   label: string;
   /** A custom property of the style, for example `--good`. */
   colour: string;
@@ -16,57 +16,57 @@ interface Props {
   summary: string;
   /** Seconds since 1970. */
   times: number[];
-  lines: Line[];
+  lines: ChartLine[];
   format: (value: number) => string;
   /** Half of what it counts makes no sense. */
   isWhole?: boolean;
   height?: number;
 }
 
-const WHOLE_STEPS = Array.from({ length: 10 }, (_, digits) => [1, 2, 5].map((step) => step * 10 ** digits)).flat();
+const INTEGER_STEPS = Array.from({ length: 10 }, (_, digits) => [1, 2, 5].map((step) => step * 10 ** digits)).flat();
 
 export function Chart({ summary, times, lines, format, isWhole = false, height = 190 }: Props) {
-  const place = useRef<HTMLDivElement>(null);
-  const drawn = useRef<uPlot | null>(null);
+  const container = useRef<HTMLDivElement>(null);
+  const plotRef = useRef<uPlot | null>(null);
   const shape = `${lines.map((line) => line.label).join()} ${shownTheme.value}`;
 
   useEffect(() => {
-    let isGone = false;
+    let isUnmounted = false;
     const resize = new ResizeObserver(() => {
-      if (place.current) drawn.current?.setSize({ width: place.current.clientWidth, height });
+      if (container.current) plotRef.current?.setSize({ width: container.current.clientWidth, height });
     });
     void Promise.all([import("uplot"), import("uplot/dist/uPlot.min.css")]).then(([{ default: Plot }]) => {
-      if (isGone || !place.current) return;
-      drawn.current = new Plot(
-        options({ lines, format, isWhole, height }, place.current.clientWidth),
+      if (isUnmounted || !container.current) return;
+      plotRef.current = new Plot(
+        options({ lines, format, isWhole, height }, container.current.clientWidth),
         dataOf(times, lines),
-        place.current,
+        container.current,
       );
-      resize.observe(place.current);
+      resize.observe(container.current);
     });
     return () => {
-      isGone = true;
+      isUnmounted = true;
       resize.disconnect();
-      drawn.current?.destroy();
-      drawn.current = null;
+      plotRef.current?.destroy();
+      plotRef.current = null;
     };
   }, [shape]);
-  useEffect(() => drawn.current?.setData(dataOf(times, lines)), [times, lines]);
-  return <div ref={place} class="chart" role="img" aria-label={summary} />;
+  useEffect(() => plotRef.current?.setData(dataOf(times, lines)), [times, lines]);
+  return <div ref={container} class="chart" role="img" aria-label={summary} />;
 }
 
 /** From a step in seconds on: what a tick says, and what the first of a new day says besides. */
-const TICKS = [
+const TIME_TICKS = [
   [86_400, "{D} {MMM}", null, null, null, null, null, null, 1],
   [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
 ] as uPlot.Axis.Values;
 
-function dataOf(times: number[], lines: Line[]): uPlot.AlignedData {
+function dataOf(times: number[], lines: ChartLine[]): uPlot.AlignedData {
   return [times, ...lines.map((line) => line.values)];
 }
 
 /** Points that no line leads to would not be seen. */
-function lonely(plot: uPlot, series: number): number[] {
+function isolatedPoints(plot: uPlot, series: number): number[] {
   const values = plot.data[series] ?? [];
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 }
@@ -88,12 +88,12 @@ function options({ lines, format, isWhole, height }: Shape, width: number): uPlo
     cursor: { points: { size: 6 } },
     scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [
-      { ...axis, values: TICKS },
+      { ...axis, values: TIME_TICKS },
       {
         ...axis,
         size: 62,
         values: (_plot, values) => values.map((value) => format(value)),
-        ...(isWhole ? { incrs: WHOLE_STEPS } : {}),
+        ...(isWhole ? { incrs: INTEGER_STEPS } : {}),
       },
     ],
     series: [
@@ -103,7 +103,7 @@ function options({ lines, format, isWhole, height }: Shape, width: number): uPlo
         stroke: colour(line.colour),
         width: 2,
         ...(line.isFilled ? { fill: `${colour(line.colour)}26` } : {}),
-        points: { show: true, size: 5, fill: colour(line.colour), filter: lonely },
+        points: { show: true, size: 5, fill: colour(line.colour), filter: isolatedPoints },
         value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
       })),
     ],

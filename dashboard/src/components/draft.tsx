@@ -1,6 +1,6 @@
 // A form's draft, for as long as it is on show; and the note that the record behind it changed.
 import { useEffect, useState } from "preact/hooks";
-import { begun, followed, saved, typed } from "../components/draft-state";
+import { begun, followed, saved, typed } from "./draft-state";
 
 export interface DraftOf<D> {
   /** As the record is. */

@@ -12,7 +12,7 @@ interface Props {
 }
 
 /** Something that was just made and must be copied now. */
-export function ShownOnce({ title, about, secret, onClose, children }: Props) {
+export function OneTimeSecret({ title, about, secret, onClose, children }: Props) {
   return (
     <Dialog title={title} onClose={onClose}>
       <div class="secret">

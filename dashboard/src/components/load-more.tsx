@@ -1,7 +1,7 @@
 import type { Pages } from "../api/pages";
 
 /** The way to the next page of a list, where there is one. */
-export function More<T>({ pages, label = "Show more" }: { pages: Pages<T>; label?: string }) {
+export function LoadMore<T>({ pages, label = "Show more" }: { pages: Pages<T>; label?: string }) {
   if (!pages.hasMore) return null;
   return (
     <p class="more">

@@ -1,29 +1,29 @@
 import { useState } from "preact/hooks";
 
 /** Copies a text, also where a page may not write to the clipboard by the newer way, which wants HTTPS. */
-export function Copy({ text, label = "Copy", title }: { text: string | (() => string); label?: string; title?: string }) {
-  const [said, setSaid] = useState<string | null>(null);
+export function CopyButton({ text, label = "Copy", title }: { text: string | (() => string); label?: string; title?: string }) {
+  const [feedback, setFeedback] = useState<string | null>(null);
   const copy = async () => {
     const value = typeof text === "function" ? text() : text;
-    const isDone = await write(value);
-    setSaid(isDone ? "Copied" : "Could not copy");
-    setTimeout(() => setSaid(null), 1500);
+    const isDone = await writeToClipboard(value);
+    setFeedback(isDone ? "Copied" : "Could not copy");
+    setTimeout(() => setFeedback(null), 1500);
   };
   return (
     <button type="button" class="small" title={title} onClick={() => void copy()}>
-      <span aria-live="polite">{said ?? label}</span>
+      <span aria-live="polite">{feedback ?? label}</span>
     </button>
   );
 }
 
-async function write(value: string): Promise<boolean> {
+async function writeToClipboard(value: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(value);
     return true;
   } catch {
     const field = document.createElement("textarea");
     field.value = value;
-    field.className = "unseen";
+    field.className = "visually-hidden";
     document.body.append(field);
     field.select();
     const isDone = document.execCommand("copy");
@@ -36,7 +36,7 @@ async function write(value: string): Promise<boolean> {
 export function Copyable({ text }: { text: string }) {
   return (
     <span class="copyable">
-      <code>{text}</code> <Copy text={text} />
+      <code>{text}</code> <CopyButton text={text} />
     </span>
   );
 }

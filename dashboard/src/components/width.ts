@@ -2,11 +2,11 @@ import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 /** How wide something is shown, in pixels: drawings are made for it, so that nothing in them is stretched. */
-export function useWidth(box: RefObject<Element | null>, least = 240): number {
+export function useWidth(box: RefObject<Element | null>, widthMin = 240): number {
   const [width, setWidth] = useState(600);
   useEffect(() => {
     if (!box.current) return undefined;
-    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(least, entry.contentRect.width)));
+    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(widthMin, entry.contentRect.width)));
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);

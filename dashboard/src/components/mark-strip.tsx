@@ -10,9 +10,9 @@ export interface Mark {
 }
 
 /** Takes the newest first, as lists do. */
-export function Strip({ marks }: { marks: Mark[] }) {
+export function MarkStrip({ marks }: { marks: Mark[] }) {
   return (
-    <div class="strip">
+    <div class="mark-strip">
       {[...marks].reverse().map((mark) => (
         <a key={mark.id} href={mark.href} class={mark.tone} title={mark.title ?? mark.label} aria-label={mark.label} />
       ))}

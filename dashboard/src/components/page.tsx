@@ -4,23 +4,23 @@ import { useEffect, useRef } from "preact/hooks";
 import { currentPath } from "../route/router";
 import { session } from "../session/session";
 
-interface HeadProps {
+interface PageHeadProps {
   title: string;
   /** Where it stands: links that lead up. */
-  trail?: { label: string; href: string }[];
-  beside?: ComponentChildren;
+  breadcrumbs?: { label: string; href: string }[];
+  aside?: ComponentChildren;
   children?: ComponentChildren;
 }
 
-export function Head({ title, trail = [], beside, children }: HeadProps) {
+export function PageHead({ title, breadcrumbs = [], aside, children }: PageHeadProps) {
   useEffect(() => {
     document.title = `${title} · ${session.value?.theme?.name ?? "Posthaste"}`;
   }, [title]);
   return (
     <header class="head">
-      {trail.length > 0 && (
-        <nav class="trail" aria-label="Where this is">
-          {trail.map((each) => (
+      {breadcrumbs.length > 0 && (
+        <nav class="breadcrumbs" aria-label="Where this is">
+          {breadcrumbs.map((each) => (
             <a key={each.href} href={each.href}>
               {each.label}
             </a>
@@ -29,20 +29,20 @@ export function Head({ title, trail = [], beside, children }: HeadProps) {
       )}
       <div class="headline">
         <h1>{title}</h1>
-        {beside}
+        {aside}
         {children && <div class="buttons">{children}</div>}
       </div>
     </header>
   );
 }
 
-export function Card({ title, beside, children }: { title?: string; beside?: ComponentChildren; children: ComponentChildren }) {
+export function Card({ title, aside, children }: { title?: string; aside?: ComponentChildren; children: ComponentChildren }) {
   return (
     <section class="card">
-      {(title || beside) && (
+      {(title || aside) && (
         <div class="card-head">
           {title && <h2>{title}</h2>}
-          {beside && <div class="buttons">{beside}</div>}
+          {aside && <div class="buttons">{aside}</div>}
         </div>
       )}
       {children}
@@ -51,10 +51,10 @@ export function Card({ title, beside, children }: { title?: string; beside?: Com
 }
 
 /** Names and values. Absent ones are left out. */
-export function Facts({ facts }: { facts: [string, ComponentChildren][] }) {
+export function PropertyList({ properties }: { properties: [string, ComponentChildren][] }) {
   return (
-    <dl class="facts">
-      {facts
+    <dl class="properties">
+      {properties
         .filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "" && !isEmptyList(value))
         .map(([name, value]) => (
           <div key={name}>

@@ -1,10 +1,10 @@
 // A payload: laid out, or as it came. Always text.
 import { useMemo, useState } from "preact/hooks";
 import { pretty } from "../text/json-text";
-import { Copy } from "./copy";
+import { CopyButton } from "./copy";
 
 /** Beyond this, laying out and showing would make the page slow. */
-const CHARS_MAX = 200_000;
+const JSON_CHARS_MAX = 200_000;
 
 export function Json({ text, label }: { text: string; label: string }) {
   const [isRaw, setRaw] = useState(false);
@@ -23,18 +23,18 @@ export function Json({ text, label }: { text: string; label: string }) {
             </button>
           </div>
         )}
-        <Copy text={shown} />
+        <CopyButton text={shown} />
       </div>
       <pre tabIndex={0} aria-label={label}>
-        <code>{shown.slice(0, CHARS_MAX)}</code>
+        <code>{shown.slice(0, JSON_CHARS_MAX)}</code>
       </pre>
-      {shown.length > CHARS_MAX && <p class="muted">Only the beginning is shown; copy it to see all.</p>}
+      {shown.length > JSON_CHARS_MAX && <p class="muted">Only the beginning is shown; copy it to see all.</p>}
     </div>
   );
 }
 
 function prettyOrNull(text: string): string | null {
-  if (text.length > CHARS_MAX) return null;
+  if (text.length > JSON_CHARS_MAX) return null;
   try {
     JSON.parse(text);
     return pretty(text);
@@ -47,7 +47,7 @@ export function Code({ text, label }: { text: string; label: string }) {
   return (
     <div class="json">
       <div class="json-head buttons">
-        <Copy text={text} />
+        <CopyButton text={text} />
       </div>
       <pre tabIndex={0} aria-label={label}>
         <code>{text}</code>

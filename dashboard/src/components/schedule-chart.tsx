@@ -4,7 +4,7 @@ import { type Schedule, momentText, place, ticks } from "../text/timeline";
 import { span } from "../text/times";
 import { useWidth } from "./width";
 
-export interface Made {
+export interface MadeAttempt {
   afterMs: number;
   tone: "good" | "bad" | "warn";
   label: string;
@@ -14,27 +14,27 @@ interface Props {
   schedule: Schedule;
   endLabel: string;
   /** Attempts that were made; planned ones are drawn after them. */
-  made?: Made[];
+  made?: MadeAttempt[];
   plannedFrom?: number;
   nowMs?: number | null;
   /** What is over has no end to come. */
   isOver?: boolean;
 }
 
-const [LEFT, RIGHT, AXIS_Y, HEIGHT] = [12, 34, 38, 74];
+const [LEFT, RIGHT, AXIS_Y, CHART_HEIGHT] = [12, 34, 38, 74];
 
-export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
+export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
   const box = useRef<SVGSVGElement>(null);
   const width = useWidth(box);
 
   const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...made.map((each) => each.afterMs));
   const x = (ms: number) => LEFT + place(ms, endMs) * (width - LEFT - RIGHT);
   const planned = schedule.attempts.filter((each) => !isOver && each.number >= plannedFrom);
-  const labelled = spaced(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
-  const planLabel = `Attempts at ${schedule.attempts.map(momentText).join(", ")}; ${endLabel} at ${momentText(schedule.end)}`;
-  const words = [...made.map((each) => each.label), ...(isOver ? [] : [planLabel])].join("; ");
+  const labelled = labelsWithRoom(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
+  const planText = `Attempts at ${schedule.attempts.map(momentText).join(", ")}; ${endLabel} at ${momentText(schedule.end)}`;
+  const description = [...made.map((each) => each.label), ...(isOver ? [] : [planText])].join("; ");
   return (
-    <svg ref={box} class="track" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={words}>
+    <svg ref={box} class="schedule-chart" viewBox={`0 0 ${width} ${CHART_HEIGHT}`} role="img" aria-label={description}>
       {ticks(endMs, 64 / width).map((tick) => {
         const at = LEFT + tick.at * (width - LEFT - RIGHT);
         return (
@@ -42,7 +42,7 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
             <line class="tick" x1={at} x2={at} y1={AXIS_Y - 16} y2={AXIS_Y + 10} />
             <text
               x={at}
-              y={HEIGHT - 10}
+              y={CHART_HEIGHT - 10}
               text-anchor={tick.at === 0 ? "start" : tick.at === 1 ? "end" : "middle"}
               dx={tick.at === 1 ? RIGHT - 4 : tick.at === 0 ? -4 : 0}
             >
@@ -58,7 +58,7 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
           <g key={each.number}>
             <title>{`Attempt ${each.number}: ${momentText(each)}`}</title>
             <rect
-              class="spread"
+              class="jitter-range"
               x={x(each.earliestMs)}
               y={AXIS_Y - 7}
               width={Math.max(0, x(each.latestMs) - x(each.earliestMs))}
@@ -92,9 +92,9 @@ export function Track({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = 
 }
 
 /** Which labels have room beside the one before. */
-function spaced(places: number[]): boolean[] {
+function labelsWithRoom(positions: number[]): boolean[] {
   let last = Number.NEGATIVE_INFINITY;
-  return places.map((at) => {
+  return positions.map((at) => {
     const isFree = at - last >= 14;
     if (isFree) last = at;
     return isFree;

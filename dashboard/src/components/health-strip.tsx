@@ -4,8 +4,8 @@ import { useRef, useState } from "preact/hooks";
 import { BUCKET_STATES, type Bucket, type BucketState, TURNS, bucketText, stripText } from "../text/health";
 import { useWidth } from "./width";
 
-const [TOP, COLUMN, BASE] = [14, 34, 4];
-const HEIGHT = TOP + COLUMN;
+const [MARK_HEIGHT, COLUMN_HEIGHT, EMPTY_HEIGHT] = [14, 34, 4];
+const STRIP_HEIGHT = MARK_HEIGHT + COLUMN_HEIGHT;
 
 export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
   const box = useRef<SVGSVGElement>(null);
@@ -20,12 +20,12 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
   const lengthMs = (buckets[last]?.toMs ?? 1) - start;
   const x = (ms: number) => ((ms - start) / lengthMs) * width;
   if (chosen === undefined) return null;
-  const words = bucketText(chosen);
+  const description = bucketText(chosen);
   const choose = (place: number) => setChosen(buckets[Math.min(last, Math.max(0, place))]?.fromMs ?? null);
   return (
     <div class="health">
       <div class="health-strip">
-        <svg ref={box} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={stripText(buckets)}>
+        <svg ref={box} viewBox={`0 0 ${width} ${STRIP_HEIGHT}`} role="img" aria-label={stripText(buckets)}>
           {buckets.map((each) => {
             const left = x(each.fromMs);
             return <Column key={each.fromMs} state={each.state} left={left} width={Math.max(1.5, x(each.toMs) - left - 1)} />;
@@ -33,16 +33,16 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
           <rect
             class="chosen"
             x={x(chosen.fromMs) - 0.5}
-            y={TOP - 1}
+            y={MARK_HEIGHT - 1}
             width={x(chosen.toMs) - x(chosen.fromMs)}
-            height={COLUMN + 1}
+            height={COLUMN_HEIGHT + 1}
           />
           {buckets.flatMap((each) =>
             each.changes.map((change) => (
               <path
                 key={`${change.turn} ${change.atMs}`}
                 class={TURNS[change.turn].tone}
-                d={`M${Math.min(width - 5, Math.max(5, x(change.atMs)))} ${TOP - 3}l-5 -9h10z`}
+                d={`M${Math.min(width - 5, Math.max(5, x(change.atMs)))} ${MARK_HEIGHT - 3}l-5 -9h10z`}
               />
             )),
           )}
@@ -54,7 +54,7 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
           max={last}
           step={1}
           value={at}
-          aria-valuetext={words}
+          aria-valuetext={description}
           onInput={(event) => choose(Number(event.currentTarget.value))}
           onPointerMove={(event) => {
             const area = event.currentTarget.getBoundingClientRect();
@@ -64,12 +64,12 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
         />
       </div>
       <p class="health-text" aria-hidden="true">
-        {words}
+        {description}
       </p>
       <ul class="health-legend" aria-label="What the columns mean">
         {(Object.keys(BUCKET_STATES) as BucketState[]).map((state) => (
           <li key={state}>
-            <svg viewBox={`0 0 12 ${COLUMN}`} aria-hidden="true">
+            <svg viewBox={`0 0 12 ${COLUMN_HEIGHT}`} aria-hidden="true">
               <Column state={state} left={0} width={12} top={0} />
             </svg>
             {BUCKET_STATES[state].label}
@@ -87,13 +87,13 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
 }
 
 /** The more failed, the more often it is cut. */
-function Column({ state, left, width, top = TOP }: { state: BucketState; left: number; width: number; top?: number }) {
+function Column({ state, left, width, top = MARK_HEIGHT }: { state: BucketState; left: number; width: number; top?: number }) {
   const { tone, cuts } = BUCKET_STATES[state];
   if (state === "none" || state === "off") {
-    const height = state === "off" ? COLUMN / 2 : BASE;
-    return <rect class={tone} x={left} y={top + COLUMN - height} width={width} height={height} />;
+    const height = state === "off" ? COLUMN_HEIGHT / 2 : EMPTY_HEIGHT;
+    return <rect class={tone} x={left} y={top + COLUMN_HEIGHT - height} width={width} height={height} />;
   }
-  const part = (COLUMN - cuts * 3) / (cuts + 1);
+  const part = (COLUMN_HEIGHT - cuts * 3) / (cuts + 1);
   return (
     <>
       {Array.from({ length: cuts + 1 }, (_, each) => (

@@ -6,12 +6,12 @@ import { Field } from "./field";
 
 const TYPING_PAUSE_MS = 300;
 
-export function Filters({ setCount, children }: { setCount: number; children: ComponentChildren }) {
+export function Filters({ activeCount, children }: { activeCount: number; children: ComponentChildren }) {
   const [isOpen, setOpen] = useState(false);
   return (
     <div class={isOpen ? "filters-box is-open" : "filters-box"}>
       <button type="button" class="filters-toggle" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        {setCount > 0 ? `Filters (${setCount})` : "Filters"}
+        {activeCount > 0 ? `Filters (${activeCount})` : "Filters"}
       </button>
       <div class="filters">{children}</div>
     </div>

@@ -1,8 +1,8 @@
 // A list as pages show it: a table, or a skeleton, an empty state or trouble; and a way to read on.
 import type { ComponentChildren } from "preact";
 import type { Pages } from "../api/pages";
-import { Empty, Skeleton, Trouble } from "./feedback";
-import { More } from "./more";
+import { Empty, Skeleton, ErrorMessage } from "./query-view";
+import { LoadMore } from "./load-more";
 import { type Column, Table } from "./table";
 
 interface Props<T> {
@@ -16,12 +16,12 @@ interface Props<T> {
   empty: ComponentChildren;
 }
 
-export function List<T>({ caption, pages, columns, idOf, hrefOf, isFiltered = false, empty }: Props<T>) {
+export function PagedTable<T>({ caption, pages, columns, idOf, hrefOf, isFiltered = false, empty }: Props<T>) {
   const { rows, refusal, hasMore, again } = pages;
-  if (rows === undefined) return refusal ? <Trouble refusal={refusal} again={again} /> : <Skeleton />;
+  if (rows === undefined) return refusal ? <ErrorMessage refusal={refusal} again={again} /> : <Skeleton />;
   return (
     <>
-      {refusal && refusal.status !== 0 && <Trouble refusal={refusal} again={again} />}
+      {refusal && refusal.status !== 0 && <ErrorMessage refusal={refusal} again={again} />}
       {rows.length > 0 ? (
         <Table caption={caption} columns={columns} rows={rows} idOf={idOf} {...(hrefOf ? { hrefOf } : {})} />
       ) : isFiltered ? (
@@ -31,7 +31,7 @@ export function List<T>({ caption, pages, columns, idOf, hrefOf, isFiltered = fa
       ) : (
         empty
       )}
-      <More pages={pages} label={rows.length > 0 ? "Show more" : "Look further back"} />
+      <LoadMore pages={pages} label={rows.length > 0 ? "Show more" : "Look further back"} />
     </>
   );
 }

@@ -1,39 +1,39 @@
 import { signal } from "@preact/signals";
 import { type Refusal, whatToDo } from "../api/problem";
 
-interface Said {
+interface Toast {
   id: number;
   text: string;
-  isBad: boolean;
+  isError: boolean;
 }
 
-const said = signal<Said[]>([]);
+const toasts = signal<Toast[]>([]);
 let last = 0;
 
-function add(text: string, isBad: boolean, forMs: number): void {
+function add(text: string, isError: boolean, forMs: number): void {
   const id = ++last;
-  said.value = [...said.value.slice(-2), { id, text, isBad }];
+  toasts.value = [...toasts.value.slice(-2), { id, text, isError }];
   setTimeout(() => dismiss(id), forMs);
 }
 
 function dismiss(id: number): void {
-  said.value = said.value.filter((each) => each.id !== id);
+  toasts.value = toasts.value.filter((each) => each.id !== id);
 }
 
-export function say(text: string): void {
+export function showToast(text: string): void {
   add(text, false, 4000);
 }
 
 export function sayRefusal(refusal: Refusal): void {
-  const todo = whatToDo(refusal);
-  add(todo ? `${refusal.message} ${todo}` : refusal.message, true, 12_000);
+  const advice = whatToDo(refusal);
+  add(advice ? `${refusal.message} ${advice}` : refusal.message, true, 12_000);
 }
 
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {said.value.map((each) => (
-        <div key={each.id} class={each.isBad ? "toast bad" : "toast"}>
+      {toasts.value.map((each) => (
+        <div key={each.id} class={each.isError ? "toast bad" : "toast"}>
           <span>{each.text}</span>
           <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(each.id)}>
             ×

@@ -31,12 +31,12 @@ export function Table<T>({ caption, columns, rows, idOf, hrefOf, isTight = false
   };
   return (
     <table class={["rows", hrefOf && "linked", isTight && "tight"].filter(Boolean).join(" ")}>
-      <caption class="unseen">{caption}</caption>
+      <caption class="visually-hidden">{caption}</caption>
       <thead>
         <tr>
           {columns.map((column) => (
             <th key={column.name} scope="col" class={column.isNumber ? "number" : undefined}>
-              {shown.includes(column) ? column.name : <span class="unseen">Actions</span>}
+              {shown.includes(column) ? column.name : <span class="visually-hidden">Actions</span>}
             </th>
           ))}
         </tr>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { asRefusal } from "../api/problem";
 import { Dialog } from "./dialog";
-import { say, sayRefusal } from "./toast";
+import { showToast, sayRefusal } from "./toast";
 
 interface Props {
   label: string;
@@ -19,13 +19,13 @@ interface Props {
 }
 
 export function Action({ label, done, act, confirm, isDangerous = false, isPrimary = false, isSmall = false, title }: Props) {
-  const [isAsking, setAsking] = useState(false);
+  const [isConfirming, setConfirming] = useState(false);
   const [isActing, setActing] = useState(false);
   const run = async () => {
     setActing(true);
     try {
       await act();
-      if (done) say(done);
+      if (done) showToast(done);
     } catch (error) {
       sayRefusal(asRefusal(error));
     } finally {
@@ -40,20 +40,20 @@ export function Action({ label, done, act, confirm, isDangerous = false, isPrima
         class={classes}
         title={title}
         disabled={isActing}
-        onClick={() => (confirm ? setAsking(true) : void run())}
+        onClick={() => (confirm ? setConfirming(true) : void run())}
       >
         {label}
       </button>
-      {isAsking && (
+      {isConfirming && (
         <Dialog
           title={label}
           action={label}
           isDangerous={isDangerous}
-          onClose={() => setAsking(false)}
+          onClose={() => setConfirming(false)}
           onAct={async () => {
             await act();
-            setAsking(false);
-            if (done) say(done);
+            setConfirming(false);
+            if (done) showToast(done);
           }}
         >
           <p>{confirm}</p>

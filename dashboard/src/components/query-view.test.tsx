@@ -1,24 +1,24 @@
 import { describe, expect, it } from "vitest";
 import { Refusal } from "../api/problem";
-import { Shown } from "./feedback";
-import { readOut } from "./read-out.fixture";
+import { QueryView } from "./query-view";
+import { textOf } from "./text-of.fixture";
 
 const refused = (status: number) => new Refusal(status, "some", "It is overloaded.");
 
 describe("what was asked for", () => {
   const shown = (data: string | null | undefined, refusal: Refusal | null) =>
-    Shown({ asked: { data, refusal, again: () => undefined }, children: (given) => `shown: ${given}` });
+    QueryView({ asked: { data, refusal, again: () => undefined }, children: (given) => `shown: ${given}` });
 
   it("is shown, also if that is that there is none", () => {
-    expect([readOut(shown("thing", null)), readOut(shown(null, null))]).toEqual(["shown: thing", "shown: null"]);
+    expect([textOf(shown("thing", null)), textOf(shown(null, null))]).toEqual(["shown: thing", "shown: null"]);
   });
 
   it("says why it cannot be had, and offers to try again", () => {
-    expect(readOut(shown(undefined, refused(503)))).toMatch(/It is overloaded\..*Try again$/);
+    expect(textOf(shown(undefined, refused(503)))).toMatch(/It is overloaded\..*Try again$/);
   });
 
   it("stays on show under why it could not be had anew", () => {
-    expect(readOut(shown("thing", refused(503)))).toMatch(/It is overloaded\..*shown: thing$/);
+    expect(textOf(shown("thing", refused(503)))).toMatch(/It is overloaded\..*shown: thing$/);
   });
 
   it("is at the same place with trouble and without, so that what is typed into it stays", () => {
@@ -27,6 +27,6 @@ describe("what was asked for", () => {
   });
 
   it("leaves it to the shell to say that nothing answers", () => {
-    expect(readOut(shown("thing", refused(0)))).toBe("shown: thing");
+    expect(textOf(shown("thing", refused(0)))).toBe("shown: thing");
   });
 });

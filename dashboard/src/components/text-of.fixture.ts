@@ -1,12 +1,12 @@
 // What a component says, as text, without a browser. For components without hooks: they are functions that are called.
 import type { ComponentChild, VNode } from "preact";
 
-export function readOut(given: unknown): string {
+export function textOf(given: unknown): string {
   const node = given as ComponentChild | ComponentChild[];
-  if (Array.isArray(node)) return node.map(readOut).join("");
+  if (Array.isArray(node)) return node.map(textOf).join("");
   if (typeof node === "string" || typeof node === "number") return String(node);
   if (node === null || typeof node !== "object" || !("type" in node)) return "";
   const { type, props } = node as VNode;
-  if (typeof type === "function") return readOut((type as (given: unknown) => unknown)(props));
-  return readOut(props.children);
+  if (typeof type === "function") return textOf((type as (given: unknown) => unknown)(props));
+  return textOf(props.children);
 }

@@ -1,16 +1,16 @@
-import { now } from "../../parts/clock";
-import { type Made, Track } from "../../parts/track";
+import { now } from "../../components/clock";
+import { type MadeAttempt, ScheduleChart } from "../../components/schedule-chart";
 import { isTerminal } from "../../text/states";
 import { scheduleOf } from "../../text/timeline";
 import type { StoryParts } from "./delivery";
 
 /** The schedule of its contract with what was made of it so far. Nothing where there is little to see. */
-export function DeliveryTrack({ parts: { delivery, contract } }: { parts: StoryParts }) {
+export function DeliverySchedule({ parts: { delivery, contract } }: { parts: StoryParts }) {
   const first = delivery.attempts[0];
   if (contract === null || first === undefined || delivery.attempts_expired) return null;
   if (isTerminal(delivery.status) && delivery.attempts.length === 1) return null;
   const startMs = Date.parse(first.started_at);
-  const made = delivery.attempts.map((attempt): Made => ({
+  const made = delivery.attempts.map((attempt): MadeAttempt => ({
     afterMs: Math.max(0, Date.parse(attempt.started_at) - startMs),
     tone: attempt.success ? "good" : attempt.number === null ? "warn" : "bad",
     label:
@@ -20,7 +20,7 @@ export function DeliveryTrack({ parts: { delivery, contract } }: { parts: StoryP
   }));
   const isOver = isTerminal(delivery.status);
   return (
-    <Track
+    <ScheduleChart
       schedule={scheduleOf(contract.retry)}
       endLabel="dead"
       made={made}

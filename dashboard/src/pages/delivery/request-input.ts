@@ -1,10 +1,10 @@
 // What a request is made again from, for the page that shows it and for `curl`.
 import type { Attempt } from "../../api/schema";
-import type { AttemptFacts, Facts } from "../../text/request";
+import type { AttemptInput, RequestInput } from "../../text/request";
 import { keyKindOf } from "../../text/signing";
 import type { StoryParts } from "./delivery";
 
-export function factsOf(parts: StoryParts): Facts {
+export function requestInputOf(parts: StoryParts): RequestInput {
   const { app, delivery, event, endpoint, isLive } = parts;
   return {
     appId: app,
@@ -17,7 +17,7 @@ export function factsOf(parts: StoryParts): Facts {
   };
 }
 
-export function attemptFactsOf(attempt: Attempt | undefined): AttemptFacts {
+export function attemptInputOf(attempt: Attempt | undefined): AttemptInput {
   return {
     attemptId: attempt?.id ?? "del_",
     number: attempt?.number ?? 1,
