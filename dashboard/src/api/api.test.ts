@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Refusal, ifThere, refusalOf, whatToDo } from "./problem";
+import { ApiError, nullIfNotFound, errorOfResponse, adviceFor } from "./error";
 import { EventReader } from "./sse";
 
 describe("server-sent events", () => {
@@ -24,23 +24,25 @@ describe("server-sent events", () => {
 
 describe("a refusal", () => {
   it("says what the API says, by field", () => {
-    const refusal = refusalOf(422, { code: "invalid", detail: "url: must be https", field: "url", status: 422, title: "" });
-    expect([refusal.text, refusal.field, whatToDo(refusal)]).toEqual(["must be https", "url", null]);
+    const error = errorOfResponse(422, { code: "invalid", detail: "url: must be https", field: "url", status: 422, title: "" });
+    expect([error.text, error.field, adviceFor(error)]).toEqual(["must be https", "url", null]);
   });
 
   it("makes do with an answer that is none of the API's", () => {
-    expect(refusalOf(502, "<html>").message).toContain("502");
+    expect(errorOfResponse(502, "<html>").message).toContain("502");
   });
 
   it("is nothing only where it says that there is no such thing", async () => {
-    const refused = (status: number) => ifThere(Promise.reject(new Refusal(status, "some", "why")));
-    expect(await refused(404)).toBeNull();
-    for (const status of [0, 403, 429, 500]) await expect(refused(status)).rejects.toThrow("why");
-    expect(await ifThere(Promise.resolve("thing"))).toBe("thing");
+    const failed = (status: number) => nullIfNotFound(Promise.reject(new ApiError(status, "some", "why")));
+    expect(await failed(404)).toBeNull();
+    for (const status of [0, 403, 429, 500]) await expect(failed(status)).rejects.toThrow("why");
+    expect(await nullIfNotFound(Promise.resolve("thing"))).toBe("thing");
   });
 
   it("is passing where it says nothing about the thing", () => {
-    const passing = [0, 401, 403, 404, 409, 410, 422, 429, 500, 503, 507].filter((status) => refusalOf(status, null).isPassing);
+    const passing = [0, 401, 403, 404, 409, 410, 422, 429, 500, 503, 507].filter(
+      (status) => errorOfResponse(status, null).isTransient,
+    );
     expect(passing).toEqual([0, 429, 500, 503, 507]);
   });
 });

@@ -15,7 +15,7 @@ interface Opened {
 describe("the stream", () => {
   let opened: Opened[];
   /** What the server answers instead of a stream. */
-  let refusal: Response | null;
+  let error: Response | null;
   let told: number;
   let stops: (() => void)[];
 
@@ -28,7 +28,7 @@ describe("the stream", () => {
 
   beforeEach(() => {
     vi.useFakeTimers();
-    [opened, refusal, told] = [[], null, 0];
+    [opened, error, told] = [[], null, 0];
     stops = [onHints(["deliveries"], () => (told += 1), 0)];
     vi.stubGlobal("fetch", async (request: Request) => {
       let controller: ReadableStreamDefaultController<Uint8Array>;
@@ -39,7 +39,7 @@ describe("the stream", () => {
         send: (text) => controller.enqueue(new TextEncoder().encode(text)),
         end: () => controller.close(),
       });
-      return refusal?.clone() ?? new Response(body);
+      return error?.clone() ?? new Response(body);
     });
   });
 
@@ -92,15 +92,15 @@ describe("the stream", () => {
   });
 
   it("is asked for instead, until it opens and when it broke", async () => {
-    refusal = new Response(null, { status: 503 });
+    error = new Response(null, { status: 503 });
     await begin();
     expect(liveness.value).toBe("lost");
     await pass(10_001);
     expect(told).toBe(2);
-    refusal = null;
+    error = null;
     await pass(5000);
     expect(liveness.value).toBe("live");
-    refusal = new Response(null, { status: 503 });
+    error = new Response(null, { status: 503 });
     opened.at(-1)?.end();
     await pass(1);
     told = 0;
@@ -121,28 +121,28 @@ describe("the stream", () => {
   });
 
   it.each([403, 404, 405])("is absent after %i: the views ask, and it is not tried again", async (status) => {
-    refusal = new Response(null, { status });
+    error = new Response(null, { status });
     await begin();
     await pass(60_001);
     expect([liveness.value, opened.length, told]).toEqual(["asking", 1, 12]);
   });
 
   it("is opened when it is said, where there were too many", async () => {
-    refusal = new Response(null, { status: 429, headers: { "retry-after": "7" } });
+    error = new Response(null, { status: 429, headers: { "retry-after": "7" } });
     await begin();
     await pass(6900);
     expect([liveness.value, opened.length]).toEqual(["asking", 1]);
-    refusal = null;
+    error = null;
     await pass(200);
     expect([liveness.value, opened.length]).toEqual(["live", 2]);
   });
 
   it("is opened at the date that is said, but within a minute", async () => {
-    refusal = new Response(null, { status: 503, headers: { "retry-after": new Date(Date.now() + 20_000).toUTCString() } });
+    error = new Response(null, { status: 503, headers: { "retry-after": new Date(Date.now() + 20_000).toUTCString() } });
     await begin();
     await pass(18_000);
     expect(opened).toHaveLength(1);
-    refusal = new Response(null, { status: 429, headers: { "retry-after": "86400" } });
+    error = new Response(null, { status: 429, headers: { "retry-after": "86400" } });
     await pass(3000);
     expect(opened).toHaveLength(2);
     await pass(60_001);

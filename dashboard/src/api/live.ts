@@ -1,7 +1,7 @@
 // What happens in an app, as it happens: server-sent events read with `fetch`, so that the key travels in a header.
 // They are hints only. For as long as no stream is open, the views ask again every few seconds instead.
 import { signal } from "@preact/signals";
-import { talk } from "./client";
+import { sendRequest } from "./client";
 import { type Topic, hint, hintEverything } from "./hints";
 import { EventReader } from "./sse";
 
@@ -92,7 +92,7 @@ async function read(app: string | null, stop: AbortSignal, opened: () => void): 
   stop.addEventListener("abort", end, { signal: reading.signal });
   try {
     const request = new Request(address, { headers: { accept: "text/event-stream" }, signal: reading.signal });
-    const response = await within(talk(request), SILENCE_MS);
+    const response = await within(sendRequest(request), SILENCE_MS);
     if (!response.ok || response.body === null) return outcomeOf(response);
     opened();
     await readHints(response.body);

@@ -1,9 +1,9 @@
 // A button that does something to a thing through the API, says that it was done or why not, and asks before what hurts.
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { asRefusal } from "../api/problem";
+import { toApiError } from "../api/error";
 import { Dialog } from "./dialog";
-import { showToast, sayRefusal } from "./toast";
+import { showToast, showErrorToast } from "./toast";
 
 interface Props {
   label: string;
@@ -27,7 +27,7 @@ export function Action({ label, done, act, confirm, isDangerous = false, isPrima
       await act();
       if (done) showToast(done);
     } catch (error) {
-      sayRefusal(asRefusal(error));
+      showErrorToast(toApiError(error));
     } finally {
       setActing(false);
     }

@@ -1,7 +1,7 @@
 // A dialog that is the browser's own: it keeps the keyboard inside, closes with Escape, and gives the focus back.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Refusal, asRefusal } from "../api/problem";
+import { type ApiError, toApiError } from "../api/error";
 import { ErrorMessage } from "./query-view";
 
 interface Props {
@@ -17,7 +17,7 @@ interface Props {
 
 export function Dialog({ title, action, isDangerous = false, isReady = true, onAct, onClose, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
   const [isActing, setActing] = useState(false);
   useEffect(() => dialog.current?.showModal(), []);
 
@@ -25,11 +25,11 @@ export function Dialog({ title, action, isDangerous = false, isReady = true, onA
     event.preventDefault();
     if (!onAct || isActing) return;
     setActing(true);
-    setRefusal(null);
+    setError(null);
     try {
       await onAct();
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
     } finally {
       setActing(false);
     }
@@ -40,7 +40,7 @@ export function Dialog({ title, action, isDangerous = false, isReady = true, onA
       <form onSubmit={(event) => void act(event)}>
         <h2 id="dialog-title">{title}</h2>
         {children}
-        {refusal && <ErrorMessage refusal={refusal} />}
+        {error && <ErrorMessage error={error} />}
         <div class="buttons end">
           <button type="button" onClick={() => dialog.current?.close()}>
             {action ? "Back" : "Close"}

@@ -1,12 +1,12 @@
-import type { Pages } from "../api/pages";
+import type { PagedList } from "../api/paged-list";
 
 /** The way to the next page of a list, where there is one. */
-export function LoadMore<T>({ pages, label = "Show more" }: { pages: Pages<T>; label?: string }) {
-  if (!pages.hasMore) return null;
+export function LoadMore<T>({ list, label = "Show more" }: { list: PagedList<T>; label?: string }) {
+  if (!list.hasMore) return null;
   return (
     <p class="more">
-      <button type="button" onClick={pages.more} disabled={pages.isReading}>
-        {pages.isReading ? "Reading…" : label}
+      <button type="button" onClick={list.loadMore} disabled={list.isLoading}>
+        {list.isLoading ? "Reading…" : label}
       </button>
     </p>
   );

@@ -1,13 +1,13 @@
 // A list as pages show it: a table, or a skeleton, an empty state or trouble; and a way to read on.
 import type { ComponentChildren } from "preact";
-import type { Pages } from "../api/pages";
+import type { PagedList } from "../api/paged-list";
 import { Empty, Skeleton, ErrorMessage } from "./query-view";
 import { LoadMore } from "./load-more";
 import { type Column, Table } from "./table";
 
 interface Props<T> {
   caption: string;
-  pages: Pages<T>;
+  list: PagedList<T>;
   columns: Column<T>[];
   idOf: (row: T) => string;
   hrefOf?: (row: T) => string;
@@ -16,12 +16,12 @@ interface Props<T> {
   empty: ComponentChildren;
 }
 
-export function PagedTable<T>({ caption, pages, columns, idOf, hrefOf, isFiltered = false, empty }: Props<T>) {
-  const { rows, refusal, hasMore, again } = pages;
-  if (rows === undefined) return refusal ? <ErrorMessage refusal={refusal} again={again} /> : <Skeleton />;
+export function PagedTable<T>({ caption, list, columns, idOf, hrefOf, isFiltered = false, empty }: Props<T>) {
+  const { rows, error, hasMore, refetch } = list;
+  if (rows === undefined) return error ? <ErrorMessage error={error} onRetry={refetch} /> : <Skeleton />;
   return (
     <>
-      {refusal && refusal.status !== 0 && <ErrorMessage refusal={refusal} again={again} />}
+      {error && error.status !== 0 && <ErrorMessage error={error} onRetry={refetch} />}
       {rows.length > 0 ? (
         <Table caption={caption} columns={columns} rows={rows} idOf={idOf} {...(hrefOf ? { hrefOf } : {})} />
       ) : isFiltered ? (
@@ -31,7 +31,7 @@ export function PagedTable<T>({ caption, pages, columns, idOf, hrefOf, isFiltere
       ) : (
         empty
       )}
-      <LoadMore pages={pages} label={rows.length > 0 ? "Show more" : "Look further back"} />
+      <LoadMore list={list} label={rows.length > 0 ? "Show more" : "Look further back"} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 // What a page shows instead of things: that they are on their way, that there are none, or why they cannot be had.
 import type { ComponentChildren } from "preact";
-import { type Refusal, whatToDo } from "../api/problem";
+import { type ApiError, adviceFor } from "../api/error";
 
 export function Skeleton({ lines = 6 }: { lines?: number }) {
   return (
@@ -21,16 +21,16 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-export function ErrorMessage({ refusal, again }: { refusal: Refusal; again?: (() => void) | undefined }) {
-  const advice = whatToDo(refusal);
+export function ErrorMessage({ error, onRetry }: { error: ApiError; onRetry?: (() => void) | undefined }) {
+  const advice = adviceFor(error);
   return (
     <div class="error-message" role="alert">
       <p>
-        {refusal.field && <code>{refusal.field}</code>} {refusal.text}
+        {error.field && <code>{error.field}</code>} {error.text}
       </p>
       {advice && <p class="muted">{advice}</p>}
-      {again && (
-        <button type="button" class="small" onClick={again}>
+      {onRetry && (
+        <button type="button" class="small" onClick={onRetry}>
           Try again
         </button>
       )}
@@ -41,19 +41,19 @@ export function ErrorMessage({ refusal, again }: { refusal: Refusal; again?: (()
 /** The states of something that was asked for, in one place. What was had before stays, under why it could not be had anew;
  *  that nothing answers at all is said above the page. */
 export function QueryView<T>(props: {
-  asked: { data: T | undefined; refusal: Refusal | null; again: () => void };
+  query: { data: T | undefined; error: ApiError | null; refetch: () => void };
   lines?: number;
   children: (data: T) => ComponentChildren;
 }) {
-  const { data, refusal, again } = props.asked;
+  const { data, error, refetch } = props.query;
   if (data !== undefined) {
     return (
       <>
-        {refusal !== null && refusal.status !== 0 && <ErrorMessage refusal={refusal} again={again} />}
+        {error !== null && error.status !== 0 && <ErrorMessage error={error} onRetry={refetch} />}
         {props.children(data)}
       </>
     );
   }
-  if (refusal !== null) return <ErrorMessage refusal={refusal} again={again} />;
+  if (error !== null) return <ErrorMessage error={error} onRetry={refetch} />;
   return <Skeleton lines={props.lines ?? 6} />;
 }

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { type Refusal, whatToDo } from "../api/problem";
+import { type ApiError, adviceFor } from "../api/error";
 
 interface Toast {
   id: number;
@@ -24,9 +24,9 @@ export function showToast(text: string): void {
   add(text, false, 4000);
 }
 
-export function sayRefusal(refusal: Refusal): void {
-  const advice = whatToDo(refusal);
-  add(advice ? `${refusal.message} ${advice}` : refusal.message, true, 12_000);
+export function showErrorToast(error: ApiError): void {
+  const advice = adviceFor(error);
+  add(advice ? `${error.message} ${advice}` : error.message, true, 12_000);
 }
 
 export function Toasts() {

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
-import { type Refusal, asRefusal } from "../api/problem";
+import { type ApiError, toApiError } from "../api/error";
 import type { App } from "../api/schema";
 import { Action } from "../components/action";
 import { Copyable } from "../components/copy";
@@ -15,14 +15,14 @@ import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { appChangesOf, appDraftOf } from "./app-draft";
 import { ContractChoice } from "./apps";
-import { useApp } from "./ask-app";
+import { useApp } from "./app-queries";
 
 export function AppSettings({ app }: { app: string }) {
-  const asked = useApp(app);
+  const query = useApp(app);
   return (
     <>
-      <PageHead title="Settings" breadcrumbs={[{ label: asked.data?.name ?? app, href: paths.app(app) }]} />
-      <QueryView asked={asked}>{(data) => <Settings app={data} />}</QueryView>
+      <PageHead title="Settings" breadcrumbs={[{ label: query.data?.name ?? app, href: paths.app(app) }]} />
+      <QueryView query={query}>{(data) => <Settings app={data} />}</QueryView>
     </>
   );
 }
@@ -30,21 +30,21 @@ export function AppSettings({ app }: { app: string }) {
 function Settings({ app }: { app: App }) {
   const edited = useDraft(appDraftOf(app), app.updated_at);
   const { base, draft, change } = edited;
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
   const path = { app: app.id };
-  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
+  const problem = (field: string) => (error?.field?.startsWith(field) ? error.text : null);
 
   const save = async (event: Event) => {
     event.preventDefault();
-    setRefusal(null);
+    setError(null);
     try {
       const body = appChangesOf(base, draft);
-      const now = await ask(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
+      const now = await dataOf(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
       edited.keep(draft, appDraftOf(now), now.updated_at);
       hint("apps");
       showToast("Saved.");
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
     }
   };
 
@@ -85,7 +85,7 @@ function Settings({ app }: { app: App }) {
             onChange={(isLive) => change({ isLive })}
           />
           <Overtaken by={edited} />
-          {refusal && <ErrorMessage refusal={refusal} />}
+          {error && <ErrorMessage error={error} />}
           <div class="buttons end">
             <button type="submit" class="primary" disabled={draft.name.trim() === ""}>
               Save
@@ -115,7 +115,7 @@ function Settings({ app }: { app: App }) {
             isDangerous
             confirm={<>“{app.name}” and everything in it is deleted for good. This cannot be undone.</>}
             act={async () => {
-              await ask(api.DELETE("/v1/apps/{app}", { params: { path } }));
+              await dataOf(api.DELETE("/v1/apps/{app}", { params: { path } }));
               hint("apps");
               go(paths.apps());
             }}

@@ -1,5 +1,5 @@
-import { type Asked, useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { type Query, useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { Delivery, Endpoint } from "../api/schema";
 import { Copyable } from "../components/copy";
 import { Empty, QueryView } from "../components/query-view";
@@ -9,7 +9,7 @@ import { Table } from "../components/table";
 import { paths } from "../route/paths";
 import { may, mayActForProduct, session } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
-import { useStats } from "./ask-stats";
+import { useStats } from "./stats-query";
 import { deliveryColumns, markOf } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { FirstSteps } from "./first-steps";
@@ -19,27 +19,29 @@ import { StatsView } from "./stats-view";
 export function AppPage({ app }: { app: string }) {
   // A portal link does not show the app itself, and knows its name.
   const own = session.value?.app?.id === app ? session.value.app : null;
-  const asked = useAsked(`app ${app}`, async () => own ?? (await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }))), [
-    "apps",
-  ]);
+  const query = useQuery(
+    `app ${app}`,
+    async () => own ?? (await dataOf(api.GET("/v1/apps/{app}", { params: { path: { app } } }))),
+    ["apps"],
+  );
   const stats = useStats({ app });
-  const endpoints = useAsked(
+  const endpoints = useQuery(
     `endpoints ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
+    () => dataOf(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
     ["endpoints"],
   );
   const isNew = endpoints.data?.data.length === 0;
   return (
     <>
-      <PageHead title={asked.data?.name ?? app} aside={<Copyable text={app} />}>
+      <PageHead title={query.data?.name ?? app} aside={<Copyable text={app} />}>
         {mayActForProduct.value && <PublishButton app={app} />}
       </PageHead>
-      <QueryView asked={asked}>
+      <QueryView query={query}>
         {() => (
           <div class="stack">
             {isNew && <FirstSteps app={app} may={may.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
-              <QueryView asked={stats} lines={24}>
+              <QueryView query={stats} lines={24}>
                 {(data) => <StatsView stats={data} isOfAll={false} />}
               </QueryView>
             )}
@@ -52,15 +54,15 @@ export function AppPage({ app }: { app: string }) {
 }
 
 /** What matters now: how the latest deliveries went, what is in trouble, and where things go. */
-function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: Endpoint[] }> }) {
+function NowInApp({ app, endpoints }: { app: string; endpoints: Query<{ data: Endpoint[] }> }) {
   const list = (query: { status?: string; limit: number }) => () =>
-    ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
-  const recent = useAsked(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
-  const troubled = useAsked(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
+    dataOf(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
+  const recent = useQuery(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
+  const troubled = useQuery(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
   return (
     <>
       <Card title="Latest deliveries" aside={<a href={paths.deliveries(app)}>All of them</a>}>
-        <QueryView asked={recent} lines={2}>
+        <QueryView query={recent} lines={2}>
           {({ data }) =>
             data.length > 0 ? (
               <MarkStrip marks={data.map((each) => markOf(app, each))} />
@@ -70,9 +72,9 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: En
           }
         </QueryView>
       </Card>
-      <Troubled app={app} asked={troubled} endpoints={endpoints.data?.data ?? []} />
+      <Troubled app={app} query={troubled} endpoints={endpoints.data?.data ?? []} />
       <Card title="Endpoints" aside={<a href={paths.endpoints(app)}>All of them</a>}>
-        <QueryView asked={endpoints} lines={3}>
+        <QueryView query={endpoints} lines={3}>
           {({ data }) => (
             <Table
               caption="Endpoints"
@@ -92,10 +94,10 @@ function offFirst(endpoints: Endpoint[]): Endpoint[] {
   return [...endpoints].sort((one, other) => Number(one.status === "active") - Number(other.status === "active"));
 }
 
-function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data: Delivery[] }>; endpoints: Endpoint[] }) {
+function Troubled({ app, query, endpoints }: { app: string; query: Query<{ data: Delivery[] }>; endpoints: Endpoint[] }) {
   return (
     <Card title="In trouble" aside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
-      <QueryView asked={asked} lines={3}>
+      <QueryView query={query} lines={3}>
         {({ data: rows }) =>
           rows.length === 0 ? (
             <p class="muted">Nothing: no delivery is being retried, held or dead.</p>

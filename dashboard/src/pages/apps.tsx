@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
+import { usePagedList } from "../api/paged-list";
 import { Dialog } from "../components/dialog";
 import { Skeleton, ErrorMessage } from "../components/query-view";
 import { Choice, Field } from "../components/field";
@@ -14,9 +14,9 @@ import { AppTable } from "./overview";
 
 export function Apps() {
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     "apps",
-    (cursor) => ask(api.GET("/v1/apps", { params: { query: { limit: 100, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) => dataOf(api.GET("/v1/apps", { params: { query: { limit: 100, ...(cursor ? { cursor } : {}) } } })),
     (row) => row.id,
     ["apps"],
   );
@@ -27,14 +27,14 @@ export function Apps() {
           Create an app
         </button>
       </PageHead>
-      {pages.rows ? (
-        <AppTable apps={pages.rows} />
-      ) : pages.refusal ? (
-        <ErrorMessage refusal={pages.refusal} again={pages.again} />
+      {list.rows ? (
+        <AppTable apps={list.rows} />
+      ) : list.error ? (
+        <ErrorMessage error={list.error} onRetry={list.refetch} />
       ) : (
         <Skeleton />
       )}
-      <LoadMore pages={pages} />
+      <LoadMore list={list} />
       {isOpen && <NewApp onClose={() => setOpen(false)} />}
     </>
   );
@@ -46,7 +46,7 @@ function NewApp({ onClose }: { onClose: () => void }) {
   const [contract, setContract] = useState("");
   const make = async () => {
     const body = { name: name.trim(), ...(id.trim() ? { id: id.trim() } : {}), ...(contract ? { contract } : {}) };
-    const made = await ask(api.POST("/v1/apps", { body }));
+    const made = await dataOf(api.POST("/v1/apps", { body }));
     hint("apps");
     go(paths.app(made.id));
   };
@@ -72,7 +72,7 @@ function NewApp({ onClose }: { onClose: () => void }) {
 }
 
 export function ContractChoice({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const contracts = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  const contracts = useQuery("contracts", () => dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
   const names = contracts.data?.data.map((each) => each.name) ?? (value ? [value] : []);
   return (
     <Choice

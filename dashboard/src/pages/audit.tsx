@@ -1,5 +1,5 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { AuditEntry } from "../api/schema";
 import { Empty } from "../components/query-view";
 import { FilterField, Filters } from "../components/filters";
@@ -7,7 +7,7 @@ import { PagedTable } from "../components/paged-table";
 import { PageHead } from "../components/page";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
-import { changed, picked } from "../route/query";
+import { withChanges, pickQuery } from "../route/query-string";
 import { currentQuery } from "../route/router";
 import { TimeFilter } from "./deliveries";
 
@@ -45,13 +45,13 @@ const ACTIONS = [
 
 /** Who changed what: everywhere, or in one app. */
 export function Audit({ app }: { app: string | null }) {
-  const { app_id, ...query } = picked(currentQuery.value, FILTERS);
-  const pages = usePages(
-    `audit ${app ?? ""} ${changed(new URLSearchParams(), { ...query, app_id })}`,
+  const { app_id, ...query } = pickQuery(currentQuery.value, FILTERS);
+  const list = usePagedList(
+    `audit ${app ?? ""} ${withChanges(new URLSearchParams(), { ...query, app_id })}`,
     (cursor) => {
       const filters = { ...query, ...(cursor ? { cursor } : {}) };
-      if (app !== null) return ask(api.GET("/v1/apps/{app}/audit", { params: { path: { app }, query: filters } }));
-      return ask(api.GET("/v1/audit", { params: { query: { ...filters, ...(app_id ? { app_id } : {}) } } }));
+      if (app !== null) return dataOf(api.GET("/v1/apps/{app}/audit", { params: { path: { app }, query: filters } }));
+      return dataOf(api.GET("/v1/audit", { params: { query: { ...filters, ...(app_id ? { app_id } : {}) } } }));
     },
     (row) => row.id,
   );
@@ -67,7 +67,7 @@ export function Audit({ app }: { app: string | null }) {
       </Filters>
       <PagedTable
         caption="Changes"
-        pages={pages}
+        list={list}
         columns={columns(app)}
         idOf={(row) => row.id}
         isFiltered={Object.keys(query).length > 0 || app_id !== undefined}

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { Contract } from "../api/schema";
 import { QueryView } from "../components/query-view";
 import { Json } from "../components/json";
@@ -13,17 +13,17 @@ import { ContractSchedule, endText } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
 export function ContractPage({ name }: { name: string }) {
-  const asked = useAsked(`contract ${name}`, () =>
-    ask(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })),
+  const query = useQuery(`contract ${name}`, () =>
+    dataOf(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })),
   );
   return (
     <>
       <PageHead
         title={name}
         breadcrumbs={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
-        aside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>}
+        aside={query.data && <span class="muted">{query.data.built_in ? "built in" : "the operator’s own"}</span>}
       />
-      <QueryView asked={asked}>{(contract) => <Whole contract={contract} />}</QueryView>
+      <QueryView query={query}>{(contract) => <Whole contract={contract} />}</QueryView>
     </>
   );
 }

@@ -1,5 +1,5 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { Contract } from "../api/schema";
 import { QueryView } from "../components/query-view";
 import { Card, PageHead } from "../components/page";
@@ -8,7 +8,7 @@ import { paths } from "../route/paths";
 import type { Schedule } from "../text/timeline";
 
 export function Contracts() {
-  const asked = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  const query = useQuery("contracts", () => dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
   return (
     <>
       <PageHead title="Contracts" />
@@ -16,7 +16,7 @@ export function Contracts() {
         A contract is everything a sender promises its receivers: bytes, headers, signatures, times, the meaning of answers. Each
         line shows when attempts come if a receiver always fails: the first at T, a bar for how far each may be off.
       </p>
-      <QueryView asked={asked}>
+      <QueryView query={query}>
         {({ data }) => (
           <div class="stack">
             {data.map((contract) => (

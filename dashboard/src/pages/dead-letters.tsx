@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
+import { usePagedList } from "../api/paged-list";
 import type { DeadLetter, Endpoint } from "../api/schema";
 import { Action } from "../components/action";
 import { Empty } from "../components/query-view";
@@ -11,16 +11,16 @@ import { PageHead } from "../components/page";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { picked } from "../route/query";
+import { pickQuery } from "../route/query-string";
 import { currentQuery, filter } from "../route/router";
 import { mayChange } from "../session/session";
 import { reasonText } from "../text/states";
-import { useEndpoints } from "./ask-app";
+import { useEndpoints } from "./app-queries";
 import { EndpointChoice } from "./endpoint-choice";
 import { ReplayDialog } from "./replay-dialog";
 
 export function DeadLetters({ app }: { app: string }) {
-  const query = picked(currentQuery.value, ["endpoint_id", "closed"]);
+  const query = pickQuery(currentQuery.value, ["endpoint_id", "closed"]);
   const endpoints = useEndpoints(app);
   const [isReplaying, setReplaying] = useState(false);
   return (
@@ -71,10 +71,10 @@ interface ListProps {
 
 export function DeadLetterList({ app, endpoint, isClosedToo, endpoints }: ListProps) {
   const query = { ...(endpoint ? { endpoint_id: endpoint } : {}), ...(isClosedToo ? { closed: true } : {}) };
-  const pages = usePages(
+  const list = usePagedList(
     `dead-letters ${app} ${endpoint ?? ""} ${isClosedToo}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/dead-letters", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
       ),
     (row) => row.id,
@@ -83,7 +83,7 @@ export function DeadLetterList({ app, endpoint, isClosedToo, endpoints }: ListPr
   return (
     <PagedTable
       caption="Dead letters"
-      pages={pages}
+      list={list}
       columns={columns(app, endpoint === null ? endpoints : null)}
       idOf={(row) => row.id}
       hrefOf={(row) => paths.delivery(app, row.id)}
@@ -138,7 +138,7 @@ function Buttons({ app, row }: { app: string; row: DeadLetter }) {
         done="On its way again, with a fresh schedule."
         isSmall
         act={async () => {
-          await ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/replay", { params: { path } }));
+          await dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/replay", { params: { path } }));
           hint("deliveries");
         }}
       />
@@ -149,7 +149,7 @@ function Buttons({ app, row }: { app: string; row: DeadLetter }) {
           isSmall
           title="Marks it as dealt with; it stays on record."
           act={async () => {
-            await ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", { params: { path } }));
+            await dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", { params: { path } }));
             hint("deliveries");
           }}
         />

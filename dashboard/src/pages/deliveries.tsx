@@ -1,30 +1,30 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import { Empty } from "../components/query-view";
 import { Choice, Field } from "../components/field";
 import { FilterField, Filters } from "../components/filters";
 import { PagedTable } from "../components/paged-table";
 import { PageHead } from "../components/page";
-import { changed, picked } from "../route/query";
+import { withChanges, pickQuery } from "../route/query-string";
 import { paths } from "../route/paths";
 import { currentQuery, filter } from "../route/router";
 import { may } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
 import { DELIVERY_STATES, spoken } from "../text/states";
 import { fromField, toField } from "../text/times";
-import { useEndpoints } from "./ask-app";
+import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 import { EndpointChoice } from "./endpoint-choice";
 
 const FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
 
 export function Deliveries({ app }: { app: string }) {
-  const query = picked(currentQuery.value, FILTERS);
+  const query = pickQuery(currentQuery.value, FILTERS);
   const endpoints = useEndpoints(app);
-  const pages = usePages(
-    `deliveries ${app} ${changed(new URLSearchParams(), query)}`,
+  const list = usePagedList(
+    `deliveries ${app} ${withChanges(new URLSearchParams(), query)}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
       ),
     (row) => row.id,
@@ -75,7 +75,7 @@ export function Deliveries({ app }: { app: string }) {
       </Filters>
       <PagedTable
         caption="Deliveries"
-        pages={pages}
+        list={list}
         columns={deliveryColumns(app, endpoints)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}

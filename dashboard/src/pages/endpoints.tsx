@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
-import { type Refusal, asRefusal } from "../api/problem";
+import { usePagedList } from "../api/paged-list";
+import { type ApiError, toApiError } from "../api/error";
 import type { Endpoint } from "../api/schema";
 import { Badge } from "../components/badge";
 import { Dialog } from "../components/dialog";
@@ -20,15 +20,15 @@ import { BUCKET_STATES, stateOf } from "../text/health";
 import { noEndpointsText } from "../text/empty-lists";
 import { count, counted, share } from "../text/numbers";
 import { LISTED_MAX, successOf } from "../text/success";
-import { STATS_PAUSE_MS } from "./ask-stats";
+import { STATS_REFETCH_PAUSE_MS } from "./stats-query";
 import { EMPTY_DRAFT, isDraftReady, newOf } from "./endpoint/draft";
 import { EndpointFields } from "./endpoint/form";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `endpoints ${app}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
+    (cursor) => dataOf(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
     (row) => row.id,
     ["endpoints"],
   );
@@ -44,7 +44,7 @@ export function Endpoints({ app }: { app: string }) {
       </PageHead>
       <PagedTable
         caption="Endpoints"
-        pages={pages}
+        list={list}
         columns={[...endpointColumns(app), success]}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.endpoint(app, row.id)}
@@ -76,14 +76,14 @@ export function endpointColumns(app: string): Column<Endpoint>[] {
 
 /** How much of each succeeded lately: one question for the whole page. */
 function useSuccess(app: string): Column<Endpoint> {
-  const asked = useAsked(
+  const query = useQuery(
     `success ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app } } })),
+    () => dataOf(api.GET("/v1/apps/{app}/stats", { params: { path: { app } } })),
     ["stats", "deliveries"],
-    STATS_PAUSE_MS,
+    STATS_REFETCH_PAUSE_MS,
   );
   const cell = ({ id }: Endpoint) => {
-    const found = asked.data ? successOf(asked.data.endpoints, id) : "nothing sent";
+    const found = query.data ? successOf(query.data.endpoints, id) : "nothing sent";
     if (found === "nothing sent") return <span class="muted">–</span>;
     if (found === "not listed") return <span class="muted about">not among the {LISTED_MAX} that fail most</span>;
     const tone = BUCKET_STATES[stateOf(found, false)].tone;
@@ -111,15 +111,15 @@ function Types({ types }: { types: string[] }) {
 
 function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   const [draft, setDraft] = useState(EMPTY_DRAFT);
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
   const [made, setMade] = useState<Endpoint | null>(null);
   const make = async () => {
-    setRefusal(null);
+    setError(null);
     try {
-      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
+      setMade(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
       hint("endpoints");
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
       throw error;
     }
   };
@@ -137,7 +137,7 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   }
   return (
     <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={make} onClose={onClose}>
-      <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} refusal={refusal} />
+      <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} error={error} />
     </Dialog>
   );
 }

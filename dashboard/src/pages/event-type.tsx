@@ -1,5 +1,5 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { EventType } from "../api/schema";
 import { Action } from "../components/action";
 import { Badge } from "../components/badge";
@@ -12,8 +12,8 @@ import { isAdmin } from "../session/session";
 
 export function EventTypePage({ name }: { name: string }) {
   const params = { params: { path: { type: name } } };
-  const asked = useAsked(`event-type ${name}`, () => read(name));
-  const data = asked.data;
+  const query = useQuery(`event-type ${name}`, () => read(name));
+  const data = query.data;
   return (
     <>
       <PageHead
@@ -27,27 +27,27 @@ export function EventTypePage({ name }: { name: string }) {
             done={data.archived_at ? "It can be published again." : "Archived."}
             {...(data.archived_at ? {} : { confirm: "It takes no new events; those there are go on being delivered." })}
             act={async () => {
-              if (data.archived_at) await ask(api.POST("/v1/event-types/{type}/unarchive", params));
-              else await ask(api.POST("/v1/event-types/{type}/archive", params));
-              asked.again();
+              if (data.archived_at) await dataOf(api.POST("/v1/event-types/{type}/unarchive", params));
+              else await dataOf(api.POST("/v1/event-types/{type}/archive", params));
+              query.refetch();
             }}
           />
         )}
       </PageHead>
-      <QueryView asked={asked}>{(type) => <Whole type={type} />}</QueryView>
+      <QueryView query={query}>{(type) => <Whole type={type} />}</QueryView>
     </>
   );
 }
 
 /** A portal link sees the list only. */
 async function read(name: string): Promise<EventType> {
-  const asked = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
-  if (asked.response.status === 403) {
-    const { data } = await ask(api.GET("/v1/event-types", { params: { query: { limit: 250 } } }));
+  const result = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
+  if (result.response.status === 403) {
+    const { data } = await dataOf(api.GET("/v1/event-types", { params: { query: { limit: 250 } } }));
     const found = data.find((each) => each.name === name);
     if (found) return found;
   }
-  return ask(Promise.resolve(asked));
+  return dataOf(Promise.resolve(result));
 }
 
 function Whole({ type }: { type: EventType }) {

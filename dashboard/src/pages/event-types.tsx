@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { EventType } from "../api/schema";
 import { Badge } from "../components/badge";
 import { Dialog } from "../components/dialog";
@@ -11,18 +11,18 @@ import { PageHead } from "../components/page";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { picked } from "../route/query";
+import { pickQuery } from "../route/query-string";
 import { currentQuery, filter, go } from "../route/router";
 import { isAdmin } from "../session/session";
 import { jsonProblem } from "./publish";
 
 export function EventTypes() {
-  const isArchivedToo = picked(currentQuery.value, ["archived"]).archived === "true";
+  const isArchivedToo = pickQuery(currentQuery.value, ["archived"]).archived === "true";
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `event-types ${isArchivedToo}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/event-types", {
           params: { query: { limit: 100, ...(isArchivedToo ? { archived: true } : {}), ...(cursor ? { cursor } : {}) } },
         }),
@@ -47,7 +47,7 @@ export function EventTypes() {
       </div>
       <PagedTable
         caption="Event types"
-        pages={pages}
+        list={list}
         columns={COLUMNS}
         idOf={(row) => row.name}
         hrefOf={(row) => paths.eventType(row.name)}
@@ -96,7 +96,7 @@ function NewEventType({ onClose }: { onClose: () => void }) {
       ...(description.trim() ? { description: description.trim() } : {}),
       ...(sample.trim() ? { sample: JSON.parse(sample) as unknown } : {}),
     };
-    const made = await ask(api.POST("/v1/event-types", { body }));
+    const made = await dataOf(api.POST("/v1/event-types", { body }));
     go(paths.eventType(made.name));
   };
   return (

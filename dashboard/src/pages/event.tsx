@@ -1,5 +1,5 @@
-import { api, ask } from "../api/client";
-import { useAsked } from "../api/asked";
+import { api, dataOf } from "../api/client";
+import { useQuery } from "../api/query";
 import { hint } from "../api/hints";
 import type { EventDetail } from "../api/schema";
 import { Action } from "../components/action";
@@ -14,7 +14,7 @@ import { paths } from "../route/paths";
 import { mayActForProduct } from "../session/session";
 import { member } from "../text/json-text";
 import { reasonText } from "../text/states";
-import { useEndpoints } from "./ask-app";
+import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 
 export interface ReadEvent {
@@ -25,36 +25,36 @@ export interface ReadEvent {
 
 /** Read as text, because JavaScript would round large numbers in the payload. */
 export async function readEvent(app: string, event: string): Promise<ReadEvent> {
-  const asked = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
-  const text = (await ask(asked)) as unknown as string;
+  const response = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
+  const text = (await dataOf(response)) as unknown as string;
   return { event: JSON.parse(text) as EventDetail, data: member(text, "data") ?? "null" };
 }
 
 export function EventPage({ app, id }: { app: string; id: string }) {
-  const asked = useAsked(`event ${app} ${id}`, () => readEvent(app, id), ["events", "deliveries"]);
+  const query = useQuery(`event ${app} ${id}`, () => readEvent(app, id), ["events", "deliveries"]);
   const endpoints = useEndpoints(app);
   return (
     <>
       <PageHead
-        title={asked.data?.event.type ?? "Event"}
+        title={query.data?.event.type ?? "Event"}
         breadcrumbs={[{ label: "Events", href: paths.events(app) }]}
-        aside={asked.data?.event.is_skipped ? <Badge state="skipped" /> : null}
+        aside={query.data?.event.is_skipped ? <Badge state="skipped" /> : null}
       >
-        {asked.data && mayActForProduct.value && !asked.data.event.data_erased && (
+        {query.data && mayActForProduct.value && !query.data.event.data_erased && (
           <Action
             label="Erase the data"
             done="The data was erased."
             isDangerous
             confirm="What the event carried is erased for good; that it was, and its deliveries, stay on record. Deliveries that still wait cannot be sent any more."
             act={async () => {
-              await ask(api.DELETE("/v1/apps/{app}/events/{event}/data", { params: { path: { app, event: id } } }));
+              await dataOf(api.DELETE("/v1/apps/{app}/events/{event}/data", { params: { path: { app, event: id } } }));
               hint("events");
-              asked.again();
+              query.refetch();
             }}
           />
         )}
       </PageHead>
-      <QueryView asked={asked}>
+      <QueryView query={query}>
         {({ event, data }) => (
           <div class="stack">
             <Card>

@@ -1,5 +1,5 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { Event } from "../api/schema";
 import { Badge } from "../components/badge";
 import { Empty } from "../components/query-view";
@@ -9,7 +9,7 @@ import { PageHead } from "../components/page";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { changed, picked } from "../route/query";
+import { withChanges, pickQuery } from "../route/query-string";
 import { currentQuery } from "../route/router";
 import { may, mayActForProduct } from "../session/session";
 import { noEventsText } from "../text/empty-lists";
@@ -20,11 +20,11 @@ import { PublishButton } from "./publish";
 const FILTERS = ["event_type", "from", "to"] as const;
 
 export function Events({ app }: { app: string }) {
-  const query = picked(currentQuery.value, FILTERS);
-  const pages = usePages(
-    `events ${app} ${changed(new URLSearchParams(), query)}`,
+  const query = pickQuery(currentQuery.value, FILTERS);
+  const list = usePagedList(
+    `events ${app} ${withChanges(new URLSearchParams(), query)}`,
     (cursor) =>
-      ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
+      dataOf(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
     (row) => row.id,
     ["events"],
   );
@@ -38,7 +38,7 @@ export function Events({ app }: { app: string }) {
       </Filters>
       <PagedTable
         caption="Events"
-        pages={pages}
+        list={list}
         columns={eventColumns(app)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.event(app, row.id)}

@@ -1,8 +1,8 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
+import { usePagedList } from "../api/paged-list";
 import type { Key } from "../api/schema";
 import { Action } from "../components/action";
 import { Badge } from "../components/badge";
@@ -14,17 +14,17 @@ import { PageHead } from "../components/page";
 import { OneTimeSecret } from "../components/one-time-secret";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
-import { picked } from "../route/query";
+import { pickQuery } from "../route/query-string";
 import { currentQuery, filter } from "../route/router";
 import { fromField } from "../text/times";
 
 export function Keys() {
-  const isRevokedToo = picked(currentQuery.value, ["revoked"]).revoked === "true";
+  const isRevokedToo = pickQuery(currentQuery.value, ["revoked"]).revoked === "true";
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `keys ${isRevokedToo}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/keys", { params: { query: { ...(isRevokedToo ? { revoked: true } : {}), ...(cursor ? { cursor } : {}) } } }),
       ),
     (row) => row.id,
@@ -42,7 +42,7 @@ export function Keys() {
       </div>
       <PagedTable
         caption="Keys"
-        pages={pages}
+        list={list}
         columns={COLUMNS}
         idOf={(row) => row.id}
         empty={
@@ -79,7 +79,7 @@ const COLUMNS: Column<Key>[] = [
             isDangerous
             confirm="It stops working at once, on open connections too. This cannot be undone."
             act={async () => {
-              await ask(api.DELETE("/v1/keys/{key}", { params: { path: { key: row.id } } }));
+              await dataOf(api.DELETE("/v1/keys/{key}", { params: { path: { key: row.id } } }));
               hint("keys");
             }}
           />
@@ -101,7 +101,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [expires, setExpires] = useState("");
   const [made, setMade] = useState<Key | null>(null);
-  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
+  const apps = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
   const isForApp = scope !== "admin";
   const make = async () => {
     const at = fromField(expires);
@@ -111,7 +111,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
       ...(name.trim() ? { name: name.trim() } : {}),
       ...(at ? { expires_at: at } : {}),
     };
-    setMade(await ask(api.POST("/v1/keys", { body })));
+    setMade(await dataOf(api.POST("/v1/keys", { body })));
     hint("keys");
   };
   if (made !== null) {

@@ -1,5 +1,5 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { Notice } from "../api/schema";
 import { Empty, Skeleton, ErrorMessage } from "../components/query-view";
 import { LoadMore } from "../components/load-more";
@@ -21,23 +21,23 @@ const MAIL: Record<string, string> = { waiting: "e-mail waiting", sent: "e-mail 
 
 /** What people were told. */
 export function Notices({ app }: { app: string | null }) {
-  const pages = usePages(
+  const list = usePagedList(
     `notices ${app ?? ""}`,
     (cursor) => {
       const query = cursor ? { cursor } : {};
-      if (app === null) return ask(api.GET("/v1/notices", { params: { query } }));
-      return ask(api.GET("/v1/apps/{app}/notices", { params: { path: { app }, query } }));
+      if (app === null) return dataOf(api.GET("/v1/notices", { params: { query } }));
+      return dataOf(api.GET("/v1/apps/{app}/notices", { params: { path: { app }, query } }));
     },
     (row) => row.id,
     ["notices"],
   );
-  const rows = pages.rows;
+  const rows = list.rows;
   return (
     <>
       <PageHead title="Notices" />
       {rows === undefined ? (
-        pages.refusal ? (
-          <ErrorMessage refusal={pages.refusal} again={pages.again} />
+        list.error ? (
+          <ErrorMessage error={list.error} onRetry={list.refetch} />
         ) : (
           <Skeleton />
         )
@@ -54,7 +54,7 @@ export function Notices({ app }: { app: string | null }) {
           </ul>
         </Card>
       )}
-      <LoadMore pages={pages} />
+      <LoadMore list={list} />
     </>
   );
 }

@@ -1,5 +1,5 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { App } from "../api/schema";
 import { Empty, QueryView } from "../components/query-view";
 import { Card, PageHead } from "../components/page";
@@ -7,13 +7,13 @@ import { Table } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { bytes } from "../text/numbers";
-import { STATS_PAUSE_MS, useStats } from "./ask-stats";
+import { STATS_REFETCH_PAUSE_MS, useStats } from "./stats-query";
 import { NodeName } from "./nodes";
 import { StatsView } from "./stats-view";
 
 export function Overview() {
   const stats = useStats({ app: null });
-  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
+  const apps = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
   return (
     <>
       <PageHead title="Overview" />
@@ -21,7 +21,7 @@ export function Overview() {
         <AppTable apps={[]} />
       ) : (
         <div class="stack">
-          <QueryView asked={stats} lines={24}>
+          <QueryView query={stats} lines={24}>
             {(data) => <StatsView stats={data} isOfAll />}
           </QueryView>
           <Nodes />
@@ -33,10 +33,10 @@ export function Overview() {
 
 /** With an embedded store there is one. */
 function Nodes() {
-  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"], STATS_PAUSE_MS);
+  const query = useQuery("system", () => dataOf(api.GET("/v1/system")), ["stats"], STATS_REFETCH_PAUSE_MS);
   return (
     <Card title="Nodes" aside={<a href={paths.system()}>System</a>}>
-      <QueryView asked={asked} lines={2}>
+      <QueryView query={query} lines={2}>
         {({ nodes, store }) => (
           <Table
             caption="Nodes"

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { PortalLink } from "../api/schema";
 import { Action } from "../components/action";
 import { Dialog } from "../components/dialog";
@@ -14,33 +14,33 @@ import { parseHex } from "../text/colour";
 
 export function PortalLinks({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
-  const asked = useAsked(`links ${app}`, () => ask(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
+  const query = useQuery(`links ${app}`, () => dataOf(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
   return (
     <>
       <PageHead title="Portal links">
-        {asked.data && (
+        {query.data && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Make a link
           </button>
         )}
       </PageHead>
-      <QueryView asked={asked}>
+      <QueryView query={query}>
         {(page) =>
           page.data.length === 0 ? (
             <Empty title="No links">
               A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.
             </Empty>
           ) : (
-            <Links app={app} links={page.data} again={asked.again} />
+            <Links app={app} links={page.data} refetch={query.refetch} />
           )
         }
       </QueryView>
-      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onMade={asked.again} />}
+      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onMade={query.refetch} />}
     </>
   );
 }
 
-function Links({ app, links, again }: { app: string; links: PortalLink[]; again: () => void }) {
+function Links({ app, links, refetch }: { app: string; links: PortalLink[]; refetch: () => void }) {
   return (
     <Table
       caption="Portal links"
@@ -73,8 +73,8 @@ function Links({ app, links, again }: { app: string; links: PortalLink[]; again:
                 isSmall
                 isDangerous
                 act={async () => {
-                  await ask(api.DELETE("/v1/apps/{app}/portal-links/{link}", { params: { path: { app, link: row.id } } }));
-                  again();
+                  await dataOf(api.DELETE("/v1/apps/{app}/portal-links/{link}", { params: { path: { app, link: row.id } } }));
+                  refetch();
                 }}
               />
             </div>
@@ -101,7 +101,7 @@ function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; o
       ...(accent ? { accent } : {}),
     };
     const body = { expires_in: lasts.trim(), read_only: isReadOnly, ...(Object.keys(theme).length > 0 ? { theme } : {}) };
-    setMade(await ask(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
+    setMade(await dataOf(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
     onMade();
   };
   if (made !== null) {

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
 import { Dialog } from "../components/dialog";
 import { Field } from "../components/field";
@@ -26,7 +26,7 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
   const publish = async () => {
     // As text, so that numbers reach receivers as they were typed.
     const body = `{"type":${JSON.stringify(type.trim())},"data":${data}}`;
-    const published = await ask(
+    const published = await dataOf(
       api.POST("/v1/apps/{app}/events", {
         params: { path: { app } },
         body: body as never,

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
-import { api, ask } from "../api/client";
+import { api, dataOf } from "../api/client";
 import { hint } from "../api/hints";
-import { asRefusal } from "../api/problem";
+import { toApiError } from "../api/error";
 import type { Endpoint } from "../api/schema";
 import { Dialog } from "../components/dialog";
 import { Checkbox, Field } from "../components/field";
@@ -46,13 +46,13 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
     setTotal(null);
     setSaid("Counting…");
     const timer = setTimeout(() => {
-      ask(api.POST("/v1/apps/{app}/replays", { ...params, body: { ...body, dry_run: true } })).then(
+      dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body: { ...body, dry_run: true } })).then(
         (counts) => {
           if (isStale) return;
           setTotal(counts.total);
           setSaid(`${counted(counts.total, "delivery", "deliveries")} would be sent again.`);
         },
-        (error: unknown) => isStale || setSaid(asRefusal(error).message),
+        (error: unknown) => isStale || setSaid(toApiError(error).message),
       );
     }, 350);
     return () => {
@@ -62,7 +62,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
   }, [JSON.stringify(body)]);
 
   const begin = async () => {
-    const begun = await ask(api.POST("/v1/apps/{app}/replays", { ...params, body }));
+    const begun = await dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body }));
     hint("replays", "deliveries");
     if ("id" in begun) go(paths.replay(app, begun.id));
   };

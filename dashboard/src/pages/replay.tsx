@@ -1,5 +1,5 @@
-import { api, ask } from "../api/client";
-import { useAsked } from "../api/asked";
+import { api, dataOf } from "../api/client";
+import { useQuery } from "../api/query";
 import { hint } from "../api/hints";
 import type { Replay } from "../api/schema";
 import { Action } from "../components/action";
@@ -11,25 +11,25 @@ import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
 import { count } from "../text/numbers";
-import { useEndpoints } from "./ask-app";
+import { useEndpoints } from "./app-queries";
 import { Progress, replayText, wanted } from "./replays";
 
 export function ReplayPage({ app, id }: { app: string; id: string }) {
   const path = { app, replay: id };
-  const asked = useAsked(`replay ${app} ${id}`, () => ask(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), [
+  const query = useQuery(`replay ${app} ${id}`, () => dataOf(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), [
     "replays",
   ]);
   const endpoints = useEndpoints(app);
   return (
     <>
       <PageHead
-        title={asked.data ? replayText(asked.data, endpoints) : "Replay"}
+        title={query.data ? replayText(query.data, endpoints) : "Replay"}
         breadcrumbs={[{ label: "Replays", href: paths.replays(app) }]}
-        aside={asked.data && <Badge state={asked.data.state} />}
+        aside={query.data && <Badge state={query.data.state} />}
       >
-        {asked.data && mayChange.value && <Buttons path={path} replay={asked.data} again={asked.again} />}
+        {query.data && mayChange.value && <Buttons path={path} replay={query.data} refetch={query.refetch} />}
       </PageHead>
-      <QueryView asked={asked}>
+      <QueryView query={query}>
         {(replay) => (
           <div class="stack">
             <Card>
@@ -67,10 +67,10 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
   );
 }
 
-function Buttons({ path, replay, again }: { path: { app: string; replay: string }; replay: Replay; again: () => void }) {
+function Buttons({ path, replay, refetch }: { path: { app: string; replay: string }; replay: Replay; refetch: () => void }) {
   const after = () => {
     hint("replays", "deliveries");
-    again();
+    refetch();
   };
   return (
     <>
@@ -78,7 +78,7 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
         <Action
           label="Pause"
           done="Paused."
-          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)}
+          act={() => dataOf(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)}
         />
       )}
       {replay.state === "paused" && (
@@ -86,7 +86,7 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
           label="Resume"
           done="Goes on."
           isPrimary
-          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)}
+          act={() => dataOf(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)}
         />
       )}
       {(replay.state === "running" || replay.state === "paused") && (
@@ -95,7 +95,7 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
           done="Cancelled."
           isDangerous
           confirm="What was sent again by now stays so; the rest is left as it is."
-          act={() => ask(api.DELETE("/v1/apps/{app}/replays/{replay}", { params: { path } })).then(after)}
+          act={() => dataOf(api.DELETE("/v1/apps/{app}/replays/{replay}", { params: { path } })).then(after)}
         />
       )}
     </>

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { Endpoint, Replay } from "../api/schema";
 import { Badge } from "../components/badge";
 import { Empty } from "../components/query-view";
@@ -11,15 +11,15 @@ import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
 import { count } from "../text/numbers";
-import { useEndpoints } from "./ask-app";
+import { useEndpoints } from "./app-queries";
 import { ReplayDialog } from "./replay-dialog";
 
 export function Replays({ app }: { app: string }) {
   const endpoints = useEndpoints(app);
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `replays ${app}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/replays", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
+    (cursor) => dataOf(api.GET("/v1/apps/{app}/replays", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
     (row) => row.id,
     ["replays"],
   );
@@ -34,7 +34,7 @@ export function Replays({ app }: { app: string }) {
       </PageHead>
       <PagedTable
         caption="Replays"
-        pages={pages}
+        list={list}
         columns={columns(app, endpoints)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.replay(app, row.id)}

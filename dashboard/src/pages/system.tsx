@@ -1,5 +1,5 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { System } from "../api/schema";
 import { QueryView } from "../components/query-view";
 import { Card, PropertyList, Figure, PageHead } from "../components/page";
@@ -8,11 +8,11 @@ import { bytes, counted } from "../text/numbers";
 import { NodesCard } from "./nodes";
 
 export function SystemPage() {
-  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"]);
+  const query = useQuery("system", () => dataOf(api.GET("/v1/system")), ["stats"]);
   return (
     <>
       <PageHead title="System" />
-      <QueryView asked={asked}>{(system) => <Whole system={system} />}</QueryView>
+      <QueryView query={query}>{(system) => <Whole system={system} />}</QueryView>
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { matched } from "./match";
 import { paths } from "./paths";
-import { changed, picked } from "./query";
+import { withChanges, pickQuery } from "./query-string";
 
 describe("an address", () => {
   it("gives its names back decoded, whatever is in them", () => {
@@ -24,14 +24,14 @@ describe("an address", () => {
 describe("filters", () => {
   it("are written so that people can read them", () => {
     const query = new URLSearchParams("status=dead&cursor=x");
-    expect(changed(query, { status: "dead,retrying", cursor: null, from: "2026-11-16T06:00:00Z" })).toBe(
+    expect(withChanges(query, { status: "dead,retrying", cursor: null, from: "2026-11-16T06:00:00Z" })).toBe(
       "?status=dead,retrying&from=2026-11-16T06:00:00Z",
     );
-    expect(changed(query, { status: "", cursor: undefined })).toBe("");
+    expect(withChanges(query, { status: "", cursor: undefined })).toBe("");
   });
 
   it("survive the way through the address bar", () => {
-    const text = changed(new URLSearchParams(), { event_type: "a&b=c d", id: "x,y:z" });
-    expect(picked(new URLSearchParams(text), ["event_type", "id", "none"])).toEqual({ event_type: "a&b=c d", id: "x,y:z" });
+    const text = withChanges(new URLSearchParams(), { event_type: "a&b=c d", id: "x,y:z" });
+    expect(pickQuery(new URLSearchParams(text), ["event_type", "id", "none"])).toEqual({ event_type: "a&b=c d", id: "x,y:z" });
   });
 });

@@ -2,7 +2,7 @@
 // the query as a string, and here the filters of every list live in it.
 import { batch, computed, signal } from "@preact/signals";
 import { portalBaseOf } from "./base";
-import { type Changes, changed } from "./query";
+import { type QueryChanges, withChanges } from "./query-string";
 
 const base = portalBaseOf(window.location.pathname);
 export const isPortalAddress = base !== "";
@@ -38,8 +38,8 @@ export function openApart(to: string): void {
 }
 
 /** Changes the query and stays on the page; the way back leads out of it, not through every filter. */
-export function filter(changes: Changes): void {
-  const query = changed(currentQuery.value, changes);
+export function filter(changes: QueryChanges): void {
+  const query = withChanges(currentQuery.value, changes);
   go(path.value + query, { replace: true });
 }
 

@@ -1,21 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { Refusal } from "../api/problem";
+import { ApiError } from "../api/error";
 import { textOf } from "../components/text-of.fixture";
 import { portalBaseOf } from "../route/base";
 import { PortalDoor } from "./portal-door";
 
 describe("a portal's address without a session", () => {
-  const door = (given: { isOpening?: boolean; refusal?: Refusal; farewell?: string }) =>
-    textOf(PortalDoor({ isOpening: false, refusal: null, farewell: null, again: () => undefined, ...given }));
-  const refused = (status: number, detail: string) => new Refusal(status, "some", detail);
+  const door = (given: { isOpening?: boolean; error?: ApiError; farewell?: string }) =>
+    textOf(PortalDoor({ isOpening: false, error: null, farewell: null, onRetry: () => undefined, ...given }));
+  const failure = (status: number, detail: string) => new ApiError(status, "some", detail);
 
   it("asks nobody for a key", () => {
-    const seen = [door({}), door({ isOpening: true }), door({ refusal: refused(401, "unknown key") })];
+    const seen = [door({}), door({ isOpening: true }), door({ error: failure(401, "unknown key") })];
     for (const text of seen) expect(text).not.toMatch(/admin|posthaste dev|Sign in/i);
   });
 
   it("says why the link was refused, and where to go", () => {
-    expect(door({ refusal: refused(401, "The link was revoked.") })).toMatch(
+    expect(door({ error: failure(401, "The link was revoked.") })).toMatch(
       /does not open.*The link was revoked\..*from where you came/,
     );
   });
@@ -26,8 +26,8 @@ describe("a portal's address without a session", () => {
   });
 
   it("offers to try again only where that may help", () => {
-    for (const status of [0, 429, 503]) expect(door({ refusal: refused(status, "why") })).toMatch(/right now.*why.*Try again$/);
-    for (const status of [401, 403]) expect(door({ refusal: refused(status, "why") })).not.toContain("Try again");
+    for (const status of [0, 429, 503]) expect(door({ error: failure(status, "why") })).toMatch(/right now.*why.*Try again$/);
+    for (const status of [401, 403]) expect(door({ error: failure(status, "why") })).not.toContain("Try again");
   });
 });
 

@@ -1,7 +1,7 @@
 // Who is signed in: what the key may do, which app it is for, and how a portal looks.
 import { computed, signal } from "@preact/signals";
-import { api, ask, holdKey, whenUnauthorized } from "../api/client";
-import { Refusal } from "../api/problem";
+import { api, dataOf, setApiKey, onUnauthorized } from "../api/client";
+import { ApiError } from "../api/error";
 import type { PortalTheme, Session as SessionView } from "../api/schema";
 import type { May } from "../text/empty-lists";
 
@@ -29,28 +29,28 @@ export const may = computed<May>(() => ({ change: mayChange.value, publish: mayA
 
 export async function signIn(key: string): Promise<void> {
   farewell.value = null;
-  holdKey(key);
+  setApiKey(key);
   try {
-    session.value = fromView(await ask(api.GET("/v1/session")));
+    session.value = fromView(await dataOf(api.GET("/v1/session")));
   } catch (error) {
-    holdKey(null);
+    setApiKey(null);
     throw error;
   }
 }
 
 export function signOut(why: string | null): void {
-  holdKey(null);
+  setApiKey(null);
   session.value = null;
   farewell.value = why;
 }
 
-whenUnauthorized((detail) => {
+onUnauthorized((detail) => {
   if (session.value !== null) signOut(detail);
 });
 
 function fromView(view: SessionView): Session {
   if (view.scope === "publish") {
-    throw new Refusal(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
+    throw new ApiError(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
   }
   return {
     isAdmin: view.scope === "admin",

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { type Refusal, asRefusal } from "../api/problem";
+import { type ApiError, toApiError } from "../api/error";
 import { ErrorMessage } from "../components/query-view";
 import { Field } from "../components/field";
 import { isPortalAddress } from "../route/router";
@@ -8,16 +8,16 @@ import { farewell, signIn } from "./session";
 
 export function SignIn({ firstKey }: { firstKey: string | null }) {
   const [key, setKey] = useState(firstKey ?? "");
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
   const [isTrying, setTrying] = useState(firstKey !== null);
 
   const enter = async () => {
     setTrying(true);
-    setRefusal(null);
+    setError(null);
     try {
       await signIn(key.trim());
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
       setTrying(false);
     }
   };
@@ -27,7 +27,7 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
   }, []);
 
   if (isPortalAddress) {
-    return <PortalDoor isOpening={isTrying} refusal={refusal} farewell={farewell.value} again={() => void enter()} />;
+    return <PortalDoor isOpening={isTrying} error={error} farewell={farewell.value} onRetry={() => void enter()} />;
   }
   return (
     <main class="sign-in">
@@ -55,7 +55,7 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
           isCode
           hint="An admin key, or a key of one app. It stays in this page’s memory: a reload asks for it again."
         />
-        {refusal && <ErrorMessage refusal={refusal} />}
+        {error && <ErrorMessage error={error} />}
         <button type="submit" class="primary" disabled={isTrying || key.trim() === ""}>
           {isTrying ? "Signing in…" : "Sign in"}
         </button>

@@ -1,5 +1,5 @@
-import { api, ask } from "../api/client";
-import { useAsked } from "../api/asked";
+import { api, dataOf } from "../api/client";
+import { useQuery } from "../api/query";
 import { go, currentPath } from "../route/router";
 import { paths } from "../route/paths";
 import { isAdmin, isPortal, mayChange, session } from "../session/session";
@@ -75,8 +75,8 @@ function isDeep(href: string): boolean {
 }
 
 function Apps({ app }: { app: string | null }) {
-  const asked = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 250 } } })), ["apps"]);
-  const apps = asked.data?.data ?? [];
+  const query = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })), ["apps"]);
+  const apps = query.data?.data ?? [];
   const isListed = app === null || apps.some((each) => each.id === app);
   return (
     <div class="nav">

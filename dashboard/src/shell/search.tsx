@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { asRefusal } from "../api/problem";
+import { toApiError } from "../api/error";
 import { go } from "../route/router";
 import { find } from "./find";
 
@@ -34,7 +34,7 @@ export function Search({ app }: { app: string | null }) {
         go(path);
       }
     } catch (error) {
-      setSaid(asRefusal(error).message);
+      setSaid(toApiError(error).message);
     }
   };
 

@@ -1,4 +1,4 @@
-import { api, ask } from "../../api/client";
+import { api, dataOf } from "../../api/client";
 import { hint } from "../../api/hints";
 import { Action } from "../../components/action";
 import { CopyButton } from "../../components/copy";
@@ -11,14 +11,14 @@ import type { StoryParts } from "./delivery";
 import { attemptInputOf, requestInputOf } from "./request-input";
 import { usePayload } from "./payload";
 
-export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: () => void }) {
+export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch: () => void }) {
   const { app, delivery, contract, endpoint } = parts;
   const payload = usePayload(parts);
   const params = { params: { path: { app, delivery: delivery.id } } };
   const may = actionsFor(delivery.status, delivery.reason ?? null);
   const after = () => {
     hint("deliveries");
-    again();
+    refetch();
   };
   const curl =
     contract && endpoint && payload
@@ -34,7 +34,7 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
               title="One extra attempt as soon as a hand is free; its place in the schedule stays."
               done="One extra attempt is on its way."
               isPrimary
-              act={() => ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/retry", params)).then(after)}
+              act={() => dataOf(api.POST("/v1/apps/{app}/deliveries/{delivery}/retry", params)).then(after)}
             />
           )}
           {may.replay && (
@@ -48,7 +48,7 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
                 ? { confirm: "The receiver took it already. It gets it again, as a new delivery with its own id." }
                 : {})}
               act={async () => {
-                const replayed = await ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/replay", params));
+                const replayed = await dataOf(api.POST("/v1/apps/{app}/deliveries/{delivery}/replay", params));
                 after();
                 if (replayed.id !== delivery.id) go(paths.delivery(app, replayed.id));
               }}
@@ -59,7 +59,7 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
               label="Close"
               title="Marks this dead letter as dealt with; it stays on record."
               done="Closed."
-              act={() => ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", params)).then(after)}
+              act={() => dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", params)).then(after)}
             />
           )}
           {may.cancel && (
@@ -68,7 +68,7 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
               done="Cancelled."
               isDangerous
               confirm="No further attempt is made. It can still be retried or replayed later."
-              act={() => ask(api.POST("/v1/apps/{app}/deliveries/{delivery}/cancel", params)).then(after)}
+              act={() => dataOf(api.POST("/v1/apps/{app}/deliveries/{delivery}/cancel", params)).then(after)}
             />
           )}
         </>
@@ -89,7 +89,7 @@ export function DeliveryButtons({ parts, again }: { parts: StoryParts; again: ()
           isDangerous
           confirm="The delivery and its attempts are deleted from the record for good."
           act={async () => {
-            await ask(api.DELETE("/v1/apps/{app}/deliveries/{delivery}", params));
+            await dataOf(api.DELETE("/v1/apps/{app}/deliveries/{delivery}", params));
             hint("deliveries");
             go(paths.deliveries(app));
           }}

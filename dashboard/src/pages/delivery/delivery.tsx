@@ -1,6 +1,6 @@
-import { type Asked, useAsked } from "../../api/asked";
-import { api, ask, askIfThere } from "../../api/client";
-import { ifThere } from "../../api/problem";
+import { type Query, useQuery } from "../../api/query";
+import { api, dataOf, dataOrNull } from "../../api/client";
+import { nullIfNotFound } from "../../api/error";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
 import { Badge } from "../../components/badge";
 import { now } from "../../components/clock";
@@ -12,7 +12,7 @@ import { LongTime, Time } from "../../components/time";
 import { paths } from "../../route/paths";
 import type { ContractDocument } from "../../text/contract";
 import { storyOf } from "../../text/delivery-status";
-import { useContractOf } from "../ask-app";
+import { useContractOf } from "../app-queries";
 import { type ReadEvent, readEvent } from "../event";
 import { Attempts } from "./attempts";
 import { DeliveryButtons } from "./buttons";
@@ -20,22 +20,22 @@ import { DeliverySchedule } from "./schedule";
 
 export function DeliveryPage({ app, id }: { app: string; id: string }) {
   const path = { app, delivery: id };
-  const asked = useAsked(
+  const query = useQuery(
     `delivery ${app} ${id}`,
-    () => ask(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })),
+    () => dataOf(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })),
     ["deliveries"],
   );
-  const delivery = asked.data;
-  const event = useAsked(
+  const delivery = query.data;
+  const event = useQuery(
     `event of ${delivery?.event_id ?? ""}`,
-    async () => (delivery ? ifThere(readEvent(app, delivery.event_id)) : undefined),
+    async () => (delivery ? nullIfNotFound(readEvent(app, delivery.event_id)) : undefined),
     ["events"],
   );
-  const endpoint = useAsked(
+  const endpoint = useQuery(
     `endpoint of ${delivery?.endpoint_id ?? ""}`,
     async () =>
       delivery
-        ? askIfThere(
+        ? dataOrNull(
             api.GET("/v1/apps/{app}/endpoints/{endpoint}", { params: { path: { app, endpoint: delivery.endpoint_id } } }),
           )
         : null,
@@ -52,9 +52,9 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
         breadcrumbs={[{ label: "Deliveries", href: paths.deliveries(app) }]}
         aside={delivery && <Badge state={delivery.status} contractStatus={delivery.contract_status} />}
       >
-        {parts && <DeliveryButtons parts={parts} again={asked.again} />}
+        {parts && <DeliveryButtons parts={parts} refetch={query.refetch} />}
       </PageHead>
-      <QueryView asked={asked} lines={12}>
+      <QueryView query={query} lines={12}>
         {() => parts && <WholeStory parts={parts} payload={event} />}
       </QueryView>
     </>
@@ -72,7 +72,7 @@ export interface StoryParts {
   isLive: boolean;
 }
 
-function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<ReadEvent | null | undefined> }) {
+function WholeStory({ parts, payload }: { parts: StoryParts; payload: Query<ReadEvent | null | undefined> }) {
   const { app, delivery, endpoint } = parts;
   const story = storyOf(delivery, parts.contract, now.value);
   return (
@@ -122,7 +122,7 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
             />
           </Card>
           <Card title="Payload">
-            <QueryView asked={payload} lines={3}>
+            <QueryView query={payload} lines={3}>
               {(event) =>
                 !event || event.event.data_erased ? (
                   <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />

@@ -1,6 +1,6 @@
 // The payload that a delivery's body holds: the data as published, or what its endpoint's version makes of it.
-import { useAsked } from "../../api/asked";
-import { api, ask, askIfThere } from "../../api/client";
+import { useQuery } from "../../api/query";
+import { api, dataOf, dataOrNull } from "../../api/client";
 import { isPortal } from "../../session/session";
 import { member } from "../../text/json-text";
 import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../text/payload";
@@ -10,7 +10,7 @@ import type { StoryParts } from "./delivery";
 export function usePayload({ delivery, endpoint, event, contract }: StoryParts): Payload | null {
   const isKnown = endpoint !== null && contract !== null && event != null && !event.event.data_erased;
   const pinned = endpoint?.payload_version ?? null;
-  const asked = useAsked(isKnown ? `payload ${delivery.id} ${contract.name} ${pinned ?? ""}` : "", async () => {
+  const query = useQuery(isKnown ? `payload ${delivery.id} ${contract.name} ${pinned ?? ""}` : "", async () => {
     if (!isKnown) return null;
     const type = event.event.type;
     const versions = dependsOnVersions(contract, pinned) ? await versionsOf(type) : [];
@@ -19,27 +19,27 @@ export function usePayload({ delivery, endpoint, event, contract }: StoryParts):
     const data = decided.isMade ? await made(type, decided.name, event.data) : event.data;
     return data === null ? null : { data, version: decided.name };
   });
-  return asked.data ?? null;
+  return query.data ?? null;
 }
 
 /** A portal link sees the list only. A key that sees neither is refused, which leaves the payload untold. */
 async function versionsOf(type: string): Promise<readonly Version[] | null> {
   if (!isPortal.value) {
-    const found = await askIfThere(api.GET("/v1/event-types/{type}", { params: { path: { type } } }));
+    const found = await dataOrNull(api.GET("/v1/event-types/{type}", { params: { path: { type } } }));
     return found?.versions ?? [];
   }
-  const page = await ask(api.GET("/v1/event-types", { params: { query: { limit: 250, archived: true } } }));
+  const page = await dataOf(api.GET("/v1/event-types", { params: { query: { limit: 250, archived: true } } }));
   const found = page.data.find((each) => each.name === type);
   return found?.versions ?? (page.next_cursor ? null : []);
 }
 
 /** Sent and read as text, so that no number is rounded on its way. */
 async function made(type: string, version: string, data: string): Promise<string | null> {
-  const asked = api.POST("/v1/event-types/{type}/try", {
+  const response = api.POST("/v1/event-types/{type}/try", {
     params: { path: { type } },
     body: {},
     bodySerializer: () => `{"version":${JSON.stringify(version)},"data":${data}}`,
     parseAs: "text",
   });
-  return member((await ask(asked)) as unknown as string, "data");
+  return member((await dataOf(response)) as unknown as string, "data");
 }

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
+import { api, dataOf } from "../../api/client";
 import { hint } from "../../api/hints";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
@@ -27,7 +27,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
           <Action
             label="Count"
             act={async () => {
-              const counts = await ask(
+              const counts = await dataOf(
                 api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body: { ...body, dry_run: true } }),
               );
               setSaid(`${counted(counts.total, "event")} would be delivered.`);
@@ -38,7 +38,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
             done="The backfill began."
             confirm="Every event that it would have got is delivered to it now, at most 100 a second. It can be paused and cancelled."
             act={async () => {
-              const begun = await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body }));
+              const begun = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body }));
               hint("replays", "deliveries");
               if ("id" in begun) go(paths.replay(app, begun.id));
             }}

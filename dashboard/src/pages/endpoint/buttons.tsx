@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
+import { api, dataOf } from "../../api/client";
 import { hint } from "../../api/hints";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
@@ -23,7 +23,7 @@ export function EndpointButtons({ app, endpoint }: Props) {
         title="An event of type webhook.test, whatever it subscribes to, even if it is off."
         done="The test is on its way."
         act={async () => {
-          const delivery = await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/test", params));
+          const delivery = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/test", params));
           hint("events", "deliveries");
           go(paths.delivery(app, delivery.id));
         }}
@@ -37,7 +37,7 @@ export function EndpointButtons({ app, endpoint }: Props) {
           isDangerous
           confirm="Nothing is sent to it until it is switched on again. What waits, and what is published meanwhile, is held or left out, as its contract says."
           act={async () => {
-            await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/disable", params));
+            await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/disable", params));
             hint("endpoints", "deliveries");
           }}
         />
@@ -51,7 +51,7 @@ function SwitchOn({ app, endpoint }: Props) {
   const [isReplaying, setReplaying] = useState(false);
   const switchOn = async () => {
     const path = { app, endpoint: endpoint.id };
-    const endpointOn = await ask(
+    const endpointOn = await dataOf(
       api.POST("/v1/apps/{app}/endpoints/{endpoint}/enable", {
         params: { path },
         ...(isReplaying ? { body: { replay: true } } : {}),

@@ -1,5 +1,5 @@
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
 import type { Endpoint } from "../../api/schema";
 import { Badge } from "../../components/badge";
 import { QueryView } from "../../components/query-view";
@@ -8,7 +8,7 @@ import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
 import { mayChange } from "../../session/session";
 import { reasonText } from "../../text/states";
-import { useContractOf, useEndpoint } from "../ask-app";
+import { useContractOf, useEndpoint } from "../app-queries";
 import { EndpointButtons } from "./buttons";
 import { EndpointDeadLetters, EndpointDeliveries } from "./lists";
 import { EndpointOverview } from "./overview";
@@ -17,14 +17,14 @@ import { Inspections } from "./inspections";
 import { Verify } from "./verify";
 
 export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: string }) {
-  const asked = useEndpoint(app, id);
+  const query = useEndpoint(app, id);
   const path = { app, endpoint: id };
-  const health = useAsked(
+  const health = useQuery(
     `health ${app} ${id}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
+    () => dataOf(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
     ["endpoints", "deliveries"],
   );
-  const endpoint = asked.data;
+  const endpoint = query.data;
   const state = health.data?.state ?? endpoint?.status;
   const tabs = [
     { label: "Overview", href: paths.endpoint(app, id) },
@@ -45,7 +45,7 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
       </PageHead>
       {endpoint && <Off endpoint={endpoint} />}
       <Tabs label="Endpoint" tabs={tabs} />
-      <QueryView asked={asked}>
+      <QueryView query={query}>
         {(shown) =>
           tab === "deliveries" ? (
             <EndpointDeliveries app={app} id={id} />

@@ -1,7 +1,7 @@
 // The fields of an endpoint, for making one and for changing one.
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
-import type { Refusal } from "../../api/problem";
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
+import type { ApiError } from "../../api/error";
 import { Choice, Field } from "../../components/field";
 import { isPortal } from "../../session/session";
 import { readPatterns } from "../../text/subscriptions";
@@ -12,16 +12,16 @@ interface Props {
   app: string;
   draft: Draft;
   change: (changes: Partial<Draft>) => void;
-  refusal: Refusal | null;
+  error: ApiError | null;
 }
 
-export function EndpointFields({ app, draft, change, refusal }: Props) {
-  const contracts = useAsked("contracts", async () =>
-    isPortal.value ? null : ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
+export function EndpointFields({ app, draft, change, error }: Props) {
+  const contracts = useQuery("contracts", async () =>
+    isPortal.value ? null : dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
   );
   const names = contracts.data?.data.map((each) => each.name) ?? [];
   const { patterns, wrong } = readPatterns(draft.types);
-  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
+  const problem = (field: string) => (error?.field?.startsWith(field) ? error.text : null);
   return (
     <div class="form">
       <Field

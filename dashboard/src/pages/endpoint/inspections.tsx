@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
-import { api, ask } from "../../api/client";
-import { usePages } from "../../api/pages";
+import { api, dataOf } from "../../api/client";
+import { usePagedList } from "../../api/paged-list";
 import type { Endpoint, Inspection, InspectionCheck } from "../../api/schema";
 import { Action } from "../../components/action";
 import { Badge } from "../../components/badge";
@@ -16,25 +16,25 @@ const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_a
 
 export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const path = { app, endpoint: endpoint.id };
-  const pages = usePages(
+  const list = usePagedList(
     `inspections ${app} ${endpoint.id}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/endpoints/{endpoint}/inspections", {
           params: { path, query: { limit: 10, ...(cursor ? { cursor } : {}) } },
         }),
       ),
     (row) => row.id,
   );
-  const isRunning = pages.rows?.some((each) => each.status === "waiting" || each.status === "running") ?? false;
+  const isRunning = list.rows?.some((each) => each.status === "waiting" || each.status === "running") ?? false;
   useEffect(() => {
     if (!isRunning) return undefined;
-    const timer = setInterval(pages.again, 700);
+    const timer = setInterval(list.refetch, 700);
     return () => clearInterval(timer);
   }, [isRunning]);
   const run = (which: "inspect" | "ping") => async () => {
-    await ask(api.POST(`/v1/apps/{app}/endpoints/{endpoint}/${which}`, { params: { path } }));
-    pages.again();
+    await dataOf(api.POST(`/v1/apps/{app}/endpoints/{endpoint}/${which}`, { params: { path } }));
+    list.refetch();
   };
   return (
     <div class="stack">
@@ -51,18 +51,18 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
         )}
         {!endpoint.health_url && <p class="about">It has no health address. Set one in its settings to ping it.</p>}
       </Card>
-      {pages.rows === undefined ? (
-        pages.refusal ? (
-          <ErrorMessage refusal={pages.refusal} again={pages.again} />
+      {list.rows === undefined ? (
+        list.error ? (
+          <ErrorMessage error={list.error} onRetry={list.refetch} />
         ) : (
           <Skeleton />
         )
-      ) : pages.rows.length === 0 ? (
+      ) : list.rows.length === 0 ? (
         <Empty title="Not inspected yet">An inspection takes a few seconds.</Empty>
       ) : (
-        pages.rows.map((each) => <Report key={each.id} inspection={each} />)
+        list.rows.map((each) => <Report key={each.id} inspection={each} />)
       )}
-      <LoadMore pages={pages} label="Earlier ones" />
+      <LoadMore list={list} label="Earlier ones" />
     </div>
   );
 }

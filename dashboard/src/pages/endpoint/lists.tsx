@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
-import { usePages } from "../../api/pages";
+import { api, dataOf } from "../../api/client";
+import { usePagedList } from "../../api/paged-list";
 import { Empty } from "../../components/query-view";
 import { Checkbox } from "../../components/field";
 import { PagedTable } from "../../components/paged-table";
@@ -11,10 +11,10 @@ import { DeadLetterList } from "../dead-letters";
 import { deliveryColumns } from "../delivery-rows";
 
 export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
-  const pages = usePages(
+  const list = usePagedList(
     `deliveries ${app} ${id}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/deliveries", {
           params: { path: { app }, query: { endpoint_id: id, ...(cursor ? { cursor } : {}) } },
         }),
@@ -29,7 +29,7 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
       </p>
       <PagedTable
         caption="Deliveries to this endpoint"
-        pages={pages}
+        list={list}
         columns={deliveryColumns(app, [], "endpoint")}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}

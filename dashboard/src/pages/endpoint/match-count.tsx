@@ -1,16 +1,16 @@
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
 import { count } from "../../text/numbers";
 import { takes } from "../../text/subscriptions";
 
 /** How many of the latest events a subscription would have taken, counted while it is typed. */
 export function MatchCount({ app, patterns }: { app: string; patterns: string[] }) {
-  const asked = useAsked(
+  const query = useQuery(
     `latest events ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { limit: 250 } } })),
+    () => dataOf(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { limit: 250 } } })),
     ["events"],
   );
-  const types = asked.data?.data.map((each) => each.type).filter((type) => !type.startsWith("webhook."));
+  const types = query.data?.data.map((each) => each.type).filter((type) => !type.startsWith("webhook."));
   if (types === undefined || types.length === 0) return null;
   const matching = types.filter((type) => takes(patterns, type)).length;
   return (

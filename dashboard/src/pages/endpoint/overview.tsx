@@ -1,5 +1,5 @@
-import { type Asked, useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
+import { type Query, useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
 import type { Endpoint, EndpointHealth } from "../../api/schema";
 import { Copyable } from "../../components/copy";
 import { Empty, QueryView } from "../../components/query-view";
@@ -17,26 +17,26 @@ import { Traffic } from "./traffic";
 interface Props {
   app: string;
   endpoint: Endpoint;
-  health: Asked<EndpointHealth>;
+  health: Query<EndpointHealth>;
 }
 
 export function EndpointOverview({ app, endpoint, health }: Props) {
   const path = { app, endpoint: endpoint.id };
-  const latest = useAsked(
+  const latest = useQuery(
     `attempts ${app} ${endpoint.id}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/attempts", { params: { path } })),
+    () => dataOf(api.GET("/v1/apps/{app}/endpoints/{endpoint}/attempts", { params: { path } })),
     ["deliveries"],
   );
   return (
     <div class="stack">
       <Traffic app={app} endpoint={endpoint} health={health.data ?? null} />
       <Card title="Health">
-        <QueryView asked={health} lines={8}>
+        <QueryView query={health} lines={8}>
           {(data) => <Health health={data} />}
         </QueryView>
       </Card>
       <Card title="Recent attempts" aside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
-        <QueryView asked={latest} lines={3}>
+        <QueryView query={latest} lines={3}>
           {({ data: attempts }) =>
             attempts.length === 0 ? (
               <Empty title="Nothing was sent here yet">{nothingSentText(may.value)}</Empty>

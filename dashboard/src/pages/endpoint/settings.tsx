@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
+import { api, dataOf } from "../../api/client";
 import { hint } from "../../api/hints";
-import { type Refusal, asRefusal } from "../../api/problem";
+import { type ApiError, toApiError } from "../../api/error";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
 import { Overtaken, useDraft } from "../../components/draft";
@@ -23,7 +23,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
   const { base, draft, change } = edited;
   const [headers, setHeaders] = useState("");
   const [isReplacing, setReplacing] = useState(false);
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
   const path = { app, endpoint: endpoint.id };
   const overridesProblem = draft.overrides.trim() === "" ? null : jsonProblem(draft.overrides);
   const read = readHeaders(headers);
@@ -31,20 +31,20 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
 
   const save = async (event: Event) => {
     event.preventDefault();
-    setRefusal(null);
+    setError(null);
     const body = {
       ...changesOf(base, draft),
       ...(isReplacing ? { headers: read.headers as Record<string, never> } : {}),
     };
     try {
-      const now = await ask(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
+      const now = await dataOf(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
       edited.keep(draft, draftOf(now), now.updated_at);
       setHeaders("");
       setReplacing(false);
       hint("endpoints");
       showToast("Saved.");
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
     }
   };
 
@@ -53,7 +53,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
     <div class="stack">
       <Card title="Settings">
         <form onSubmit={(event) => void save(event)}>
-          <EndpointFields app={app} draft={draft} change={change} refusal={refusal} />
+          <EndpointFields app={app} draft={draft} change={change} error={error} />
           <div class="form">
             {!isPortal.value && (
               <Field
@@ -84,7 +84,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
               />
             )}
             <Overtaken by={edited} />
-            {refusal && <ErrorMessage refusal={refusal} />}
+            {error && <ErrorMessage error={error} />}
             <div class="buttons end">
               <button type="submit" class="primary" disabled={!isReady}>
                 Save
@@ -103,7 +103,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
             isDangerous
             confirm="Deliveries that wait for it are cancelled. This cannot be undone."
             act={async () => {
-              await ask(api.DELETE("/v1/apps/{app}/endpoints/{endpoint}", { params: { path } }));
+              await dataOf(api.DELETE("/v1/apps/{app}/endpoints/{endpoint}", { params: { path } }));
               hint("endpoints", "deliveries");
               go(paths.endpoints(app));
             }}

@@ -1,7 +1,7 @@
 // What went to an endpoint within a window that lives in the address bar: its health over time, attempts and latency.
 import { useMemo } from "preact/hooks";
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
 import type { Endpoint, EndpointHealth, Stats } from "../../api/schema";
 import { QueryView } from "../../components/query-view";
 import { HealthStrip } from "../../components/health-strip";
@@ -9,7 +9,7 @@ import { Card } from "../../components/page";
 import { LongTime } from "../../components/time";
 import { isPortal } from "../../session/session";
 import { TURNS, bucketsOf, changesOf } from "../../text/health";
-import { useStats } from "../ask-stats";
+import { useStats } from "../stats-query";
 import { AttemptsChart, LatencyChart, WindowChoice } from "../stats-charts";
 
 const WINDOW = "72h";
@@ -25,22 +25,22 @@ interface Props {
 export function Traffic({ app, endpoint, health }: Props) {
   const stats = useStats({ app, endpoint: endpoint.id, window: WINDOW });
   // Why they could not be had anew is said once.
-  const charted = stats.data ? { ...stats, refusal: null } : stats;
+  const charted = stats.data ? { ...stats, error: null } : stats;
   return (
     <>
       <Card title="Health over time" aside={<WindowChoice standard={WINDOW} />}>
-        <QueryView asked={stats} lines={4}>
+        <QueryView query={stats} lines={4}>
           {(data) => <Timeline app={app} endpoint={endpoint} health={health} stats={data} />}
         </QueryView>
       </Card>
       <div class="two">
         <Card title="Attempts">
-          <QueryView asked={charted} lines={8}>
+          <QueryView query={charted} lines={8}>
             {(data) => <AttemptsChart stats={data} />}
           </QueryView>
         </Card>
         <Card title="Latency">
-          <QueryView asked={charted} lines={8}>
+          <QueryView query={charted} lines={8}>
             {(data) => <LatencyChart stats={data} />}
           </QueryView>
         </Card>
@@ -50,17 +50,17 @@ export function Traffic({ app, endpoint, health }: Props) {
 }
 
 function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
-  const told = useAsked(
+  const told = useQuery(
     `changes ${app} ${endpoint.id}`,
     async () => {
       const path = { app };
       const query = { endpoint_id: endpoint.id, limit: 250 };
       const [notices, audit] = await Promise.all([
-        ask(api.GET("/v1/apps/{app}/notices", { params: { path, query } })),
+        dataOf(api.GET("/v1/apps/{app}/notices", { params: { path, query } })),
         // Who changed something is not for a customer to see.
         isPortal.value
           ? null
-          : ask(api.GET("/v1/apps/{app}/audit", { params: { path, query: { action: "endpoint.enabled", limit: 250 } } })),
+          : dataOf(api.GET("/v1/apps/{app}/audit", { params: { path, query: { action: "endpoint.enabled", limit: 250 } } })),
       ]);
       return { notices: notices.data, switchedOn: audit?.data ?? [] };
     },

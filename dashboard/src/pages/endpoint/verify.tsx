@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
+import { api, dataOf } from "../../api/client";
 import { hint } from "../../api/hints";
 import type { Endpoint, Secrets } from "../../api/schema";
 import { Action } from "../../components/action";
@@ -70,7 +70,9 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
           {secrets === null ? (
             <Action
               label="Show"
-              act={async () => setSecrets(await ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/secret", { params: { path } })))}
+              act={async () =>
+                setSecrets(await dataOf(api.GET("/v1/apps/{app}/endpoints/{endpoint}/secret", { params: { path } })))
+              }
             />
           ) : (
             <button type="button" onClick={() => setSecrets(null)}>
@@ -139,7 +141,7 @@ function RotateDialog({ path, isOverlapping, onClose, onRotated }: RotateProps) 
   const rotate = async () => {
     const effective = fromField(at);
     const body = isOverlapping ? { overlap } : effective ? { effective_at: effective } : {};
-    onRotated(await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
+    onRotated(await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
     hint("endpoints");
     onClose();
   };

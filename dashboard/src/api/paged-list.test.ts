@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Page, REREAD_PAGES_MAX, type ReadSoFar, Reading, laidOver } from "./pages";
-import { Refusal } from "./problem";
+import { type ListPage, REFETCH_PAGES_MAX, type ListState, ListReader, mergeRefetched } from "./paged-list";
+import { ApiError } from "./error";
 
 interface Row {
   id: string;
@@ -8,7 +8,7 @@ interface Row {
 }
 
 const PAGE_ROWS = 3;
-const settled = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
+const eventLoopTurn = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
 const idOf = (row: { id: string }) => row.id;
 
 /** Rows `from` down to `to`, newest first. */
@@ -18,128 +18,128 @@ function rows(from: number, to: number, state = "waiting"): Row[] {
 
 describe("a list", () => {
   let stored: Row[];
-  let soFar: ReadSoFar<Row>;
-  let reading: Reading<Row>;
+  let state: ListState<Row>;
+  let reader: ListReader<Row>;
   /** While true, answers are made and held back. */
   let isSlow: boolean;
   let held: (() => void)[];
-  let refusal: Refusal | null;
+  let error: ApiError | null;
   let readCount: number;
 
-  const answer = (cursor: string | undefined): Page<Row> => {
+  const answer = (cursor: string | undefined): ListPage<Row> => {
     const older = stored.filter((row) => cursor === undefined || Number(row.id) < Number(cursor));
     const data = older.slice(0, PAGE_ROWS).map((row) => ({ ...row }));
     return { data, next_cursor: older.length > PAGE_ROWS ? (data.at(-1)?.id ?? null) : null };
   };
   const read = (cursor: string | undefined) => {
     readCount += 1;
-    if (refusal !== null) return Promise.reject(refusal);
+    if (error !== null) return Promise.reject(error);
     const page = answer(cursor);
-    return isSlow ? new Promise<Page<Row>>((resolve) => held.push(() => resolve(page))) : Promise.resolve(page);
+    return isSlow ? new Promise<ListPage<Row>>((resolve) => held.push(() => resolve(page))) : Promise.resolve(page);
   };
   const release = async () => {
     held.shift()?.();
-    await settled();
+    await eventLoopTurn();
   };
   const after = async (...wishes: (() => void)[]) => {
     for (const wish of wishes) wish();
-    await settled();
+    await eventLoopTurn();
   };
-  const ids = () => soFar.stretch?.rows.map(idOf);
+  const ids = () => state.loaded?.rows.map(idOf);
 
   beforeEach(() => {
     stored = rows(9, 1);
-    [isSlow, held, refusal, readCount] = [false, [], null, 0];
+    [isSlow, held, error, readCount] = [false, [], null, 0];
     const name = "list";
-    reading = new Reading(
+    reader = new ListReader(
       () => ({ name, read, idOf }),
-      (next) => (soFar = next),
+      (next) => (state = next),
     );
   });
 
   it("is read page by page to its end", async () => {
-    await after(reading.again, reading.more);
+    await after(reader.refetch, reader.loadMore);
     expect(ids()).toEqual(["9", "8", "7", "6", "5", "4"]);
-    await after(reading.more);
-    expect([ids()?.length, soFar.stretch?.cursor]).toEqual([9, null]);
+    await after(reader.loadMore);
+    expect([ids()?.length, state.loaded?.cursor]).toEqual([9, null]);
   });
 
   it("becomes empty when nothing is there any more", async () => {
-    await after(reading.again, reading.more);
+    await after(reader.refetch, reader.loadMore);
     stored = [];
-    await after(reading.again);
+    await after(reader.refetch);
     expect(ids()).toEqual([]);
   });
 
   it("shows new states beyond the first page too", async () => {
-    await after(reading.again, reading.more);
+    await after(reader.refetch, reader.loadMore);
     stored = rows(9, 1, "delivered");
-    await after(reading.again);
-    expect(soFar.stretch?.rows.map((row) => row.state)).toEqual(Array(6).fill("delivered"));
+    await after(reader.refetch);
+    expect(state.loaded?.rows.map((row) => row.state)).toEqual(Array(6).fill("delivered"));
   });
 
   it("has no gap, however much is new", async () => {
-    await after(reading.again, reading.more);
+    await after(reader.refetch, reader.loadMore);
     stored = rows(99, 1);
-    await after(reading.again);
+    await after(reader.refetch);
     expect(ids()).toEqual(["99", "98", "97", "96", "95", "94"]);
-    await after(reading.more);
+    await after(reader.loadMore);
     expect(ids()?.at(-1)).toBe("91");
   });
 
   it("is read further once, however often that is asked for, also while it is read again", async () => {
-    await after(reading.again);
+    await after(reader.refetch);
     isSlow = true;
-    await after(reading.again, reading.more, reading.more);
-    expect(soFar.isReading).toBe(true);
+    await after(reader.refetch, reader.loadMore, reader.loadMore);
+    expect(state.isLoading).toBe(true);
     await release();
-    expect(soFar.isReading).toBe(true);
-    await after(reading.more);
+    expect(state.isLoading).toBe(true);
+    await after(reader.loadMore);
     await release();
-    expect([soFar.isReading, ids(), held.length]).toEqual([false, ["9", "8", "7", "6", "5", "4"], 0]);
+    expect([state.isLoading, ids(), held.length]).toEqual([false, ["9", "8", "7", "6", "5", "4"], 0]);
   });
 
   it("is never overwritten by an older answer", async () => {
     isSlow = true;
-    await after(reading.again);
+    await after(reader.refetch);
     stored = rows(10, 1);
-    await after(reading.again);
+    await after(reader.refetch);
     await release();
     await release();
     expect(ids()).toEqual(["10", "9", "8"]);
   });
 
   it("keeps its rows and says why, when it cannot be read again", async () => {
-    await after(reading.again, reading.more);
-    refusal = new Refusal(503, "unavailable", "why");
-    await after(reading.again);
-    expect([ids()?.length, soFar.refusal?.status, soFar.isReading]).toEqual([6, 503, false]);
-    await after(reading.more);
-    expect([ids()?.length, soFar.isReading]).toEqual([6, false]);
+    await after(reader.refetch, reader.loadMore);
+    error = new ApiError(503, "unavailable", "why");
+    await after(reader.refetch);
+    expect([ids()?.length, state.error?.status, state.isLoading]).toEqual([6, 503, false]);
+    await after(reader.loadMore);
+    expect([ids()?.length, state.isLoading]).toEqual([6, false]);
   });
 
   it("is read again at most so far", async () => {
     stored = rows(99, 1);
-    await after(reading.again);
-    for (let page = 1; page < REREAD_PAGES_MAX + 2; page += 1) await after(reading.more);
+    await after(reader.refetch);
+    for (let page = 1; page < REFETCH_PAGES_MAX + 2; page += 1) await after(reader.loadMore);
     const shown = ids();
     readCount = 0;
     stored = rows(99, 1, "delivered");
-    await after(reading.again);
-    expect([readCount, ids()]).toEqual([REREAD_PAGES_MAX, shown]);
-    expect(soFar.stretch?.rows.filter((row) => row.state === "delivered")).toHaveLength(REREAD_PAGES_MAX * PAGE_ROWS);
+    await after(reader.refetch);
+    expect([readCount, ids()]).toEqual([REFETCH_PAGES_MAX, shown]);
+    expect(state.loaded?.rows.filter((row) => row.state === "delivered")).toHaveLength(REFETCH_PAGES_MAX * PAGE_ROWS);
   });
 });
 
 describe("what was read again, over more than that", () => {
-  const stretch = (ids: string[], pageCount: number, cursor: string | null) => ({
+  const loaded = (ids: string[], pageCount: number, cursor: string | null) => ({
     rows: ids.map((id) => ({ id })),
     pageCount,
     cursor,
   });
   const over = (fresh: string[], before: string[], cursor: string | null = "fresh") => {
-    const laid = laidOver(stretch(fresh, 2, cursor), stretch(before, 4, "before"), idOf);
-    return [laid.rows.map(idOf).join(" "), laid.cursor];
+    const merged = mergeRefetched(loaded(fresh, 2, cursor), loaded(before, 4, "before"), idOf);
+    return [merged.rows.map(idOf).join(" "), merged.cursor];
   };
 
   it("goes before what is further back", () => {

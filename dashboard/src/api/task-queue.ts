@@ -2,37 +2,37 @@
 // than thrown away, no answer overtakes another, and none is older than the last wish.
 
 /** It never rejects. Whoever is told that it is stale shows nothing of it. */
-export type Question = (isStale: () => boolean) => Promise<void>;
+export type Task = (isStale: () => boolean) => Promise<void>;
 
-export class InTurn {
-  #waiting = new Map<string, Question>();
-  #isBusy = false;
-  #turn = 0;
+export class TaskQueue {
+  #waiting = new Map<string, Task>();
+  #isRunning = false;
+  #generation = 0;
 
   /** Asks now, or after what is in flight and waits. Of several of one name that wait, the last is asked. */
-  ask(name: string, question: Question): void {
-    this.#waiting.set(name, question);
-    if (!this.#isBusy) void this.#work(this.#turn);
+  run(name: string, task: Task): void {
+    this.#waiting.set(name, task);
+    if (!this.#isRunning) void this.#runAll(this.#generation);
   }
 
   /** What waits is not asked any more, and what is in flight is stale. */
   clear(): void {
-    this.#turn += 1;
+    this.#generation += 1;
     this.#waiting.clear();
-    this.#isBusy = false;
+    this.#isRunning = false;
   }
 
-  async #work(turn: number): Promise<void> {
-    this.#isBusy = true;
-    while (turn === this.#turn) {
+  async #runAll(generation: number): Promise<void> {
+    this.#isRunning = true;
+    while (generation === this.#generation) {
       const next = this.#waiting.entries().next();
       if (next.done) {
-        this.#isBusy = false;
+        this.#isRunning = false;
         return;
       }
-      const [name, question] = next.value;
+      const [name, task] = next.value;
       this.#waiting.delete(name);
-      await question(() => turn !== this.#turn);
+      await task(() => generation !== this.#generation);
     }
   }
 }

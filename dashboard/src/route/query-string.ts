@@ -1,9 +1,9 @@
 // Query strings: what a page reads out of them and writes back.
 
-export type Changes = Record<string, string | null | undefined>;
+export type QueryChanges = Record<string, string | null | undefined>;
 
 /** With `?`, or empty. Empty values are left out, so that an address says only what is filtered. */
-export function changed(query: URLSearchParams, changes: Changes): string {
+export function withChanges(query: URLSearchParams, changes: QueryChanges): string {
   const next = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null || value === undefined || value === "") next.delete(name);
@@ -15,7 +15,7 @@ export function changed(query: URLSearchParams, changes: Changes): string {
 }
 
 /** The named values that are there. */
-export function picked<Name extends string>(query: URLSearchParams, names: readonly Name[]): Partial<Record<Name, string>> {
+export function pickQuery<Name extends string>(query: URLSearchParams, names: readonly Name[]): Partial<Record<Name, string>> {
   const found: Partial<Record<Name, string>> = {};
   for (const name of names) {
     const value = query.get(name);

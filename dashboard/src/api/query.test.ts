@@ -1,0 +1,89 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { QueryRunner, type QueryState } from "./query";
+import { ApiError } from "./error";
+
+type AnswerBadge = { resolveWith: (data: string) => Promise<void>; rejectWith: (status: number) => Promise<void> };
+
+/** Everything that follows from a settled promise has happened after a turn of the event loop. */
+const eventLoopTurn = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
+
+describe("what a view shows", () => {
+  let name: string;
+  let loads: AnswerBadge[];
+  let shown: QueryState<string>[];
+  let runner: QueryRunner<string>;
+
+  beforeEach(() => {
+    name = "one";
+    loads = [];
+    shown = [];
+    const load = () =>
+      new Promise<string>((resolve, reject) => {
+        loads.push({
+          resolveWith: (data) => (resolve(data), eventLoopTurn()),
+          rejectWith: (status) => (reject(new ApiError(status, "some", "why")), eventLoopTurn()),
+        });
+      });
+    runner = new QueryRunner(
+      () => ({ name, load }),
+      (state) => shown.push(state),
+    );
+  });
+
+  it("appears although hints come faster than answers", async () => {
+    runner.refetch();
+    for (let hint = 0; hint < 10; hint += 1) runner.refetch();
+    expect(loads).toHaveLength(1);
+    await loads[0]?.resolveWith("first");
+    expect(shown.at(-1)?.data).toBe("first");
+  });
+
+  it("is asked for once more after hints that came meanwhile, because the answer may be older", async () => {
+    runner.refetch();
+    for (let hint = 0; hint < 10; hint += 1) runner.refetch();
+    await loads[0]?.resolveWith("old");
+    expect(loads).toHaveLength(2);
+    await loads[1]?.resolveWith("new");
+    expect([loads.length, shown.at(-1)?.data]).toEqual([2, "new"]);
+  });
+
+  it("is asked for again at once when nothing is in flight", async () => {
+    runner.refetch();
+    await loads[0]?.rejectWith(500);
+    runner.refetch();
+    expect(loads).toHaveLength(2);
+  });
+
+  it("is never an answer to another name, however late", async () => {
+    runner.refetch();
+    runner.stop();
+    name = "two";
+    runner.refetch();
+    expect(loads).toHaveLength(2);
+    await loads[1]?.resolveWith("of two");
+    await loads[0]?.resolveWith("of one");
+    expect(shown).toEqual([{ name: "two", data: "of two", error: null }]);
+  });
+
+  it("stays on show while it cannot be had, and goes when it is gone", async () => {
+    const after = async (status: number) => {
+      runner.refetch();
+      await loads.at(-1)?.resolveWith("thing");
+      runner.refetch();
+      await loads.at(-1)?.rejectWith(status);
+      return [shown.at(-1)?.data, shown.at(-1)?.error?.status];
+    };
+    for (const status of [0, 429, 500, 503]) expect(await after(status)).toEqual(["thing", status]);
+    for (const status of [403, 404]) expect(await after(status)).toEqual([undefined, status]);
+  });
+
+  it("is not what another name had, when it cannot be had", async () => {
+    runner.refetch();
+    await loads[0]?.resolveWith("of one");
+    runner.stop();
+    name = "two";
+    runner.refetch();
+    await loads[1]?.rejectWith(503);
+    expect([shown.at(-1)?.name, shown.at(-1)?.data]).toEqual(["two", undefined]);
+  });
+});

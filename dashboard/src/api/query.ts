@@ -1,0 +1,72 @@
+// What a view shows: asked for when its name changes, asked again after hints, kept on show meanwhile.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Topic, onHints } from "./hints";
+import { TaskQueue } from "./task-queue";
+import { type ApiError, toApiError } from "./error";
+
+export interface Query<T> {
+  data: T | undefined;
+  error: ApiError | null;
+  refetch: () => void;
+}
+
+export interface QueryState<T> {
+  name: string;
+  data: T | undefined;
+  error: ApiError | null;
+}
+
+/** `name` stands for everything that `ask` depends on. */
+interface QuerySource<T> {
+  name: string;
+  load: () => Promise<T>;
+}
+
+/** The asking, without a page. */
+export class QueryRunner<T> {
+  #tasks = new TaskQueue();
+  #state: QueryState<T> = { name: "", data: undefined, error: null };
+
+  constructor(
+    readonly source: () => QuerySource<T>,
+    readonly show: (state: QueryState<T>) => void,
+  ) {}
+
+  refetch = (): void => {
+    this.#tasks.run("refetch", async (isStale) => {
+      const { name, load } = this.source();
+      const state = await load().then(
+        (data) => ({ name, data, error: null }),
+        (error: unknown) => this.#failed(name, toApiError(error)),
+      );
+      if (isStale()) return;
+      this.#state = state;
+      this.show(state);
+    });
+  };
+
+  stop = (): void => this.#tasks.clear();
+
+  /** What is on show stays there while it cannot be had; what was deleted does not. */
+  #failed(name: string, error: ApiError): QueryState<T> {
+    const keepsData = this.#state.name === name && error.isTransient;
+    return { name, data: keepsData ? this.#state.data : undefined, error };
+  }
+}
+
+/** An answer that comes after the name changed is dropped. Hints lead to a question at most once in `pauseMs`, and not before
+ *  the last one was answered. */
+export function useQuery<T>(name: string, load: () => Promise<T>, topics: readonly Topic[] = [], pauseMs = 500): Query<T> {
+  const latest = useRef({ name, load });
+  latest.current = { name, load };
+  const [state, show] = useState<QueryState<T>>({ name, data: undefined, error: null });
+  const [runner] = useState(() => new QueryRunner(() => latest.current, show));
+  const { refetch, stop } = runner;
+
+  useEffect(() => {
+    refetch();
+    return stop;
+  }, [name]);
+  useEffect(() => (topics.length > 0 ? onHints(topics, refetch, pauseMs) : undefined), [topics.join()]);
+  return state.name === name ? { ...state, refetch } : { data: undefined, error: null, refetch };
+}
