@@ -4,13 +4,13 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/components.css";
 import "./style/pages.css";
-import { followLinks } from "./route/router";
+import { interceptLinks } from "./route/router";
 import { Root } from "./root";
 import { applyTheme } from "./session/theme";
 import { takeKeyFromAddress } from "./session/key";
 
 const key = takeKeyFromAddress();
 applyTheme();
-followLinks();
+interceptLinks();
 const root = document.getElementById("root");
-if (root) render(<Root firstKey={key} />, root);
+if (root) render(<Root initialKey={key} />, root);

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
-import { follow } from "./api/live";
+import { followUpdates } from "./api/live-updates";
 import { Toasts } from "./components/toast";
 import { currentPath, go } from "./route/router";
 import { paths } from "./route/paths";
@@ -8,19 +8,19 @@ import { SignIn } from "./session/sign-in";
 import { Shell } from "./shell/shell";
 import { pageAt } from "./pages/routes";
 
-export function Root({ firstKey }: { firstKey: string | null }) {
+export function Root({ initialKey }: { initialKey: string | null }) {
   // The key of the address is tried once: whoever was signed out stays so.
-  const untried = useRef(firstKey);
-  if (session.value !== null) untried.current = null;
+  const untriedKey = useRef(initialKey);
+  if (session.value !== null) untriedKey.current = null;
   return (
     <>
-      {session.value === null ? <SignIn firstKey={untried.current} /> : <Inside />}
+      {session.value === null ? <SignIn initialKey={untriedKey.current} /> : <SignedIn />}
       <Toasts />
     </>
   );
 }
 
-function Inside() {
+function SignedIn() {
   const own = session.value?.app?.id ?? null;
   const path = currentPath.value;
   // Whoever has one app only starts there.
@@ -29,8 +29,8 @@ function Inside() {
   }, [own, path]);
   const { page, app, key } = pageAt(path);
   // A key of one app may follow nothing else.
-  const followed = app ?? own;
-  useEffect(() => follow(followed), [followed]);
+  const streamedApp = app ?? own;
+  useEffect(() => followUpdates(streamedApp), [streamedApp]);
   return (
     <Shell app={app}>
       <div key={key}>{page}</div>

@@ -1,20 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { ApiError, nullIfNotFound, errorOfResponse, adviceFor } from "./error";
-import { EventReader } from "./sse";
+import { SseParser } from "./sse-parser";
 
 describe("server-sent events", () => {
   const TEXT =
     ': hello\n\nevent: delivery\ndata: {"id":"dlv_1"}\n\nevent: notice\r\ndata: a\r\ndata: b\r\n\r\ndata\n\nevent: empty\n\n';
 
   it("are the same wherever the chunks end", () => {
-    const whole = new EventReader().push(TEXT);
+    const whole = new SseParser().push(TEXT);
     expect(whole).toEqual([
       { name: "delivery", data: '{"id":"dlv_1"}' },
       { name: "notice", data: "a\nb" },
       { name: "message", data: "" },
     ]);
     for (let size = 1; size < 8; size += 1) {
-      const reader = new EventReader();
+      const reader = new SseParser();
       const found = [];
       for (let at = 0; at < TEXT.length; at += size) found.push(...reader.push(TEXT.slice(at, at + size)));
       expect(found).toEqual(whole);

@@ -1,6 +1,6 @@
 // The only door to the server: the generated client, with the key in a header and every failure as a `Refusal`.
 import createClient from "openapi-fetch";
-import { connectionIsLost, connectionIsUp } from "./connection";
+import { markDisconnected, markConnected } from "./connection";
 import { NO_ANSWER, nullIfNotFound, errorOfResponse } from "./error";
 import type { paths } from "./schema.gen";
 
@@ -25,12 +25,12 @@ export async function sendRequest(request: Request): Promise<Response> {
     response = await fetch(request);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    connectionIsLost();
+    markDisconnected();
     throw NO_ANSWER;
   }
   // A gateway that cannot reach the server is no answer of the server's.
-  if (response.status === 502 || response.status === 504) connectionIsLost();
-  else connectionIsUp();
+  if (response.status === 502 || response.status === 504) markDisconnected();
+  else markConnected();
   if (response.status === 401 && apiKey !== null && sentKey === apiKey) {
     const error = errorOfResponse(
       401,

@@ -1,7 +1,7 @@
 // A list that is read page by page. After hints all that is shown is read again, so that rows far down change too.
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Topic } from "./hints";
-import { onHints } from "./hints";
+import type { Topic } from "./invalidation";
+import { onInvalidate } from "./invalidation";
 import { TaskQueue } from "./task-queue";
 import { type ApiError, toApiError } from "./error";
 
@@ -139,7 +139,7 @@ export function usePagedList<T>(
     refetch();
     return stop;
   }, [name]);
-  useEffect(() => (topics.length > 0 ? onHints(topics, refetch) : undefined), [topics.join()]);
+  useEffect(() => (topics.length > 0 ? onInvalidate(topics, refetch) : undefined), [topics.join()]);
   const { loaded, error, isLoading } = state.name === name ? state : initialState(name);
   return { rows: loaded?.rows, error, hasMore: (loaded?.cursor ?? null) !== null, isLoading, loadMore, refetch };
 }

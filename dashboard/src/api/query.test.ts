@@ -32,7 +32,7 @@ describe("what a view shows", () => {
 
   it("appears although hints come faster than answers", async () => {
     runner.refetch();
-    for (let hint = 0; hint < 10; hint += 1) runner.refetch();
+    for (let invalidate = 0; invalidate < 10; invalidate += 1) runner.refetch();
     expect(loads).toHaveLength(1);
     await loads[0]?.resolveWith("first");
     expect(shown.at(-1)?.data).toBe("first");
@@ -40,7 +40,7 @@ describe("what a view shows", () => {
 
   it("is asked for once more after hints that came meanwhile, because the answer may be older", async () => {
     runner.refetch();
-    for (let hint = 0; hint < 10; hint += 1) runner.refetch();
+    for (let invalidate = 0; invalidate < 10; invalidate += 1) runner.refetch();
     await loads[0]?.resolveWith("old");
     expect(loads).toHaveLength(2);
     await loads[1]?.resolveWith("new");

@@ -1,6 +1,6 @@
 // What a view shows: asked for when its name changes, asked again after hints, kept on show meanwhile.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Topic, onHints } from "./hints";
+import { type Topic, onInvalidate } from "./invalidation";
 import { TaskQueue } from "./task-queue";
 import { type ApiError, toApiError } from "./error";
 
@@ -67,6 +67,6 @@ export function useQuery<T>(name: string, load: () => Promise<T>, topics: readon
     refetch();
     return stop;
   }, [name]);
-  useEffect(() => (topics.length > 0 ? onHints(topics, refetch, pauseMs) : undefined), [topics.join()]);
+  useEffect(() => (topics.length > 0 ? onInvalidate(topics, refetch, pauseMs) : undefined), [topics.join()]);
   return state.name === name ? { ...state, refetch } : { data: undefined, error: null, refetch };
 }

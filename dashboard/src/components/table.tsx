@@ -1,6 +1,6 @@
 // A table that becomes cards on a phone: each cell knows its column's name.
 import type { ComponentChildren } from "preact";
-import { go, openApart } from "../route/router";
+import { go, openInNewTab } from "../route/router";
 
 export interface Column<T> {
   name: string;
@@ -26,7 +26,7 @@ export function Table<T>({ caption, columns, rows, idOf, hrefOf, isTight = false
   const open = (event: MouseEvent, row: T) => {
     const target = event.target as Element;
     if (!hrefOf || target.closest("a, button, input, select, summary, code") || String(window.getSelection()) !== "") return;
-    if (event.metaKey || event.ctrlKey) openApart(hrefOf(row));
+    if (event.metaKey || event.ctrlKey) openInNewTab(hrefOf(row));
     else go(hrefOf(row));
   };
   return (

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { type ApiError, toApiError } from "../api/error";
 import type { App } from "../api/schema";
 import { Action } from "../components/action";
@@ -41,7 +41,7 @@ function Settings({ app }: { app: App }) {
       const body = appChangesOf(base, draft);
       const now = await dataOf(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
       edited.keep(draft, appDraftOf(now), now.updated_at);
-      hint("apps");
+      invalidate("apps");
       showToast("Saved.");
     } catch (error) {
       setError(toApiError(error));
@@ -116,7 +116,7 @@ function Settings({ app }: { app: App }) {
             confirm={<>“{app.name}” and everything in it is deleted for good. This cannot be undone.</>}
             act={async () => {
               await dataOf(api.DELETE("/v1/apps/{app}", { params: { path } }));
-              hint("apps");
+              invalidate("apps");
               go(paths.apps());
             }}
           />

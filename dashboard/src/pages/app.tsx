@@ -7,7 +7,7 @@ import { Card, PageHead } from "../components/page";
 import { MarkStrip } from "../components/mark-strip";
 import { Table } from "../components/table";
 import { paths } from "../route/paths";
-import { may, mayActForProduct, session } from "../session/session";
+import { permissions, mayActForProduct, session } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
 import { useStats } from "./stats-query";
 import { deliveryColumns, markOf } from "./delivery-rows";
@@ -39,7 +39,7 @@ export function AppPage({ app }: { app: string }) {
       <QueryView query={query}>
         {() => (
           <div class="stack">
-            {isNew && <FirstSteps app={app} may={may.value} />}
+            {isNew && <FirstSteps app={app} permissions={permissions.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
               <QueryView query={stats} lines={24}>
                 {(data) => <StatsView stats={data} isOfAll={false} />}
@@ -67,7 +67,7 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Query<{ data: En
             data.length > 0 ? (
               <MarkStrip marks={data.map((each) => markOf(app, each))} />
             ) : (
-              <Empty title="No deliveries yet">{noDeliveriesText(may.value)}</Empty>
+              <Empty title="No deliveries yet">{noDeliveriesText(permissions.value)}</Empty>
             )
           }
         </QueryView>

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useQuery } from "../api/query";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { usePagedList } from "../api/paged-list";
 import { Dialog } from "../components/dialog";
 import { Skeleton, ErrorMessage } from "../components/query-view";
@@ -47,7 +47,7 @@ function NewApp({ onClose }: { onClose: () => void }) {
   const make = async () => {
     const body = { name: name.trim(), ...(id.trim() ? { id: id.trim() } : {}), ...(contract ? { contract } : {}) };
     const made = await dataOf(api.POST("/v1/apps", { body }));
-    hint("apps");
+    invalidate("apps");
     go(paths.app(made.id));
   };
   return (

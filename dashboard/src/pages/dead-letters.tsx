@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { usePagedList } from "../api/paged-list";
 import type { DeadLetter, Endpoint } from "../api/schema";
 import { Action } from "../components/action";
@@ -139,7 +139,7 @@ function Buttons({ app, row }: { app: string; row: DeadLetter }) {
         isSmall
         act={async () => {
           await dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/replay", { params: { path } }));
-          hint("deliveries");
+          invalidate("deliveries");
         }}
       />
       {row.reason !== "closed" && (
@@ -150,7 +150,7 @@ function Buttons({ app, row }: { app: string; row: DeadLetter }) {
           title="Marks it as dealt with; it stays on record."
           act={async () => {
             await dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", { params: { path } }));
-            hint("deliveries");
+            invalidate("deliveries");
           }}
         />
       )}

@@ -8,7 +8,7 @@ import { PageHead } from "../components/page";
 import { withChanges, pickQuery } from "../route/query-string";
 import { paths } from "../route/paths";
 import { currentQuery, filter } from "../route/router";
-import { may } from "../session/session";
+import { permissions } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
 import { DELIVERY_STATES, spoken } from "../text/states";
 import { fromField, toField } from "../text/times";
@@ -83,7 +83,7 @@ export function Deliveries({ app }: { app: string }) {
         empty={
           <Empty title="No deliveries yet">
             A delivery is made for every <a href={paths.endpoints(app)}>endpoint</a> that wants a published event.{" "}
-            {noDeliveriesText(may.value)}
+            {noDeliveriesText(permissions.value)}
           </Empty>
         }
       />

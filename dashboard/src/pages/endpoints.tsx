@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useQuery } from "../api/query";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { usePagedList } from "../api/paged-list";
 import { type ApiError, toApiError } from "../api/error";
 import type { Endpoint } from "../api/schema";
@@ -15,7 +15,7 @@ import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
-import { may, mayChange } from "../session/session";
+import { permissions, mayChange } from "../session/session";
 import { BUCKET_STATES, stateOf } from "../text/health";
 import { noEndpointsText } from "../text/empty-lists";
 import { count, counted, share } from "../text/numbers";
@@ -48,7 +48,7 @@ export function Endpoints({ app }: { app: string }) {
         columns={[...endpointColumns(app), success]}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.endpoint(app, row.id)}
-        empty={<Empty title="No endpoints yet">{noEndpointsText(may.value)}</Empty>}
+        empty={<Empty title="No endpoints yet">{noEndpointsText(permissions.value)}</Empty>}
       />
       {isOpen && <NewEndpoint app={app} onClose={() => setOpen(false)} />}
     </>
@@ -117,7 +117,7 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
     setError(null);
     try {
       setMade(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
-      hint("endpoints");
+      invalidate("endpoints");
     } catch (error) {
       setError(toApiError(error));
       throw error;

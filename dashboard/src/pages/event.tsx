@@ -1,6 +1,6 @@
 import { api, dataOf } from "../api/client";
 import { useQuery } from "../api/query";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import type { EventDetail } from "../api/schema";
 import { Action } from "../components/action";
 import { Badge } from "../components/badge";
@@ -48,7 +48,7 @@ export function EventPage({ app, id }: { app: string; id: string }) {
             confirm="What the event carried is erased for good; that it was, and its deliveries, stay on record. Deliveries that still wait cannot be sent any more."
             act={async () => {
               await dataOf(api.DELETE("/v1/apps/{app}/events/{event}/data", { params: { path: { app, event: id } } }));
-              hint("events");
+              invalidate("events");
               query.refetch();
             }}
           />

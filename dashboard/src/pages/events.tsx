@@ -11,7 +11,7 @@ import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { withChanges, pickQuery } from "../route/query-string";
 import { currentQuery } from "../route/router";
-import { may, mayActForProduct } from "../session/session";
+import { permissions, mayActForProduct } from "../session/session";
 import { noEventsText } from "../text/empty-lists";
 import { reasonText } from "../text/states";
 import { TimeFilter } from "./deliveries";
@@ -45,7 +45,7 @@ export function Events({ app }: { app: string }) {
         isFiltered={Object.keys(query).length > 0}
         empty={
           <Empty title="No events yet">
-            {noEventsText(may.value)} {may.value.publish && <code>POST /v1/apps/{app}/events</code>}
+            {noEventsText(permissions.value)} {permissions.value.publish && <code>POST /v1/apps/{app}/events</code>}
           </Empty>
         }
       />

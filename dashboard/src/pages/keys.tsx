@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { useQuery } from "../api/query";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { usePagedList } from "../api/paged-list";
 import type { Key } from "../api/schema";
 import { Action } from "../components/action";
@@ -80,7 +80,7 @@ const COLUMNS: Column<Key>[] = [
             confirm="It stops working at once, on open connections too. This cannot be undone."
             act={async () => {
               await dataOf(api.DELETE("/v1/keys/{key}", { params: { path: { key: row.id } } }));
-              hint("keys");
+              invalidate("keys");
             }}
           />
         </div>
@@ -112,7 +112,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
       ...(at ? { expires_at: at } : {}),
     };
     setMade(await dataOf(api.POST("/v1/keys", { body })));
-    hint("keys");
+    invalidate("keys");
   };
   if (made !== null) {
     return (

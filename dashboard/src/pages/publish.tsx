@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { Dialog } from "../components/dialog";
 import { Field } from "../components/field";
 import { showToast } from "../components/toast";
@@ -34,7 +34,7 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
         headers: { "content-type": "application/json" },
       }),
     );
-    hint("events", "deliveries");
+    invalidate("events", "deliveries");
     showToast("Published.");
     go(paths.event(app, published.id));
   };

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, dataOf } from "../api/client";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import { toApiError } from "../api/error";
 import type { Endpoint } from "../api/schema";
 import { Dialog } from "../components/dialog";
@@ -63,7 +63,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
 
   const begin = async () => {
     const begun = await dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body }));
-    hint("replays", "deliveries");
+    invalidate("replays", "deliveries");
     if ("id" in begun) go(paths.replay(app, begun.id));
   };
   const toggle = (state: string, isOn: boolean) => setStatus(isOn ? [...status, state] : status.filter((each) => each !== state));

@@ -1,6 +1,6 @@
 import { api, dataOf } from "../api/client";
 import { useQuery } from "../api/query";
-import { hint } from "../api/hints";
+import { invalidate } from "../api/invalidation";
 import type { Replay } from "../api/schema";
 import { Action } from "../components/action";
 import { Badge } from "../components/badge";
@@ -69,7 +69,7 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
 
 function Buttons({ path, replay, refetch }: { path: { app: string; replay: string }; replay: Replay; refetch: () => void }) {
   const after = () => {
-    hint("replays", "deliveries");
+    invalidate("replays", "deliveries");
     refetch();
   };
   return (

@@ -2,7 +2,7 @@
 import type { ComponentChild } from "preact";
 import { Empty } from "../components/query-view";
 import { PageHead } from "../components/page";
-import { matched } from "../route/match";
+import { matchPath } from "../route/match";
 import { isAdmin } from "../session/session";
 import { AppPage } from "./app";
 import { AppSettings } from "./app-settings";
@@ -72,7 +72,7 @@ const ROUTES: Route[] = [
 /** The page, the app it is about, and a key that changes when another thing is shown. */
 export function pageAt(path: string): { page: ComponentChild; app: string | null; key: string } {
   for (const { pattern, needsAdmin, page } of ROUTES) {
-    const names = matched(pattern, path);
+    const names = matchPath(pattern, path);
     if (names === null || (needsAdmin && !isAdmin.value)) continue;
     const { tab: _, ...things } = names;
     return {

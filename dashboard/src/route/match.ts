@@ -1,7 +1,7 @@
 // Which page an address is for, and the names in it.
 
 /** `/apps/:app/events` against a path: the decoded names, or null. */
-export function matched(pattern: string, path: string): Record<string, string> | null {
+export function matchPath(pattern: string, path: string): Record<string, string> | null {
   const wanted = pattern.split("/");
   const given = path.replace(/(.)\/$/, "$1").split("/");
   if (wanted.length !== given.length) return null;

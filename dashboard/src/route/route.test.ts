@@ -1,23 +1,23 @@
 import { describe, expect, it } from "vitest";
-import { matched } from "./match";
+import { matchPath } from "./match";
 import { paths } from "./paths";
 import { withChanges, pickQuery } from "./query-string";
 
 describe("an address", () => {
   it("gives its names back decoded, whatever is in them", () => {
     const id = "order:10/01~%2F é";
-    expect(matched("/apps/:app/events/:event", paths.event("shop", id))).toEqual({ app: "shop", event: id });
+    expect(matchPath("/apps/:app/events/:event", paths.event("shop", id))).toEqual({ app: "shop", event: id });
   });
 
   it("matches whole, with or without a slash at the end", () => {
-    expect(matched("/apps/:app", "/apps/shop/")).toEqual({ app: "shop" });
-    expect(matched("/apps/:app", "/apps")).toBeNull();
-    expect(matched("/apps/:app", "/apps/shop/events")).toBeNull();
-    expect(matched("/", "/")).toEqual({});
+    expect(matchPath("/apps/:app", "/apps/shop/")).toEqual({ app: "shop" });
+    expect(matchPath("/apps/:app", "/apps")).toBeNull();
+    expect(matchPath("/apps/:app", "/apps/shop/events")).toBeNull();
+    expect(matchPath("/", "/")).toEqual({});
   });
 
   it("with broken encoding is no page", () => {
-    expect(matched("/apps/:app", "/apps/%zz")).toBeNull();
+    expect(matchPath("/apps/:app", "/apps/%zz")).toBeNull();
   });
 });
 

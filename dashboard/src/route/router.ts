@@ -17,7 +17,7 @@ const search = signal(window.location.search);
 export const currentPath = computed(() => path.value);
 export const currentQuery = computed(() => new URLSearchParams(search.value));
 
-function read(): void {
+function readAddress(): void {
   batch(() => {
     path.value = pathHere();
     search.value = window.location.search;
@@ -28,12 +28,12 @@ export function go(to: string, options: { replace?: boolean } = {}): void {
   const isOtherPage = new URL(to, window.location.href).pathname !== path.value;
   if (options.replace) window.history.replaceState(null, "", base + to);
   else window.history.pushState(null, "", base + to);
-  read();
+  readAddress();
   if (isOtherPage) window.scrollTo(0, 0);
 }
 
 /** In another tab. */
-export function openApart(to: string): void {
+export function openInNewTab(to: string): void {
   window.open(base + to, "_blank", "noopener");
 }
 
@@ -44,22 +44,22 @@ export function filter(changes: QueryChanges): void {
 }
 
 /** Lets plain links be followed without loading the page anew. */
-export function followLinks(): void {
-  window.addEventListener("popstate", read);
-  document.addEventListener("click", followLink);
+export function interceptLinks(): void {
+  window.addEventListener("popstate", readAddress);
+  document.addEventListener("click", onLinkClick);
   // The middle button.
-  document.addEventListener("auxclick", followLink);
+  document.addEventListener("auxclick", onLinkClick);
 }
 
-function followLink(event: MouseEvent): void {
+function onLinkClick(event: MouseEvent): void {
   if (event.defaultPrevented || event.button > 1 || event.altKey) return;
-  const isApart = event.button === 1 || event.metaKey || event.ctrlKey || event.shiftKey;
+  const isNewTab = event.button === 1 || event.metaKey || event.ctrlKey || event.shiftKey;
   // Links do not name a portal's address: the browser would open another one.
-  if (isApart && !isPortalAddress) return;
+  if (isNewTab && !isPortalAddress) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link === null || link.target !== "" || link.hasAttribute("download") || link.origin !== window.location.origin) return;
   event.preventDefault();
   const to = link.pathname + link.search;
-  if (isApart) openApart(to);
+  if (isNewTab) openInNewTab(to);
   else go(to);
 }

@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { api, dataOf, setApiKey, onUnauthorized } from "../api/client";
 import { ApiError } from "../api/error";
 import type { PortalTheme, Session as SessionView } from "../api/schema";
-import type { May } from "../text/empty-lists";
+import type { Permissions } from "../text/empty-lists";
 
 export interface Session {
   isAdmin: boolean;
@@ -18,17 +18,17 @@ export interface Session {
 
 export const session = signal<Session | null>(null);
 /** Why the last session ended, for the sign-in page. */
-export const farewell = signal<string | null>(null);
+export const signOutReason = signal<string | null>(null);
 
 export const isAdmin = computed(() => session.value?.isAdmin === true);
 export const isPortal = computed(() => session.value?.isPortal === true);
 export const mayChange = computed(() => session.value?.isReadOnly === false);
 /** What is published, and erased for good, is the product's business and not its customers'. */
 export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
-export const may = computed<May>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
+export const permissions = computed<Permissions>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
 
 export async function signIn(key: string): Promise<void> {
-  farewell.value = null;
+  signOutReason.value = null;
   setApiKey(key);
   try {
     session.value = fromView(await dataOf(api.GET("/v1/session")));
@@ -41,7 +41,7 @@ export async function signIn(key: string): Promise<void> {
 export function signOut(why: string | null): void {
   setApiKey(null);
   session.value = null;
-  farewell.value = why;
+  signOutReason.value = why;
 }
 
 onUnauthorized((detail) => {

@@ -3,15 +3,15 @@ import { type ApiError, toApiError } from "../api/error";
 import { ErrorMessage } from "../components/query-view";
 import { Field } from "../components/field";
 import { isPortalAddress } from "../route/router";
-import { PortalDoor } from "./portal-door";
-import { farewell, signIn } from "./session";
+import { PortalSignIn } from "./portal-sign-in";
+import { signOutReason, signIn } from "./session";
 
-export function SignIn({ firstKey }: { firstKey: string | null }) {
-  const [key, setKey] = useState(firstKey ?? "");
+export function SignIn({ initialKey }: { initialKey: string | null }) {
+  const [key, setKey] = useState(initialKey ?? "");
   const [error, setError] = useState<ApiError | null>(null);
-  const [isTrying, setTrying] = useState(firstKey !== null);
+  const [isTrying, setTrying] = useState(initialKey !== null);
 
-  const enter = async () => {
+  const submit = async () => {
     setTrying(true);
     setError(null);
     try {
@@ -23,27 +23,27 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
   };
   useEffect(() => {
     document.title = isPortalAddress ? "Signed out" : "Sign in · Posthaste";
-    if (firstKey !== null) void enter();
+    if (initialKey !== null) void submit();
   }, []);
 
   if (isPortalAddress) {
-    return <PortalDoor isOpening={isTrying} error={error} farewell={farewell.value} onRetry={() => void enter()} />;
+    return <PortalSignIn isOpening={isTrying} error={error} signOutReason={signOutReason.value} onRetry={() => void submit()} />;
   }
   return (
     <main class="sign-in">
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void enter();
+          void submit();
         }}
       >
         <div class="brand">
           <img src="/icon.svg" alt="" /> Posthaste
         </div>
         <h1>Sign in</h1>
-        {farewell.value && (
+        {signOutReason.value && (
           <p class="note warn" role="status">
-            {farewell.value}
+            {signOutReason.value}
           </p>
         )}
         <Field

@@ -1,32 +1,32 @@
 // Light, dark, or as the device says; and a portal's accent colour in a shade that is readable on either.
 import { effect, signal } from "@preact/signals";
-import { type Grounds, readableOn } from "../text/colour";
+import { type Backgrounds, readableAccent } from "../text/colour";
 import { session } from "./session";
 
 export type Theme = "device" | "light" | "dark";
 
-const STORED_AS = "posthaste-theme";
+const THEME_STORAGE_KEY = "posthaste-theme";
 const device = window.matchMedia("(prefers-color-scheme: dark)");
 
-export const theme = signal<Theme>(stored());
+export const theme = signal<Theme>(storedTheme());
 /** What is on show, for drawings that take their colours once. */
 export const shownTheme = signal<"light" | "dark">("light");
 
 /** In a frame of another site there may be no storage; then it is as the device says. */
-function stored(): Theme {
+function storedTheme(): Theme {
   try {
-    const value = window.localStorage.getItem(STORED_AS);
+    const value = window.localStorage.getItem(THEME_STORAGE_KEY);
     return value === "light" || value === "dark" ? value : "device";
   } catch {
     return "device";
   }
 }
 
-export function choose(next: Theme): void {
+export function chooseTheme(next: Theme): void {
   theme.value = next;
   try {
-    if (next === "device") window.localStorage.removeItem(STORED_AS);
-    else window.localStorage.setItem(STORED_AS, next);
+    if (next === "device") window.localStorage.removeItem(THEME_STORAGE_KEY);
+    else window.localStorage.setItem(THEME_STORAGE_KEY, next);
   } catch {
     // Then it lasts for as long as the page.
   }
@@ -40,7 +40,7 @@ export function applyTheme(): void {
     const style = document.documentElement.style;
     document.documentElement.dataset["theme"] = shown;
     const given = session.value?.theme?.accent;
-    const shades = given ? readableOn(given, groundsOnShow()) : null;
+    const shades = given ? readableAccent(given, currentBackgrounds()) : null;
     if (shades === null) {
       for (const name of ["--accent", "--on-accent", "--accent-soft"]) style.removeProperty(name);
     } else {
@@ -53,7 +53,7 @@ export function applyTheme(): void {
 }
 
 /** What the style sheet says of the theme that the document has now. */
-function groundsOnShow(): Grounds {
+function currentBackgrounds(): Backgrounds {
   const style = getComputedStyle(document.documentElement);
   const ground = (name: string) => style.getPropertyValue(name).trim();
   return { surface: ground("--surface"), others: [ground("--page"), ground("--sunken")] };

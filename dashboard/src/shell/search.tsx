@@ -1,12 +1,12 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { toApiError } from "../api/error";
 import { go } from "../route/router";
-import { find } from "./find";
+import { findById } from "./find-by-id";
 
 /** A box that takes any id. `/` leads into it. */
 export function Search({ app }: { app: string | null }) {
   const [typed, setTyped] = useState("");
-  const [said, setSaid] = useState<string | null>(null);
+  const [message, setMessage] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
   // With the box itself: an effect after painting would miss a key that is pressed as soon as the box is seen.
@@ -21,20 +21,20 @@ export function Search({ app }: { app: string | null }) {
     return () => document.removeEventListener("keydown", focus);
   }, []);
 
-  const look = async () => {
+  const search = async () => {
     const id = (field.current?.value ?? typed).trim();
     if (id === "") return;
-    setSaid("Looking…");
+    setMessage("Looking…");
     try {
-      const path = await find(id, app);
-      if (path === null) setSaid("Nothing that this key can see has this id.");
+      const path = await findById(id, app);
+      if (path === null) setMessage("Nothing that this key can see has this id.");
       else {
-        setSaid(null);
+        setMessage(null);
         setTyped("");
         go(path);
       }
     } catch (error) {
-      setSaid(toApiError(error).message);
+      setMessage(toApiError(error).message);
     }
   };
 
@@ -44,7 +44,7 @@ export function Search({ app }: { app: string | null }) {
       role="search"
       onSubmit={(event) => {
         event.preventDefault();
-        void look();
+        void search();
       }}
     >
       <input
@@ -58,13 +58,13 @@ export function Search({ app }: { app: string | null }) {
         autocomplete="off"
         onInput={(event) => {
           setTyped(event.currentTarget.value);
-          setSaid(null);
+          setMessage(null);
         }}
-        onBlur={() => setSaid(null)}
+        onBlur={() => setMessage(null)}
       />
-      {said && (
+      {message && (
         <div class="about" role="status">
-          {said}
+          {message}
         </div>
       )}
     </form>

@@ -12,7 +12,7 @@ const READABLE = 4.5;
 /** How much of the accent is in its soft ground. */
 const SOFT = 0.12;
 
-export interface Grounds {
+export interface Backgrounds {
   /** What cards are made of; text on the accent itself has this colour. */
   surface: string;
   others: string[];
@@ -39,7 +39,7 @@ export function contrast(one: Rgb, other: Rgb): number {
 }
 
 /** The nearest shade of a colour that is readable on all grounds and on its own soft one; null if it is no colour. */
-export function readableOn(hex: string, grounds: Grounds): { accent: string; soft: string } | null {
+export function readableAccent(hex: string, grounds: Backgrounds): { accent: string; soft: string } | null {
   const colour = parseHex(hex);
   const all = [grounds.surface, ...grounds.others].map((each) => parseHex(each.replace(SHORT, "#$1$1$2$2$3$3")));
   const known = all.filter((each) => each !== null);

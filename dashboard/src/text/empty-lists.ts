@@ -1,31 +1,31 @@
 // What to do about something that is empty: only what whoever looks may do.
 
-export interface May {
+export interface Permissions {
   /** Endpoints and what comes of them. */
   change: boolean;
   /** Publish, with the page's button or with a program. */
   publish: boolean;
 }
 
-export function noEndpointsText(may: May): string {
+export function noEndpointsText(permissions: Permissions): string {
   const what = "An endpoint is an address that events are sent to.";
-  return may.change
+  return permissions.change
     ? `${what} Add one, give its secret to the receiver, and send it a test.`
     : `${what} They are added by whoever may change things here; you may look.`;
 }
 
-export function noEventsText(may: May): string {
-  return may.publish ? "Publish one here, or with a program:" : "They appear here as they are published.";
+export function noEventsText(permissions: Permissions): string {
+  return permissions.publish ? "Publish one here, or with a program:" : "They appear here as they are published.";
 }
 
-export function noDeliveriesText(may: May): string {
-  if (may.publish) return "Publish an event, or send an endpoint a test.";
-  if (may.change) return "Send an endpoint a test; events appear here as they come.";
+export function noDeliveriesText(permissions: Permissions): string {
+  if (permissions.publish) return "Publish an event, or send an endpoint a test.";
+  if (permissions.change) return "Send an endpoint a test; events appear here as they come.";
   return "They appear here as events come.";
 }
 
-export function nothingSentText(may: May): string {
-  return may.change
+export function nothingSentText(permissions: Permissions): string {
+  return permissions.change
     ? "Send a test event to see a delivery from end to end."
     : "Deliveries appear here as events come that this endpoint wants.";
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { attemptText } from "./attempts";
-import { contrast, parseHex, readableOn } from "./colour";
+import { contrast, parseHex, readableAccent } from "./colour";
 import type { ContractDocument } from "./contract";
 import fixture from "./contracts.fixture.json";
 import { readHeaders } from "./headers";
@@ -202,20 +202,20 @@ describe("other words", () => {
       const token = (name: string) => new RegExp(`--${name}: (#\\w+);`).exec(css)![1]!;
       const grounds = { surface: token("surface"), others: [token("page"), token("sunken")] };
       for (const hex of ["#1a73e8", "#ffff00", "#000000", "#ffffff", "#3b5bdb", "#ff0000", "#808080"]) {
-        const { accent, soft } = readableOn(hex, grounds)!;
+        const { accent, soft } = readableAccent(hex, grounds)!;
         for (const ground of [grounds.surface, soft, ...grounds.others]) {
           expect(contrast(parseHex(accent)!, parseHex(ground)!), `${hex} on ${ground}`).toBeGreaterThanOrEqual(4.5);
         }
       }
-      expect(readableOn("red", grounds)).toBeNull();
+      expect(readableAccent("red", grounds)).toBeNull();
     }
   });
 
   it("leave an accent alone that is readable as it is", () => {
     const grounds = { surface: "#ffffff", others: ["#f5f6f8"] };
     const alone = { accent: "#3450c4", soft: "#e7eaf8" };
-    expect(readableOn("#3450c4", grounds)).toEqual(alone);
-    expect(readableOn("#3450c4", { ...grounds, surface: "#fff" })).toEqual(alone);
+    expect(readableAccent("#3450c4", grounds)).toEqual(alone);
+    expect(readableAccent("#3450c4", { ...grounds, surface: "#fff" })).toEqual(alone);
   });
 });
 

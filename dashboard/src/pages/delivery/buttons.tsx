@@ -1,5 +1,5 @@
 import { api, dataOf } from "../../api/client";
-import { hint } from "../../api/hints";
+import { invalidate } from "../../api/invalidation";
 import { Action } from "../../components/action";
 import { CopyButton } from "../../components/copy";
 import { paths } from "../../route/paths";
@@ -15,9 +15,9 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
   const { app, delivery, contract, endpoint } = parts;
   const payload = usePayload(parts);
   const params = { params: { path: { app, delivery: delivery.id } } };
-  const may = actionsFor(delivery.status, delivery.reason ?? null);
+  const permissions = actionsFor(delivery.status, delivery.reason ?? null);
   const after = () => {
-    hint("deliveries");
+    invalidate("deliveries");
     refetch();
   };
   const curl =
@@ -28,7 +28,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
     <>
       {mayChange.value && (
         <>
-          {may.retry && (
+          {permissions.retry && (
             <Action
               label="Retry now"
               title="One extra attempt as soon as a hand is free; its place in the schedule stays."
@@ -37,7 +37,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
               act={() => dataOf(api.POST("/v1/apps/{app}/deliveries/{delivery}/retry", params)).then(after)}
             />
           )}
-          {may.replay && (
+          {permissions.replay && (
             <Action
               label="Replay"
               title={
@@ -54,7 +54,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
               }}
             />
           )}
-          {may.close && (
+          {permissions.close && (
             <Action
               label="Close"
               title="Marks this dead letter as dealt with; it stays on record."
@@ -62,7 +62,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
               act={() => dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", params)).then(after)}
             />
           )}
-          {may.cancel && (
+          {permissions.cancel && (
             <Action
               label="Cancel"
               done="Cancelled."
@@ -81,7 +81,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
         />
       )}
       <CopyButton text={() => window.location.origin + window.location.pathname} label="Copy the link" />
-      {mayActForProduct.value && may.delete && (
+      {mayActForProduct.value && permissions.delete && (
         <Action
           label="Delete"
           done="Deleted."
@@ -90,7 +90,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
           confirm="The delivery and its attempts are deleted from the record for good."
           act={async () => {
             await dataOf(api.DELETE("/v1/apps/{app}/deliveries/{delivery}", params));
-            hint("deliveries");
+            invalidate("deliveries");
             go(paths.deliveries(app));
           }}
         />

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../../api/client";
-import { hint } from "../../api/hints";
+import { invalidate } from "../../api/invalidation";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
 import { Field } from "../../components/field";
@@ -39,7 +39,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
             confirm="Every event that it would have got is delivered to it now, at most 100 a second. It can be paused and cancelled."
             act={async () => {
               const begun = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body }));
-              hint("replays", "deliveries");
+              invalidate("replays", "deliveries");
               if ("id" in begun) go(paths.replay(app, begun.id));
             }}
           />

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../../api/client";
-import { hint } from "../../api/hints";
+import { invalidate } from "../../api/invalidation";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
 import { Dialog } from "../../components/dialog";
@@ -24,7 +24,7 @@ export function EndpointButtons({ app, endpoint }: Props) {
         done="The test is on its way."
         act={async () => {
           const delivery = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/test", params));
-          hint("events", "deliveries");
+          invalidate("events", "deliveries");
           go(paths.delivery(app, delivery.id));
         }}
       />
@@ -38,7 +38,7 @@ export function EndpointButtons({ app, endpoint }: Props) {
           confirm="Nothing is sent to it until it is switched on again. What waits, and what is published meanwhile, is held or left out, as its contract says."
           act={async () => {
             await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/disable", params));
-            hint("endpoints", "deliveries");
+            invalidate("endpoints", "deliveries");
           }}
         />
       )}
@@ -57,7 +57,7 @@ function SwitchOn({ app, endpoint }: Props) {
         ...(isReplaying ? { body: { replay: true } } : {}),
       }),
     );
-    hint("endpoints", "deliveries", "replays");
+    invalidate("endpoints", "deliveries", "replays");
     setOpen(false);
     showToast("Switched on.");
     const replay = endpointOn.replays?.[0];

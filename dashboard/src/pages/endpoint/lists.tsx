@@ -5,7 +5,7 @@ import { Empty } from "../../components/query-view";
 import { Checkbox } from "../../components/field";
 import { PagedTable } from "../../components/paged-table";
 import { paths } from "../../route/paths";
-import { may } from "../../session/session";
+import { permissions } from "../../session/session";
 import { nothingSentText } from "../../text/empty-lists";
 import { DeadLetterList } from "../dead-letters";
 import { deliveryColumns } from "../delivery-rows";
@@ -33,7 +33,7 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
         columns={deliveryColumns(app, [], "endpoint")}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}
-        empty={<Empty title="Nothing was sent here yet">{nothingSentText(may.value)}</Empty>}
+        empty={<Empty title="Nothing was sent here yet">{nothingSentText(permissions.value)}</Empty>}
       />
     </>
   );

@@ -7,7 +7,7 @@ import { Card, PropertyList } from "../../components/page";
 import { Table } from "../../components/table";
 import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
-import { may } from "../../session/session";
+import { permissions } from "../../session/session";
 import { nothingSentText } from "../../text/empty-lists";
 import { count, share } from "../../text/numbers";
 import { took } from "../../text/times";
@@ -39,7 +39,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
         <QueryView query={latest} lines={3}>
           {({ data: attempts }) =>
             attempts.length === 0 ? (
-              <Empty title="Nothing was sent here yet">{nothingSentText(may.value)}</Empty>
+              <Empty title="Nothing was sent here yet">{nothingSentText(permissions.value)}</Empty>
             ) : (
               <LatestAttempts app={app} attempts={attempts} />
             )

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../../api/client";
-import { hint } from "../../api/hints";
+import { invalidate } from "../../api/invalidation";
 import { type ApiError, toApiError } from "../../api/error";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
@@ -41,7 +41,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
       edited.keep(draft, draftOf(now), now.updated_at);
       setHeaders("");
       setReplacing(false);
-      hint("endpoints");
+      invalidate("endpoints");
       showToast("Saved.");
     } catch (error) {
       setError(toApiError(error));
@@ -104,7 +104,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
             confirm="Deliveries that wait for it are cancelled. This cannot be undone."
             act={async () => {
               await dataOf(api.DELETE("/v1/apps/{app}/endpoints/{endpoint}", { params: { path } }));
-              hint("endpoints", "deliveries");
+              invalidate("endpoints", "deliveries");
               go(paths.endpoints(app));
             }}
           />

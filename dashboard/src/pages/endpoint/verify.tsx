@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, dataOf } from "../../api/client";
-import { hint } from "../../api/hints";
+import { invalidate } from "../../api/invalidation";
 import type { Endpoint, Secrets } from "../../api/schema";
 import { Action } from "../../components/action";
 import { Copyable } from "../../components/copy";
@@ -142,7 +142,7 @@ function RotateDialog({ path, isOverlapping, onClose, onRotated }: RotateProps) 
     const effective = fromField(at);
     const body = isOverlapping ? { overlap } : effective ? { effective_at: effective } : {};
     onRotated(await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
-    hint("endpoints");
+    invalidate("endpoints");
     onClose();
   };
   return (

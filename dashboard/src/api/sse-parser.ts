@@ -1,30 +1,30 @@
 // Server-sent events out of a stream of text, as the HTML standard cuts it; chunks may end anywhere.
 
-export interface SentEvent {
+export interface ServerSentEvent {
   name: string;
   data: string;
 }
 
-export class EventReader {
-  #rest = "";
+export class SseParser {
+  #buffer = "";
   #name = "";
   #data: string[] = [];
 
   /** The events that are complete with this chunk. */
-  push(chunk: string): SentEvent[] {
-    const events: SentEvent[] = [];
-    this.#rest += chunk;
+  push(chunk: string): ServerSentEvent[] {
+    const events: ServerSentEvent[] = [];
+    this.#buffer += chunk;
     for (;;) {
-      const end = /\r\n|\n|\r(?!$)/.exec(this.#rest);
+      const end = /\r\n|\n|\r(?!$)/.exec(this.#buffer);
       if (end === null) return events;
-      const line = this.#rest.slice(0, end.index);
-      this.#rest = this.#rest.slice(end.index + end[0].length);
-      const event = this.#take(line);
+      const line = this.#buffer.slice(0, end.index);
+      this.#buffer = this.#buffer.slice(end.index + end[0].length);
+      const event = this.#readLine(line);
       if (event !== null) events.push(event);
     }
   }
 
-  #take(line: string): SentEvent | null {
+  #readLine(line: string): ServerSentEvent | null {
     if (line === "") {
       const event = this.#data.length > 0 ? { name: this.#name || "message", data: this.#data.join("\n") } : null;
       this.#name = "";

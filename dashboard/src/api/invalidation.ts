@@ -2,53 +2,53 @@
 
 export type Topic = "apps" | "endpoints" | "events" | "deliveries" | "replays" | "notices" | "keys" | "stats";
 
-type Listener = { topics: readonly Topic[]; tell: () => void };
+type Listener = { topics: readonly Topic[]; refetch: () => void };
 const listeners = new Set<Listener>();
 
-export function hint(...topics: Topic[]): void {
+export function invalidate(...topics: Topic[]): void {
   for (const listener of [...listeners]) {
-    if (listener.topics.some((topic) => topics.includes(topic))) listener.tell();
+    if (listener.topics.some((topic) => topics.includes(topic))) listener.refetch();
   }
 }
 
-export function hintEverything(): void {
-  for (const listener of [...listeners]) listener.tell();
+export function invalidateAll(): void {
+  for (const listener of [...listeners]) listener.refetch();
 }
 
 /** What is counted is rolled up once a second: asked sooner it would say nothing new. */
-const COUNTED_AFTER_MS = 1500;
+const STATS_DELAY_MS = 1500;
 
 /** Calls `tell` after hints of these topics, at most once in `pauseMs` and not while the page is out of sight. */
-export function onHints(topics: readonly Topic[], tell: () => void, pauseMs = 500): () => void {
+export function onInvalidate(topics: readonly Topic[], refetch: () => void, pauseMs = 500): () => void {
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastAt = 0;
   let isMissed = false;
-  const soonestMs = topics.includes("stats") ? COUNTED_AFTER_MS : 0;
-  const now = () => {
+  const delayMsMin = topics.includes("stats") ? STATS_DELAY_MS : 0;
+  const refetchNow = () => {
     timer = null;
     if (document.hidden) {
       isMissed = true;
       return;
     }
     lastAt = Date.now();
-    tell();
+    refetch();
   };
   const listener = {
     topics,
-    tell: () => {
-      timer ??= setTimeout(now, Math.max(soonestMs, lastAt + pauseMs - Date.now()));
+    refetch: () => {
+      timer ??= setTimeout(refetchNow, Math.max(delayMsMin, lastAt + pauseMs - Date.now()));
     },
   };
-  const seen = () => {
+  const refetchIfMissed = () => {
     if (document.hidden || !isMissed) return;
     isMissed = false;
-    listener.tell();
+    listener.refetch();
   };
   listeners.add(listener);
-  document.addEventListener("visibilitychange", seen);
+  document.addEventListener("visibilitychange", refetchIfMissed);
   return () => {
     listeners.delete(listener);
-    document.removeEventListener("visibilitychange", seen);
+    document.removeEventListener("visibilitychange", refetchIfMissed);
     if (timer !== null) clearTimeout(timer);
   };
 }

@@ -1,10 +1,10 @@
 // Any id leads to its page: the server says what it may be.
 import { api, dataOf } from "../api/client";
-import { leadsTo } from "../route/found";
+import { pathOfResult } from "../route/search-result";
 import { session } from "../session/session";
 
 /** Where it is, or null if it is nowhere that this key can see. */
-export async function find(id: string, app: string | null): Promise<string | null> {
+export async function findById(id: string, app: string | null): Promise<string | null> {
   const { data } = await dataOf(api.GET("/v1/find/{id}", { params: { path: { id } } }));
-  return leadsTo(data, app ?? session.value?.app?.id ?? null);
+  return pathOfResult(data, app ?? session.value?.app?.id ?? null);
 }

@@ -7,12 +7,12 @@ interface Props {
   /** Why the token was not taken. */
   error: ApiError | null;
   /** Why the last session ended. */
-  farewell: string | null;
+  signOutReason: string | null;
   onRetry: () => void;
 }
 
 /** What a portal's address shows while nobody is signed in. There is no key to type: one comes by a link, or not at all. */
-export function PortalDoor({ isOpening, error, farewell, onRetry }: Props) {
+export function PortalSignIn({ isOpening, error, signOutReason, onRetry }: Props) {
   return (
     <main class="sign-in">
       <div class="empty" role="status">
@@ -27,8 +27,8 @@ export function PortalDoor({ isOpening, error, farewell, onRetry }: Props) {
           <>
             <h1>{error ? "This link does not open anything any more" : "You are signed out"}</h1>
             <p>
-              {error?.message ?? farewell} A link to these pages lasts only for a while, and a reload ends it. Open them again
-              from where you came.
+              {error?.message ?? signOutReason} A link to these pages lasts only for a while, and a reload ends it. Open them
+              again from where you came.
             </p>
           </>
         )}

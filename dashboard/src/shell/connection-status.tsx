@@ -1,16 +1,16 @@
 // Whether what is shown is up to date: a word in the head of every page, and a line under it when it is not.
 import { isConnected } from "../api/connection";
-import { liveness } from "../api/live";
+import { streamState } from "../api/live-updates";
 
-export function Live() {
-  if (!isConnected.value || liveness.value === "lost") {
+export function ConnectionIndicator() {
+  if (!isConnected.value || streamState.value === "lost") {
     return (
       <span class="live is-lost" title="The connection for live updates broke; it is being opened again.">
         <span>Disconnected</span>
       </span>
     );
   }
-  const isLive = liveness.value === "live";
+  const isLive = streamState.value === "live";
   return (
     <span
       class={isLive ? "live is-live" : "live"}
@@ -21,7 +21,7 @@ export function Live() {
   );
 }
 
-export function Lost() {
+export function ConnectionBanner() {
   if (!isConnected.value) {
     return (
       <div class="connection-banner" role="alert">
@@ -29,7 +29,7 @@ export function Lost() {
       </div>
     );
   }
-  if (liveness.value !== "lost") return null;
+  if (streamState.value !== "lost") return null;
   // There is no room for a word in a phone's head.
   return (
     <div class="connection-banner phone-only" role="status">

@@ -2,32 +2,33 @@ import { describe, expect, it } from "vitest";
 import { ApiError } from "../api/error";
 import { textOf } from "../components/text-of.fixture";
 import { portalBaseOf } from "../route/base";
-import { PortalDoor } from "./portal-door";
+import { PortalSignIn } from "./portal-sign-in";
 
 describe("a portal's address without a session", () => {
-  const door = (given: { isOpening?: boolean; error?: ApiError; farewell?: string }) =>
-    textOf(PortalDoor({ isOpening: false, error: null, farewell: null, onRetry: () => undefined, ...given }));
+  const screenText = (given: { isOpening?: boolean; error?: ApiError; signOutReason?: string }) =>
+    textOf(PortalSignIn({ isOpening: false, error: null, signOutReason: null, onRetry: () => undefined, ...given }));
   const failure = (status: number, detail: string) => new ApiError(status, "some", detail);
 
   it("asks nobody for a key", () => {
-    const seen = [door({}), door({ isOpening: true }), door({ error: failure(401, "unknown key") })];
+    const seen = [screenText({}), screenText({ isOpening: true }), screenText({ error: failure(401, "unknown key") })];
     for (const text of seen) expect(text).not.toMatch(/admin|posthaste dev|Sign in/i);
   });
 
   it("says why the link was refused, and where to go", () => {
-    expect(door({ error: failure(401, "The link was revoked.") })).toMatch(
+    expect(screenText({ error: failure(401, "The link was revoked.") })).toMatch(
       /does not open.*The link was revoked\..*from where you came/,
     );
   });
 
   it("says after a reload, or when a session ended, how to come back", () => {
-    expect(door({})).toMatch(/signed out.*from where you came/);
-    expect(door({ farewell: "The link has expired." })).toContain("The link has expired.");
+    expect(screenText({})).toMatch(/signed out.*from where you came/);
+    expect(screenText({ signOutReason: "The link has expired." })).toContain("The link has expired.");
   });
 
   it("offers to try again only where that may help", () => {
-    for (const status of [0, 429, 503]) expect(door({ error: failure(status, "why") })).toMatch(/right now.*why.*Try again$/);
-    for (const status of [401, 403]) expect(door({ error: failure(status, "why") })).not.toContain("Try again");
+    for (const status of [0, 429, 503])
+      expect(screenText({ error: failure(status, "why") })).toMatch(/right now.*why.*Try again$/);
+    for (const status of [401, 403]) expect(screenText({ error: failure(status, "why") })).not.toContain("Try again");
   });
 });
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { Found } from "../api/schema";
-import { leadsTo } from "./found";
+import type { SearchResult } from "../api/schema";
+import { pathOfResult } from "./search-result";
 
-function found(kind: string, app: string | null, endpoint: string | null = null): Found {
+function result(kind: string, app: string | null, endpoint: string | null = null): SearchResult {
   return { kind, id: "a b", app_id: app, endpoint_id: endpoint };
 }
 
@@ -21,13 +21,13 @@ test("every kind of thing has a page", () => {
     ["event_type", "/event-types/a%20b"],
     ["contract", "/contracts/a%20b"],
   ];
-  for (const [kind, page] of pages) expect(leadsTo([found(kind, "shop", "ep-1")], null)).toBe(page);
-  expect(leadsTo([found("audit_entry", null)], null)).toBe("/audit");
+  for (const [kind, page] of pages) expect(pathOfResult([result(kind, "shop", "ep-1")], null)).toBe(page);
+  expect(pathOfResult([result("audit_entry", null)], null)).toBe("/audit");
 });
 
 test("what is in the app on show comes first, and nothing leads nowhere", () => {
-  const both = [found("event", "other"), found("event", "shop")];
-  expect(leadsTo(both, "shop")).toBe("/apps/shop/events/a%20b");
-  expect(leadsTo(both, "third")).toBe("/apps/other/events/a%20b");
-  expect(leadsTo([], "shop")).toBeNull();
+  const both = [result("event", "other"), result("event", "shop")];
+  expect(pathOfResult(both, "shop")).toBe("/apps/shop/events/a%20b");
+  expect(pathOfResult(both, "third")).toBe("/apps/other/events/a%20b");
+  expect(pathOfResult([], "shop")).toBeNull();
 });

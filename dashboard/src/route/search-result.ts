@@ -1,14 +1,14 @@
 // Where the page is of something that was found by its id.
-import type { Found } from "../api/schema";
+import type { SearchResult } from "../api/schema";
 import { paths } from "./paths";
 
 /** What is in the app on show comes first. */
-export function leadsTo(found: Found[], here: string | null): string | null {
-  const nearest = found.find((each) => here !== null && each.app_id === here) ?? found[0];
-  return nearest ? pageOf(nearest) : null;
+export function pathOfResult(results: SearchResult[], currentApp: string | null): string | null {
+  const nearest = results.find((each) => currentApp !== null && each.app_id === currentApp) ?? results[0];
+  return nearest ? pathOf(nearest) : null;
 }
 
-function pageOf({ kind, id, app_id: app, endpoint_id: endpoint }: Found): string | null {
+function pathOf({ kind, id, app_id: app, endpoint_id: endpoint }: SearchResult): string | null {
   if (kind === "key") return paths.keys();
   if (kind === "event_type") return paths.eventType(id);
   if (kind === "contract") return paths.contract(id);
