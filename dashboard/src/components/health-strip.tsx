@@ -1,7 +1,7 @@
 // An endpoint's health over time: a column a bucket, a mark a change of state. A slider lies over the drawing, so that every
 // bucket is reached with keys, a finger or a pointer, and is read out.
 import { useRef, useState } from "preact/hooks";
-import { BUCKET_STATES, type Bucket, type BucketState, TURNS, bucketText, stripText } from "../text/health";
+import { BUCKET_STATES, type Bucket, type BucketState, STATE_CHANGE_KINDS, bucketText, stripText } from "../text/health";
 import { useWidth } from "./width";
 
 const [MARK_HEIGHT, COLUMN_HEIGHT, EMPTY_HEIGHT] = [14, 34, 4];
@@ -21,7 +21,7 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
   const x = (ms: number) => ((ms - start) / lengthMs) * width;
   if (chosen === undefined) return null;
   const description = bucketText(chosen);
-  const choose = (place: number) => setChosen(buckets[Math.min(last, Math.max(0, place))]?.fromMs ?? null);
+  const choose = (index: number) => setChosen(buckets[Math.min(last, Math.max(0, index))]?.fromMs ?? null);
   return (
     <div class="health">
       <div class="health-strip">
@@ -40,8 +40,8 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
           {buckets.flatMap((each) =>
             each.changes.map((change) => (
               <path
-                key={`${change.turn} ${change.atMs}`}
-                class={TURNS[change.turn].tone}
+                key={`${change.kind} ${change.atMs}`}
+                class={STATE_CHANGE_KINDS[change.kind].tone}
                 d={`M${Math.min(width - 5, Math.max(5, x(change.atMs)))} ${MARK_HEIGHT - 3}l-5 -9h10z`}
               />
             )),

@@ -22,8 +22,8 @@ describe("what was asked for", () => {
   });
 
   it("is at the same place with trouble and without, so that what is typed into it stays", () => {
-    const place = (error: ApiError | null) => shown("thing", error).props.children.indexOf("shown: thing");
-    expect(place(failure(429))).toBe(place(null));
+    const position = (error: ApiError | null) => shown("thing", error).props.children.indexOf("shown: thing");
+    expect(position(failure(429))).toBe(position(null));
   });
 
   it("leaves it to the shell to say that nothing answers", () => {

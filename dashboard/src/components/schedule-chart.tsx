@@ -1,7 +1,7 @@
 // A schedule, drawn: when attempts come after the first, and how far each may be off. Seconds and days are both seen.
 import { useRef } from "preact/hooks";
-import { type Schedule, momentText, place, ticks } from "../text/timeline";
-import { span } from "../text/times";
+import { type Schedule, timeRangeText, positionAt, ticks } from "../text/timeline";
+import { contractDuration } from "../text/times";
 import { useWidth } from "./width";
 
 export interface MadeAttempt {
@@ -28,10 +28,10 @@ export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, 
   const width = useWidth(box);
 
   const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...made.map((each) => each.afterMs));
-  const x = (ms: number) => LEFT + place(ms, endMs) * (width - LEFT - RIGHT);
+  const x = (ms: number) => LEFT + positionAt(ms, endMs) * (width - LEFT - RIGHT);
   const planned = schedule.attempts.filter((each) => !isOver && each.number >= plannedFrom);
   const labelled = labelsWithRoom(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
-  const planText = `Attempts at ${schedule.attempts.map(momentText).join(", ")}; ${endLabel} at ${momentText(schedule.end)}`;
+  const planText = `Attempts at ${schedule.attempts.map(timeRangeText).join(", ")}; ${endLabel} at ${timeRangeText(schedule.end)}`;
   const description = [...made.map((each) => each.label), ...(isOver ? [] : [planText])].join("; ");
   return (
     <svg ref={box} class="schedule-chart" viewBox={`0 0 ${width} ${CHART_HEIGHT}`} role="img" aria-label={description}>
@@ -56,7 +56,7 @@ export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, 
         const middle = x((each.earliestMs + each.latestMs) / 2);
         return (
           <g key={each.number}>
-            <title>{`Attempt ${each.number}: ${momentText(each)}`}</title>
+            <title>{`Attempt ${each.number}: ${timeRangeText(each)}`}</title>
             <rect
               class="jitter-range"
               x={x(each.earliestMs)}
@@ -76,14 +76,14 @@ export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, 
       })}
       {made.map((each, at) => (
         <g key={at}>
-          <title>{`${each.label}, ${span(each.afterMs)} after the first`}</title>
+          <title>{`${each.label}, ${contractDuration(each.afterMs)} after the first`}</title>
           <circle class={each.tone} cx={x(each.afterMs)} cy={AXIS_Y} r={6} />
         </g>
       ))}
       {nowMs !== null && nowMs < endMs && <line class="now" x1={x(nowMs)} x2={x(nowMs)} y1={AXIS_Y - 20} y2={AXIS_Y + 12} />}
       {!isOver && (
         <g>
-          <title>{`${endLabel} at ${momentText(schedule.end)}`}</title>
+          <title>{`${endLabel} at ${timeRangeText(schedule.end)}`}</title>
           <line class="end" x1={x(schedule.end.latestMs)} x2={x(schedule.end.latestMs)} y1={AXIS_Y - 11} y2={AXIS_Y + 11} />
         </g>
       )}

@@ -1,12 +1,12 @@
-import { local, relative, took, utc } from "../text/times";
+import { formatLocal, formatRelative, formatDuration, formatUtc } from "../text/times";
 import { now } from "./clock";
 
 /** Relative, with the local time and UTC on hover. */
 export function Time({ at }: { at: string | null | undefined }) {
   if (!at) return <span class="muted">–</span>;
   return (
-    <time dateTime={at} title={`${local(at)}\n${utc(at)}`}>
-      {relative(Date.parse(at), now.value)}
+    <time dateTime={at} title={`${formatLocal(at)}\n${formatUtc(at)}`}>
+      {formatRelative(Date.parse(at), now.value)}
     </time>
   );
 }
@@ -16,23 +16,23 @@ export function LongTime({ at }: { at: string | null | undefined }) {
   if (!at) return <span class="muted">–</span>;
   return (
     <span>
-      <time dateTime={at} title={utc(at)}>
-        {local(at)}
+      <time dateTime={at} title={formatUtc(at)}>
+        {formatLocal(at)}
       </time>{" "}
-      <span class="muted nowrap">({relative(Date.parse(at), now.value)})</span>
+      <span class="muted nowrap">({formatRelative(Date.parse(at), now.value)})</span>
     </span>
   );
 }
 
 /** The local time alone, with UTC on hover. */
-export function At({ at }: { at: string }) {
+export function LocalTime({ at }: { at: string }) {
   return (
-    <time dateTime={at} title={utc(at)}>
-      {local(at)}
+    <time dateTime={at} title={formatUtc(at)}>
+      {formatLocal(at)}
     </time>
   );
 }
 
-export function Took({ ms }: { ms: number }) {
-  return <span class="number">{took(ms)}</span>;
+export function Duration({ ms }: { ms: number }) {
+  return <span class="number">{formatDuration(ms)}</span>;
 }

@@ -3,7 +3,7 @@ import { type Query, useQuery } from "../api/query";
 import { api, dataOf, dataOrNull } from "../api/client";
 import type { App, Endpoint } from "../api/schema";
 import { session } from "../session/session";
-import type { ContractDocument } from "../text/contract";
+import type { ContractDocument } from "../text/contract-document";
 
 export function useApp(app: string): Query<App> {
   return useQuery(`app ${app}`, () => dataOf(api.GET("/v1/apps/{app}", { params: { path: { app } } })), ["apps"]);

@@ -5,7 +5,7 @@ import { type ApiError, toApiError } from "../api/error";
 import type { App } from "../api/schema";
 import { Action } from "../components/action";
 import { Copyable } from "../components/copy";
-import { Overtaken, useDraft } from "../components/draft";
+import { OutdatedNote, useDraft } from "../components/draft";
 import { QueryView, ErrorMessage } from "../components/query-view";
 import { Checkbox, Field } from "../components/field";
 import { Card, PropertyList, PageHead } from "../components/page";
@@ -28,8 +28,8 @@ export function AppSettings({ app }: { app: string }) {
 }
 
 function Settings({ app }: { app: App }) {
-  const edited = useDraft(appDraftOf(app), app.updated_at);
-  const { base, draft, change } = edited;
+  const form = useDraft(appDraftOf(app), app.updated_at);
+  const { base, draft, change } = form;
   const [error, setError] = useState<ApiError | null>(null);
   const path = { app: app.id };
   const problem = (field: string) => (error?.field?.startsWith(field) ? error.text : null);
@@ -40,7 +40,7 @@ function Settings({ app }: { app: App }) {
     try {
       const body = appChangesOf(base, draft);
       const now = await dataOf(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
-      edited.keep(draft, appDraftOf(now), now.updated_at);
+      form.markSaved(draft, appDraftOf(now), now.updated_at);
       invalidate("apps");
       showToast("Saved.");
     } catch (error) {
@@ -84,7 +84,7 @@ function Settings({ app }: { app: App }) {
             isOn={draft.isLive}
             onChange={(isLive) => change({ isLive })}
           />
-          <Overtaken by={edited} />
+          <OutdatedNote by={form} />
           {error && <ErrorMessage error={error} />}
           <div class="buttons end">
             <button type="submit" class="primary" disabled={draft.name.trim() === ""}>

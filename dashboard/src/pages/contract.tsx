@@ -8,7 +8,7 @@ import { Card, PropertyList, PageHead } from "../components/page";
 import { Table } from "../components/table";
 import { paths } from "../route/paths";
 import { isPortal } from "../session/session";
-import { type ContractDocument, branded, headerTemplates } from "../text/contract";
+import { type ContractDocument, withBrand, headerTemplates } from "../text/contract-document";
 import { ContractSchedule, endText } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
@@ -71,10 +71,10 @@ function promises(document: ContractDocument): [string, ComponentChildren][] {
           : `{${document.body.fields.map((each) => each.name).join(", ")}}`}
       </code>,
     ],
-    ["Signature", <code>{`${branded(signature.header, document)}: ${signature.hmac_sha256 ?? signature.ed25519 ?? ""}`}</code>],
+    ["Signature", <code>{`${withBrand(signature.header, document)}: ${signature.hmac_sha256 ?? signature.ed25519 ?? ""}`}</code>],
     ["Signed", <code>{signature.signs}</code>],
     ["Headers", headerTemplates(document).map(([name, value]) => <span key={name} class="chip">{`${name}: ${value}`}</span>)],
-    ["User agent", <code>{branded(document.user_agent, document)}</code>],
+    ["User agent", <code>{withBrand(document.user_agent, document)}</code>],
     ["Answer within", document.timeout],
     ["Waiting when switched off", document.off.waiting],
     ["Published while off", document.off.published],

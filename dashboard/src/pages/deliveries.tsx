@@ -10,8 +10,8 @@ import { paths } from "../route/paths";
 import { currentQuery, filter } from "../route/router";
 import { permissions } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
-import { DELIVERY_STATES, spoken } from "../text/states";
-import { fromField, toField } from "../text/times";
+import { DELIVERY_STATES, humanize } from "../text/states";
+import { fromDateTimeField, toDateTimeField } from "../text/times";
 import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 import { EndpointChoice } from "./endpoint-choice";
@@ -49,7 +49,7 @@ export function Deliveries({ app }: { app: string }) {
       <div class="states" role="group" aria-label="States">
         {DELIVERY_STATES.map((state) => (
           <button key={state} type="button" aria-pressed={states.has(state)} onClick={() => toggle(state)}>
-            {spoken(state)}
+            {humanize(state)}
           </button>
         ))}
       </div>
@@ -96,8 +96,8 @@ export function TimeFilter({ name, label, value }: { name: string; label: string
     <Field
       label={label}
       type="datetime-local"
-      value={value && !Number.isNaN(Date.parse(value)) ? toField(value) : ""}
-      onInput={(text) => filter({ [name]: fromField(text) })}
+      value={value && !Number.isNaN(Date.parse(value)) ? toDateTimeField(value) : ""}
+      onInput={(text) => filter({ [name]: fromDateTimeField(text) })}
     />
   );
 }

@@ -16,12 +16,12 @@ import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
 import { permissions, mayChange } from "../session/session";
-import { BUCKET_STATES, stateOf } from "../text/health";
+import { BUCKET_STATES, bucketStateOf } from "../text/health";
 import { noEndpointsText } from "../text/empty-lists";
-import { count, counted, share } from "../text/numbers";
-import { LISTED_MAX, successOf } from "../text/success";
+import { formatCount, countOf, formatPercent } from "../text/numbers";
+import { LISTED_ENDPOINTS_MAX, successRateOf } from "../text/success-rate";
 import { STATS_REFETCH_PAUSE_MS } from "./stats-query";
-import { EMPTY_DRAFT, isDraftReady, newOf } from "./endpoint/draft";
+import { EMPTY_ENDPOINT_DRAFT, isDraftReady, newEndpointBody } from "./endpoint/draft";
 import { EndpointFields } from "./endpoint/form";
 
 export function Endpoints({ app }: { app: string }) {
@@ -83,13 +83,13 @@ function useSuccess(app: string): Column<Endpoint> {
     STATS_REFETCH_PAUSE_MS,
   );
   const cell = ({ id }: Endpoint) => {
-    const found = query.data ? successOf(query.data.endpoints, id) : "nothing sent";
+    const found = query.data ? successRateOf(query.data.endpoints, id) : "nothing sent";
     if (found === "nothing sent") return <span class="muted">–</span>;
-    if (found === "not listed") return <span class="muted about">not among the {LISTED_MAX} that fail most</span>;
-    const tone = BUCKET_STATES[stateOf(found, false)].tone;
+    if (found === "not listed") return <span class="muted about">not among the {LISTED_ENDPOINTS_MAX} that fail most</span>;
+    const tone = BUCKET_STATES[bucketStateOf(found, false)].tone;
     return (
-      <span class={`answer ${tone}`} title={`${count(found.failed)} of ${counted(found.attempts, "attempt")} failed`}>
-        {share(found.success_rate)}
+      <span class={`answer ${tone}`} title={`${formatCount(found.failed)} of ${countOf(found.attempts, "attempt")} failed`}>
+        {formatPercent(found.success_rate)}
       </span>
     );
   };
@@ -110,13 +110,13 @@ function Types({ types }: { types: string[] }) {
 }
 
 function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
-  const [draft, setDraft] = useState(EMPTY_DRAFT);
+  const [draft, setDraft] = useState(EMPTY_ENDPOINT_DRAFT);
   const [error, setError] = useState<ApiError | null>(null);
   const [made, setMade] = useState<Endpoint | null>(null);
   const make = async () => {
     setError(null);
     try {
-      setMade(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
+      setMade(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newEndpointBody(draft) })));
       invalidate("endpoints");
     } catch (error) {
       setError(toApiError(error));

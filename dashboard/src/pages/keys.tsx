@@ -16,7 +16,7 @@ import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { pickQuery } from "../route/query-string";
 import { currentQuery, filter } from "../route/router";
-import { fromField } from "../text/times";
+import { fromDateTimeField } from "../text/times";
 
 export function Keys() {
   const isRevokedToo = pickQuery(currentQuery.value, ["revoked"]).revoked === "true";
@@ -104,7 +104,7 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const apps = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
   const isForApp = scope !== "admin";
   const make = async () => {
-    const at = fromField(expires);
+    const at = fromDateTimeField(expires);
     const body = {
       scope,
       ...(isForApp ? { app_id: app.trim() } : {}),

@@ -6,7 +6,7 @@ import { Card, PageHead } from "../components/page";
 import { Table } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { bytes } from "../text/numbers";
+import { formatBytes } from "../text/numbers";
 import { STATS_REFETCH_PAUSE_MS, useStats } from "./stats-query";
 import { NodeName } from "./nodes";
 import { StatsView } from "./stats-view";
@@ -46,7 +46,7 @@ function Nodes() {
               { name: "Node", isMain: true, cell: (row) => <NodeName node={row} /> },
               { name: "Version", cell: (row) => row.version },
               { name: "Events", cell: () => (store.full ? `refused: ${store.full}` : "accepted") },
-              { name: "Store", isNumber: true, cell: () => bytes(store.used_bytes) },
+              { name: "Store", isNumber: true, cell: () => formatBytes(store.used_bytes) },
               { name: "Running since", cell: (row) => <Time at={row.joined_at} /> },
             ]}
           />

@@ -7,8 +7,8 @@ import { Dialog } from "../components/dialog";
 import { Checkbox, Field } from "../components/field";
 import { paths } from "../route/paths";
 import { go } from "../route/router";
-import { counted } from "../text/numbers";
-import { fromField } from "../text/times";
+import { countOf } from "../text/numbers";
+import { fromDateTimeField } from "../text/times";
 import { EndpointChoice } from "./endpoint-choice";
 
 const STATES = ["dead", "expired", "cancelled", "delivered"] as const;
@@ -31,7 +31,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
   const [said, setSaid] = useState("Counting…");
   const [total, setTotal] = useState<number | null>(null);
 
-  const [fromAt, toAt] = [fromField(from), fromField(to)];
+  const [fromAt, toAt] = [fromDateTimeField(from), fromDateTimeField(to)];
   const body = {
     status,
     per_second: Number(speed) || 100,
@@ -50,7 +50,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
         (counts) => {
           if (isStale) return;
           setTotal(counts.total);
-          setSaid(`${counted(counts.total, "delivery", "deliveries")} would be sent again.`);
+          setSaid(`${countOf(counts.total, "delivery", "deliveries")} would be sent again.`);
         },
         (error: unknown) => isStale || setSaid(toApiError(error).message),
       );

@@ -10,7 +10,7 @@ import { Card, PropertyList, Figure, PageHead } from "../components/page";
 import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
-import { count } from "../text/numbers";
+import { formatCount } from "../text/numbers";
 import { useEndpoints } from "./app-queries";
 import { Progress, replayText, wanted } from "./replays";
 
@@ -36,15 +36,19 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
               <Progress replay={replay} />
             </Card>
             <div class="figures">
-              <Figure name="To send again" value={count(wanted(replay))} />
-              <Figure name="Sent again" value={count(replay.replayed)} />
+              <Figure name="To send again" value={formatCount(wanted(replay))} />
+              <Figure name="Sent again" value={formatCount(replay.replayed)} />
               <Figure
                 name="Could not be"
-                value={count(replay.refused)}
+                value={formatCount(replay.refused)}
                 note={replay.last_refusal ?? undefined}
                 {...(replay.refused > 0 ? { tone: "warn" } : {})}
               />
-              <Figure name="A second" value={replay.average_per_second.toFixed(1)} note={`at most ${count(replay.per_second)}`} />
+              <Figure
+                name="A second"
+                value={replay.average_per_second.toFixed(1)}
+                note={`at most ${formatCount(replay.per_second)}`}
+              />
             </div>
             <Card>
               <PropertyList

@@ -10,7 +10,7 @@ import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
-import { count } from "../text/numbers";
+import { formatCount } from "../text/numbers";
 import { useEndpoints } from "./app-queries";
 import { ReplayDialog } from "./replay-dialog";
 
@@ -58,7 +58,7 @@ function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
     {
       name: "Sent again",
       isNumber: true,
-      cell: (row) => `${count(row.replayed)} of ${count(wanted(row))}`,
+      cell: (row) => `${formatCount(row.replayed)} of ${formatCount(wanted(row))}`,
     },
     { name: "Begun", cell: (row) => <Time at={row.created_at} /> },
   ];

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Empty } from "../components/query-view";
 import { Code } from "../components/json";
 import { Card } from "../components/page";
-import type { ContractDocument } from "../text/contract";
+import type { ContractDocument } from "../text/contract-document";
 import type { KeyKind } from "../text/signing";
 import { LANGUAGES, type Language, snippet } from "../text/snippets";
 

@@ -2,8 +2,8 @@
 import type { Stats } from "../api/schema";
 import { Chart } from "../components/chart";
 import { currentQuery, filter } from "../route/router";
-import { count } from "../text/numbers";
-import { took } from "../text/times";
+import { formatCount } from "../text/numbers";
+import { formatDuration } from "../text/times";
 
 const HOUR = 3_600_000;
 const WINDOWS = [
@@ -50,8 +50,8 @@ export function AttemptsChart({ stats }: { stats: Stats }) {
     },
     { label: "Failed", colour: "--bad", isFilled: true, values: stats.series.map((bucket) => bucket.failed) },
   ];
-  const summary = `Attempts over time: ${count(stats.totals.attempts)}, of which ${count(stats.totals.failed)} failed`;
-  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} isWhole />;
+  const summary = `Attempts over time: ${formatCount(stats.totals.attempts)}, of which ${formatCount(stats.totals.failed)} failed`;
+  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={formatCount} isWhole />;
 }
 
 export function EventsChart({ stats }: { stats: Stats }) {
@@ -61,8 +61,8 @@ export function EventsChart({ stats }: { stats: Stats }) {
     { label: "Dead", colour: "--bad", values: stats.series.map((bucket) => bucket.dead) },
     { label: "Expired", colour: "--warn", values: stats.series.map((bucket) => bucket.expired) },
   ];
-  const summary = `Events and deliveries over time: ${count(stats.totals.events ?? 0)} events`;
-  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={count} isWhole />;
+  const summary = `Events and deliveries over time: ${formatCount(stats.totals.events ?? 0)} events`;
+  return <Chart summary={summary} times={timesOf(stats)} lines={lines} format={formatCount} isWhole />;
 }
 
 export function LatencyChart({ stats }: { stats: Stats }) {
@@ -71,5 +71,5 @@ export function LatencyChart({ stats }: { stats: Stats }) {
     { label: "p90", colour: "--warn", values: stats.series.map((bucket) => bucket.latency_ms.p90 ?? null) },
     { label: "p99", colour: "--bad", values: stats.series.map((bucket) => bucket.latency_ms.p99 ?? null) },
   ];
-  return <Chart summary="Latency percentiles over time" times={timesOf(stats)} lines={lines} format={took} />;
+  return <Chart summary="Latency percentiles over time" times={timesOf(stats)} lines={lines} format={formatDuration} />;
 }

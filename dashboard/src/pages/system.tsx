@@ -4,7 +4,7 @@ import type { System } from "../api/schema";
 import { QueryView } from "../components/query-view";
 import { Card, PropertyList, Figure, PageHead } from "../components/page";
 import { LongTime } from "../components/time";
-import { bytes, counted } from "../text/numbers";
+import { formatBytes, countOf } from "../text/numbers";
 import { NodesCard } from "./nodes";
 
 export function SystemPage() {
@@ -37,17 +37,17 @@ function Whole({ system }: { system: System }) {
             </>
           }
         />
-        <Figure name="Store" value={bytes(store.used_bytes)} note={limit ? `of ${bytes(limit)}` : store.kind} />
+        <Figure name="Store" value={formatBytes(store.used_bytes)} note={limit ? `of ${formatBytes(limit)}` : store.kind} />
         <Figure
           name="Free on its disk"
-          value={store.disk_free_bytes == null ? "–" : bytes(store.disk_free_bytes)}
-          note={`at least ${bytes(store.disk_free_min)} must stay free`}
+          value={store.disk_free_bytes == null ? "–" : formatBytes(store.disk_free_bytes)}
+          note={`at least ${formatBytes(store.disk_free_min)} must stay free`}
           {...(store.disk_free_bytes != null && store.disk_free_bytes < store.disk_free_min * 2 ? { tone: "warn" } : {})}
         />
         <Figure
           name="Log"
-          value={bytes(store.log_bytes)}
-          note={`${bytes(store.reusable_bytes)} of the store can be used again`}
+          value={formatBytes(store.log_bytes)}
+          note={`${formatBytes(store.reusable_bytes)} of the store can be used again`}
         />
       </div>
       <NodesCard nodes={system.nodes} oldest_overdue={system.oldest_overdue ?? null} />
@@ -65,7 +65,7 @@ function Whole({ system }: { system: System }) {
               "Encrypted",
               encryption.sealed.map((each) => (
                 <div key={each.key}>
-                  {counted(each.count, "secret")} with <code>{each.key}</code>
+                  {countOf(each.count, "secret")} with <code>{each.key}</code>
                 </div>
               )),
             ],

@@ -1,5 +1,5 @@
 // What an attempt's outcome means, in words that a support person understands, and what to do about it.
-import { took } from "./times";
+import { formatDuration } from "./times";
 
 const STATUS_NAMES: Record<number, string> = {
   200: "OK",
@@ -42,20 +42,20 @@ export function statusName(code: number): string {
   return name ? `${code} ${name}` : String(code);
 }
 
-interface Outcome {
+interface AttemptOutcome {
   class: string;
   success: boolean;
   status_code?: number | null;
   duration_ms: number;
 }
 
-export function attemptText(attempt: Outcome): AttemptText {
-  const time = took(attempt.duration_ms);
+export function attemptText(attempt: AttemptOutcome): AttemptText {
+  const time = formatDuration(attempt.duration_ms);
   if (attempt.status_code != null && (attempt.class === "ok" || attempt.class === "http")) {
     if (attempt.success) return { what: `The receiver took it: ${statusName(attempt.status_code)}.`, advice: null };
     return statusText(attempt.status_code);
   }
-  const known = CLASSES[attempt.class];
+  const known = CLASS_TEXTS[attempt.class];
   if (known === undefined) return { what: `It ended as “${attempt.class}” after ${time}.`, advice: null };
   return { what: known.what.replace("{time}", time), advice: known.advice };
 }
@@ -63,7 +63,7 @@ export function attemptText(attempt: Outcome): AttemptText {
 function statusText(code: number): AttemptText {
   const what = `The receiver answered ${statusName(code)}.`;
   const advice =
-    ADVICE[code] ??
+    STATUS_ADVICE[code] ??
     (code >= 500
       ? "Something broke inside the receiver. Its own log around this time says what."
       : code >= 400
@@ -74,13 +74,13 @@ function statusText(code: number): AttemptText {
   return { what, advice };
 }
 
-const SIGNATURE =
+const SIGNATURE_ADVICE =
   "The receiver did not believe that this came from us. Most often its secret is not the endpoint's: compare them, or rotate the secret and give it the new one.";
 
-const ADVICE: Record<number, string> = {
+const STATUS_ADVICE: Record<number, string> = {
   400: "The receiver could not make sense of it, or its signature check failed. Inspecting the receiver tells which.",
-  401: SIGNATURE,
-  403: SIGNATURE,
+  401: SIGNATURE_ADVICE,
+  403: SIGNATURE_ADVICE,
   404: "Nothing is at this address. Check the URL's path, and whether the receiver is fully deployed.",
   405: "The address does not take POST. Check the URL.",
   408: "The receiver gave up waiting for the request.",
@@ -93,7 +93,7 @@ const ADVICE: Record<number, string> = {
   504: "A proxy in front of the receiver waited for it in vain.",
 };
 
-const CLASSES: Record<string, AttemptText> = {
+const CLASS_TEXTS: Record<string, AttemptText> = {
   timeout: {
     what: "No complete answer came in time; it was given up after {time}.",
     advice: "A receiver should keep the event, answer 2xx at once, and do the work afterwards.",

@@ -4,13 +4,13 @@ type Rgb = [number, number, number];
 
 const BLACK: Rgb = [0, 0, 0];
 const WHITE: Rgb = [255, 255, 255];
-const STEPS = 40;
-const HEX = /^#([0-9a-f]{6})$/i;
+const MIX_STEPS = 40;
+const HEX_COLOUR = /^#([0-9a-f]{6})$/i;
 /** What a style sheet makes of `#ffffff` when it is packed. */
-const SHORT = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i;
-const READABLE = 4.5;
+const SHORT_HEX_COLOUR = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i;
+const CONTRAST_MIN = 4.5;
 /** How much of the accent is in its soft ground. */
-const SOFT = 0.12;
+const SOFT_SHARE = 0.12;
 
 export interface Backgrounds {
   /** What cards are made of; text on the accent itself has this colour. */
@@ -19,7 +19,7 @@ export interface Backgrounds {
 }
 
 export function parseHex(text: string): Rgb | null {
-  const digits = HEX.exec(text)?.[1];
+  const digits = HEX_COLOUR.exec(text)?.[1];
   if (digits === undefined) return null;
   return [0, 2, 4].map((at) => Number.parseInt(digits.slice(at, at + 2), 16)) as Rgb;
 }
@@ -41,15 +41,15 @@ export function contrast(one: Rgb, other: Rgb): number {
 /** The nearest shade of a colour that is readable on all grounds and on its own soft one; null if it is no colour. */
 export function readableAccent(hex: string, grounds: Backgrounds): { accent: string; soft: string } | null {
   const colour = parseHex(hex);
-  const all = [grounds.surface, ...grounds.others].map((each) => parseHex(each.replace(SHORT, "#$1$1$2$2$3$3")));
+  const all = [grounds.surface, ...grounds.others].map((each) => parseHex(each.replace(SHORT_HEX_COLOUR, "#$1$1$2$2$3$3")));
   const known = all.filter((each) => each !== null);
   const surface = known[0];
   if (colour === null || surface === undefined || known.length < all.length) return null;
   const target = luminance(surface) > 0.4 ? BLACK : WHITE;
   for (let step = 0; ; step += 1) {
-    const accent = mixed(colour, target, step / STEPS);
-    const soft = mixed(surface, accent, SOFT);
-    if (step === STEPS || [soft, ...known].every((ground) => contrast(accent, ground) >= READABLE)) {
+    const accent = mixed(colour, target, step / MIX_STEPS);
+    const soft = mixed(surface, accent, SOFT_SHARE);
+    if (step === MIX_STEPS || [soft, ...known].every((ground) => contrast(accent, ground) >= CONTRAST_MIN)) {
       return { accent: toHex(accent), soft: toHex(soft) };
     }
   }

@@ -2,10 +2,10 @@
 import { execFileSync } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { ContractDocument } from "./contract";
+import type { ContractDocument } from "./contract-document";
 import fixture from "./contracts.fixture.json";
 import { curlText, quoted } from "./curl";
-import { decideVersion, dependsOnVersions } from "./payload";
+import { decideVersion, dependsOnVersions } from "./payload-version";
 import { type RequestInput, requestBody, requestHeaders } from "./request";
 import { signingOf } from "./signing";
 
@@ -99,16 +99,16 @@ describe("the version of a payload", () => {
   ];
 
   it("is the newest's name where none is pinned, with the data as published", () => {
-    expect(decideVersion(null, "order.paid", versions, true)).toEqual({ name: "2025-01", isMade: false });
-    expect(decideVersion(null, "order.paid", [], true)).toEqual({ name: "1", isMade: false });
+    expect(decideVersion(null, "order.paid", versions, true)).toEqual({ name: "2025-01", isTransformed: false });
+    expect(decideVersion(null, "order.paid", [], true)).toEqual({ name: "1", isTransformed: false });
     expect(decideVersion(null, "order.paid", null, true)).toBeNull();
   });
 
   it("is made by its function where the endpoint is pinned to one", () => {
-    expect(decideVersion("2024-01", "order.paid", versions, true)).toEqual({ name: "2024-01", isMade: true });
-    expect(decideVersion("2025-01", "order.paid", versions, true)).toEqual({ name: "2025-01", isMade: false });
-    expect(decideVersion("1", "order.paid", [], true)).toEqual({ name: "1", isMade: false });
-    expect(decideVersion("2024-01", "webhook.test", null, true)).toEqual({ name: "2024-01", isMade: false });
+    expect(decideVersion("2024-01", "order.paid", versions, true)).toEqual({ name: "2024-01", isTransformed: true });
+    expect(decideVersion("2025-01", "order.paid", versions, true)).toEqual({ name: "2025-01", isTransformed: false });
+    expect(decideVersion("1", "order.paid", [], true)).toEqual({ name: "1", isTransformed: false });
+    expect(decideVersion("2024-01", "webhook.test", null, true)).toEqual({ name: "2024-01", isTransformed: false });
   });
 
   it("cannot be told where functions are not shown, or there is no such version", () => {

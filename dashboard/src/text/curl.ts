@@ -1,7 +1,7 @@
 // A delivery as a shell command. It signs afresh when it runs, because a receiver refuses an old timestamp; the secret comes
 // from a variable, so that it is in no clipboard and no history.
-import type { ContractDocument } from "./contract";
-import type { Payload } from "./payload";
+import type { ContractDocument } from "./contract-document";
+import type { Payload } from "./payload-version";
 import { type AttemptInput, type RequestInput, requestBody, requestHeaders } from "./request";
 import { type Signing, signingOf, signsTime } from "./signing";
 

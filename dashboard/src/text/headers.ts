@@ -1,6 +1,6 @@
 // Headers as a person types them: one a line, `Name: value`.
 
-export function readHeaders(text: string): { headers: Record<string, string>; wrong: string | null } {
+export function parseHeaders(text: string): { headers: Record<string, string>; wrong: string | null } {
   const headers: Record<string, string> = {};
   for (const line of text.split("\n").filter((each) => each.trim() !== "")) {
     const match = /^\s*([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s*:\s*(.*?)\s*$/.exec(line);

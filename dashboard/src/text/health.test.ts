@@ -1,11 +1,20 @@
 import { describe, expect, it } from "vitest";
 import type { Notice } from "../api/schema";
-import { type Change, type Known, type Turn, bucketText, bucketsOf, changesOf, stateOf, stripText } from "./health";
+import {
+  type StateChange,
+  type HealthHistory,
+  type StateChangeKind,
+  bucketText,
+  bucketsOf,
+  stateChangesOf,
+  bucketStateOf,
+  stripText,
+} from "./health";
 
 const HOUR = 3_600_000;
 const START = Date.parse("2026-11-16T00:00:00Z");
 const at = (hours: number) => new Date(START + hours * HOUR).toISOString();
-const change = (turn: Turn, hours: number): Change => ({ atMs: START + hours * HOUR, turn, text: "" });
+const change = (kind: StateChangeKind, hours: number): StateChange => ({ atMs: START + hours * HOUR, kind, text: "" });
 
 /** Counts are `attempts/failed`, an hour each. */
 function stats(counts: string) {
@@ -18,7 +27,7 @@ function stats(counts: string) {
 
 describe("a bucket's state", () => {
   it("is good up to one failure in a hundred, and bad over half of them", () => {
-    const state = (attempts: number, failed: number) => stateOf({ attempts, failed }, false);
+    const state = (attempts: number, failed: number) => bucketStateOf({ attempts, failed }, false);
     expect([state(1, 0), state(100, 1), state(100, 2), state(2, 1), state(100, 51), state(1, 1)]).toEqual([
       "good",
       "good",
@@ -30,8 +39,8 @@ describe("a bucket's state", () => {
   });
 
   it("without traffic says whether it was off, as far as that is known", () => {
-    const states = (changes: Change[], isOffNow: boolean) =>
-      bucketsOf({ stats: stats("0/0 0/0 1/0 0/0 0/0"), changes, isOffNow, most: 72 }).map((each) => each.state);
+    const states = (changes: StateChange[], isDisabledNow: boolean) =>
+      bucketsOf({ stats: stats("0/0 0/0 1/0 0/0 0/0"), changes, isDisabledNow, bucketsMax: 72 }).map((each) => each.state);
     const off = [change("off", 1), change("warned", 2.2)];
     expect(states([...off, change("on", 3)], false)).toEqual(["none", "off", "good", "none", "none"]);
     // It was switched off late in a span that had no traffic: that is how the span ended.
@@ -43,8 +52,10 @@ describe("a bucket's state", () => {
 
 describe("buckets", () => {
   it("are merged where there are too many, at times that stay when the window moves", () => {
-    const counts = (of: ReturnType<typeof stats>, most: number) =>
-      bucketsOf({ stats: of, changes: [], isOffNow: false, most }).map(({ attempts, failed }) => `${attempts}/${failed}`);
+    const counts = (of: ReturnType<typeof stats>, bucketsMax: number) =>
+      bucketsOf({ stats: of, changes: [], isDisabledNow: false, bucketsMax }).map(
+        ({ attempts, failed }) => `${attempts}/${failed}`,
+      );
     const all = stats("1/0 2/1 3/3 4/0 5/5");
     expect(counts(all, 3)).toEqual(["3/1", "7/3", "5/5"]);
     expect(counts({ ...all, series: all.series.slice(1) }, 3)).toEqual(["2/1", "7/3", "5/5"]);
@@ -52,7 +63,7 @@ describe("buckets", () => {
 
   it("have the changes that fell into them, and tell them", () => {
     const changes = [change("degraded", 0), change("off", 1.5)];
-    const [first, second] = bucketsOf({ stats: stats("4/1 0/0"), changes, isOffNow: true, most: 72 });
+    const [first, second] = bucketsOf({ stats: stats("4/1 0/0"), changes, isDisabledNow: true, bucketsMax: 72 });
     expect(bucketText(first!)).toMatch(/: 4 attempts, 1 failed, 75\.0 % succeeded\. Degraded at /);
     expect(bucketText(second!)).toMatch(/: switched off\. Switched off at /);
     expect(stripText([first!, second!])).toBe("Health over time, in 2 spans: some failed in 1, switched off in 1");
@@ -70,9 +81,9 @@ describe("changes of state", () => {
     reason,
     endpoints: [],
   });
-  const turns = (known: Partial<Known>) =>
-    changesOf({ notices: [], switchedOn: [], health: null, endpoint: { id: "shop" }, ...known }).map((each) => [
-      each.turn,
+  const kinds = (history: Partial<HealthHistory>) =>
+    stateChangesOf({ notices: [], switchedOn: [], health: null, endpoint: { id: "shop" }, ...history }).map((each) => [
+      each.kind,
       (each.atMs - START) / HOUR,
     ]);
   const switchedOn = { id: "aud_1", at: at(5), key_id: "settings", scope: "admin", action: "endpoint.enabled", thing: "shop" };
@@ -86,7 +97,7 @@ describe("changes of state", () => {
       notice("endpoint.degraded", 1, "failing"),
       notice("endpoint.degraded", 0, "degraded"),
     ];
-    expect(turns({ notices, switchedOn: [switchedOn, { ...switchedOn, thing: "erp" }] })).toEqual([
+    expect(kinds({ notices, switchedOn: [switchedOn, { ...switchedOn, thing: "erp" }] })).toEqual([
       ["degraded", 0],
       ["failing", 1],
       ["warned", 2],
@@ -98,16 +109,16 @@ describe("changes of state", () => {
 
   it("end with the state as it is now, where nobody was told", () => {
     const off = { health: { state: "disabled", since: at(3) }, endpoint: { id: "shop", disabled_at: at(3) } };
-    expect(turns(off)).toEqual([["off", 3]]);
-    expect(turns({ ...off, notices: [notice("endpoint.disabled", 3)] })).toEqual([["off", 3]]);
-    expect(turns({ health: { state: "healthy", since: at(3) } })).toEqual([]);
+    expect(kinds(off)).toEqual([["off", 3]]);
+    expect(kinds({ ...off, notices: [notice("endpoint.disabled", 3)] })).toEqual([["off", 3]]);
+    expect(kinds({ health: { state: "healthy", since: at(3) } })).toEqual([]);
     const notices = [notice("endpoint.disabled", 1)];
-    expect(turns({ notices, health: { state: "healthy", since: at(3) } })).toEqual([
+    expect(kinds({ notices, health: { state: "healthy", since: at(3) } })).toEqual([
       ["off", 1],
       ["on", 3],
     ]);
-    expect(turns({ notices, health: { state: "healthy", since: at(0) } })).toEqual([["off", 1]]);
-    expect(turns({ notices, switchedOn: [switchedOn], health: { state: "failing", since: at(6) } }).at(-1)).toEqual([
+    expect(kinds({ notices, health: { state: "healthy", since: at(0) } })).toEqual([["off", 1]]);
+    expect(kinds({ notices, switchedOn: [switchedOn], health: { state: "failing", since: at(6) } }).at(-1)).toEqual([
       "failing",
       6,
     ]);

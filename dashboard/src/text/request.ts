@@ -1,9 +1,9 @@
 // What an attempt sent, made again from the contract: headers and body. The secret is never here, so the signature is not.
-import { type ContractDocument, branded, headerTemplates } from "./contract";
+import { type ContractDocument, withBrand, headerTemplates } from "./contract-document";
 import { members } from "./json-text";
-import type { Payload } from "./payload";
+import type { Payload } from "./payload-version";
 import { type KeyKind, signatureTemplate } from "./signing";
-import { sorted } from "./sorted-json";
+import { sortedJson } from "./sorted-json";
 
 export interface RequestInput {
   appId: string;
@@ -40,9 +40,9 @@ export function requestHeaders(contract: ContractDocument, input: RequestInput, 
   const form = signatureTemplate(contract, input.keyKind) ?? "{signature}";
   return [
     ["content-type", "application/json"],
-    ["user-agent", fill(branded(contract.user_agent, contract))],
+    ["user-agent", fill(withBrand(contract.user_agent, contract))],
     ...headerTemplates(contract).map(([name, value]): [string, string] => [name.toLowerCase(), fill(value)]),
-    [branded(contract.signature.header, contract).toLowerCase(), fill(form)],
+    [withBrand(contract.signature.header, contract).toLowerCase(), fill(form)],
   ];
 }
 
@@ -57,7 +57,7 @@ export function requestBody(contract: ContractDocument, input: RequestInput, pay
     all = [...own, ...inside];
   }
   const text = `{${all.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(",")}}`;
-  return body.json === "sorted" ? sorted(text) : text;
+  return body.json === "sorted" ? sortedJson(text) : text;
 }
 
 function bodyValue(from: string, contract: ContractDocument, input: RequestInput, payload: Payload): string {

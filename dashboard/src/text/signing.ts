@@ -1,17 +1,17 @@
 // How a receiver checks a contract's signature, worked out of its templates; snippets and `curl` are written from it.
-import { type ContractDocument, branded, headerTemplates } from "./contract";
+import { type ContractDocument, withBrand, headerTemplates } from "./contract-document";
 
 /** Who holds what: the same secret on both sides, or a private key here and a public one there. */
 export type KeyKind = "shared" | "ed25519";
 
-export type Part = { kind: "id" | "t" | "body" } | { kind: "text"; text: string };
+export type SignedPart = { kind: "id" | "t" | "body" } | { kind: "text"; text: string };
 
 export interface Signing {
   kind: KeyKind;
   /** Lower case. */
   header: string;
   /** What is signed, piece by piece. */
-  parts: Part[];
+  parts: SignedPart[];
   /** What stands before the signature in its header, and before that the time if it is in there too. */
   form: { beforeTime: string; hasTime: boolean; beforeSignature: string };
   /** What separates several signatures; null if there is one only. */
@@ -49,13 +49,13 @@ export function signingOf(contract: ContractDocument, kind: KeyKind = "shared"):
   const parts = signedParts(signature.signs);
   const templates = headerTemplates(contract);
   const headerOf = (template: string) => templates.find(([, value]) => value === template)?.[0].toLowerCase() ?? null;
-  const signs = (kind: Part["kind"]) => parts.some((part) => part.kind === kind);
+  const signs = (kind: SignedPart["kind"]) => parts.some((part) => part.kind === kind);
   const idHeader = signs("id") ? headerOf("{id}") : null;
   const timeHeader = signs("t") && !hasTime ? headerOf("{t}") : null;
   if ((signs("id") && idHeader === null) || (signs("t") && !hasTime && timeHeader === null)) return null;
   return {
     kind,
-    header: branded(signature.header, contract).toLowerCase(),
+    header: withBrand(signature.header, contract).toLowerCase(),
     parts,
     form: hasTime ? { beforeTime: first, hasTime, beforeSignature: second } : { beforeTime: "", hasTime, beforeSignature: first },
     // Receivers of Standard Webhooks read a list, whether this sender ever makes one or not.
@@ -67,11 +67,11 @@ export function signingOf(contract: ContractDocument, kind: KeyKind = "shared"):
   };
 }
 
-function signedParts(template: string): Part[] {
+function signedParts(template: string): SignedPart[] {
   return template
     .split(/(\{\w+\})/)
     .filter((piece) => piece !== "")
-    .map((piece): Part => {
+    .map((piece): SignedPart => {
       const name = /^\{(id|t|body)\}$/.exec(piece)?.[1];
       return name ? { kind: name as "id" | "t" | "body" } : { kind: "text", text: piece };
     });

@@ -1,14 +1,14 @@
 // JSON as Python's json.dumps(…, sort_keys=True, separators=(",", ":")) writes it, numbers as given.
 import { members } from "./json-text";
 
-export function sorted(text: string): string {
+export function sortedJson(text: string): string {
   const value = text.trim();
   if (value.startsWith("{")) {
     const last = new Map(members(value) ?? []);
     const names = [...last.keys()].sort(byCodePoint);
-    return `{${names.map((name) => `${escaped(name)}:${sorted(last.get(name) ?? "null")}`).join(",")}}`;
+    return `{${names.map((name) => `${escaped(name)}:${sortedJson(last.get(name) ?? "null")}`).join(",")}}`;
   }
-  if (value.startsWith("[")) return `[${items(value).map(sorted).join(",")}]`;
+  if (value.startsWith("[")) return `[${items(value).map(sortedJson).join(",")}]`;
   if (value.startsWith('"')) return escaped(JSON.parse(value) as string);
   return value;
 }

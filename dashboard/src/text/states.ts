@@ -4,7 +4,7 @@ export type Tone = "good" | "bad" | "warn" | "busy" | "held" | "quiet";
 
 export const DELIVERY_STATES = ["pending", "in_flight", "retrying", "held", "delivered", "dead", "cancelled", "expired"] as const;
 
-const TONES: Record<string, Tone> = {
+const STATE_TONES: Record<string, Tone> = {
   pending: "quiet",
   in_flight: "busy",
   retrying: "warn",
@@ -30,15 +30,15 @@ const TONES: Record<string, Tone> = {
 };
 
 export function toneOf(state: string): Tone {
-  return TONES[state] ?? "quiet";
+  return STATE_TONES[state] ?? "quiet";
 }
 
 /** `in_flight` → `in flight`. */
-export function spoken(word: string): string {
+export function humanize(word: string): string {
   return word.replaceAll("_", " ");
 }
 
-const REASONS: Record<string, string> = {
+const REASON_TEXTS: Record<string, string> = {
   exhausted: "every attempt that its contract allows failed",
   refused_by_receiver: "the receiver's answer means that it will never take it",
   serialisation_failed: "its data could not be put into the form that the contract wants",
@@ -56,13 +56,13 @@ const REASONS: Record<string, string> = {
 };
 
 export function reasonText(reason: string): string {
-  return REASONS[reason] ?? spoken(reason);
+  return REASON_TEXTS[reason] ?? humanize(reason);
 }
 
-const TERMINAL = new Set(["delivered", "dead", "cancelled", "expired"]);
+const TERMINAL_STATES = new Set(["delivered", "dead", "cancelled", "expired"]);
 
 export function isTerminal(status: string): boolean {
-  return TERMINAL.has(status);
+  return TERMINAL_STATES.has(status);
 }
 
 export interface DeliveryActions {

@@ -3,7 +3,7 @@
 /** Of what is said about endpoints and deliveries. Only who names these types gets them: `*` is every type of the product's. */
 const OPERATIONAL_PREFIX = "posthaste.";
 
-export function takes(patterns: readonly string[], type: string): boolean {
+export function matchesSubscription(patterns: readonly string[], type: string): boolean {
   return patterns.some((pattern) => {
     if (pattern === "*") return !type.startsWith(OPERATIONAL_PREFIX);
     if (pattern.endsWith(".*")) return type.startsWith(pattern.slice(0, -1));
@@ -11,13 +11,13 @@ export function takes(patterns: readonly string[], type: string): boolean {
   });
 }
 
-const PATTERN = /^(\*|[A-Za-z0-9_.:-]{1,126}\.\*|[A-Za-z0-9_.:-]{1,128})$/;
+const SUBSCRIPTION_PATTERN = /^(\*|[A-Za-z0-9_.:-]{1,126}\.\*|[A-Za-z0-9_.:-]{1,128})$/;
 
 /** What a person typed: patterns separated by spaces, commas or lines. Empty means every type. */
-export function readPatterns(text: string): { patterns: string[]; wrong: string[] } {
+export function parsePatterns(text: string): { patterns: string[]; wrong: string[] } {
   const given = [...new Set(text.split(/[\s,]+/).filter((each) => each !== ""))];
   return {
-    patterns: given.length > 0 ? given.filter((each) => PATTERN.test(each)) : ["*"],
-    wrong: given.filter((each) => !PATTERN.test(each)),
+    patterns: given.length > 0 ? given.filter((each) => SUBSCRIPTION_PATTERN.test(each)) : ["*"],
+    wrong: given.filter((each) => !SUBSCRIPTION_PATTERN.test(each)),
   };
 }

@@ -2,31 +2,46 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { attemptText } from "./attempts";
 import { contrast, parseHex, readableAccent } from "./colour";
-import type { ContractDocument } from "./contract";
+import type { ContractDocument } from "./contract-document";
 import fixture from "./contracts.fixture.json";
-import { readHeaders } from "./headers";
+import { parseHeaders } from "./headers";
 import { phasesOf } from "./phases";
 import { member, members, pretty } from "./json-text";
-import { bytes, share } from "./numbers";
-import { sorted } from "./sorted-json";
+import { formatBytes, formatPercent } from "./numbers";
+import { sortedJson } from "./sorted-json";
 import { actionsFor } from "./states";
-import { readPatterns, takes } from "./subscriptions";
-import { LISTED_MAX, successOf } from "./success";
-import { jitterBounds, momentText, place, scheduleOf, ticks } from "./timeline";
-import { durationMs, fromField, relative, span, toField, took, utc } from "./times";
+import { parsePatterns, matchesSubscription } from "./subscriptions";
+import { LISTED_ENDPOINTS_MAX, successRateOf } from "./success-rate";
+import { jitterBounds, timeRangeText, positionAt, scheduleOf, ticks } from "./timeline";
+import {
+  durationMs,
+  fromDateTimeField,
+  formatRelative,
+  contractDuration,
+  toDateTimeField,
+  formatDuration,
+  formatUtc,
+} from "./times";
 
 describe("times", () => {
   const now = Date.parse("2026-11-16T06:00:00Z");
 
   it("are told in one unit, rounded down", () => {
-    expect(relative(now - 400, now)).toBe("now");
-    expect(relative(now - 59_900, now)).toBe("59 s ago");
-    expect(relative(now + 3_599_000, now)).toBe("in 59 m");
-    expect(relative(now - 49 * 3_600_000, now)).toBe("2 d ago");
+    expect(formatRelative(now - 400, now)).toBe("now");
+    expect(formatRelative(now - 59_900, now)).toBe("59 s ago");
+    expect(formatRelative(now + 3_599_000, now)).toBe("in 59 m");
+    expect(formatRelative(now - 49 * 3_600_000, now)).toBe("2 d ago");
   });
 
   it("of durations have a fitting unit", () => {
-    expect([0.155, 4.26, 151, 1200, 60_000, 5_400_000].map(took)).toEqual(["155 µs", "4.3 ms", "151 ms", "1.2 s", "1m", "1h30m"]);
+    expect([0.155, 4.26, 151, 1200, 60_000, 5_400_000].map(formatDuration)).toEqual([
+      "155 µs",
+      "4.3 ms",
+      "151 ms",
+      "1.2 s",
+      "1m",
+      "1h30m",
+    ]);
   });
 
   it("of contracts are read and written as contracts write them", () => {
@@ -36,17 +51,17 @@ describe("times", () => {
       172_800_000,
       null,
     ]);
-    expect([0, 500, 66_000, 160_560_000].map(span)).toEqual(["0", "500ms", "1m6s", "44h36m"]);
+    expect([0, 500, 66_000, 160_560_000].map(contractDuration)).toEqual(["0", "500ms", "1m6s", "44h36m"]);
   });
 
   it("go into a field and come back", () => {
-    expect(fromField(toField("2026-11-16T06:02:00.000Z"))).toBe("2026-11-16T06:02:00.000Z");
-    expect([fromField(""), fromField("soon")]).toEqual([null, null]);
+    expect(fromDateTimeField(toDateTimeField("2026-11-16T06:02:00.000Z"))).toBe("2026-11-16T06:02:00.000Z");
+    expect([fromDateTimeField(""), fromDateTimeField("soon")]).toEqual([null, null]);
   });
 
   it("are shown in UTC too", () => {
-    expect(utc("2026-11-16T06:02:38.5Z")).toBe("2026-11-16 06:02:38.500 UTC");
-    expect(utc("2026-11-16T06:02:38Z")).toBe("2026-11-16 06:02:38 UTC");
+    expect(formatUtc("2026-11-16T06:02:38.5Z")).toBe("2026-11-16 06:02:38.500 UTC");
+    expect(formatUtc("2026-11-16T06:02:38Z")).toBe("2026-11-16 06:02:38 UTC");
   });
 });
 
@@ -59,8 +74,8 @@ describe("a schedule", () => {
     expect(attempts.map(({ number, earliestMs, latestMs }) => [number, Math.round(earliestMs), Math.round(latestMs)])).toEqual(
       told.map((each) => [each.number, each.earliest_ms, each.latest_ms]),
     );
-    expect(attempts.map(momentText).map(rounded)).toEqual(told.map((each) => each.at));
-    expect(momentText(end)).toBe(contract.timeline.ends[0]?.at);
+    expect(attempts.map(timeRangeText).map(rounded)).toEqual(told.map((each) => each.at));
+    expect(timeRangeText(end)).toBe(contract.timeline.ends[0]?.at);
   });
 
   it("has no width without jitter, and any from nothing with full jitter", () => {
@@ -71,7 +86,7 @@ describe("a schedule", () => {
   });
 
   it("is drawn in order, from the left edge to the right", () => {
-    const places = [0, 5000, 300_000, 86_400_000].map((ms) => place(ms, 86_400_000));
+    const places = [0, 5000, 300_000, 86_400_000].map((ms) => positionAt(ms, 86_400_000));
     expect(places[0]).toBe(0);
     expect(places[3]).toBe(1);
     expect([...places].sort((a, b) => a - b)).toEqual(places);
@@ -104,8 +119,8 @@ describe("JSON text", () => {
   });
 
   it("is sorted as Python does it", () => {
-    expect(sorted(odd)).toBe('{"a":{"x":[],"y":1e5,"z":1.0},"b":[1,{"c":","}],"n":12345678901234567890}');
-    expect(sorted('{"é":"😀","z":" \\/"}')).toBe('{"z":" /","\\u00e9":"\\ud83d\\ude00"}');
+    expect(sortedJson(odd)).toBe('{"a":{"x":[],"y":1e5,"z":1.0},"b":[1,{"c":","}],"n":12345678901234567890}');
+    expect(sortedJson('{"é":"😀","z":" \\/"}')).toBe('{"z":" /","\\u00e9":"\\ud83d\\ude00"}');
   });
 });
 
@@ -147,11 +162,11 @@ describe("the time of an attempt", () => {
 
 describe("typed headers", () => {
   it("are read line by line, colons in values left alone", () => {
-    expect(readHeaders("Authorization: Bearer a:b\n\n x-env : prod ").headers).toEqual({
+    expect(parseHeaders("Authorization: Bearer a:b\n\n x-env : prod ").headers).toEqual({
       Authorization: "Bearer a:b",
       "x-env": "prod",
     });
-    expect(readHeaders("no header").wrong).toContain("no header");
+    expect(parseHeaders("no header").wrong).toContain("no header");
   });
 });
 
@@ -166,34 +181,40 @@ describe("what can be done", () => {
 
 describe("a subscription", () => {
   it("matches exactly, by prefix, or everything", () => {
-    expect(takes(["order.*"], "order.paid")).toBe(true);
-    expect(takes(["order.*"], "order")).toBe(false);
-    expect(takes(["order.*"], "orders.paid")).toBe(false);
-    expect(takes(["order.paid", "user.made"], "user.made")).toBe(true);
-    expect(takes(["*"], "anything")).toBe(true);
+    expect(matchesSubscription(["order.*"], "order.paid")).toBe(true);
+    expect(matchesSubscription(["order.*"], "order")).toBe(false);
+    expect(matchesSubscription(["order.*"], "orders.paid")).toBe(false);
+    expect(matchesSubscription(["order.paid", "user.made"], "user.made")).toBe(true);
+    expect(matchesSubscription(["*"], "anything")).toBe(true);
   });
 
   it("to every type takes no operational ones, which are named or not wanted", () => {
     const disabled = "posthaste.endpoint.disabled";
-    expect(takes(["*", "endpoint.*", "posthaste.delivery.*"], disabled)).toBe(false);
-    for (const pattern of [disabled, "posthaste.*", "posthaste.endpoint.*"]) expect(takes(["*", pattern], disabled)).toBe(true);
-    expect(takes(["*"], "posthastes.x")).toBe(true);
+    expect(matchesSubscription(["*", "endpoint.*", "posthaste.delivery.*"], disabled)).toBe(false);
+    for (const pattern of [disabled, "posthaste.*", "posthaste.endpoint.*"])
+      expect(matchesSubscription(["*", pattern], disabled)).toBe(true);
+    expect(matchesSubscription(["*"], "posthastes.x")).toBe(true);
   });
 
   it("is read from what a person types", () => {
-    expect(readPatterns("order.*, user.made\norder.*")).toEqual({ patterns: ["order.*", "user.made"], wrong: [] });
-    expect(readPatterns("or*der")).toEqual({ patterns: [], wrong: ["or*der"] });
-    expect(readPatterns(" ")).toEqual({ patterns: ["*"], wrong: [] });
+    expect(parsePatterns("order.*, user.made\norder.*")).toEqual({ patterns: ["order.*", "user.made"], wrong: [] });
+    expect(parsePatterns("or*der")).toEqual({ patterns: [], wrong: ["or*der"] });
+    expect(parsePatterns(" ")).toEqual({ patterns: ["*"], wrong: [] });
   });
 });
 
 describe("other words", () => {
   it("never round up to all", () => {
-    expect([share(0.99999), share(1), share(0.5), share(null)]).toEqual(["99.99 %", "100 %", "50.0 %", "–"]);
+    expect([formatPercent(0.99999), formatPercent(1), formatPercent(0.5), formatPercent(null)]).toEqual([
+      "99.99 %",
+      "100 %",
+      "50.0 %",
+      "–",
+    ]);
   });
 
   it("tell sizes", () => {
-    expect([bytes(512), bytes(1536), bytes(29_204_774_912)]).toEqual(["512 B", "1.5 KiB", "27.2 GiB"]);
+    expect([formatBytes(512), formatBytes(1536), formatBytes(29_204_774_912)]).toEqual(["512 B", "1.5 KiB", "27.2 GiB"]);
   });
 
   it("make any accent readable, on every ground that text in it stands on", () => {
@@ -223,16 +244,16 @@ describe("an endpoint's success", () => {
   const listed = (length: number) => Array.from({ length }, (_, at) => ({ endpoint_id: `ep_${at}`, attempts: at }));
 
   it("is known of those that are listed", () => {
-    expect([successOf(listed(3), "ep_2"), successOf(listed(3), "ep_0")]).toEqual([
+    expect([successRateOf(listed(3), "ep_2"), successRateOf(listed(3), "ep_0")]).toEqual([
       { endpoint_id: "ep_2", attempts: 2 },
       "nothing sent",
     ]);
   });
 
   it("is not known of others where the list is full", () => {
-    expect([successOf(listed(LISTED_MAX - 1), "ep_x"), successOf(listed(LISTED_MAX), "ep_x")]).toEqual([
-      "nothing sent",
-      "not listed",
-    ]);
+    expect([
+      successRateOf(listed(LISTED_ENDPOINTS_MAX - 1), "ep_x"),
+      successRateOf(listed(LISTED_ENDPOINTS_MAX), "ep_x"),
+    ]).toEqual(["nothing sent", "not listed"]);
   });
 });

@@ -1,22 +1,22 @@
 // When attempts come: from waits and jitter to instants after the first, and from instants to places on a drawing.
-import type { ContractDocument } from "./contract";
-import { durationMs, span } from "./times";
+import type { ContractDocument } from "./contract-document";
+import { durationMs, contractDuration } from "./times";
 
-export interface Moment {
+export interface PlannedAttempt {
   number: number;
   earliestMs: number;
   latestMs: number;
 }
 
 export interface Schedule {
-  attempts: Moment[];
+  attempts: PlannedAttempt[];
   end: { earliestMs: number; latestMs: number };
 }
 
 /** The attempts of a receiver that always fails at once. */
 export function scheduleOf(retry: ContractDocument["retry"]): Schedule {
   const [low, high] = jitterBounds(retry.jitter);
-  const attempts: Moment[] = [{ number: 1, earliestMs: 0, latestMs: 0 }];
+  const attempts: PlannedAttempt[] = [{ number: 1, earliestMs: 0, latestMs: 0 }];
   let [earliestMs, latestMs] = [0, 0];
   for (const wait of retry.waits) {
     const ms = durationMs(wait) ?? 0;
@@ -37,7 +37,7 @@ export function jitterBounds(jitter: string): [number, number] {
 }
 
 /** Where an instant stands between 0 and 1. Seconds and days must both be seen, so each step right is a step of scale. */
-export function place(ms: number, endMs: number): number {
+export function positionAt(ms: number, endMs: number): number {
   if (endMs <= 0) return 0;
   const scaled = (value: number) => Math.log1p(Math.max(0, value) / 2000);
   return Math.min(1, scaled(ms) / scaled(endMs));
@@ -46,17 +46,17 @@ export function place(ms: number, endMs: number): number {
 const TICKS_MS = ["10s", "1m", "10m", "1h", "6h", "24h", "72h", "168h"].map((text) => durationMs(text) ?? 0);
 
 /** Labels that stand at least `apart` from their neighbours and from the end. */
-export function ticks(endMs: number, apart = 0.12): { label: string; at: number }[] {
+export function ticks(endMs: number, gapMin = 0.12): { label: string; at: number }[] {
   const shown = [{ label: "T", at: 0 }];
   for (const ms of TICKS_MS) {
-    const at = place(ms, endMs);
+    const at = positionAt(ms, endMs);
     const last = shown.at(-1)?.at ?? 0;
-    if (ms < endMs && at - last >= apart && 1 - at >= apart) shown.push({ label: span(ms), at });
+    if (ms < endMs && at - last >= gapMin && 1 - at >= gapMin) shown.push({ label: contractDuration(ms), at });
   }
-  return endMs > 0 ? [...shown, { label: span(endMs), at: 1 }] : shown;
+  return endMs > 0 ? [...shown, { label: contractDuration(endMs), at: 1 }] : shown;
 }
 
-export function momentText({ earliestMs, latestMs }: { earliestMs: number; latestMs: number }): string {
-  const [early, late] = [span(earliestMs), span(latestMs)];
+export function timeRangeText({ earliestMs, latestMs }: { earliestMs: number; latestMs: number }): string {
+  const [early, late] = [contractDuration(earliestMs), contractDuration(latestMs)];
   return early === late ? `T+${early}` : `T+${early}…${late}`;
 }

@@ -5,7 +5,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-const UNITS: [number, string][] = [
+const TIME_UNITS: [number, string][] = [
   [DAY, "d"],
   [HOUR, "h"],
   [MINUTE, "m"],
@@ -13,21 +13,21 @@ const UNITS: [number, string][] = [
 ];
 
 /** `3 m ago`, `in 2 h`, `now`: one unit, rounded down, so that it never promises too much. */
-export function relative(at: number, now: number): string {
-  const away = Math.abs(at - now);
-  if (away < SECOND) return "now";
-  const [size, name] = UNITS.find(([unit]) => away >= unit) ?? [SECOND, "s"];
-  const text = `${Math.floor(away / size)} ${name}`;
+export function formatRelative(at: number, now: number): string {
+  const distanceMs = Math.abs(at - now);
+  if (distanceMs < SECOND) return "now";
+  const [size, name] = TIME_UNITS.find(([unit]) => distanceMs >= unit) ?? [SECOND, "s"];
+  const text = `${Math.floor(distanceMs / size)} ${name}`;
   return at > now ? `in ${text}` : `${text} ago`;
 }
 
 /** How long something took: three digits and a unit. */
-export function took(ms: number): string {
+export function formatDuration(ms: number): string {
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
   if (ms < 10) return `${trim(ms.toFixed(1))} ms`;
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < MINUTE) return `${trim((ms / SECOND).toFixed(1))} s`;
-  return span(ms);
+  return contractDuration(ms);
 }
 
 function trim(text: string): string {
@@ -35,12 +35,12 @@ function trim(text: string): string {
 }
 
 /** `2h4m4s`, as contracts write it: at most three units, the largest first. */
-export function span(ms: number): string {
+export function contractDuration(ms: number): string {
   if (ms < SECOND) return ms === 0 ? "0" : `${Math.round(ms)}ms`;
   let rest = Math.round(ms / SECOND) * SECOND;
   const parts: string[] = [];
   // Contracts count hours past the day, because retries are spoken of so: T+44h36m.
-  for (const [size, name] of UNITS.slice(1)) {
+  for (const [size, name] of TIME_UNITS.slice(1)) {
     const count = Math.floor(rest / size);
     if (count > 0) parts.push(`${count}${name}`);
     rest -= count * size;
@@ -48,23 +48,23 @@ export function span(ms: number): string {
   return parts.join("");
 }
 
-const DURATION = /^(\d+)(ms|s|m|h|d)$/;
-const SIZES: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR, d: DAY };
+const DURATION_PATTERN = /^(\d+)(ms|s|m|h|d)$/;
+const DURATION_UNITS_MS: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR, d: DAY };
 
 /** The milliseconds of a duration as the API writes it, for example `5m`; null if it is none. */
 export function durationMs(text: string): number | null {
-  const match = DURATION.exec(text);
-  return match ? Number(match[1]) * (SIZES[match[2] ?? ""] ?? 0) : null;
+  const match = DURATION_PATTERN.exec(text);
+  return match ? Number(match[1]) * (DURATION_UNITS_MS[match[2] ?? ""] ?? 0) : null;
 }
 
-const LOCAL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const LOCAL_FORMAT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-export function local(at: string): string {
-  return LOCAL.format(new Date(at));
+export function formatLocal(at: string): string {
+  return LOCAL_FORMAT.format(new Date(at));
 }
 
 /** `2026-11-16 06:02:38 UTC`, milliseconds where there are some. */
-export function utc(at: string): string {
+export function formatUtc(at: string): string {
   return new Date(at)
     .toISOString()
     .replace("T", " ")
@@ -72,14 +72,14 @@ export function utc(at: string): string {
 }
 
 /** What a `datetime-local` field holds, for an instant. */
-export function toField(at: string): string {
+export function toDateTimeField(at: string): string {
   const date = new Date(at);
   const shifted = new Date(date.getTime() - date.getTimezoneOffset() * MINUTE);
   return shifted.toISOString().slice(0, 16);
 }
 
 /** The instant that a `datetime-local` field means, in UTC; null if it is empty or nonsense. */
-export function fromField(value: string): string | null {
+export function fromDateTimeField(value: string): string | null {
   const date = new Date(value);
   return value === "" || Number.isNaN(date.getTime()) ? null : date.toISOString();
 }

@@ -1,24 +1,24 @@
 import type { Attempt } from "../../api/schema";
 import { AnswerBadge } from "../../components/badge";
 import { now } from "../../components/clock";
-import { At, Time } from "../../components/time";
+import { LocalTime, Time } from "../../components/time";
 import { attemptText } from "../../text/attempts";
 import { requestHeaders } from "../../text/request";
-import { isOverdue } from "../../text/delivery-status";
-import { took } from "../../text/times";
-import type { StoryParts } from "./delivery";
+import { isOverdue } from "../../text/delivery-summary";
+import { formatDuration } from "../../text/times";
+import type { DeliveryContext } from "./delivery";
 import { attemptInputOf, requestInputOf } from "./request-input";
 import { Phases } from "./phases";
 
-export function Attempts({ parts }: { parts: StoryParts }) {
-  const { delivery } = parts;
+export function Attempts({ context }: { context: DeliveryContext }) {
+  const { delivery } = context;
   return (
     <>
       {delivery.attempts_expired && <p class="muted">Earlier attempts are kept no longer.</p>}
       {delivery.attempts.length === 0 && !delivery.next_attempt_at && <p class="muted">No attempt was made.</p>}
       <ol class="attempts">
         {delivery.attempts.map((attempt, at) => (
-          <OneAttempt key={attempt.id} attempt={attempt} parts={parts} isLast={at === delivery.attempts.length - 1} />
+          <OneAttempt key={attempt.id} attempt={attempt} context={context} isLast={at === delivery.attempts.length - 1} />
         ))}
         {delivery.next_attempt_at && (
           <li>
@@ -31,7 +31,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
                 <Time at={delivery.next_attempt_at} />
               </span>
               <span class="when">
-                <At at={delivery.next_attempt_at} />
+                <LocalTime at={delivery.next_attempt_at} />
               </span>
             </div>
           </li>
@@ -41,7 +41,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
   );
 }
 
-function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: StoryParts; isLast: boolean }) {
+function OneAttempt({ attempt, context, isLast }: { attempt: Attempt; context: DeliveryContext; isLast: boolean }) {
   const text = attemptText(attempt);
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (
@@ -53,7 +53,7 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
         <AnswerBadge code={attempt.status_code} kind={attempt.class} success={attempt.success} />
         <span>{text.what}</span>
         <span class="when">
-          {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
+          {formatDuration(attempt.timings.total_ms)}, <LocalTime at={attempt.started_at} />
         </span>
       </div>
       {attempt.note && <p class="about">{attempt.note}</p>}
@@ -61,7 +61,7 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
       <details>
         <summary>Request, response and times</summary>
         <div class="inside">
-          <Request attempt={attempt} parts={parts} />
+          <Request attempt={attempt} context={context} />
           <Response attempt={attempt} />
           <div>
             <h3>Where the time went</h3>
@@ -73,17 +73,17 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
   );
 }
 
-function Request({ attempt, parts }: { attempt: Attempt; parts: StoryParts }) {
-  const url = attempt.url ?? parts.endpoint?.url ?? null;
+function Request({ attempt, context }: { attempt: Attempt; context: DeliveryContext }) {
+  const url = attempt.url ?? context.endpoint?.url ?? null;
   return (
     <div>
       <h3>Request</h3>
       <p>
         <code>POST {url ?? "(the endpoint was deleted)"}</code>
       </p>
-      {parts.contract && (
+      {context.contract && (
         <>
-          <HeaderList headers={requestHeaders(parts.contract, requestInputOf(parts), attemptInputOf(attempt))} />
+          <HeaderList headers={requestHeaders(context.contract, requestInputOf(context), attemptInputOf(attempt))} />
           <p class="about">Made again from the contract as it is now. Signatures are not kept.</p>
         </>
       )}

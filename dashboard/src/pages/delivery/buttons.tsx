@@ -7,28 +7,28 @@ import { go } from "../../route/router";
 import { mayActForProduct, mayChange } from "../../session/session";
 import { curlText } from "../../text/curl";
 import { actionsFor } from "../../text/states";
-import type { StoryParts } from "./delivery";
+import type { DeliveryContext } from "./delivery";
 import { attemptInputOf, requestInputOf } from "./request-input";
 import { usePayload } from "./payload";
 
-export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch: () => void }) {
-  const { app, delivery, contract, endpoint } = parts;
-  const payload = usePayload(parts);
+export function DeliveryButtons({ context, refetch }: { context: DeliveryContext; refetch: () => void }) {
+  const { app, delivery, contract, endpoint } = context;
+  const payload = usePayload(context);
   const params = { params: { path: { app, delivery: delivery.id } } };
-  const permissions = actionsFor(delivery.status, delivery.reason ?? null);
+  const actions = actionsFor(delivery.status, delivery.reason ?? null);
   const after = () => {
     invalidate("deliveries");
     refetch();
   };
   const curl =
     contract && endpoint && payload
-      ? curlText(contract, requestInputOf(parts), payload, attemptInputOf(delivery.attempts.at(-1)), endpoint.url)
+      ? curlText(contract, requestInputOf(context), payload, attemptInputOf(delivery.attempts.at(-1)), endpoint.url)
       : null;
   return (
     <>
       {mayChange.value && (
         <>
-          {permissions.retry && (
+          {actions.retry && (
             <Action
               label="Retry now"
               title="One extra attempt as soon as a hand is free; its place in the schedule stays."
@@ -37,7 +37,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
               act={() => dataOf(api.POST("/v1/apps/{app}/deliveries/{delivery}/retry", params)).then(after)}
             />
           )}
-          {permissions.replay && (
+          {actions.replay && (
             <Action
               label="Replay"
               title={
@@ -54,7 +54,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
               }}
             />
           )}
-          {permissions.close && (
+          {actions.close && (
             <Action
               label="Close"
               title="Marks this dead letter as dealt with; it stays on record."
@@ -62,7 +62,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
               act={() => dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", params)).then(after)}
             />
           )}
-          {permissions.cancel && (
+          {actions.cancel && (
             <Action
               label="Cancel"
               done="Cancelled."
@@ -81,7 +81,7 @@ export function DeliveryButtons({ parts, refetch }: { parts: StoryParts; refetch
         />
       )}
       <CopyButton text={() => window.location.origin + window.location.pathname} label="Copy the link" />
-      {mayActForProduct.value && permissions.delete && (
+      {mayActForProduct.value && actions.delete && (
         <Action
           label="Delete"
           done="Deleted."

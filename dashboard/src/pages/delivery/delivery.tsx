@@ -10,8 +10,8 @@ import { Json } from "../../components/json";
 import { Card, PropertyList, PageHead } from "../../components/page";
 import { LongTime, Time } from "../../components/time";
 import { paths } from "../../route/paths";
-import type { ContractDocument } from "../../text/contract";
-import { storyOf } from "../../text/delivery-status";
+import type { ContractDocument } from "../../text/contract-document";
+import { deliverySummaryOf } from "../../text/delivery-summary";
 import { useContractOf } from "../app-queries";
 import { type ReadEvent, readEvent } from "../event";
 import { Attempts } from "./attempts";
@@ -42,7 +42,7 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
     ["endpoints"],
   );
   const { contract, isLive } = useContractOf(app, delivery ? endpoint.data : undefined);
-  const parts: StoryParts | null = delivery
+  const context: DeliveryContext | null = delivery
     ? { app, delivery, event: event.data, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive }
     : null;
   return (
@@ -52,17 +52,17 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
         breadcrumbs={[{ label: "Deliveries", href: paths.deliveries(app) }]}
         aside={delivery && <Badge state={delivery.status} contractStatus={delivery.contract_status} />}
       >
-        {parts && <DeliveryButtons parts={parts} refetch={query.refetch} />}
+        {context && <DeliveryButtons context={context} refetch={query.refetch} />}
       </PageHead>
       <QueryView query={query} lines={12}>
-        {() => parts && <WholeStory parts={parts} payload={event} />}
+        {() => context && <DeliveryDetails context={context} payload={event} />}
       </QueryView>
     </>
   );
 }
 
 /** All that a delivery's story is told from; what is kept no longer is null. */
-export interface StoryParts {
+export interface DeliveryContext {
   app: string;
   delivery: DeliveryDetail;
   /** Undefined while it is on its way, or cannot be had. */
@@ -72,15 +72,15 @@ export interface StoryParts {
   isLive: boolean;
 }
 
-function WholeStory({ parts, payload }: { parts: StoryParts; payload: Query<ReadEvent | null | undefined> }) {
-  const { app, delivery, endpoint } = parts;
-  const story = storyOf(delivery, parts.contract, now.value);
+function DeliveryDetails({ context, payload }: { context: DeliveryContext; payload: Query<ReadEvent | null | undefined> }) {
+  const { app, delivery, endpoint } = context;
+  const summary = deliverySummaryOf(delivery, context.contract, now.value);
   return (
     <div class="stack">
-      <div class={`note ${story.tone}`} role="status">
+      <div class={`note ${summary.tone}`} role="status">
         <p>
-          {story.text} {story.nextAt && <Time at={story.nextAt} />}
-          {story.nextAt && "."}
+          {summary.text} {summary.nextAt && <Time at={summary.nextAt} />}
+          {summary.nextAt && "."}
         </p>
         {delivery.waits_because && <p>It is kept back: {delivery.waits_because}.</p>}
         {delivery.advice && <p>{delivery.advice}</p>}
@@ -100,15 +100,15 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Query<Read
       <div class="wide-narrow">
         <div class="stack">
           <Card title="Attempts">
-            <DeliverySchedule parts={parts} />
-            <Attempts parts={parts} />
+            <DeliverySchedule context={context} />
+            <Attempts context={context} />
           </Card>
         </div>
         <div class="stack">
           <Card>
             <PropertyList
               properties={[
-                ["Endpoint", <EndpointFact parts={parts} />],
+                ["Endpoint", <EndpointFact context={context} />],
                 ["Event", <a href={paths.event(app, delivery.event_id)}>{delivery.event_id}</a>],
                 ["Delivery", <Copyable text={delivery.id} />],
                 ["Created", <LongTime at={delivery.created_at} />],
@@ -143,7 +143,7 @@ function isRefusedSignature(delivery: DeliveryDetail): boolean {
   return status === 401 || status === 403;
 }
 
-function EndpointFact({ parts: { app, delivery, endpoint } }: { parts: StoryParts }) {
+function EndpointFact({ context: { app, delivery, endpoint } }: { context: DeliveryContext }) {
   if (endpoint === null) return <code>{delivery.endpoint_id}</code>;
   return <a href={paths.endpoint(app, endpoint.id)}>{endpoint.url}</a>;
 }

@@ -3,21 +3,21 @@ import { useQuery } from "../../api/query";
 import { api, dataOf, dataOrNull } from "../../api/client";
 import { isPortal } from "../../session/session";
 import { member } from "../../text/json-text";
-import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../text/payload";
-import type { StoryParts } from "./delivery";
+import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../text/payload-version";
+import type { DeliveryContext } from "./delivery";
 
 /** Null while it is on its way, and where this key cannot tell. */
-export function usePayload({ delivery, endpoint, event, contract }: StoryParts): Payload | null {
+export function usePayload({ delivery, endpoint, event, contract }: DeliveryContext): Payload | null {
   const isKnown = endpoint !== null && contract !== null && event != null && !event.event.data_erased;
   const pinned = endpoint?.payload_version ?? null;
   const query = useQuery(isKnown ? `payload ${delivery.id} ${contract.name} ${pinned ?? ""}` : "", async () => {
     if (!isKnown) return null;
     const type = event.event.type;
     const versions = dependsOnVersions(contract, pinned) ? await versionsOf(type) : [];
-    const decided = decideVersion(pinned, type, versions, !isPortal.value);
-    if (decided === null) return null;
-    const data = decided.isMade ? await made(type, decided.name, event.data) : event.data;
-    return data === null ? null : { data, version: decided.name };
+    const version = decideVersion(pinned, type, versions, !isPortal.value);
+    if (version === null) return null;
+    const data = version.isTransformed ? await transformed(type, version.name, event.data) : event.data;
+    return data === null ? null : { data, version: version.name };
   });
   return query.data ?? null;
 }
@@ -34,7 +34,7 @@ async function versionsOf(type: string): Promise<readonly Version[] | null> {
 }
 
 /** Sent and read as text, so that no number is rounded on its way. */
-async function made(type: string, version: string, data: string): Promise<string | null> {
+async function transformed(type: string, version: string, data: string): Promise<string | null> {
   const response = api.POST("/v1/event-types/{type}/try", {
     params: { path: { type } },
     body: {},

@@ -2,10 +2,10 @@
 import type { Attempt } from "../../api/schema";
 import type { AttemptInput, RequestInput } from "../../text/request";
 import { keyKindOf } from "../../text/signing";
-import type { StoryParts } from "./delivery";
+import type { DeliveryContext } from "./delivery";
 
-export function requestInputOf(parts: StoryParts): RequestInput {
-  const { app, delivery, event, endpoint, isLive } = parts;
+export function requestInputOf(context: DeliveryContext): RequestInput {
+  const { app, delivery, event, endpoint, isLive } = context;
   return {
     appId: app,
     isLive,

@@ -2,10 +2,10 @@ import { now } from "../../components/clock";
 import { type MadeAttempt, ScheduleChart } from "../../components/schedule-chart";
 import { isTerminal } from "../../text/states";
 import { scheduleOf } from "../../text/timeline";
-import type { StoryParts } from "./delivery";
+import type { DeliveryContext } from "./delivery";
 
 /** The schedule of its contract with what was made of it so far. Nothing where there is little to see. */
-export function DeliverySchedule({ parts: { delivery, contract } }: { parts: StoryParts }) {
+export function DeliverySchedule({ context: { delivery, contract } }: { context: DeliveryContext }) {
   const first = delivery.attempts[0];
   if (contract === null || first === undefined || delivery.attempts_expired) return null;
   if (isTerminal(delivery.status) && delivery.attempts.length === 1) return null;

@@ -7,15 +7,15 @@ import { Field } from "../../components/field";
 import { Card } from "../../components/page";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
-import { counted } from "../../text/numbers";
-import { fromField } from "../../text/times";
+import { countOf } from "../../text/numbers";
+import { fromDateTimeField } from "../../text/times";
 
 /** Brings a new endpoint the past events that it subscribes to. */
 export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const [from, setFrom] = useState("");
   const [said, setSaid] = useState<string | null>(null);
   const params = { params: { path: { app, endpoint: endpoint.id } } };
-  const at = fromField(from);
+  const at = fromDateTimeField(from);
   const body = at ? { from: at } : {};
   return (
     <Card title="Backfill">
@@ -30,7 +30,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
               const counts = await dataOf(
                 api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body: { ...body, dry_run: true } }),
               );
-              setSaid(`${counted(counts.total, "event")} would be delivered.`);
+              setSaid(`${countOf(counts.total, "event")} would be delivered.`);
             }}
           />
           <Action

@@ -4,14 +4,14 @@ import { api, dataOf } from "../../api/client";
 import type { ApiError } from "../../api/error";
 import { Choice, Field } from "../../components/field";
 import { isPortal } from "../../session/session";
-import { readPatterns } from "../../text/subscriptions";
-import type { Draft } from "./draft";
+import { parsePatterns } from "../../text/subscriptions";
+import type { EndpointDraft } from "./draft";
 import { MatchCount } from "./match-count";
 
 interface Props {
   app: string;
-  draft: Draft;
-  change: (changes: Partial<Draft>) => void;
+  draft: EndpointDraft;
+  change: (changes: Partial<EndpointDraft>) => void;
   error: ApiError | null;
 }
 
@@ -20,7 +20,7 @@ export function EndpointFields({ app, draft, change, error }: Props) {
     isPortal.value ? null : dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
   );
   const names = contracts.data?.data.map((each) => each.name) ?? [];
-  const { patterns, wrong } = readPatterns(draft.types);
+  const { patterns, wrong } = parsePatterns(draft.types);
   const problem = (field: string) => (error?.field?.startsWith(field) ? error.text : null);
   return (
     <div class="form">

@@ -9,8 +9,8 @@ import { LoadMore } from "../../components/load-more";
 import { Card } from "../../components/page";
 import { Time } from "../../components/time";
 import { mayChange } from "../../session/session";
-import { spoken, toneOf } from "../../text/states";
-import { took } from "../../text/times";
+import { humanize, toneOf } from "../../text/states";
+import { formatDuration } from "../../text/times";
 
 const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
 
@@ -101,13 +101,13 @@ function FindingItem({ check }: { check: InspectionCheck }) {
   const isGap = check.finding === "failed" || check.finding === "unknown";
   return (
     <li>
-      <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={spoken(check.finding)}>
+      <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={humanize(check.finding)}>
         {MARKS[check.finding] ?? "?"}
       </span>
       <div>
         <strong>{check.title}</strong>{" "}
         <span class="muted">
-          {check.status_code ?? ""} {check.duration_ms != null && `in ${took(check.duration_ms)}`}
+          {check.status_code ?? ""} {check.duration_ms != null && `in ${formatDuration(check.duration_ms)}`}
         </span>
         {isGap && (
           <div class="about">

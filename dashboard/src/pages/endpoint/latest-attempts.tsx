@@ -6,7 +6,7 @@ import { type Column, Table } from "../../components/table";
 import { Time } from "../../components/time";
 import { paths } from "../../route/paths";
 import { attemptText } from "../../text/attempts";
-import { took } from "../../text/times";
+import { formatDuration } from "../../text/times";
 
 const IN_WORDS_MAX = 8;
 
@@ -38,7 +38,7 @@ function columns(app: string): Column<EndpointAttempt>[] {
       cell: (row) => <AnswerBadge code={row.status_code} kind={row.class} success={row.success} />,
     },
     { name: "What happened", cell: (row) => attemptText(row).what },
-    { name: "Took", isNumber: true, cell: (row) => took(row.duration_ms) },
+    { name: "Took", isNumber: true, cell: (row) => formatDuration(row.duration_ms) },
     { name: "Attempt", isNumber: true, cell: (row) => row.number ?? "–" },
     {
       name: "Delivery",

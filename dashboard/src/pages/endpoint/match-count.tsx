@@ -1,7 +1,7 @@
 import { useQuery } from "../../api/query";
 import { api, dataOf } from "../../api/client";
-import { count } from "../../text/numbers";
-import { takes } from "../../text/subscriptions";
+import { formatCount } from "../../text/numbers";
+import { matchesSubscription } from "../../text/subscriptions";
 
 /** How many of the latest events a subscription would have taken, counted while it is typed. */
 export function MatchCount({ app, patterns }: { app: string; patterns: string[] }) {
@@ -12,10 +12,10 @@ export function MatchCount({ app, patterns }: { app: string; patterns: string[] 
   );
   const types = query.data?.data.map((each) => each.type).filter((type) => !type.startsWith("webhook."));
   if (types === undefined || types.length === 0) return null;
-  const matching = types.filter((type) => takes(patterns, type)).length;
+  const matching = types.filter((type) => matchesSubscription(patterns, type)).length;
   return (
     <strong role="status">
-      {count(matching)} of the latest {count(types.length)} events would have matched.
+      {formatCount(matching)} of the latest {formatCount(types.length)} events would have matched.
     </strong>
   );
 }

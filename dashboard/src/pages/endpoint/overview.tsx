@@ -9,8 +9,8 @@ import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
 import { permissions } from "../../session/session";
 import { nothingSentText } from "../../text/empty-lists";
-import { count, share } from "../../text/numbers";
-import { took } from "../../text/times";
+import { formatCount, formatPercent } from "../../text/numbers";
+import { formatDuration } from "../../text/times";
 import { LatestAttempts } from "./latest-attempts";
 import { Traffic } from "./traffic";
 
@@ -117,8 +117,8 @@ function Health({ health }: { health: EndpointHealth }) {
       <PropertyList
         properties={[
           ["State since", <LongTime at={health.since} />],
-          ["Failed attempts in a row", count(health.consecutive_failures)],
-          ["Undelivered events in a row", count(health.failed_events_in_a_row)],
+          ["Failed attempts in a row", formatCount(health.consecutive_failures)],
+          ["Undelivered events in a row", formatCount(health.failed_events_in_a_row)],
           ["Last error", health.last_error],
           ["First failure since the last success", health.first_failure_at && <LongTime at={health.first_failure_at} />],
           ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
@@ -130,9 +130,9 @@ function Health({ health }: { health: EndpointHealth }) {
         idOf={(row) => row.window}
         columns={[
           { name: "Last", isMain: true, cell: (row) => row.window },
-          { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
-          { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
-          { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+          { name: "Attempts", isNumber: true, cell: (row) => formatCount(row.attempts) },
+          { name: "Failed", isNumber: true, cell: (row) => formatCount(row.failed) },
+          { name: "Success", isNumber: true, cell: (row) => formatPercent(row.success_rate) },
           { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
           { name: "p90", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p90) },
           { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
@@ -143,5 +143,5 @@ function Health({ health }: { health: EndpointHealth }) {
 }
 
 function milliseconds(value: number | null | undefined): string {
-  return value == null ? "–" : took(value);
+  return value == null ? "–" : formatDuration(value);
 }

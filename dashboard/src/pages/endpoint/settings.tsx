@@ -4,7 +4,7 @@ import { invalidate } from "../../api/invalidation";
 import { type ApiError, toApiError } from "../../api/error";
 import type { Endpoint } from "../../api/schema";
 import { Action } from "../../components/action";
-import { Overtaken, useDraft } from "../../components/draft";
+import { OutdatedNote, useDraft } from "../../components/draft";
 import { ErrorMessage } from "../../components/query-view";
 import { Checkbox, Field } from "../../components/field";
 import { Card } from "../../components/page";
@@ -12,33 +12,33 @@ import { showToast } from "../../components/toast";
 import { paths } from "../../route/paths";
 import { go } from "../../route/router";
 import { isPortal } from "../../session/session";
-import { readHeaders } from "../../text/headers";
+import { parseHeaders } from "../../text/headers";
 import { jsonProblem } from "../publish";
 import { BackfillCard } from "./backfill";
-import { changesOf, draftOf, isDraftReady } from "./draft";
+import { endpointChangesOf, endpointDraftOf, isDraftReady } from "./draft";
 import { EndpointFields } from "./form";
 
 export function EndpointSettings({ app, endpoint }: { app: string; endpoint: Endpoint }) {
-  const edited = useDraft(draftOf(endpoint), endpoint.updated_at);
-  const { base, draft, change } = edited;
+  const form = useDraft(endpointDraftOf(endpoint), endpoint.updated_at);
+  const { base, draft, change } = form;
   const [headers, setHeaders] = useState("");
   const [isReplacing, setReplacing] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
   const path = { app, endpoint: endpoint.id };
   const overridesProblem = draft.overrides.trim() === "" ? null : jsonProblem(draft.overrides);
-  const read = readHeaders(headers);
+  const read = parseHeaders(headers);
   const isReady = isDraftReady(draft) && overridesProblem === null && (!isReplacing || read.wrong === null);
 
   const save = async (event: Event) => {
     event.preventDefault();
     setError(null);
     const body = {
-      ...changesOf(base, draft),
+      ...endpointChangesOf(base, draft),
       ...(isReplacing ? { headers: read.headers as Record<string, never> } : {}),
     };
     try {
       const now = await dataOf(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
-      edited.keep(draft, draftOf(now), now.updated_at);
+      form.markSaved(draft, endpointDraftOf(now), now.updated_at);
       setHeaders("");
       setReplacing(false);
       invalidate("endpoints");
@@ -83,7 +83,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
                 hint="One a line, Name: value. Stored encrypted, never shown again."
               />
             )}
-            <Overtaken by={edited} />
+            <OutdatedNote by={form} />
             {error && <ErrorMessage error={error} />}
             <div class="buttons end">
               <button type="submit" class="primary" disabled={!isReady}>

@@ -8,7 +8,7 @@ import { HealthStrip } from "../../components/health-strip";
 import { Card } from "../../components/page";
 import { LongTime } from "../../components/time";
 import { isPortal } from "../../session/session";
-import { TURNS, bucketsOf, changesOf } from "../../text/health";
+import { STATE_CHANGE_KINDS, bucketsOf, stateChangesOf } from "../../text/health";
 import { useStats } from "../stats-query";
 import { AttemptsChart, LatencyChart, WindowChoice } from "../stats-charts";
 
@@ -68,11 +68,14 @@ function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
   );
   const { notices, switchedOn } = told.data ?? { notices: [], switchedOn: [] };
   const changes = useMemo(
-    () => changesOf({ notices, switchedOn, health, endpoint }),
+    () => stateChangesOf({ notices, switchedOn, health, endpoint }),
     [told.data, health?.state, health?.since, endpoint.id, endpoint.disabled_at],
   );
-  const isOffNow = endpoint.status === "disabled";
-  const buckets = useMemo(() => bucketsOf({ stats, changes, isOffNow, most: BUCKETS_MAX }), [stats, changes, isOffNow]);
+  const isDisabledNow = endpoint.status === "disabled";
+  const buckets = useMemo(
+    () => bucketsOf({ stats, changes, isDisabledNow, bucketsMax: BUCKETS_MAX }),
+    [stats, changes, isDisabledNow],
+  );
   const shown = buckets.flatMap((each) => each.changes).reverse();
   return (
     <>
@@ -80,9 +83,9 @@ function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
       {shown.length > 0 && (
         <ul class="feed" aria-label="Changes of its state">
           {shown.slice(0, CHANGES_SHOWN).map((each) => (
-            <li key={`${each.turn} ${each.atMs}`}>
+            <li key={`${each.kind} ${each.atMs}`}>
               <div class="line">
-                <span class={`badge ${TURNS[each.turn].tone}`}>{TURNS[each.turn].label}</span>
+                <span class={`badge ${STATE_CHANGE_KINDS[each.kind].tone}`}>{STATE_CHANGE_KINDS[each.kind].label}</span>
                 <span>{each.text}</span>
                 <span class="when">
                   <LongTime at={new Date(each.atMs).toISOString()} />

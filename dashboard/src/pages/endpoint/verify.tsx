@@ -10,9 +10,9 @@ import { Field } from "../../components/field";
 import { Card } from "../../components/page";
 import { LongTime } from "../../components/time";
 import { mayChange } from "../../session/session";
-import type { ContractDocument } from "../../text/contract";
+import type { ContractDocument } from "../../text/contract-document";
 import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../text/signing";
-import { fromField } from "../../text/times";
+import { fromDateTimeField } from "../../text/times";
 import { SnippetCard } from "../snippet-card";
 
 interface Props {
@@ -139,7 +139,7 @@ function RotateDialog({ path, isOverlapping, onClose, onRotated }: RotateProps) 
   const [overlap, setOverlap] = useState("24h");
   const [at, setAt] = useState("");
   const rotate = async () => {
-    const effective = fromField(at);
+    const effective = fromDateTimeField(at);
     const body = isOverlapping ? { overlap } : effective ? { effective_at: effective } : {};
     onRotated(await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
     invalidate("endpoints");

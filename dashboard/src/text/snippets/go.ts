@@ -49,7 +49,7 @@ export function go(signing: Signing, tolerance: number): string {
 
 function hmacLines(signing: Signing, prefix: string): string[] {
   const lines = ["\tmac := hmac.New(sha256.New, key)"];
-  for (const part of merged(signing)) lines.push(`\tmac.Write(${part})`);
+  for (const part of digestInputs(signing)) lines.push(`\tmac.Write(${part})`);
   const encoded = signing.encoding === "hex" ? "hex.EncodeToString" : "base64.StdEncoding.EncodeToString";
   lines.push(`\texpected := []byte(${prefix === "" ? "" : `${text(prefix)} + `}${encoded}(mac.Sum(nil)))`);
   if (signing.separator === null) return [...lines, "\treturn hmac.Equal([]byte(given), expected)"];
@@ -76,7 +76,7 @@ function ed25519Lines(signing: Signing, prefix: string): string[] {
 }
 
 /** What goes into the digest: text before the body in one piece. */
-function merged(signing: Signing): string[] {
+function digestInputs(signing: Signing): string[] {
   const out: string[] = [];
   let text: string[] = [];
   const flush = () => {

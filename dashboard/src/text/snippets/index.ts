@@ -1,5 +1,5 @@
 // Verification snippets: one self-contained function in each of five languages, written for one contract.
-import type { ContractDocument } from "../contract";
+import type { ContractDocument } from "../contract-document";
 import { type KeyKind, signingOf } from "../signing";
 import { go } from "./go";
 import { node } from "./node";

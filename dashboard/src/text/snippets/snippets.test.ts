@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import fixture from "../contracts.fixture.json";
-import type { ContractDocument } from "../contract";
+import type { ContractDocument } from "../contract-document";
 import { type Signing, keyKindOf, signingOf } from "../signing";
 import { LANGUAGES, snippet } from ".";
 
@@ -38,7 +38,7 @@ const vectors = (JSON.parse(readFileSync("../receivers/vectors.json", "utf8")) a
       new Set(each.headers.map(([name]) => name.toLowerCase())).size === each.headers.length,
   )
   .map((each) => (each.secrets[0]!.startsWith("whpk_") ? { ...each, contract: "public_key" } : each));
-const AGES = 1e9;
+const NO_TOLERANCE_LIMIT = 1e9;
 const folder = mkdtempSync(join(tmpdir(), "snippets-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -149,8 +149,8 @@ describe("a verification snippet", () => {
   const cases = write("cases.json", JSON.stringify(vectors));
 
   it.each(Object.keys(RUNNERS))("in %s takes what is genuine and refuses what is not", { timeout: 120_000 }, (language) => {
-    const said = RUNNERS[language]!(cases, AGES).trim().split("\n");
-    const wrong = vectors.filter((each, at) => said[at] !== (each.expect === "ok" ? "yes" : "no"));
+    const printed = RUNNERS[language]!(cases, NO_TOLERANCE_LIMIT).trim().split("\n");
+    const wrong = vectors.filter((each, at) => printed[at] !== (each.expect === "ok" ? "yes" : "no"));
     expect(wrong.map((each) => each.name)).toEqual([]);
     expect(vectors.length).toBeGreaterThan(40);
     const byPublicKey = vectors.filter((each) => each.contract === "public_key").map((each) => each.expect);
@@ -177,7 +177,7 @@ impl<'a> IntoIterator for &'a HeaderMap {
     const main = write(
       "rust/main.rs",
       `#[path = ${JSON.stringify(resolve("../receivers/rust/src/posthaste_webhooks.rs"))}] mod posthaste_webhooks;
-mod snippet { ${written("Rust", "public_key", AGES)} }
+mod snippet { ${written("Rust", "public_key", NO_TOLERANCE_LIMIT)} }
 fn check(key: &str, pairs: Vec<(String, Vec<u8>)>, body: &[u8]) {
     std::env::set_var("WEBHOOK_PUBLIC_KEY", key);
     println!("{}", if snippet::verify(&http::HeaderMap(pairs), body).is_some() { "yes" } else { "no" });
@@ -188,13 +188,13 @@ fn main() { ${checks.join("\n")} }`,
     const rustc = (...given: string[]) => execFileSync("rustc", ["--edition", "2021", "-A", "warnings", ...given], { cwd });
     rustc("--crate-type", "rlib", "--crate-name", "http", http);
     rustc("--extern", "http=libhttp.rlib", "-o", "main", main);
-    const said = execFileSync(join(cwd, "main"), { encoding: "utf8" }).trim().split("\n");
-    expect(said).toEqual(cases.map((each) => (each.expect === "ok" ? "yes" : "no")));
+    const printed = execFileSync(join(cwd, "main"), { encoding: "utf8" }).trim().split("\n");
+    expect(printed).toEqual(cases.map((each) => (each.expect === "ok" ? "yes" : "no")));
   });
 
   it("refuses what is too old, where the time is signed", () => {
-    const said = RUNNERS["Node.js"]!(cases, 300).trim().split("\n");
-    const taken = vectors.filter((_, at) => said[at] === "yes").map((each) => each.contract);
+    const printed = RUNNERS["Node.js"]!(cases, 300).trim().split("\n");
+    const taken = vectors.filter((_, at) => printed[at] === "yes").map((each) => each.contract);
     expect([...new Set(taken)].sort()).toEqual(["orientedos", "simpaisa"]);
   });
 

@@ -1,5 +1,5 @@
 // Which version of an event's data an endpoint gets, decided as the server decides it.
-import type { ContractDocument } from "./contract";
+import type { ContractDocument } from "./contract-document";
 
 /** The data as the body has it, and what the body calls its version. */
 export interface Payload {
@@ -12,14 +12,14 @@ export interface Version {
   function?: string | null;
 }
 
-export interface Decided {
+export interface PayloadVersion {
   name: string;
   /** By the version's function; else it is the data as published. */
-  isMade: boolean;
+  isTransformed: boolean;
 }
 
 /** What the data is called where the type has no versions. */
-const ONLY_VERSION = "1";
+const UNVERSIONED_NAME = "1";
 const TEST_EVENT = "webhook.test";
 
 /** Whether the type's versions make a difference to what is sent. */
@@ -34,12 +34,12 @@ export function decideVersion(
   eventType: string,
   versions: readonly Version[] | null,
   areFunctionsShown: boolean,
-): Decided | null {
-  if (pinned !== null && eventType === TEST_EVENT) return { name: pinned, isMade: false };
+): PayloadVersion | null {
+  if (pinned !== null && eventType === TEST_EVENT) return { name: pinned, isTransformed: false };
   if (versions === null) return null;
-  if (pinned === null) return { name: versions.at(-1)?.name ?? ONLY_VERSION, isMade: false };
-  if (versions.length === 0) return pinned === ONLY_VERSION ? { name: pinned, isMade: false } : null;
+  if (pinned === null) return { name: versions.at(-1)?.name ?? UNVERSIONED_NAME, isTransformed: false };
+  if (versions.length === 0) return pinned === UNVERSIONED_NAME ? { name: pinned, isTransformed: false } : null;
   const found = versions.find((each) => each.name === pinned);
   if (found === undefined || !areFunctionsShown) return null;
-  return { name: pinned, isMade: found.function != null };
+  return { name: pinned, isTransformed: found.function != null };
 }

@@ -1,11 +1,11 @@
 // Where a delivery stands and what comes next, in a sentence or two.
 import type { Delivery } from "../api/schema";
-import type { ContractDocument } from "./contract";
+import type { ContractDocument } from "./contract-document";
 import { type Tone, reasonText } from "./states";
 import { jitterBounds } from "./timeline";
-import { durationMs, span } from "./times";
+import { durationMs, contractDuration } from "./times";
 
-export interface Story {
+export interface DeliverySummary {
   tone: Tone;
   text: string;
   /** When the next attempt comes, to be shown after the text. */
@@ -13,7 +13,11 @@ export interface Story {
 }
 
 /** `now` in milliseconds since 1970. */
-export function storyOf(delivery: Delivery, contract: ContractDocument | null | undefined, now: number): Story {
+export function deliverySummaryOf(
+  delivery: Delivery,
+  contract: ContractDocument | null | undefined,
+  now: number,
+): DeliverySummary {
   const next = delivery.next_attempt_at ?? null;
   const why = delivery.reason ? reasonText(delivery.reason) : null;
   switch (delivery.status) {
@@ -63,7 +67,12 @@ export function isOverdue(at: string | null | undefined, now: number): boolean {
   return at != null && Date.parse(at) <= now;
 }
 
-function retrying(delivery: Delivery, contract: ContractDocument | null | undefined, next: string | null, now: number): Story {
+function retrying(
+  delivery: Delivery,
+  contract: ContractDocument | null | undefined,
+  next: string | null,
+  now: number,
+): DeliverySummary {
   const comes = isOverdue(next, now) ? "was due" : "comes";
   const failed = `Attempt ${delivery.attempt_count} failed (${delivery.last_error ?? "no answer"}).`;
   if (!contract) return { tone: "warn", text: `${failed} The next one ${comes}`, nextAt: next };
@@ -94,5 +103,5 @@ export function waitText(wait: string, jitter: string): string {
   const ms = durationMs(wait);
   const [low, high] = jitterBounds(jitter);
   if (ms === null || low === high) return wait;
-  return `${span(ms * low)} to ${span(ms * high)}`;
+  return `${contractDuration(ms * low)} to ${contractDuration(ms * high)}`;
 }

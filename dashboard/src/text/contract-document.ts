@@ -22,11 +22,11 @@ export interface ContractDocument {
 }
 
 /** `X-{brand}-Event` → `X-ZeroFee-Event`. */
-export function branded(text: string, contract: ContractDocument): string {
+export function withBrand(text: string, contract: ContractDocument): string {
   return text.replaceAll("{brand}", contract.brand);
 }
 
 /** The headers that every attempt has, but for the signature's, with their templates. */
 export function headerTemplates(contract: ContractDocument): [string, string][] {
-  return Object.entries(contract.headers).map(([name, value]) => [branded(name, contract), branded(value, contract)]);
+  return Object.entries(contract.headers).map(([name, value]) => [withBrand(name, contract), withBrand(value, contract)]);
 }
