@@ -10,7 +10,7 @@ import { paths } from "../route/paths";
 import { permissions, mayActForProduct, session } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
 import { useStats } from "./stats-query";
-import { deliveryColumns, markOf } from "./delivery-rows";
+import { deliveryColumns, deliveryMarkOf } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { FirstSteps } from "./first-steps";
 import { PublishButton } from "./publish";
@@ -42,10 +42,10 @@ export function AppPage({ app }: { app: string }) {
             {isNew && <FirstSteps app={app} permissions={permissions.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
               <QueryView query={stats} lines={24}>
-                {(data) => <StatsView stats={data} isOfAll={false} />}
+                {(data) => <StatsView stats={data} isAllApps={false} />}
               </QueryView>
             )}
-            {!isNew && <NowInApp app={app} endpoints={endpoints} />}
+            {!isNew && <AppActivity app={app} endpoints={endpoints} />}
           </div>
         )}
       </QueryView>
@@ -54,7 +54,7 @@ export function AppPage({ app }: { app: string }) {
 }
 
 /** What matters now: how the latest deliveries went, what is in trouble, and where things go. */
-function NowInApp({ app, endpoints }: { app: string; endpoints: Query<{ data: Endpoint[] }> }) {
+function AppActivity({ app, endpoints }: { app: string; endpoints: Query<{ data: Endpoint[] }> }) {
   const list = (query: { status?: string; limit: number }) => () =>
     dataOf(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
   const recent = useQuery(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
@@ -65,21 +65,21 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Query<{ data: En
         <QueryView query={recent} lines={2}>
           {({ data }) =>
             data.length > 0 ? (
-              <MarkStrip marks={data.map((each) => markOf(app, each))} />
+              <MarkStrip marks={data.map((each) => deliveryMarkOf(app, each))} />
             ) : (
               <Empty title="No deliveries yet">{noDeliveriesText(permissions.value)}</Empty>
             )
           }
         </QueryView>
       </Card>
-      <Troubled app={app} query={troubled} endpoints={endpoints.data?.data ?? []} />
+      <TroubledDeliveries app={app} query={troubled} endpoints={endpoints.data?.data ?? []} />
       <Card title="Endpoints" aside={<a href={paths.endpoints(app)}>All of them</a>}>
         <QueryView query={endpoints} lines={3}>
           {({ data }) => (
             <Table
               caption="Endpoints"
               columns={endpointColumns(app)}
-              rows={offFirst(data).slice(0, 10)}
+              rows={disabledFirst(data).slice(0, 10)}
               idOf={(row) => row.id}
               hrefOf={(row) => paths.endpoint(app, row.id)}
             />
@@ -90,11 +90,19 @@ function NowInApp({ app, endpoints }: { app: string; endpoints: Query<{ data: En
   );
 }
 
-function offFirst(endpoints: Endpoint[]): Endpoint[] {
+function disabledFirst(endpoints: Endpoint[]): Endpoint[] {
   return [...endpoints].sort((one, other) => Number(one.status === "active") - Number(other.status === "active"));
 }
 
-function Troubled({ app, query, endpoints }: { app: string; query: Query<{ data: Delivery[] }>; endpoints: Endpoint[] }) {
+function TroubledDeliveries({
+  app,
+  query,
+  endpoints,
+}: {
+  app: string;
+  query: Query<{ data: Delivery[] }>;
+  endpoints: Endpoint[];
+}) {
   return (
     <Card title="In trouble" aside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
       <QueryView query={query} lines={3}>

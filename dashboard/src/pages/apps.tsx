@@ -44,14 +44,14 @@ function NewApp({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [id, setId] = useState("");
   const [contract, setContract] = useState("");
-  const make = async () => {
+  const create = async () => {
     const body = { name: name.trim(), ...(id.trim() ? { id: id.trim() } : {}), ...(contract ? { contract } : {}) };
-    const made = await dataOf(api.POST("/v1/apps", { body }));
+    const created = await dataOf(api.POST("/v1/apps", { body }));
     invalidate("apps");
-    go(paths.app(made.id));
+    go(paths.app(created.id));
   };
   return (
-    <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={make} onClose={onClose}>
+    <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={create} onClose={onClose}>
       <p class="muted">
         A tenant of yours: a merchant, an organisation, a customer. Its endpoints, events and keys are separate from all others.
       </p>

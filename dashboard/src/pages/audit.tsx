@@ -11,8 +11,8 @@ import { withChanges, pickQuery } from "../route/query-string";
 import { currentQuery } from "../route/router";
 import { TimeFilter } from "./deliveries";
 
-const FILTERS = ["app_id", "key_id", "action", "from", "to"] as const;
-const ACTIONS = [
+const AUDIT_FILTERS = ["app_id", "key_id", "action", "from", "to"] as const;
+const AUDIT_ACTIONS = [
   "app.created",
   "app.changed",
   "app.deleted",
@@ -45,7 +45,7 @@ const ACTIONS = [
 
 /** Who changed what: everywhere, or in one app. */
 export function Audit({ app }: { app: string | null }) {
-  const { app_id, ...query } = pickQuery(currentQuery.value, FILTERS);
+  const { app_id, ...query } = pickQuery(currentQuery.value, AUDIT_FILTERS);
   const list = usePagedList(
     `audit ${app ?? ""} ${withChanges(new URLSearchParams(), { ...query, app_id })}`,
     (cursor) => {
@@ -60,7 +60,7 @@ export function Audit({ app }: { app: string | null }) {
       <PageHead title={app === null ? "Audit" : "Changes"} />
       <Filters activeCount={Object.keys(query).length + (app_id ? 1 : 0)}>
         {app === null && <FilterField label="App" name="app_id" />}
-        <FilterField label="Action" name="action" suggestions={ACTIONS} />
+        <FilterField label="Action" name="action" suggestions={AUDIT_ACTIONS} />
         <FilterField label="Key" name="key_id" placeholder="key_… or settings" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />

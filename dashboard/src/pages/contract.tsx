@@ -23,12 +23,12 @@ export function ContractPage({ name }: { name: string }) {
         breadcrumbs={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
         aside={query.data && <span class="muted">{query.data.built_in ? "built in" : "the operator’s own"}</span>}
       />
-      <QueryView query={query}>{(contract) => <Whole contract={contract} />}</QueryView>
+      <QueryView query={query}>{(contract) => <ContractDetails contract={contract} />}</QueryView>
     </>
   );
 }
 
-function Whole({ contract }: { contract: Contract }) {
+function ContractDetails({ contract }: { contract: Contract }) {
   const document = contract.document as unknown as ContractDocument;
   return (
     <div class="stack">
@@ -50,7 +50,7 @@ function Whole({ contract }: { contract: Contract }) {
         </p>
       </Card>
       <Card title="What receivers get">
-        <PropertyList properties={promises(document)} />
+        <PropertyList properties={contractProperties(document)} />
       </Card>
       <SnippetCard contract={document} title="Verifying" />
       <Card title="Every field">
@@ -60,7 +60,7 @@ function Whole({ contract }: { contract: Contract }) {
   );
 }
 
-function promises(document: ContractDocument): [string, ComponentChildren][] {
+function contractProperties(document: ContractDocument): [string, ComponentChildren][] {
   const { signature } = document;
   return [
     [

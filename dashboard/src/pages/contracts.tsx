@@ -43,11 +43,11 @@ export function Contracts() {
 }
 
 export function ContractSchedule({ contract }: { contract: Contract }) {
-  return <ScheduleChart schedule={toldSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
+  return <ScheduleChart schedule={apiSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
 }
 
 /** As the API tells it, rather than as we would reckon it. */
-function toldSchedule({ timeline }: Contract): Schedule {
+function apiSchedule({ timeline }: Contract): Schedule {
   const end = timeline.ends[0];
   return {
     attempts: timeline.attempts.map((each) => ({ number: each.number, earliestMs: each.earliest_ms, latestMs: each.latest_ms })),

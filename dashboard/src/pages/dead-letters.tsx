@@ -54,7 +54,7 @@ export function DeadLetters({ app }: { app: string }) {
         <ReplayDialog
           app={app}
           endpoints={endpoints}
-          first={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }}
+          initial={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }}
           onClose={() => setReplaying(false)}
         />
       )}
@@ -115,7 +115,7 @@ function columns(app: string, endpoints: Endpoint[] | null): Column<DeadLetter>[
       name: "Kept until",
       cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : <span class="muted">deleted by hand</span>),
     },
-    mayChange.value ? { name: "", cell: (row) => <Buttons app={app} row={row} /> } : null,
+    mayChange.value ? { name: "", cell: (row) => <DeadLetterButtons app={app} row={row} /> } : null,
   ];
   return all.filter((column) => column !== null);
 }
@@ -129,7 +129,7 @@ function LastError({ row }: { row: DeadLetter }) {
   );
 }
 
-function Buttons({ app, row }: { app: string; row: DeadLetter }) {
+function DeadLetterButtons({ app, row }: { app: string; row: DeadLetter }) {
   const path = { app, delivery: row.id };
   return (
     <div class="buttons">

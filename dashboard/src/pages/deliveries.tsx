@@ -16,10 +16,10 @@ import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 import { EndpointChoice } from "./endpoint-choice";
 
-const FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
+const DELIVERY_FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
 
 export function Deliveries({ app }: { app: string }) {
-  const query = pickQuery(currentQuery.value, FILTERS);
+  const query = pickQuery(currentQuery.value, DELIVERY_FILTERS);
   const endpoints = useEndpoints(app);
   const list = usePagedList(
     `deliveries ${app} ${withChanges(new URLSearchParams(), query)}`,

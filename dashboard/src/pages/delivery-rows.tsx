@@ -26,13 +26,13 @@ export function deliveryColumns(
       ),
     },
     { name: "Attempts", isNumber: true, cell: (row) => row.attempt_count },
-    { name: "Next or last", cell: (row) => <Next row={row} /> },
+    { name: "Next or last", cell: (row) => <NextOrLast row={row} /> },
     { name: "Created", cell: (row) => <Time at={row.created_at} /> },
   ];
   return columns.filter((column) => !(leaveOut === "endpoint" && column.name === "Endpoint"));
 }
 
-function Next({ row }: { row: Delivery }) {
+function NextOrLast({ row }: { row: Delivery }) {
   if (row.next_attempt_at) {
     return (
       <span>
@@ -49,7 +49,7 @@ function Next({ row }: { row: Delivery }) {
   return <span class="muted">{row.reason ? reasonText(row.reason) : "–"}</span>;
 }
 
-export function markOf(app: string, delivery: Delivery): Mark {
+export function deliveryMarkOf(app: string, delivery: Delivery): Mark {
   const label = `${delivery.event_type}: ${delivery.status}`;
   const title = delivery.last_error ? `${label}, ${delivery.last_error}` : label;
   return { id: delivery.id, href: paths.delivery(app, delivery.id), tone: toneOf(delivery.status), label, title };

@@ -112,31 +112,31 @@ function Types({ types }: { types: string[] }) {
 function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
   const [draft, setDraft] = useState(EMPTY_ENDPOINT_DRAFT);
   const [error, setError] = useState<ApiError | null>(null);
-  const [made, setMade] = useState<Endpoint | null>(null);
-  const make = async () => {
+  const [created, setCreated] = useState<Endpoint | null>(null);
+  const create = async () => {
     setError(null);
     try {
-      setMade(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newEndpointBody(draft) })));
+      setCreated(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newEndpointBody(draft) })));
       invalidate("endpoints");
     } catch (error) {
       setError(toApiError(error));
       throw error;
     }
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
       <OneTimeSecret
         title="The endpoint is there"
         about="Give this secret to the receiver. It verifies with it that requests come from here."
-        secret={made.secret ?? ""}
-        onClose={() => go(paths.endpoint(app, made.id, "verify"))}
+        secret={created.secret ?? ""}
+        onClose={() => go(paths.endpoint(app, created.id, "verify"))}
       >
         Next: how to verify, in five languages, and a test event.
       </OneTimeSecret>
     );
   }
   return (
-    <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={make} onClose={onClose}>
+    <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={create} onClose={onClose}>
       <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} error={error} />
     </Dialog>
   );

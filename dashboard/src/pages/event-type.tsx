@@ -12,7 +12,7 @@ import { isAdmin } from "../session/session";
 
 export function EventTypePage({ name }: { name: string }) {
   const params = { params: { path: { type: name } } };
-  const query = useQuery(`event-type ${name}`, () => read(name));
+  const query = useQuery(`event-type ${name}`, () => readEventType(name));
   const data = query.data;
   return (
     <>
@@ -34,13 +34,13 @@ export function EventTypePage({ name }: { name: string }) {
           />
         )}
       </PageHead>
-      <QueryView query={query}>{(type) => <Whole type={type} />}</QueryView>
+      <QueryView query={query}>{(type) => <EventTypeDetails type={type} />}</QueryView>
     </>
   );
 }
 
 /** A portal link sees the list only. */
-async function read(name: string): Promise<EventType> {
+async function readEventType(name: string): Promise<EventType> {
   const result = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
   if (result.response.status === 403) {
     const { data } = await dataOf(api.GET("/v1/event-types", { params: { query: { limit: 250 } } }));
@@ -50,7 +50,7 @@ async function read(name: string): Promise<EventType> {
   return dataOf(Promise.resolve(result));
 }
 
-function Whole({ type }: { type: EventType }) {
+function EventTypeDetails({ type }: { type: EventType }) {
   return (
     <div class="stack">
       <Card>

@@ -48,7 +48,7 @@ export function EventTypes() {
       <PagedTable
         caption="Event types"
         list={list}
-        columns={COLUMNS}
+        columns={EVENT_TYPE_COLUMNS}
         idOf={(row) => row.name}
         hrefOf={(row) => paths.eventType(row.name)}
         empty={
@@ -64,7 +64,7 @@ export function EventTypes() {
   );
 }
 
-const COLUMNS: Column<EventType>[] = [
+const EVENT_TYPE_COLUMNS: Column<EventType>[] = [
   { name: "Name", isMain: true, cell: (row) => <a href={paths.eventType(row.name)}>{row.name}</a> },
   { name: "Description", cell: (row) => row.description ?? <span class="muted">–</span> },
   { name: "State", cell: (row) => <Badge state={row.archived_at ? "archived" : "active"} /> },
@@ -90,21 +90,21 @@ function NewEventType({ onClose }: { onClose: () => void }) {
   const [description, setDescription] = useState("");
   const [sample, setSample] = useState("");
   const problem = sample.trim() === "" ? null : jsonProblem(sample);
-  const make = async () => {
+  const create = async () => {
     const body = {
       name: name.trim(),
       ...(description.trim() ? { description: description.trim() } : {}),
       ...(sample.trim() ? { sample: JSON.parse(sample) as unknown } : {}),
     };
-    const made = await dataOf(api.POST("/v1/event-types", { body }));
-    go(paths.eventType(made.name));
+    const created = await dataOf(api.POST("/v1/event-types", { body }));
+    go(paths.eventType(created.name));
   };
   return (
     <Dialog
       title="Add an event type"
       action="Add it"
       isReady={name.trim() !== "" && problem === null}
-      onAct={make}
+      onAct={create}
       onClose={onClose}
     >
       <div class="form">

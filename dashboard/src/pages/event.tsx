@@ -17,14 +17,14 @@ import { reasonText } from "../text/states";
 import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 
-export interface ReadEvent {
+export interface EventWithData {
   event: EventDetail;
   /** As it was published, byte for byte. */
   data: string;
 }
 
 /** Read as text, because JavaScript would round large numbers in the payload. */
-export async function readEvent(app: string, event: string): Promise<ReadEvent> {
+export async function readEvent(app: string, event: string): Promise<EventWithData> {
   const response = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
   const text = (await dataOf(response)) as unknown as string;
   return { event: JSON.parse(text) as EventDetail, data: member(text, "data") ?? "null" };

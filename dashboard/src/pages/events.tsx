@@ -17,10 +17,10 @@ import { reasonText } from "../text/states";
 import { TimeFilter } from "./deliveries";
 import { PublishButton } from "./publish";
 
-const FILTERS = ["event_type", "from", "to"] as const;
+const EVENT_FILTERS = ["event_type", "from", "to"] as const;
 
 export function Events({ app }: { app: string }) {
-  const query = pickQuery(currentQuery.value, FILTERS);
+  const query = pickQuery(currentQuery.value, EVENT_FILTERS);
   const list = usePagedList(
     `events ${app} ${withChanges(new URLSearchParams(), query)}`,
     (cursor) =>

@@ -43,7 +43,7 @@ export function Keys() {
       <PagedTable
         caption="Keys"
         list={list}
-        columns={COLUMNS}
+        columns={KEY_COLUMNS}
         idOf={(row) => row.id}
         empty={
           <Empty title="Only the key of the settings">
@@ -56,7 +56,7 @@ export function Keys() {
   );
 }
 
-const COLUMNS: Column<Key>[] = [
+const KEY_COLUMNS: Column<Key>[] = [
   { name: "Name", isMain: true, cell: (row) => row.name ?? <span class="muted">without a name</span> },
   { name: "Key", cell: (row) => (row.prefix ? <code title={row.id}>{row.prefix}…</code> : <span class="muted">–</span>) },
   { name: "Scope", cell: (row) => row.scope },
@@ -88,7 +88,7 @@ const COLUMNS: Column<Key>[] = [
   },
 ];
 
-const SCOPES = [
+const KEY_SCOPES = [
   { value: "app", label: "app: everything in one app, but what only the operator may set" },
   { value: "publish", label: "publish: only publish events to one app" },
   { value: "read", label: "read: only look at one app, and not at secrets" },
@@ -100,10 +100,10 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const [app, setApp] = useState("");
   const [name, setName] = useState("");
   const [expires, setExpires] = useState("");
-  const [made, setMade] = useState<Key | null>(null);
+  const [created, setCreated] = useState<Key | null>(null);
   const apps = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
   const isForApp = scope !== "admin";
-  const make = async () => {
+  const create = async () => {
     const at = fromDateTimeField(expires);
     const body = {
       scope,
@@ -111,23 +111,23 @@ function NewKey({ onClose }: { onClose: () => void }) {
       ...(name.trim() ? { name: name.trim() } : {}),
       ...(at ? { expires_at: at } : {}),
     };
-    setMade(await dataOf(api.POST("/v1/keys", { body })));
+    setCreated(await dataOf(api.POST("/v1/keys", { body })));
     invalidate("keys");
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
       <OneTimeSecret
         title="The key is there"
         about="It is shown this once; only its hash is kept."
-        secret={made.key ?? ""}
+        secret={created.key ?? ""}
         onClose={onClose}
       />
     );
   }
   return (
-    <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={make} onClose={onClose}>
+    <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={create} onClose={onClose}>
       <div class="form">
-        <Choice label="Scope" value={scope} options={SCOPES} onChange={setScope} />
+        <Choice label="Scope" value={scope} options={KEY_SCOPES} onChange={setScope} />
         {isForApp && (
           <Field
             label="App"

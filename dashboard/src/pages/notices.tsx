@@ -8,7 +8,7 @@ import { paths } from "../route/paths";
 import type { Tone } from "../text/states";
 import { LongTime, Time } from "../components/time";
 
-const KINDS: Record<string, { label: string; tone: Tone }> = {
+const NOTICE_KINDS: Record<string, { label: string; tone: Tone }> = {
   "endpoint.degraded": { label: "Endpoint degraded", tone: "warn" },
   "endpoint.warning": { label: "About to be switched off", tone: "warn" },
   "endpoint.disabled": { label: "Endpoint switched off", tone: "bad" },
@@ -17,7 +17,11 @@ const KINDS: Record<string, { label: string; tone: Tone }> = {
   "replay.finished": { label: "Replay finished", tone: "good" },
 };
 
-const MAIL: Record<string, string> = { waiting: "e-mail waiting", sent: "e-mail sent", refused: "e-mail refused by its server" };
+const MAIL_STATES: Record<string, string> = {
+  waiting: "e-mail waiting",
+  sent: "e-mail sent",
+  refused: "e-mail refused by its server",
+};
 
 /** What people were told. */
 export function Notices({ app }: { app: string | null }) {
@@ -49,7 +53,7 @@ export function Notices({ app }: { app: string | null }) {
         <Card>
           <ul class="feed">
             {rows.map((row) => (
-              <OneNotice key={row.id} notice={row} isOfAll={app === null} />
+              <NoticeItem key={row.id} notice={row} isAllApps={app === null} />
             ))}
           </ul>
         </Card>
@@ -59,17 +63,17 @@ export function Notices({ app }: { app: string | null }) {
   );
 }
 
-function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
-  const kind = KINDS[notice.kind] ?? { label: notice.kind, tone: "quiet" };
+function NoticeItem({ notice, isAllApps }: { notice: Notice; isAllApps: boolean }) {
+  const kind = NOTICE_KINDS[notice.kind] ?? { label: notice.kind, tone: "quiet" };
   const { app_id: app, mail } = notice;
   return (
     <li>
       <div class="line">
         <span class={`badge ${kind.tone}`}>{kind.label}</span>
         {notice.count > 1 && <span class="muted">×{notice.count}</span>}
-        {isOfAll && <a href={paths.app(app)}>{app}</a>}
+        {isAllApps && <a href={paths.app(app)}>{app}</a>}
         <span class="when">
-          {mail && MAIL[mail.state] && <span title={mail.error ?? undefined}>{MAIL[mail.state]}, </span>}
+          {mail && MAIL_STATES[mail.state] && <span title={mail.error ?? undefined}>{MAIL_STATES[mail.state]}, </span>}
           <Time at={notice.at} />
         </span>
       </div>

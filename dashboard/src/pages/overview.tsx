@@ -22,7 +22,7 @@ export function Overview() {
       ) : (
         <div class="stack">
           <QueryView query={stats} lines={24}>
-            {(data) => <StatsView stats={data} isOfAll />}
+            {(data) => <StatsView stats={data} isAllApps />}
           </QueryView>
           <Nodes />
         </div>

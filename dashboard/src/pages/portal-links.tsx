@@ -35,7 +35,7 @@ export function PortalLinks({ app }: { app: string }) {
           )
         }
       </QueryView>
-      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onMade={query.refetch} />}
+      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onCreated={query.refetch} />}
     </>
   );
 }
@@ -85,37 +85,37 @@ function Links({ app, links, refetch }: { app: string; links: PortalLink[]; refe
   );
 }
 
-function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; onMade: () => void }) {
+function NewLink({ app, onClose, onCreated }: { app: string; onClose: () => void; onCreated: () => void }) {
   const [lasts, setLasts] = useState("1h");
   const [isReadOnly, setReadOnly] = useState(false);
   const [name, setName] = useState("");
   const [logo, setLogo] = useState("");
   const [accent, setAccent] = useState("");
-  const [made, setMade] = useState<PortalLink | null>(null);
+  const [created, setCreated] = useState<PortalLink | null>(null);
   const accentProblem =
     accent !== "" && parseHex(accent) === null ? "Not a colour: six hex digits after #, for example #3450c4." : null;
-  const make = async () => {
+  const create = async () => {
     const theme = {
       ...(name.trim() ? { name: name.trim() } : {}),
       ...(logo.trim() ? { logo_url: logo.trim() } : {}),
       ...(accent ? { accent } : {}),
     };
     const body = { expires_in: lasts.trim(), read_only: isReadOnly, ...(Object.keys(theme).length > 0 ? { theme } : {}) };
-    setMade(await dataOf(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
-    onMade();
+    setCreated(await dataOf(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
+    onCreated();
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
       <OneTimeSecret
         title="The link is there"
         about="Whoever has it may use the portal until it expires. It is shown this once."
-        secret={made.url ?? ""}
+        secret={created.url ?? ""}
         onClose={onClose}
       />
     );
   }
   return (
-    <Dialog title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={make} onClose={onClose}>
+    <Dialog title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={create} onClose={onClose}>
       <div class="form">
         <div class="pair">
           <Field label="Lasts" value={lasts} onInput={setLasts} isCode hint="15m, 1h, 7d" />

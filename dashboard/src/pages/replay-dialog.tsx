@@ -11,24 +11,24 @@ import { countOf } from "../text/numbers";
 import { fromDateTimeField } from "../text/times";
 import { EndpointChoice } from "./endpoint-choice";
 
-const STATES = ["dead", "expired", "cancelled", "delivered"] as const;
+const REPLAYABLE_STATES = ["dead", "expired", "cancelled", "delivered"] as const;
 
 interface Props {
   app: string;
   endpoints: Endpoint[];
-  first?: { endpoint_id?: string; status?: string[]; from?: string };
+  initial?: { endpoint_id?: string; status?: string[]; from?: string };
   onClose: () => void;
 }
 
 /** Which deliveries to send again, counted while it is filled in. */
-export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
-  const [endpoint, setEndpoint] = useState(first.endpoint_id ?? "");
+export function ReplayDialog({ app, endpoints, initial = {}, onClose }: Props) {
+  const [endpoint, setEndpoint] = useState(initial.endpoint_id ?? "");
   const [type, setType] = useState("");
-  const [status, setStatus] = useState<string[]>(first.status ?? ["dead"]);
-  const [from, setFrom] = useState(first.from ?? "");
+  const [status, setStatus] = useState<string[]>(initial.status ?? ["dead"]);
+  const [from, setFrom] = useState(initial.from ?? "");
   const [to, setTo] = useState("");
   const [speed, setSpeed] = useState("100");
-  const [said, setSaid] = useState("Counting…");
+  const [message, setMessage] = useState("Counting…");
   const [total, setTotal] = useState<number | null>(null);
 
   const [fromAt, toAt] = [fromDateTimeField(from), fromDateTimeField(to)];
@@ -44,15 +44,15 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
   useEffect(() => {
     let isStale = false;
     setTotal(null);
-    setSaid("Counting…");
+    setMessage("Counting…");
     const timer = setTimeout(() => {
       dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body: { ...body, dry_run: true } })).then(
         (counts) => {
           if (isStale) return;
           setTotal(counts.total);
-          setSaid(`${countOf(counts.total, "delivery", "deliveries")} would be sent again.`);
+          setMessage(`${countOf(counts.total, "delivery", "deliveries")} would be sent again.`);
         },
-        (error: unknown) => isStale || setSaid(toApiError(error).message),
+        (error: unknown) => isStale || setMessage(toApiError(error).message),
       );
     }, 350);
     return () => {
@@ -61,10 +61,10 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
     };
   }, [JSON.stringify(body)]);
 
-  const begin = async () => {
-    const begun = await dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body }));
+  const start = async () => {
+    const started = await dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body }));
     invalidate("replays", "deliveries");
-    if ("id" in begun) go(paths.replay(app, begun.id));
+    if ("id" in started) go(paths.replay(app, started.id));
   };
   const toggle = (state: string, isOn: boolean) => setStatus(isOn ? [...status, state] : status.filter((each) => each !== state));
   return (
@@ -72,7 +72,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
       title="Replay deliveries"
       action="Begin the replay"
       isReady={total !== null && total > 0}
-      onAct={begin}
+      onAct={start}
       onClose={onClose}
     >
       <p class="muted">
@@ -81,7 +81,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
       </p>
       <div class="form">
         <div class="buttons" role="group" aria-label="Which states">
-          {STATES.map((state) => (
+          {REPLAYABLE_STATES.map((state) => (
             <Checkbox key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
           ))}
         </div>
@@ -99,7 +99,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
           hint="It never brings an endpoint more than half of what that takes at once."
         />
         <p class="note" role="status">
-          {said}
+          {message}
         </p>
       </div>
     </Dialog>

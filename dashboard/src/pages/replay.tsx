@@ -12,7 +12,7 @@ import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
 import { formatCount } from "../text/numbers";
 import { useEndpoints } from "./app-queries";
-import { Progress, replayText, wanted } from "./replays";
+import { Progress, replayText, toSendCount } from "./replays";
 
 export function ReplayPage({ app, id }: { app: string; id: string }) {
   const path = { app, replay: id };
@@ -27,7 +27,7 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
         breadcrumbs={[{ label: "Replays", href: paths.replays(app) }]}
         aside={query.data && <Badge state={query.data.state} />}
       >
-        {query.data && mayChange.value && <Buttons path={path} replay={query.data} refetch={query.refetch} />}
+        {query.data && mayChange.value && <ReplayButtons path={path} replay={query.data} refetch={query.refetch} />}
       </PageHead>
       <QueryView query={query}>
         {(replay) => (
@@ -36,7 +36,7 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
               <Progress replay={replay} />
             </Card>
             <div class="figures">
-              <Figure name="To send again" value={formatCount(wanted(replay))} />
+              <Figure name="To send again" value={formatCount(toSendCount(replay))} />
               <Figure name="Sent again" value={formatCount(replay.replayed)} />
               <Figure
                 name="Could not be"
@@ -71,7 +71,15 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
   );
 }
 
-function Buttons({ path, replay, refetch }: { path: { app: string; replay: string }; replay: Replay; refetch: () => void }) {
+function ReplayButtons({
+  path,
+  replay,
+  refetch,
+}: {
+  path: { app: string; replay: string };
+  replay: Replay;
+  refetch: () => void;
+}) {
   const after = () => {
     invalidate("replays", "deliveries");
     refetch();

@@ -58,7 +58,7 @@ function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
     {
       name: "Sent again",
       isNumber: true,
-      cell: (row) => `${formatCount(row.replayed)} of ${formatCount(wanted(row))}`,
+      cell: (row) => `${formatCount(row.replayed)} of ${formatCount(toSendCount(row))}`,
     },
     { name: "Begun", cell: (row) => <Time at={row.created_at} /> },
   ];
@@ -74,7 +74,7 @@ export function Progress({ replay }: { replay: Replay }) {
 }
 
 /** How many are to be sent again. More may have ended between the count and the walk, and are sent as well. */
-export function wanted(replay: Replay): number {
+export function toSendCount(replay: Replay): number {
   return Math.max(replay.total, replay.replayed + replay.refused);
 }
 

@@ -6,7 +6,7 @@ import { formatCount } from "../text/numbers";
 import { formatDuration } from "../text/times";
 
 const HOUR = 3_600_000;
-const WINDOWS = [
+const STATS_WINDOWS = [
   { name: "1h", label: "1 h", ms: HOUR },
   { name: "24h", label: "24 h", ms: 24 * HOUR },
   { name: "72h", label: "72 h", ms: 72 * HOUR },
@@ -14,12 +14,12 @@ const WINDOWS = [
   { name: "30d", label: "30 d", ms: 30 * 24 * HOUR },
 ] as const;
 
-export type WindowName = (typeof WINDOWS)[number]["name"];
+export type WindowName = (typeof STATS_WINDOWS)[number]["name"];
 
 /** `standard` is the window of a page whose address names none. */
 export function windowOf(query: URLSearchParams, standard: WindowName = "24h"): { name: string; from: () => string } {
-  const named = (name: string | null) => WINDOWS.find((each) => each.name === name);
-  const window = named(query.get("window")) ?? named(standard) ?? WINDOWS[1];
+  const named = (name: string | null) => STATS_WINDOWS.find((each) => each.name === name);
+  const window = named(query.get("window")) ?? named(standard) ?? STATS_WINDOWS[1];
   return { name: window.name, from: () => new Date(Date.now() - window.ms).toISOString() };
 }
 
@@ -27,7 +27,7 @@ export function WindowChoice({ standard = "24h" }: { standard?: WindowName }) {
   const chosen = windowOf(currentQuery.value, standard).name;
   return (
     <div class="segments" role="group" aria-label="Time window">
-      {WINDOWS.map((each) => (
+      {STATS_WINDOWS.map((each) => (
         <button key={each.name} type="button" aria-pressed={each.name === chosen} onClick={() => filter({ window: each.name })}>
           {each.label}
         </button>

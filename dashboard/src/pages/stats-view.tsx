@@ -11,7 +11,7 @@ import { humanize } from "../text/states";
 import { formatDuration } from "../text/times";
 import { AttemptsChart, EventsChart, LatencyChart, WindowChoice } from "./stats-charts";
 
-export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
+export function StatsView({ stats, isAllApps }: { stats: Stats; isAllApps: boolean }) {
   const { totals, backlog } = stats;
   const rate = totals.success_rate ?? null;
   const tone = rate === null ? "" : rate >= 0.99 ? "good" : rate >= 0.9 ? "warn" : "bad";
@@ -64,7 +64,7 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
       </div>
       <div class="two">
         <Card title="Endpoints that fail most">
-          <WorstEndpoints stats={stats} isOfAll={isOfAll} />
+          <WorstEndpoints stats={stats} isAllApps={isAllApps} />
         </Card>
         <Card title="Why attempts failed">
           <Failures stats={stats} />
@@ -84,7 +84,7 @@ function percentiles(stats: Stats): string {
   return [p90 != null && `p90 ${formatDuration(p90)}`, p99 != null && `p99 ${formatDuration(p99)}`].filter(Boolean).join(", ");
 }
 
-function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
+function WorstEndpoints({ stats, isAllApps }: { stats: Stats; isAllApps: boolean }) {
   const failing = stats.endpoints.filter((each) => each.failed > 0);
   if (failing.length === 0) {
     const isIdle = stats.totals.attempts === 0;
@@ -103,7 +103,7 @@ function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) 
           cell: (row) => (
             <>
               <a href={paths.endpoint(row.app_id, row.endpoint_id)}>{row.url}</a>
-              {isOfAll && <div class="about">{row.app_id}</div>}
+              {isAllApps && <div class="about">{row.app_id}</div>}
             </>
           ),
         },

@@ -12,12 +12,12 @@ export function SystemPage() {
   return (
     <>
       <PageHead title="System" />
-      <QueryView query={query}>{(system) => <Whole system={system} />}</QueryView>
+      <QueryView query={query}>{(system) => <SystemDetails system={system} />}</QueryView>
     </>
   );
 }
 
-function Whole({ system }: { system: System }) {
+function SystemDetails({ system }: { system: System }) {
   const { version, started_at, store, encryption, egress } = system;
   const limit = store.store_bytes_max ?? null;
   return (

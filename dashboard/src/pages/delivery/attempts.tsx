@@ -18,7 +18,7 @@ export function Attempts({ context }: { context: DeliveryContext }) {
       {delivery.attempts.length === 0 && !delivery.next_attempt_at && <p class="muted">No attempt was made.</p>}
       <ol class="attempts">
         {delivery.attempts.map((attempt, at) => (
-          <OneAttempt key={attempt.id} attempt={attempt} context={context} isLast={at === delivery.attempts.length - 1} />
+          <AttemptItem key={attempt.id} attempt={attempt} context={context} isLast={at === delivery.attempts.length - 1} />
         ))}
         {delivery.next_attempt_at && (
           <li>
@@ -41,7 +41,7 @@ export function Attempts({ context }: { context: DeliveryContext }) {
   );
 }
 
-function OneAttempt({ attempt, context, isLast }: { attempt: Attempt; context: DeliveryContext; isLast: boolean }) {
+function AttemptItem({ attempt, context, isLast }: { attempt: Attempt; context: DeliveryContext; isLast: boolean }) {
   const text = attemptText(attempt);
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (

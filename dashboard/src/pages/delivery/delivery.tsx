@@ -13,9 +13,9 @@ import { paths } from "../../route/paths";
 import type { ContractDocument } from "../../text/contract-document";
 import { deliverySummaryOf } from "../../text/delivery-summary";
 import { useContractOf } from "../app-queries";
-import { type ReadEvent, readEvent } from "../event";
+import { type EventWithData, readEvent } from "../event";
 import { Attempts } from "./attempts";
-import { DeliveryButtons } from "./buttons";
+import { DeliveryButtons } from "./delivery-buttons";
 import { DeliverySchedule } from "./schedule";
 
 export function DeliveryPage({ app, id }: { app: string; id: string }) {
@@ -66,13 +66,13 @@ export interface DeliveryContext {
   app: string;
   delivery: DeliveryDetail;
   /** Undefined while it is on its way, or cannot be had. */
-  event: ReadEvent | null | undefined;
+  event: EventWithData | null | undefined;
   endpoint: Endpoint | null;
   contract: ContractDocument | null;
   isLive: boolean;
 }
 
-function DeliveryDetails({ context, payload }: { context: DeliveryContext; payload: Query<ReadEvent | null | undefined> }) {
+function DeliveryDetails({ context, payload }: { context: DeliveryContext; payload: Query<EventWithData | null | undefined> }) {
   const { app, delivery, endpoint } = context;
   const summary = deliverySummaryOf(delivery, context.contract, now.value);
   return (

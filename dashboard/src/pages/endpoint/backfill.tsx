@@ -13,7 +13,7 @@ import { fromDateTimeField } from "../../text/times";
 /** Brings a new endpoint the past events that it subscribes to. */
 export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const [from, setFrom] = useState("");
-  const [said, setSaid] = useState<string | null>(null);
+  const [message, setMessage] = useState<string | null>(null);
   const params = { params: { path: { app, endpoint: endpoint.id } } };
   const at = fromDateTimeField(from);
   const body = at ? { from: at } : {};
@@ -22,7 +22,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
       <p>Brings it the past events that it subscribes to and has no delivery of, oldest first.</p>
       <div class="form">
         <Field label="Events from" type="datetime-local" value={from} onInput={setFrom} hint="Empty: all that are kept." />
-        {said && <p role="status">{said}</p>}
+        {message && <p role="status">{message}</p>}
         <div class="buttons end">
           <Action
             label="Count"
@@ -30,7 +30,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
               const counts = await dataOf(
                 api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body: { ...body, dry_run: true } }),
               );
-              setSaid(`${countOf(counts.total, "event")} would be delivered.`);
+              setMessage(`${countOf(counts.total, "event")} would be delivered.`);
             }}
           />
           <Action
@@ -38,9 +38,9 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
             done="The backfill began."
             confirm="Every event that it would have got is delivered to it now, at most 100 a second. It can be paused and cancelled."
             act={async () => {
-              const begun = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body }));
+              const started = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body }));
               invalidate("replays", "deliveries");
-              if ("id" in begun) go(paths.replay(app, begun.id));
+              if ("id" in started) go(paths.replay(app, started.id));
             }}
           />
         </div>

@@ -9,7 +9,7 @@ import { paths } from "../../route/paths";
 import { mayChange } from "../../session/session";
 import { reasonText } from "../../text/states";
 import { useContractOf, useEndpoint } from "../app-queries";
-import { EndpointButtons } from "./buttons";
+import { EndpointButtons } from "./endpoint-buttons";
 import { EndpointDeadLetters, EndpointDeliveries } from "./lists";
 import { EndpointOverview } from "./overview";
 import { EndpointSettings } from "./settings";
@@ -43,7 +43,7 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
       >
         {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} />}
       </PageHead>
-      {endpoint && <Off endpoint={endpoint} />}
+      {endpoint && <DisabledNote endpoint={endpoint} />}
       <Tabs label="Endpoint" tabs={tabs} />
       <QueryView query={query}>
         {(shown) =>
@@ -77,7 +77,7 @@ const SWITCHED_BY: Record<string, string> = {
   settings: "with the key of the settings",
 };
 
-function Off({ endpoint }: { endpoint: Endpoint }) {
+function DisabledNote({ endpoint }: { endpoint: Endpoint }) {
   if (endpoint.status !== "disabled") return null;
   return (
     <p class="note held" role="status">

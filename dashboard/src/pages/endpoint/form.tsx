@@ -73,7 +73,7 @@ export function EndpointFields({ app, draft, change, error }: Props) {
         problem={problem("health_url")}
         hint="Answers a GET with 2xx while the receiver is well; for pings and inspections."
       />
-      {!isPortal.value && <Pacing draft={draft} change={change} problem={problem} />}
+      {!isPortal.value && <SendingFields draft={draft} change={change} problem={problem} />}
       <div class="pair">
         <Field
           label="Payload version"
@@ -88,12 +88,12 @@ export function EndpointFields({ app, draft, change, error }: Props) {
   );
 }
 
-interface PacingProps extends Pick<Props, "draft" | "change"> {
+interface SendingFieldsProps extends Pick<Props, "draft" | "change"> {
   problem: (field: string) => string | null;
 }
 
 /** How fast and in which order: the app's to say, not its customers'. */
-function Pacing({ draft, change, problem }: PacingProps) {
+function SendingFields({ draft, change, problem }: SendingFieldsProps) {
   return (
     <>
       <div class="pair">

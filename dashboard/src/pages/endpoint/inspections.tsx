@@ -12,7 +12,7 @@ import { mayChange } from "../../session/session";
 import { humanize, toneOf } from "../../text/states";
 import { formatDuration } from "../../text/times";
 
-const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
+const FINDING_MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
 
 export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const path = { app, endpoint: endpoint.id };
@@ -102,7 +102,7 @@ function FindingItem({ check }: { check: InspectionCheck }) {
   return (
     <li>
       <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={humanize(check.finding)}>
-        {MARKS[check.finding] ?? "?"}
+        {FINDING_MARKS[check.finding] ?? "?"}
       </span>
       <div>
         <strong>{check.title}</strong>{" "}

@@ -8,16 +8,16 @@ import { paths } from "../../route/paths";
 import { attemptText } from "../../text/attempts";
 import { formatDuration } from "../../text/times";
 
-const IN_WORDS_MAX = 8;
+const ATTEMPT_ROWS_MAX = 8;
 
 export function LatestAttempts({ app, attempts }: { app: string; attempts: EndpointAttempt[] }) {
   return (
     <div class="stack">
-      <MarkStrip marks={attempts.map((each) => markOf(app, each))} />
+      <MarkStrip marks={attempts.map((each) => attemptMarkOf(app, each))} />
       <Table
         caption="Recent attempts"
         columns={columns(app)}
-        rows={attempts.slice(0, IN_WORDS_MAX)}
+        rows={attempts.slice(0, ATTEMPT_ROWS_MAX)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.delivery_id)}
       />
@@ -25,7 +25,7 @@ export function LatestAttempts({ app, attempts }: { app: string; attempts: Endpo
   );
 }
 
-function markOf(app: string, attempt: EndpointAttempt): Mark {
+function attemptMarkOf(app: string, attempt: EndpointAttempt): Mark {
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return { id: attempt.id, href: paths.delivery(app, attempt.delivery_id), tone, label: attemptText(attempt).what };
 }

@@ -12,9 +12,9 @@ import { STATE_CHANGE_KINDS, bucketsOf, stateChangesOf } from "../../text/health
 import { useStats } from "../stats-query";
 import { AttemptsChart, LatencyChart, WindowChoice } from "../stats-charts";
 
-const WINDOW = "72h";
+const DEFAULT_WINDOW = "72h";
 const BUCKETS_MAX = 96;
-const CHANGES_SHOWN = 6;
+const CHANGES_SHOWN_MAX = 6;
 
 interface Props {
   app: string;
@@ -23,14 +23,14 @@ interface Props {
 }
 
 export function Traffic({ app, endpoint, health }: Props) {
-  const stats = useStats({ app, endpoint: endpoint.id, window: WINDOW });
+  const stats = useStats({ app, endpoint: endpoint.id, window: DEFAULT_WINDOW });
   // Why they could not be had anew is said once.
   const charted = stats.data ? { ...stats, error: null } : stats;
   return (
     <>
-      <Card title="Health over time" aside={<WindowChoice standard={WINDOW} />}>
+      <Card title="Health over time" aside={<WindowChoice standard={DEFAULT_WINDOW} />}>
         <QueryView query={stats} lines={4}>
-          {(data) => <Timeline app={app} endpoint={endpoint} health={health} stats={data} />}
+          {(data) => <HealthTimeline app={app} endpoint={endpoint} health={health} stats={data} />}
         </QueryView>
       </Card>
       <div class="two">
@@ -49,8 +49,8 @@ export function Traffic({ app, endpoint, health }: Props) {
   );
 }
 
-function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
-  const told = useQuery(
+function HealthTimeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
+  const history = useQuery(
     `changes ${app} ${endpoint.id}`,
     async () => {
       const path = { app };
@@ -66,10 +66,10 @@ function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
     },
     ["notices", "endpoints"],
   );
-  const { notices, switchedOn } = told.data ?? { notices: [], switchedOn: [] };
+  const { notices, switchedOn } = history.data ?? { notices: [], switchedOn: [] };
   const changes = useMemo(
     () => stateChangesOf({ notices, switchedOn, health, endpoint }),
-    [told.data, health?.state, health?.since, endpoint.id, endpoint.disabled_at],
+    [history.data, health?.state, health?.since, endpoint.id, endpoint.disabled_at],
   );
   const isDisabledNow = endpoint.status === "disabled";
   const buckets = useMemo(
@@ -82,7 +82,7 @@ function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
       <HealthStrip buckets={buckets} />
       {shown.length > 0 && (
         <ul class="feed" aria-label="Changes of its state">
-          {shown.slice(0, CHANGES_SHOWN).map((each) => (
+          {shown.slice(0, CHANGES_SHOWN_MAX).map((each) => (
             <li key={`${each.kind} ${each.atMs}`}>
               <div class="line">
                 <span class={`badge ${STATE_CHANGE_KINDS[each.kind].tone}`}>{STATE_CHANGE_KINDS[each.kind].label}</span>
@@ -95,7 +95,9 @@ function Timeline({ app, endpoint, health, stats }: Props & { stats: Stats }) {
           ))}
         </ul>
       )}
-      {shown.length > CHANGES_SHOWN && <p class="about">And {shown.length - CHANGES_SHOWN} earlier ones: see the notices.</p>}
+      {shown.length > CHANGES_SHOWN_MAX && (
+        <p class="about">And {shown.length - CHANGES_SHOWN_MAX} earlier ones: see the notices.</p>
+      )}
     </>
   );
 }

@@ -29,7 +29,7 @@ export function EndpointButtons({ app, endpoint }: Props) {
         }}
       />
       {endpoint.status === "disabled" ? (
-        <SwitchOn app={app} endpoint={endpoint} />
+        <EnableButton app={app} endpoint={endpoint} />
       ) : (
         <Action
           label="Switch off"
@@ -46,12 +46,12 @@ export function EndpointButtons({ app, endpoint }: Props) {
   );
 }
 
-function SwitchOn({ app, endpoint }: Props) {
+function EnableButton({ app, endpoint }: Props) {
   const [isOpen, setOpen] = useState(false);
   const [isReplaying, setReplaying] = useState(false);
-  const switchOn = async () => {
+  const enable = async () => {
     const path = { app, endpoint: endpoint.id };
-    const endpointOn = await dataOf(
+    const enabled = await dataOf(
       api.POST("/v1/apps/{app}/endpoints/{endpoint}/enable", {
         params: { path },
         ...(isReplaying ? { body: { replay: true } } : {}),
@@ -60,7 +60,7 @@ function SwitchOn({ app, endpoint }: Props) {
     invalidate("endpoints", "deliveries", "replays");
     setOpen(false);
     showToast("Switched on.");
-    const replay = endpointOn.replays?.[0];
+    const replay = enabled.replays?.[0];
     if (replay) go(paths.replay(app, replay.id));
   };
   return (
@@ -69,7 +69,7 @@ function SwitchOn({ app, endpoint }: Props) {
         Switch on
       </button>
       {isOpen && (
-        <Dialog title="Switch on" action="Switch on" onAct={switchOn} onClose={() => setOpen(false)}>
+        <Dialog title="Switch on" action="Switch on" onAct={enable} onClose={() => setOpen(false)}>
           <p>Deliveries that were held go out now, paced.</p>
           <div class="form">
             <Checkbox label="Also replay what was missed while it was off" isOn={isReplaying} onChange={setReplaying} />
