@@ -1,20 +1,20 @@
 // Whole journeys through the pages, against the real binary.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { signedIn, stage, startDev, until, visit } from "./stage.mjs";
+import { signedIn, startFixture, startDev, waitUntil, visit } from "./fixture.mjs";
 
-let on;
+let fixture;
 before(async () => {
-  on = await stage();
+  fixture = await startFixture();
 });
-after(() => on?.close());
+after(() => fixture?.close());
 
 const text = (page) => page.locator("main").innerText();
 
 test("the link that `posthaste dev` prints signs in, and its pages show what was published", async () => {
   const { address, close: stop } = await startDev();
   const [origin, key] = address.split("/#key=");
-  const { page, wrongs, close } = await signedIn({ ...on, server: origin }, "/", { key });
+  const { page, violations, close } = await signedIn({ ...fixture, server: origin }, "/", { key });
   await page.getByText("Overview").first().waitFor();
   await page.getByLabel("App", { exact: true }).selectOption("sample");
   await page.waitForURL("**/apps/sample");
@@ -25,13 +25,13 @@ test("the link that `posthaste dev` prints signs in, and its pages show what was
   await page.getByRole("button", { name: "Publish", exact: true }).click();
   await page.getByRole("link", { name: "order.created" }).click();
   await page.getByText("Delivered at attempt").waitFor();
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
   stop();
 });
 
 test("from nothing to the first delivery", async () => {
-  const { page, wrongs, close } = await signedIn(on, "/apps");
+  const { page, violations, close } = await signedIn(fixture, "/apps");
   assert.ok(!page.url().includes("#"), "the key left the address at once");
   await page.getByRole("button", { name: "Create an app" }).click();
   await page.getByLabel("Name").fill("Corner Bakery");
@@ -41,7 +41,7 @@ test("from nothing to the first delivery", async () => {
 
   await page.getByRole("link", { name: "add an endpoint" }).click();
   await page.getByRole("button", { name: "Add an endpoint" }).click();
-  await page.getByLabel("URL").fill(`${on.receiver.url}/first`);
+  await page.getByLabel("URL").fill(`${fixture.receiver.url}/first`);
   await page.getByLabel("Event types").fill("order.*");
   await page.getByRole("button", { name: "Add it" }).click();
   await page.getByText(/whsec_/).waitFor();
@@ -57,21 +57,24 @@ test("from nothing to the first delivery", async () => {
   await page.getByText("Delivered at attempt 1.").waitFor();
   // Numbers are shown as they were published.
   await page.getByText("12345678901234567890").waitFor();
-  assert.match(on.receiver.received.find((each) => each.path === "/first").body, /"order": 12345678901234567890, "price": 1\.0/);
-  assert.deepEqual(wrongs, []);
+  assert.match(
+    fixture.receiver.received.find((each) => each.path === "/first").body,
+    /"order": 12345678901234567890, "price": 1\.0/,
+  );
+  assert.deepEqual(violations, []);
   await close();
 });
 
 test("a failing endpoint is found, repaired and replayed", async () => {
-  await on.api("POST", "/v1/apps", { id: "repair", name: "Repair" });
+  await fixture.api("POST", "/v1/apps", { id: "repair", name: "Repair" });
   const overrides = { retry: { waits: ["10ms"], jitter: "none" } };
-  await on.api("POST", "/v1/apps/repair/endpoints", { id: "erp", url: `${on.receiver.url}/broken`, overrides });
-  on.receiver.answers.set("/broken", { status: 401, body: '{"error":"bad signature"}' });
-  await on.api("POST", "/v1/apps/repair/events", { type: "order.paid", data: { order: 1 } });
-  await until("it is dead", async () => (await on.api("GET", "/v1/apps/repair/dead-letters")).data.length === 1);
-  await until("it is counted", async () => (await on.api("GET", "/v1/apps/repair/stats")).totals.dead === 1);
+  await fixture.api("POST", "/v1/apps/repair/endpoints", { id: "erp", url: `${fixture.receiver.url}/broken`, overrides });
+  fixture.receiver.answers.set("/broken", { status: 401, body: '{"error":"bad signature"}' });
+  await fixture.api("POST", "/v1/apps/repair/events", { type: "order.paid", data: { order: 1 } });
+  await waitUntil("it is dead", async () => (await fixture.api("GET", "/v1/apps/repair/dead-letters")).data.length === 1);
+  await waitUntil("it is counted", async () => (await fixture.api("GET", "/v1/apps/repair/stats")).totals.dead === 1);
 
-  const { page, wrongs, close } = await signedIn(on, "/");
+  const { page, violations, close } = await signedIn(fixture, "/");
   await page
     .getByRole("table", { name: "Endpoints that fail most" })
     .getByRole("link", { name: /broken$/ })
@@ -83,7 +86,7 @@ test("a failing endpoint is found, repaired and replayed", async () => {
   await page.getByRole("link", { name: "Compare or rotate the secret" }).waitFor();
 
   await visit(page, "/apps/repair/endpoints/erp/settings");
-  await page.getByLabel("URL").fill(`${on.receiver.url}/repaired`);
+  await page.getByLabel("URL").fill(`${fixture.receiver.url}/repaired`);
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved.").waitFor();
 
@@ -94,28 +97,28 @@ test("a failing endpoint is found, repaired and replayed", async () => {
   await page.getByText("finished", { exact: true }).waitFor();
   await visit(page, "/apps/repair/deliveries");
   await page.locator("main .badge", { hasText: "delivered" }).waitFor();
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
 });
 
 test("a secret is rotated, and the receiver gets both signatures", async () => {
-  await on.api("POST", "/v1/apps", { id: "rotating", name: "Rotating" });
-  await on.api("POST", "/v1/apps/rotating/endpoints", { id: "shop", url: `${on.receiver.url}/rotated` });
-  const { page, close } = await signedIn(on, "/apps/rotating/endpoints/shop/verify");
+  await fixture.api("POST", "/v1/apps", { id: "rotating", name: "Rotating" });
+  await fixture.api("POST", "/v1/apps/rotating/endpoints", { id: "shop", url: `${fixture.receiver.url}/rotated` });
+  const { page, close } = await signedIn(fixture, "/apps/rotating/endpoints/shop/verify");
   await page.getByRole("button", { name: "Rotate…" }).click();
   await page.getByRole("button", { name: "Make a new secret" }).click();
-  await until("both are shown", async () => (await page.locator(".copyable", { hasText: "whsec_" }).count()) === 2);
+  await waitUntil("both are shown", async () => (await page.locator(".copyable", { hasText: "whsec_" }).count()) === 2);
   await page.getByRole("button", { name: "Send a test event" }).click();
   await page.getByText("Delivered at attempt 1.").waitFor();
-  const signature = on.receiver.received.find((each) => each.path === "/rotated").headers["webhook-signature"];
+  const signature = fixture.receiver.received.find((each) => each.path === "/rotated").headers["webhook-signature"];
   assert.equal(signature.split(" ").length, 2);
   await close();
 });
 
 test("an endpoint is switched off and on again", async () => {
-  await on.api("POST", "/v1/apps", { id: "switch", name: "Switch" });
-  await on.api("POST", "/v1/apps/switch/endpoints", { id: "shop", url: `${on.receiver.url}/switch` });
-  const { page, close } = await signedIn(on, "/apps/switch/endpoints/shop");
+  await fixture.api("POST", "/v1/apps", { id: "switch", name: "Switch" });
+  await fixture.api("POST", "/v1/apps/switch/endpoints", { id: "shop", url: `${fixture.receiver.url}/switch` });
+  const { page, close } = await signedIn(fixture, "/apps/switch/endpoints/shop");
   await page.getByRole("button", { name: "Switch off" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Switch off" }).click();
   await page.getByText("somebody did so by hand").waitFor();
@@ -126,30 +129,33 @@ test("an endpoint is switched off and on again", async () => {
 });
 
 test("an endpoint that is switched on again gets what it missed", async () => {
-  await on.api("POST", "/v1/apps", { id: "missed", name: "Missed" });
+  await fixture.api("POST", "/v1/apps", { id: "missed", name: "Missed" });
   const overrides = { retry: { waits: [] } };
-  await on.api("POST", "/v1/apps/missed/endpoints", { id: "shop", url: `${on.receiver.url}/missed`, overrides });
-  on.receiver.answers.set("/missed", { status: 500 });
-  await on.api("POST", "/v1/apps/missed/events", { type: "order.paid", data: {} });
-  await until("it is dead", async () => (await on.api("GET", "/v1/apps/missed/dead-letters")).data.length === 1);
-  await on.api("POST", "/v1/apps/missed/endpoints/shop/disable");
-  on.receiver.answers.delete("/missed");
-  const { page, wrongs, close } = await signedIn(on, "/apps/missed/endpoints/shop");
+  await fixture.api("POST", "/v1/apps/missed/endpoints", { id: "shop", url: `${fixture.receiver.url}/missed`, overrides });
+  fixture.receiver.answers.set("/missed", { status: 500 });
+  await fixture.api("POST", "/v1/apps/missed/events", { type: "order.paid", data: {} });
+  await waitUntil("it is dead", async () => (await fixture.api("GET", "/v1/apps/missed/dead-letters")).data.length === 1);
+  await fixture.api("POST", "/v1/apps/missed/endpoints/shop/disable");
+  fixture.receiver.answers.delete("/missed");
+  const { page, violations, close } = await signedIn(fixture, "/apps/missed/endpoints/shop");
   await page.getByRole("button", { name: "Switch on" }).click();
   await page.getByLabel("Also replay what was missed while it was off").check();
   await page.getByRole("dialog").getByRole("button", { name: "Switch on" }).click();
   await page.waitForURL("**/apps/missed/replays/*");
   await page.getByText("finished", { exact: true }).waitFor();
-  await until("it arrived", async () => (await on.api("GET", "/v1/apps/missed/deliveries?status=delivered")).data.length === 1);
-  assert.deepEqual(wrongs, []);
+  await waitUntil(
+    "it arrived",
+    async () => (await fixture.api("GET", "/v1/apps/missed/deliveries?status=delivered")).data.length === 1,
+  );
+  assert.deepEqual(violations, []);
   await close();
 });
 
 test("a key of one app starts there and sees no other", async () => {
-  await on.api("POST", "/v1/apps", { id: "mine", name: "Mine" });
-  await on.api("POST", "/v1/apps", { id: "theirs", name: "Theirs" });
-  const { key } = await on.api("POST", "/v1/keys", { scope: "app", app_id: "mine" });
-  const { page, close } = await signedIn(on, "/", { key });
+  await fixture.api("POST", "/v1/apps", { id: "mine", name: "Mine" });
+  await fixture.api("POST", "/v1/apps", { id: "theirs", name: "Theirs" });
+  const { key } = await fixture.api("POST", "/v1/keys", { scope: "app", app_id: "mine" });
+  const { page, close } = await signedIn(fixture, "/", { key });
   await page.waitForURL("**/apps/mine");
   assert.equal(await page.getByRole("link", { name: "Keys" }).count(), 0);
   await visit(page, "/apps/theirs/deliveries");
@@ -159,10 +165,10 @@ test("a key of one app starts there and sees no other", async () => {
 });
 
 test("a key that may only look is shown no buttons that change", async () => {
-  await on.api("POST", "/v1/apps", { id: "looking", name: "Looking" });
-  await on.api("POST", "/v1/apps/looking/endpoints", { id: "shop", url: `${on.receiver.url}/looking` });
-  const { key } = await on.api("POST", "/v1/keys", { scope: "read", app_id: "looking" });
-  const { page, close } = await signedIn(on, "/", { key });
+  await fixture.api("POST", "/v1/apps", { id: "looking", name: "Looking" });
+  await fixture.api("POST", "/v1/apps/looking/endpoints", { id: "shop", url: `${fixture.receiver.url}/looking` });
+  const { key } = await fixture.api("POST", "/v1/keys", { scope: "read", app_id: "looking" });
+  const { page, close } = await signedIn(fixture, "/", { key });
   await page.waitForURL("**/apps/looking");
   await visit(page, "/apps/looking/endpoints/shop");
   await page.getByText("Nothing was sent here yet").waitFor();
@@ -173,8 +179,8 @@ test("a key that may only look is shown no buttons that change", async () => {
 });
 
 test("filters live in the address bar", async () => {
-  await on.api("POST", "/v1/apps", { id: "filters", name: "Filters" });
-  const { page, close } = await signedIn(on, "/apps/filters/deliveries?status=dead&event_type=order.paid");
+  await fixture.api("POST", "/v1/apps", { id: "filters", name: "Filters" });
+  const { page, close } = await signedIn(fixture, "/apps/filters/deliveries?status=dead&event_type=order.paid");
   assert.equal(await page.getByLabel("Event type").inputValue(), "order.paid");
   await page.getByRole("button", { name: "retrying" }).click();
   await page.waitForURL("**/apps/filters/deliveries?status=dead,retrying&event_type=order.paid");
@@ -184,57 +190,57 @@ test("filters live in the address bar", async () => {
 });
 
 test("the search box takes any id, from any app", async () => {
-  await on.api("POST", "/v1/apps", { id: "found", name: "Found" });
-  await on.api("POST", "/v1/apps/found/endpoints", { id: "found-endpoint", url: `${on.receiver.url}/found` });
-  const event = await on.api("POST", "/v1/apps/found/events", { id: "order:10.01~x", type: "order.paid", data: {} });
-  const { page, close } = await signedIn(on);
-  const found = async (id, path) => {
+  await fixture.api("POST", "/v1/apps", { id: "found", name: "Found" });
+  await fixture.api("POST", "/v1/apps/found/endpoints", { id: "found-endpoint", url: `${fixture.receiver.url}/found` });
+  const event = await fixture.api("POST", "/v1/apps/found/events", { id: "order:10.01~x", type: "order.paid", data: {} });
+  const { page, close } = await signedIn(fixture);
+  const findById = async (id, path) => {
     await page.keyboard.press("/");
     await page.keyboard.type(id);
     await page.keyboard.press("Enter");
     await page.waitForURL(`**${path}`);
     await page.locator("main h1").click();
   };
-  await found(event.id, `/apps/found/events/${encodeURIComponent(event.id)}`);
-  await found("found-endpoint", "/apps/found/endpoints/found-endpoint");
-  await found(event.deliveries[0].id, `/apps/found/deliveries/${event.deliveries[0].id}`);
+  await findById(event.id, `/apps/found/events/${encodeURIComponent(event.id)}`);
+  await findById("found-endpoint", "/apps/found/endpoints/found-endpoint");
+  await findById(event.deliveries[0].id, `/apps/found/deliveries/${event.deliveries[0].id}`);
   await visit(page, "/");
-  await found(`${event.deliveries[0].id.replace("dlv_", "del_")}1`, `/apps/found/deliveries/${event.deliveries[0].id}`);
+  await findById(`${event.deliveries[0].id.replace("dlv_", "del_")}1`, `/apps/found/deliveries/${event.deliveries[0].id}`);
   await close();
 });
 
 test("a change appears within a second, and the page says when it is disconnected", async () => {
-  await on.api("POST", "/v1/apps", { id: "live", name: "Live" });
-  const { page, close } = await signedIn(on, "/apps/live/events");
+  await fixture.api("POST", "/v1/apps", { id: "live", name: "Live" });
+  const { page, close } = await signedIn(fixture, "/apps/live/events");
   await page.locator(".live.is-live").waitFor();
   await page.getByText("No events yet").waitFor();
-  await on.api("POST", "/v1/apps/live/events", { type: "order.paid", data: {} });
+  await fixture.api("POST", "/v1/apps/live/events", { type: "order.paid", data: {} });
   await page.getByRole("link", { name: "order.paid" }).waitFor({ timeout: 1000 });
 
-  on.process.stop();
+  fixture.process.stop();
   await page.getByText("The server cannot be reached").waitFor();
   await page.getByText("Disconnected").waitFor();
-  await on.process.start();
+  await fixture.process.start();
   await page.getByText("The server cannot be reached").waitFor({ state: "detached" });
   await page.locator(".live.is-live").waitFor();
   await close();
 });
 
 test("a revoked key leads back to the sign-in page, which says why", async () => {
-  await on.api("POST", "/v1/apps", { id: "revoked", name: "Revoked" });
-  const { id, key } = await on.api("POST", "/v1/keys", { scope: "app", app_id: "revoked" });
-  const { page, close } = await signedIn(on, "/apps/revoked/events", { key });
-  await on.api("DELETE", `/v1/keys/${id}`);
+  await fixture.api("POST", "/v1/apps", { id: "revoked", name: "Revoked" });
+  const { id, key } = await fixture.api("POST", "/v1/keys", { scope: "app", app_id: "revoked" });
+  const { page, close } = await signedIn(fixture, "/apps/revoked/events", { key });
+  await fixture.api("DELETE", `/v1/keys/${id}`);
   await page.getByText("This key is not known, or was revoked.").waitFor();
   await page.getByRole("button", { name: "Sign in" }).waitFor();
   await close();
 });
 
 test("a portal link shows one app, in its own colours, and nothing of another", async () => {
-  await on.api("POST", "/v1/apps", { id: "customer", name: "Customer" });
-  await on.api("POST", "/v1/apps", { id: "other", name: "Other" });
-  await on.api("POST", "/v1/apps/customer/endpoints", { id: "shop", url: `${on.receiver.url}/portal` });
-  const { page: operator, close: done } = await signedIn(on, "/apps/customer/portal");
+  await fixture.api("POST", "/v1/apps", { id: "customer", name: "Customer" });
+  await fixture.api("POST", "/v1/apps", { id: "other", name: "Other" });
+  await fixture.api("POST", "/v1/apps/customer/endpoints", { id: "shop", url: `${fixture.receiver.url}/portal` });
+  const { page: operator, close: done } = await signedIn(fixture, "/apps/customer/portal");
   await operator.getByRole("button", { name: "Make a link" }).click();
   await operator.getByLabel("Name on top").fill("Corner Bakery");
   await operator.getByLabel("Accent colour").fill("#e8590c");
@@ -243,7 +249,7 @@ test("a portal link shows one app, in its own colours, and nothing of another", 
   await done();
 
   const [, path, key] = /(\/portal\/[^#]+)#key=(.+)$/.exec(address);
-  const { page, wrongs, close } = await signedIn(on, path, { key });
+  const { page, violations, close } = await signedIn(fixture, path, { key });
   await page.waitForURL(`**${path}/apps/customer`);
   await page.getByText("Corner Bakery").first().waitFor();
   const accent = await page.evaluate(() => getComputedStyle(document.documentElement).getPropertyValue("--accent"));
@@ -265,14 +271,14 @@ test("a portal link shows one app, in its own colours, and nothing of another", 
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved.").waitFor();
 
-  const { data } = await on.api("GET", "/v1/apps/customer/portal-links");
-  await on.api("DELETE", `/v1/apps/customer/portal-links/${data[0].id}`);
+  const { data } = await fixture.api("GET", "/v1/apps/customer/portal-links");
+  await fixture.api("DELETE", `/v1/apps/customer/portal-links/${data[0].id}`);
   await page.getByText("You are signed out").waitFor();
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
 
-  const { url } = await on.api("POST", "/v1/apps/customer/portal-links", { read_only: true });
-  const readOnly = await signedIn(on, path, { key: url.split("#key=")[1] });
+  const { url } = await fixture.api("POST", "/v1/apps/customer/portal-links", { read_only: true });
+  const readOnly = await signedIn(fixture, path, { key: url.split("#key=")[1] });
   await visit(readOnly.page, `${path}/apps/customer/endpoints/shop`, path);
   await readOnly.page.getByRole("heading", { name: /portal$/ }).waitFor();
   assert.equal(await readOnly.page.getByRole("button", { name: "Switch off" }).count(), 0);

@@ -1,18 +1,18 @@
 // What makes the pages pleasant: the menu of a phone, the dark, counts while one types, lists beside what they are about.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { signedIn, stage, until, visit } from "./stage.mjs";
+import { signedIn, startFixture, waitUntil, visit } from "./fixture.mjs";
 
-let on;
+let fixture;
 before(async () => {
-  on = await stage();
-  await on.api("POST", "/v1/apps", { id: "shop", name: "Shop" });
+  fixture = await startFixture();
+  await fixture.api("POST", "/v1/apps", { id: "shop", name: "Shop" });
 });
-after(() => on?.close());
+after(() => fixture?.close());
 
 test("on a phone the menu opens, leads on, and makes room again", async () => {
   const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
-  const { page, wrongs, close } = await signedIn(on, "/apps/shop", phone);
+  const { page, violations, close } = await signedIn(fixture, "/apps/shop", phone);
   const menu = page.getByRole("button", { name: "Menu", exact: true });
   const drawer = page.getByRole("complementary", { name: "Pages" });
   const isOpen = async () => (await menu.getAttribute("aria-expanded")) === "true";
@@ -20,26 +20,26 @@ test("on a phone the menu opens, leads on, and makes room again", async () => {
   assert.deepEqual([await isOpen(), await isInView()], [false, false]);
 
   await menu.tap();
-  await until("the menu is there", isInView);
+  await waitUntil("the menu is there", isInView);
   await drawer.getByRole("link", { name: "Endpoints" }).tap();
   await page.waitForURL("**/apps/shop/endpoints");
-  await until("it made room", async () => !(await isOpen()) && !(await isInView()));
+  await waitUntil("it made room", async () => !(await isOpen()) && !(await isInView()));
   await page.getByRole("heading", { name: "Endpoints", exact: true }).waitFor();
 
   await menu.tap();
-  await until("it is there again", isInView);
+  await waitUntil("it is there again", isInView);
   await page.keyboard.press("Escape");
-  await until("Escape shut it", async () => !(await isOpen()) && !(await isInView()));
+  await waitUntil("Escape shut it", async () => !(await isOpen()) && !(await isInView()));
   await menu.tap();
-  await until("it is there once more", isInView);
+  await waitUntil("it is there once more", isInView);
   await page.getByRole("button", { name: "Close the menu" }).tap({ position: { x: 380, y: 700 } });
-  await until("a tap beside it shut it", async () => !(await isOpen()) && !(await isInView()));
-  assert.deepEqual(wrongs, []);
+  await waitUntil("a tap beside it shut it", async () => !(await isOpen()) && !(await isInView()));
+  assert.deepEqual(violations, []);
   await close();
 });
 
 test("a button turns the pages dark, and they stay so", async () => {
-  const { page, wrongs, close } = await signedIn(on, "/", { colorScheme: "light" });
+  const { page, violations, close } = await signedIn(fixture, "/", { colorScheme: "light" });
   const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await ground();
   await page.getByRole("button", { name: "Auto", exact: true }).click();
@@ -51,15 +51,19 @@ test("a button turns the pages dark, and they stay so", async () => {
   await page.reload();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   assert.equal(await ground(), dark, "a reload forgets the key, and not the look");
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
 });
 
 test("a subscription tells what it would have matched while it is typed", async () => {
-  await on.api("POST", "/v1/apps/shop/endpoints", { id: "typed", url: `${on.receiver.url}/typed`, event_types: ["none"] });
+  await fixture.api("POST", "/v1/apps/shop/endpoints", {
+    id: "typed",
+    url: `${fixture.receiver.url}/typed`,
+    event_types: ["none"],
+  });
   const types = ["order.paid", "order.paid", "order.sent", "refund.made"];
-  await on.api("POST", "/v1/apps/shop/events/batch", { events: types.map((type) => ({ type, data: {} })) });
-  const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/typed/settings");
+  await fixture.api("POST", "/v1/apps/shop/events/batch", { events: types.map((type) => ({ type, data: {} })) });
+  const { page, violations, close } = await signedIn(fixture, "/apps/shop/endpoints/typed/settings");
   const counts = (matching) => page.getByText(`${matching} of the latest 4 events would have matched.`).waitFor();
   const field = page.getByLabel("Event types");
   await counts(0);
@@ -69,25 +73,25 @@ test("a subscription tells what it would have matched while it is typed", async 
   await counts(2);
   await field.fill("*");
   await counts(4);
-  const { event_types } = await on.api("GET", "/v1/apps/shop/endpoints/typed");
+  const { event_types } = await fixture.api("GET", "/v1/apps/shop/endpoints/typed");
   assert.deepEqual(event_types, ["none"], "nothing is saved by typing");
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
 });
 
 test("an endpoint's page has its own dead letters, which are closed and replayed there", async () => {
   for (const id of ["broken", "other"]) {
     const overrides = { retry: { waits: [] } };
-    const body = { id, url: `${on.receiver.url}/${id}`, event_types: [`${id}.*`], overrides };
-    await on.api("POST", "/v1/apps/shop/endpoints", body);
-    on.receiver.answers.set(`/${id}`, { status: 500 });
+    const body = { id, url: `${fixture.receiver.url}/${id}`, event_types: [`${id}.*`], overrides };
+    await fixture.api("POST", "/v1/apps/shop/endpoints", body);
+    fixture.receiver.answers.set(`/${id}`, { status: 500 });
   }
   const events = ["broken.one", "broken.two", "other.one"].map((type) => ({ type, data: {} }));
-  await on.api("POST", "/v1/apps/shop/events/batch", { events });
-  await until("all died", async () => (await on.api("GET", "/v1/apps/shop/dead-letters")).data.length === 3);
-  on.receiver.answers.delete("/broken");
+  await fixture.api("POST", "/v1/apps/shop/events/batch", { events });
+  await waitUntil("all died", async () => (await fixture.api("GET", "/v1/apps/shop/dead-letters")).data.length === 3);
+  fixture.receiver.answers.delete("/broken");
 
-  const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/broken");
+  const { page, violations, close } = await signedIn(fixture, "/apps/shop/endpoints/broken");
   await page.getByRole("navigation", { name: "Endpoint" }).getByRole("link", { name: "Dead letters" }).click();
   await page.waitForURL("**/apps/shop/endpoints/broken/dead-letters");
   const row = (type) => page.getByRole("row").filter({ has: page.getByRole("link", { name: type }) });
@@ -101,7 +105,9 @@ test("an endpoint's page has its own dead letters, which are closed and replayed
   await row("broken.one").waitFor();
   await row("broken.two").getByRole("button", { name: "Replay" }).click();
   await row("broken.two").waitFor({ state: "detached" });
-  await until("it came", () => on.receiver.received.some((each) => each.path === "/broken" && each.body.includes("broken.two")));
-  assert.deepEqual(wrongs, []);
+  await waitUntil("it came", () =>
+    fixture.receiver.received.some((each) => each.path === "/broken" && each.body.includes("broken.two")),
+  );
+  assert.deepEqual(violations, []);
   await close();
 });

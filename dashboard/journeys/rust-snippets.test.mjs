@@ -6,17 +6,17 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
-import { signedIn, stage, visit } from "./stage.mjs";
+import { signedIn, startFixture, visit } from "./fixture.mjs";
 
 const DEPS = join(dirname(resolve(process.env.POSTHASTE_BINARY ?? "")), "deps");
 const VECTORS = new URL("../../receivers/vectors.json", import.meta.url);
 const folder = mkdtempSync(join(tmpdir(), "journey-rust-"));
-let on;
+let fixture;
 before(async () => {
-  on = await stage();
+  fixture = await startFixture();
 });
 after(async () => {
-  await on?.close();
+  await fixture?.close();
   rmSync(folder, { recursive: true });
 });
 
@@ -60,8 +60,8 @@ fn main() {
 }
 
 test("the Rust snippet of every contract compiles, takes what is genuine and refuses what is not", async () => {
-  const names = (await on.api("GET", "/v1/contracts")).data.filter((each) => each.built_in).map((each) => each.name);
-  const { page, close } = await signedIn(on, "/contracts");
+  const names = (await fixture.api("GET", "/v1/contracts")).data.filter((each) => each.built_in).map((each) => each.name);
+  const { page, close } = await signedIn(fixture, "/contracts");
   const snippets = new Map();
   for (const name of names) {
     await visit(page, `/contracts/${name}`);
@@ -92,8 +92,8 @@ test("the Rust snippet of every contract compiles, takes what is genuine and ref
     cwd: new URL("../..", import.meta.url),
     stdio: ["ignore", "ignore", "pipe"],
   });
-  const said = execFileSync(binary, { encoding: "utf8" }).trim().split("\n");
-  const wrong = cases.filter((each, at) => said[at] !== (each.expect === "ok" ? "yes" : "no"));
+  const printed = execFileSync(binary, { encoding: "utf8" }).trim().split("\n");
+  const wrong = cases.filter((each, at) => printed[at] !== (each.expect === "ok" ? "yes" : "no"));
   assert.deepEqual(
     wrong.map((each) => each.name),
     [],

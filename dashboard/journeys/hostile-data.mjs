@@ -3,16 +3,16 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { hostile } from "./hostile.mjs";
-import { until } from "./stage.mjs";
+import { hostileStrings } from "./hostile-strings.mjs";
+import { waitUntil } from "./fixture.mjs";
 
-const strings = hostile();
+const strings = hostileStrings();
 const app = "/v1/apps/shop";
 /** Its pages are those that are looked at, because no line has room for it. */
 const LONGEST = strings.findIndex((each) => each.length >= 500);
 
 /** A line of at most so many bytes, without the control characters that the API takes in data and answers only. */
-function line(value, bytes = 200) {
+function singleLine(value, bytes = 200) {
   let text = value.replace(/\p{Cc}/gu, " ");
   while (Buffer.byteLength(text) > bytes) text = [...text].slice(0, -1).join("");
   return text;
@@ -21,88 +21,89 @@ const graphic = (value) => value.replace(/[^\x21-\x7e]/g, "_").slice(0, 256);
 const printable = (value) => value.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
 const inJson = (value) => JSON.stringify(value);
 /** Every sixth string, from a place of its own: for pages and things of which there cannot be hundreds. */
-const sixth = (from) => strings.filter((_, at) => at % 6 === from);
+const everySixth = (from) => strings.filter((_, at) => at % 6 === from);
 
 /** Contracts of the operator's own, in a folder for the setting `contracts_dir`. */
 export function ownContracts() {
   const folder = mkdtempSync(join(tmpdir(), "journey-contracts-"));
-  for (const [at, value] of sixth(0).entries()) {
-    const text = `name = "own-${at}"\nbased_on = "standard"\ndescription = ${inJson(line(value))}\n`;
+  for (const [at, value] of everySixth(0).entries()) {
+    const text = `name = "own-${at}"\nbased_on = "standard"\ndescription = ${inJson(singleLine(value))}\n`;
     writeFileSync(join(folder, `own-${at}.toml`), text);
   }
   return { folder, remove: () => rmSync(folder, { recursive: true }) };
 }
 
 /** What pages show that are not about one string: lists with all of them, and everything else there is. */
-export async function furnish(on) {
-  await on.api("POST", "/v1/apps", {
+export async function createData(fixture) {
+  await fixture.api("POST", "/v1/apps", {
     id: "shop",
-    name: line(strings[0]),
+    name: singleLine(strings[0]),
     metadata: { note: strings[1] },
     contact_email: "o'{{7*7}}&`${1}|~@example.com",
   });
-  await makeEndpoints(on);
-  await makeTypes(on);
+  await makeEndpoints(fixture);
+  await makeTypes(fixture);
   const events = strings.map((value, at) => ({
     type: `type.${at}`,
     key: graphic(value),
     data: { [value]: value, list: [value] },
   }));
-  await on.api("POST", `${app}/events/batch`, { events });
+  await fixture.api("POST", `${app}/events/batch`, { events });
   for (const [at, value] of strings.entries()) {
-    const { key } = await on.api("POST", "/v1/keys", { scope: "app", app_id: "shop", name: line(value) });
+    const { key } = await fixture.api("POST", "/v1/keys", { scope: "app", app_id: "shop", name: singleLine(value) });
     // For the audit log, which says by the name of which key.
-    if (at % 6 === 4) await on.api("PATCH", `${app}/endpoints/ep-${at}`, { max_in_flight: 8 }, key);
-    if (at % 6 === 1) await on.api("POST", `${app}/portal-links`, { theme: { name: line(value, 100) } });
-    if (at % 6 === 2) await on.api("POST", "/v1/apps", { id: `app-${at}`, name: line(value), metadata: { note: value } });
+    if (at % 6 === 4) await fixture.api("PATCH", `${app}/endpoints/ep-${at}`, { max_in_flight: 8 }, key);
+    if (at % 6 === 1) await fixture.api("POST", `${app}/portal-links`, { theme: { name: singleLine(value, 100) } });
+    if (at % 6 === 2)
+      await fixture.api("POST", "/v1/apps", { id: `app-${at}`, name: singleLine(value), metadata: { note: value } });
   }
-  await on.api("POST", `${app}/replays`, { status: ["dead"], dry_run: false });
-  await until(
+  await fixture.api("POST", `${app}/replays`, { status: ["dead"], dry_run: false });
+  await waitUntil(
     "all are dead",
-    async () => (await on.api("GET", `${app}/deliveries?status=dead&limit=250`)).data.length >= strings.length,
+    async () => (await fixture.api("GET", `${app}/deliveries?status=dead&limit=250`)).data.length >= strings.length,
     30_000,
   );
   // A notice with an address that no line has room for.
-  await on.api("POST", `${app}/endpoints/ep-${LONGEST}/disable`);
-  const deliveries = (await on.api("GET", `${app}/deliveries?limit=250`)).data;
-  const replay = (await on.api("GET", `${app}/replays`)).data[0].id;
+  await fixture.api("POST", `${app}/endpoints/ep-${LONGEST}/disable`);
+  const deliveries = (await fixture.api("GET", `${app}/deliveries?limit=250`)).data;
+  const replay = (await fixture.api("GET", `${app}/replays`)).data[0].id;
   return {
     every: everyPage(
       deliveries.find((each) => each.endpoint_id === `ep-${LONGEST}`),
       replay,
     ),
-    lists: lists(),
-    things: things(deliveries),
-    asked: asked(),
-    themeName: line(strings[2], 100),
+    listPages: listPages(),
+    detailPages: detailPages(deliveries),
+    addressBarPages: addressBarPages(),
+    themeName: singleLine(strings[2], 100),
   };
 }
 
-async function makeEndpoints(on) {
+async function makeEndpoints(fixture) {
   for (const [at, value] of strings.entries()) {
-    const url = `${on.receiver.url}/${at}?q=${encodeURIComponent(value)}`;
-    await on.api("POST", `${app}/endpoints`, {
+    const url = `${fixture.receiver.url}/${at}?q=${encodeURIComponent(value)}`;
+    await fixture.api("POST", `${app}/endpoints`, {
       id: `ep-${at}`,
       url,
       health_url: url,
-      description: line(value, 1000),
+      description: singleLine(value, 1000),
       metadata: { note: value },
       headers: { "x-!#$%&'*+.^_`|~": value.replace(/[^\x21-\x7e]/g, "?") },
       event_types: [`type.${at}`],
       overrides: { retry: { waits: ["10ms"], jitter: "none" } },
     });
-    on.receiver.answers.set(`/${at}`, { status: 500, headers: { "x-odd": printable(value) }, body: value });
+    fixture.receiver.answers.set(`/${at}`, { status: 500, headers: { "x-odd": printable(value) }, body: value });
   }
 }
 
-async function makeTypes(on) {
+async function makeTypes(fixture) {
   const types = strings.map((value, at) => ({
     name: `type.${at}`,
     description: value,
     sample: { [value]: value },
     versions: [{ name: "1", description: value, schema: { title: value }, function: `data => ({ made: ${inJson(value)} })` }],
   }));
-  await on.api("POST", "/v1/event-types/import", { event_types: types });
+  await fixture.api("POST", "/v1/event-types/import", { event_types: types });
 }
 
 function everyPage(delivery, replay) {
@@ -124,45 +125,45 @@ function everyPage(delivery, replay) {
 }
 
 /** Every row of each has to be read, however many pages that takes. */
-function lists() {
+function listPages() {
   return [
-    { path: "/apps", shows: sixth(2).map((each) => line(each)) },
-    { path: "/contracts", shows: sixth(0).map((each) => line(each)) },
-    { path: "/event-types", shows: strings },
-    { path: "/keys", shows: strings.map((each) => line(each)) },
-    { path: "/apps/shop/audit", shows: sixth(4).map((each) => line(each)) },
-    { path: "/apps/shop/endpoints", shows: strings.map((each) => line(each, 1000)) },
-    { path: "/apps/shop/events", shows: strings.map(graphic) },
-    { path: "/apps/shop/portal", shows: sixth(1).map((each) => line(each, 100)) },
+    { path: "/apps", texts: everySixth(2).map((each) => singleLine(each)) },
+    { path: "/contracts", texts: everySixth(0).map((each) => singleLine(each)) },
+    { path: "/event-types", texts: strings },
+    { path: "/keys", texts: strings.map((each) => singleLine(each)) },
+    { path: "/apps/shop/audit", texts: everySixth(4).map((each) => singleLine(each)) },
+    { path: "/apps/shop/endpoints", texts: strings.map((each) => singleLine(each, 1000)) },
+    { path: "/apps/shop/events", texts: strings.map(graphic) },
+    { path: "/apps/shop/portal", texts: everySixth(1).map((each) => singleLine(each, 100)) },
   ];
 }
 
 /** For each string its delivery's page, and one of those of the other things that have it, in turn. */
-function things(deliveries) {
+function detailPages(deliveries) {
   const byEndpoint = new Map(deliveries.map((each) => [each.endpoint_id, each]));
   return strings.flatMap((value, at) => {
     const { id, event_id } = byEndpoint.get(`ep-${at}`);
     const endpoint = `/apps/shop/endpoints/ep-${at}`;
     const other = [
-      { path: `/contracts/own-${Math.floor(at / 6)}`, shows: [line(value)] },
-      { path: endpoint, shows: [line(value, 1000)], operators: [inJson(value)] },
-      { path: `/apps/app-${at}/settings`, shows: [line(value), inJson(value)] },
-      { path: `/apps/shop/events/${event_id}`, shows: [graphic(value), inJson(value)] },
-      { path: `/event-types/type.${at}`, shows: [value, inJson(value), `data => ({ made: ${inJson(value)} })`] },
-      { path: `${endpoint}/settings`, shows: [line(value, 1000)] },
+      { path: `/contracts/own-${Math.floor(at / 6)}`, texts: [singleLine(value)] },
+      { path: endpoint, texts: [singleLine(value, 1000)], operators: [inJson(value)] },
+      { path: `/apps/app-${at}/settings`, texts: [singleLine(value), inJson(value)] },
+      { path: `/apps/shop/events/${event_id}`, texts: [graphic(value), inJson(value)] },
+      { path: `/event-types/type.${at}`, texts: [value, inJson(value), `data => ({ made: ${inJson(value)} })`] },
+      { path: `${endpoint}/settings`, texts: [singleLine(value, 1000)] },
     ];
-    return [{ path: `/apps/shop/deliveries/${id}`, shows: [inJson(value), printable(value)] }, other[at % 6]];
+    return [{ path: `/apps/shop/deliveries/${id}`, texts: [inJson(value), printable(value)] }, other[at % 6]];
   });
 }
 
 /** Strings that come by the address bar: as filters, which stand in fields, and as ids, which a refusal may repeat. */
-function asked() {
-  return sixth(3).flatMap((value) => {
-    const text = encodeURIComponent(line(value));
+function addressBarPages() {
+  return everySixth(3).flatMap((value) => {
+    const text = encodeURIComponent(singleLine(value));
     return [
-      { path: `/apps/shop/deliveries?event_type=${text}&endpoint_id=${text}`, shows: [line(value)] },
-      { path: `/apps/shop/deliveries?status=${text}&from=${text}&order=${text}`, shows: [] },
-      { path: `/apps/${text}/events/${text}`, shows: [] },
+      { path: `/apps/shop/deliveries?event_type=${text}&endpoint_id=${text}`, texts: [singleLine(value)] },
+      { path: `/apps/shop/deliveries?status=${text}&from=${text}&order=${text}`, texts: [] },
+      { path: `/apps/${text}/events/${text}`, texts: [] },
     ];
   });
 }

@@ -1,20 +1,20 @@
 // A server with everything on it that pages can show, and a portal in colours of its own.
-import { furnish, ownContracts } from "./furnished.mjs";
-import { stage } from "./stage.mjs";
+import { createData, ownContracts } from "./hostile-data.mjs";
+import { startFixture } from "./fixture.mjs";
 
-export async function furnishedStage() {
+export async function startFullFixture() {
   const contracts = ownContracts();
-  const on = await stage({ POSTHASTE_CONTRACTS_DIR: contracts.folder });
-  const paths = await furnish(on);
+  const fixture = await startFixture({ POSTHASTE_CONTRACTS_DIR: contracts.folder });
+  const paths = await createData(fixture);
   // A colour of the kind that people choose, and that is too pale on anything but white.
   const theme = { name: paths.themeName, accent: "#1a73e8" };
-  const { url } = await on.api("POST", "/v1/apps/shop/portal-links", { theme });
+  const { url } = await fixture.api("POST", "/v1/apps/shop/portal-links", { theme });
   const [, base, key] = /(\/portal\/[^#]+)#key=(.+)$/.exec(url);
   const close = async () => {
-    await on.close();
+    await fixture.close();
     contracts.remove();
   };
-  return { on, paths, portal: { base, key }, close };
+  return { fixture, paths, portal: { base, key }, close };
 }
 
 /** What a customer sees too. */

@@ -11,21 +11,21 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const ADMIN_KEY = "admin-key-of-the-journeys-0123456789abcdef";
 
 /** `settings` are variables of the server's environment. */
-export async function stage(settings = {}) {
-  const closers = [];
+export async function startFixture(settings = {}) {
+  const cleanups = [];
   const close = async () => {
-    for (const each of closers.reverse()) await each();
+    for (const each of cleanups.reverse()) await each();
   };
   try {
-    const process = await startServer(closers, settings);
+    const process = await startServer(cleanups, settings);
     const server = process.url;
-    const receiver = await startReceiver(closers);
+    const receiver = await startReceiver(cleanups);
     const browser = await chromium.launch({
       executablePath: CHROMIUM,
       args: ["--no-sandbox"],
     });
-    closers.push(() => browser.close());
-    const api = (method, path, body, key = ADMIN_KEY) => askApi(server, method, path, body, key);
+    cleanups.push(() => browser.close());
+    const api = (method, path, body, key = ADMIN_KEY) => callApi(server, method, path, body, key);
     return { server, process, receiver, browser, api, close };
   } catch (error) {
     await close();
@@ -43,7 +43,7 @@ function freePort() {
   });
 }
 
-async function startServer(closers, settings) {
+async function startServer(cleanups, settings) {
   const binary = process.env.POSTHASTE_BINARY;
   if (!binary || !existsSync(binary)) throw new Error("POSTHASTE_BINARY must be the path of a built posthaste");
   const folder = mkdtempSync(join(tmpdir(), "journey-"));
@@ -62,9 +62,9 @@ async function startServer(closers, settings) {
   const stop = () => child.kill("SIGKILL");
   const start = async () => {
     child = spawn(binary, args, { env, stdio: ["ignore", "ignore", "inherit"] });
-    await until("the server is ready", async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
+    await waitUntil("the server is ready", async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok);
   };
-  closers.push(() => {
+  cleanups.push(() => {
     stop();
     rmSync(folder, { recursive: true });
   });
@@ -85,17 +85,17 @@ export async function startDev() {
     child.kill("SIGKILL");
     rmSync(folder, { recursive: true, force: true });
   };
-  let said = "";
-  child.stdout.on("data", (chunk) => (said += chunk));
-  const printed = () => /https?:\/\/\S+\/#key=\S+/.exec(said)?.[0];
-  await until("it prints its link", () => printed() !== undefined).catch((error) => {
+  let output = "";
+  child.stdout.on("data", (chunk) => (output += chunk));
+  const printed = () => /https?:\/\/\S+\/#key=\S+/.exec(output)?.[0];
+  await waitUntil("it prints its link", () => printed() !== undefined).catch((error) => {
     close();
     throw error;
   });
   return { address: printed(), close };
 }
 
-async function askApi(server, method, path, body, key) {
+async function callApi(server, method, path, body, key) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const signal = AbortSignal.timeout(10_000);
   const response = await fetch(server + path, {
@@ -110,7 +110,7 @@ async function askApi(server, method, path, body, key) {
 }
 
 /** Answers what `answers` says for a path, else 200. */
-async function startReceiver(closers) {
+async function startReceiver(cleanups) {
   const answers = new Map();
   const received = [];
   const http = createServer((incoming, outgoing) => {
@@ -123,7 +123,7 @@ async function startReceiver(closers) {
     });
   });
   await new Promise((resolve) => http.listen(0, "127.0.0.1", resolve));
-  closers.push(() => {
+  cleanups.push(() => {
     http.closeAllConnections();
     http.close();
   });
@@ -131,34 +131,34 @@ async function startReceiver(closers) {
 }
 
 /** Waits for a condition, for at most ten seconds. */
-export async function until(what, isSo, forMs = 10_000) {
+export async function waitUntil(what, isTrue, forMs = 10_000) {
   for (const end = Date.now() + forMs; Date.now() < end;) {
-    if (await isSo()) return;
+    if (await isTrue()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   throw new Error(`not so in time: ${what}`);
 }
 
 /** A page that is signed in and tells of everything it should not do: errors, dialogs, requests to other hosts. */
-export async function signedIn(on, path = "/", { key = ADMIN_KEY, ...options } = {}) {
-  const context = await on.browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
+export async function signedIn(fixture, path = "/", { key = ADMIN_KEY, ...options } = {}) {
+  const context = await fixture.browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
-  const wrongs = [];
-  page.on("pageerror", (error) => wrongs.push(`error: ${error.message}`));
+  const violations = [];
+  page.on("pageerror", (error) => violations.push(`error: ${error.message}`));
   page.on("dialog", (dialog) => {
-    wrongs.push(`dialog: ${dialog.message()}`);
+    violations.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
   page.on("console", (message) => {
-    if (/Content.Security.Policy|Refused to/i.test(message.text())) wrongs.push(`policy: ${message.text()}`);
+    if (/Content.Security.Policy|Refused to/i.test(message.text())) violations.push(`policy: ${message.text()}`);
   });
   page.on("request", (each) => {
-    if (new URL(each.url()).origin !== on.server) wrongs.push(`request: ${each.url()}`);
+    if (new URL(each.url()).origin !== fixture.server) violations.push(`request: ${each.url()}`);
   });
   page.setDefaultTimeout(10_000);
-  await page.goto(`${on.server}${path}#key=${encodeURIComponent(key)}`);
+  await page.goto(`${fixture.server}${path}#key=${encodeURIComponent(key)}`);
   await page.locator(".shell main h1").waitFor();
-  return { page, wrongs, close: () => context.close() };
+  return { page, violations, close: () => context.close() };
 }
 
 /** Follows a link inside the application, because a reload forgets the key. */
