@@ -5,16 +5,19 @@ use super::{
     contracts::{DEFAULT, Layers, Resolved},
     endpoint_rules::check_headers,
 };
-use crate::domain::{
-    app::{App, AppRules},
-    directory::AppEntry,
-    endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-    seal::SealError,
-    secret::Secret,
-    signer::Signer,
-    subscription::Patterns,
-    target::Target,
-    tls::{EndpointTls, TlsDocument},
+use crate::{
+    domain::{
+        app::{App, AppRules},
+        directory::AppEntry,
+        endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+        seal::SealError,
+        secret::Secret,
+        signer::Signer,
+        subscription::Patterns,
+        target::Target,
+        tls::{EndpointTls, TlsDocument},
+    },
+    store::documents::{self, StoredDocument},
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -85,7 +88,7 @@ impl Service {
         self.keyring.open(sealed, &place_of(app, record)).map_err(|error| unopened(&error))
     }
 
-    fn open_document<T: DeserializeOwned>(
+    fn open_document<T: StoredDocument + DeserializeOwned>(
         &self,
         app: &App,
         record: &EndpointRecord,
@@ -93,7 +96,8 @@ impl Service {
     ) -> Result<Option<T>, Error> {
         let Some(sealed) = sealed else { return Ok(None) };
         let document = self.open(app, record, sealed)?;
-        serde_json::from_slice(&document).map(Some).map_err(|_| unopened(&SealError::Damaged))
+        let text = std::str::from_utf8(&document).map_err(|_| unopened(&SealError::Damaged))?;
+        documents::read(text).map(Some).map_err(|_| unopened(&SealError::Damaged))
     }
 
     pub(super) fn seal(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
