@@ -1,4 +1,4 @@
-// A delivery's buttons, each pressed, and what they did.
+// The buttons of a delivery's page: each is pressed, and its effect is checked.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createHmac } from "node:crypto";
@@ -14,7 +14,7 @@ before(async () => {
 });
 after(() => fixture?.close());
 
-/** An endpoint that fails, and the delivery of one event to it, in the state that its waits lead to. */
+/** Makes a failing endpoint and a delivery to it, and waits until the delivery has the given status. */
 async function failed(id, waits, status, settings = {}) {
   const url = `${fixture.receiver.url}/${id}`;
   const overrides = { retry: { waits }, https_only: false };
@@ -31,7 +31,7 @@ const press = (page, name) => page.locator(".head").getByRole("button", { name, 
 const confirm = (page, name) => page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
 const permissions = ["clipboard-read", "clipboard-write"];
 
-/** What a button of the delivery's page puts into the clipboard. */
+/** Presses a button of the delivery's page, and returns what it copied to the clipboard. */
 async function copied(page, name) {
   await press(page, name);
   await page.locator(".head").getByText("Copied").waitFor();
@@ -41,7 +41,7 @@ async function copied(page, name) {
 }
 const state = (page, name) => page.locator(".head .badge", { hasText: name }).waitFor();
 
-test("a delivery that waits is tried at once, cancelled, and replayed", async () => {
+test("a waiting delivery is retried at once, cancelled, and replayed", async () => {
   const { delivery, got } = await failed("erp", ["1h", "1h", "1h"], "retrying");
   const { page, violations, close } = await signedIn(fixture, delivery);
   await press(page, "Retry now");
@@ -84,7 +84,7 @@ test("a dead letter is closed, and stays on record", async () => {
   await close();
 });
 
-test("a delivery is copied as a link, and as a command that sends it freshly signed", async () => {
+test("a delivery is copied as a link, and as a command that sends it with a new signature", async () => {
   const { delivery, secret, got } = await failed("pos", ["1h"], "retrying");
   const { page, violations, close } = await signedIn(fixture, delivery, { permissions });
   assert.equal(await copied(page, "Copy the link"), `${fixture.server}${delivery}`);
@@ -121,7 +121,7 @@ for (const [what, id, settings] of [
   });
 }
 
-test("a customer, who sees no functions, is offered no command that would send something else", async () => {
+test("a customer, who sees no functions, gets no command that would send another body", async () => {
   const { delivery } = await failed("hidden", ["1h"], "retrying", { payload_version: "1" });
   const { url } = await fixture.api("POST", "/v1/apps/shop/portal-links", {});
   const [, base, key] = /(\/portal\/[^#]+)#key=(.+)$/.exec(url);

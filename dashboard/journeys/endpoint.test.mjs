@@ -1,4 +1,4 @@
-// What an endpoint's page tells of its health, and what it asks the receiver.
+// An endpoint's page: its health, pings and inspections.
 import assert from "node:assert/strict";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
@@ -12,7 +12,7 @@ before(async () => {
 });
 after(() => fixture?.close());
 
-test("the health of an endpoint is drawn, told for every span, and marked where it changed", async () => {
+test("an endpoint's health is drawn, described for every bucket, and marked where it changed", async () => {
   const overrides = { retry: { waits: [] } };
   await fixture.api("POST", "/v1/apps/shop/endpoints", { id: "erp", url: `${fixture.receiver.url}/erp`, overrides });
   fixture.receiver.answers.set("/erp", { status: 500 });
@@ -53,7 +53,7 @@ test("the health of an endpoint is drawn, told for every span, and marked where 
   await close();
 });
 
-/** Verifies what it gets, for half of the checklist: it remembers no ids. */
+/** Makes a receiver that verifies requests but keeps no ids, so it passes part of the checklist. */
 function verifying(secretOf) {
   const key = () => Buffer.from(secretOf().replace(/^whsec_/, ""), "base64");
   const isGood = ({ headers }, body) => {
@@ -75,7 +75,7 @@ function verifying(secretOf) {
   });
 }
 
-test("its health address is pinged and its receiver inspected, with a checklist of what was found", async (t) => {
+test("its health address is pinged and its receiver inspected, with a checklist of findings", async (t) => {
   let secret = "";
   const receiver = verifying(() => secret);
   t.after(() => {
@@ -111,7 +111,7 @@ test("its health address is pinged and its receiver inspected, with a checklist 
   const findings = await report.locator(".mark").evaluateAll((marks) => marks.map((mark) => mark.getAttribute("aria-label")));
   assert.ok(findings.length >= 5, `${findings}`);
   assert.ok(findings.filter((each) => each === "passed").length >= 4, `${findings}`);
-  // What is not right comes with what to do about it.
+  // The page shows the title of every check.
   const { data } = await fixture.api("GET", "/v1/apps/shop/endpoints/careful/inspections");
   for (const check of data[0].report.checks) await report.getByText(check.title, { exact: true }).waitFor();
   assert.deepEqual(violations, []);

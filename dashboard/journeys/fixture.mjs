@@ -1,5 +1,5 @@
-// What a journey needs: the real binary with a store of its own, which serves its own pages, a receiver that answers as told,
-// and a browser.
+// The fixture of the journeys: the real binary with its own store and pages, a receiver with configurable answers, and a
+// browser.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const ADMIN_KEY = "admin-key-of-the-journeys-0123456789abcdef";
 
-/** `settings` are variables of the server's environment. */
+/** Starts everything. `settings` are environment variables of the server. */
 export async function startFixture(settings = {}) {
   const cleanups = [];
   const close = async () => {
@@ -33,7 +33,7 @@ export async function startFixture(settings = {}) {
   }
 }
 
-/** A port that was free a moment ago. */
+/** Returns a port that was free a moment ago. */
 function freePort() {
   return new Promise((resolve) => {
     const probe = createServer().listen(0, "127.0.0.1", () => {
@@ -72,7 +72,7 @@ async function startServer(cleanups, settings) {
   return { url, stop, start };
 }
 
-/** `posthaste dev` in a folder of its own, as a newcomer starts it; the address is the one it prints. */
+/** Starts `posthaste dev` in an empty folder, and returns the address that it prints. */
 export async function startDev() {
   const folder = mkdtempSync(join(tmpdir(), "journey-dev-"));
   const listen = `127.0.0.1:${await freePort()}`;
@@ -109,7 +109,7 @@ async function callApi(server, method, path, body, key) {
   return text === "" ? null : JSON.parse(text);
 }
 
-/** Answers what `answers` says for a path, else 200. */
+/** Starts a receiver. It answers what `answers` has for a path, otherwise 200. */
 async function startReceiver(cleanups) {
   const answers = new Map();
   const received = [];
@@ -130,7 +130,7 @@ async function startReceiver(cleanups) {
   return { url: `http://127.0.0.1:${http.address().port}`, answers, received };
 }
 
-/** Waits for a condition, for at most ten seconds. */
+/** Waits for a condition, by default for at most ten seconds. */
 export async function waitUntil(what, isTrue, forMs = 10_000) {
   for (const end = Date.now() + forMs; Date.now() < end;) {
     if (await isTrue()) return;
@@ -139,7 +139,7 @@ export async function waitUntil(what, isTrue, forMs = 10_000) {
   throw new Error(`not so in time: ${what}`);
 }
 
-/** A page that is signed in and tells of everything it should not do: errors, dialogs, requests to other hosts. */
+/** Opens a signed-in page. Records violations: errors, dialogs, policy violations, requests to other hosts. */
 export async function signedIn(fixture, path = "/", { key = ADMIN_KEY, ...options } = {}) {
   const context = await fixture.browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const page = await context.newPage();
@@ -163,7 +163,7 @@ export async function signedIn(fixture, path = "/", { key = ADMIN_KEY, ...option
 
 /** Follows a link inside the application, because a reload forgets the key. */
 export async function visit(page, address, base = "") {
-  // As a browser writes it.
+  // In the browser's spelling.
   const { pathname, search } = new URL(address, page.url());
   const path = pathname + search;
   await page.evaluate((to) => {

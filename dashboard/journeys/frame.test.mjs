@@ -22,7 +22,7 @@ after(async () => {
   for (const each of cleanups) each();
 });
 
-/** Somebody's page, on an origin of its own, that shows what the query says in a frame. */
+/** Serves a page on its own origin, with a frame of the address in the query. */
 async function host() {
   const http = createServer((incoming, outgoing) => {
     const shown = new URL(incoming.url, "http://localhost").searchParams.get("show") ?? "";

@@ -1,4 +1,4 @@
-// A server with everything on it that pages can show, and a portal in colours of its own.
+// A server with data for every page, and a portal with its own colour.
 import { createData, ownContracts } from "./hostile-data.mjs";
 import { startFixture } from "./fixture.mjs";
 
@@ -6,7 +6,7 @@ export async function startFullFixture() {
   const contracts = ownContracts();
   const fixture = await startFixture({ POSTHASTE_CONTRACTS_DIR: contracts.folder });
   const paths = await createData(fixture);
-  // A colour of the kind that people choose, and that is too pale on anything but white.
+  // A common colour that is too pale on any background but white.
   const theme = { name: paths.themeName, accent: "#1a73e8" };
   const { url } = await fixture.api("POST", "/v1/apps/shop/portal-links", { theme });
   const [, base, key] = /(\/portal\/[^#]+)#key=(.+)$/.exec(url);
@@ -17,10 +17,10 @@ export async function startFullFixture() {
   return { fixture, paths, portal: { base, key }, close };
 }
 
-/** What a customer sees too. */
+/** Whether customers may see a path too. */
 export const isForCustomers = (path) => /^\/(event-types|apps\/shop(?!\/(settings|audit|portal)))/.test(path);
 
-/** The page is there, and nothing of it is still on its way. */
+/** Waits until the page is shown and no part of it is loading. */
 export async function settled(page) {
   await page.waitForFunction(() => document.querySelector("main h1") !== null && document.querySelector(".skeleton") === null);
 }

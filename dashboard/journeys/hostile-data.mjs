@@ -1,5 +1,5 @@
-// An app in which every page has something to show, and everything that came from outside is hostile: each string of the corpus
-// stands in every field that takes it. `shows` is what a page must have among its text.
+// An app with data for every page, in which all external text is hostile: each hostile string is in every field that accepts it.
+// `texts` are the texts that a page must contain.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,10 +8,10 @@ import { waitUntil } from "./fixture.mjs";
 
 const strings = hostileStrings();
 const app = "/v1/apps/shop";
-/** Its pages are those that are looked at, because no line has room for it. */
+/** Index of a string too long for any line. The layout checks visit its pages. */
 const LONGEST = strings.findIndex((each) => each.length >= 500);
 
-/** A line of at most so many bytes, without the control characters that the API takes in data and answers only. */
+/** Cuts a text to a number of bytes, without control characters, which the API accepts only in data and answers. */
 function singleLine(value, bytes = 200) {
   let text = value.replace(/\p{Cc}/gu, " ");
   while (Buffer.byteLength(text) > bytes) text = [...text].slice(0, -1).join("");
@@ -20,10 +20,10 @@ function singleLine(value, bytes = 200) {
 const graphic = (value) => value.replace(/[^\x21-\x7e]/g, "_").slice(0, 256);
 const printable = (value) => value.replace(/[^\x20-\x7e]/g, "?").slice(0, 200);
 const inJson = (value) => JSON.stringify(value);
-/** Every sixth string, from a place of its own: for pages and things of which there cannot be hundreds. */
+/** Returns every sixth string from an offset, for records of which there cannot be hundreds. */
 const everySixth = (from) => strings.filter((_, at) => at % 6 === from);
 
-/** Contracts of the operator's own, in a folder for the setting `contracts_dir`. */
+/** Writes contracts of the operator to a folder for the setting `contracts_dir`. */
 export function ownContracts() {
   const folder = mkdtempSync(join(tmpdir(), "journey-contracts-"));
   for (const [at, value] of everySixth(0).entries()) {
@@ -33,7 +33,7 @@ export function ownContracts() {
   return { folder, remove: () => rmSync(folder, { recursive: true }) };
 }
 
-/** What pages show that are not about one string: lists with all of them, and everything else there is. */
+/** Creates the data, and returns the pages to visit with the texts that each must contain. */
 export async function createData(fixture) {
   await fixture.api("POST", "/v1/apps", {
     id: "shop",
@@ -51,7 +51,7 @@ export async function createData(fixture) {
   await fixture.api("POST", `${app}/events/batch`, { events });
   for (const [at, value] of strings.entries()) {
     const { key } = await fixture.api("POST", "/v1/keys", { scope: "app", app_id: "shop", name: singleLine(value) });
-    // For the audit log, which says by the name of which key.
+    // Makes an entry of the audit log with the key's name.
     if (at % 6 === 4) await fixture.api("PATCH", `${app}/endpoints/ep-${at}`, { max_in_flight: 8 }, key);
     if (at % 6 === 1) await fixture.api("POST", `${app}/portal-links`, { theme: { name: singleLine(value, 100) } });
     if (at % 6 === 2)
@@ -63,7 +63,7 @@ export async function createData(fixture) {
     async () => (await fixture.api("GET", `${app}/deliveries?status=dead&limit=250`)).data.length >= strings.length,
     30_000,
   );
-  // A notice with an address that no line has room for.
+  // Makes a notice with an address too long for any line.
   await fixture.api("POST", `${app}/endpoints/ep-${LONGEST}/disable`);
   const deliveries = (await fixture.api("GET", `${app}/deliveries?limit=250`)).data;
   const replay = (await fixture.api("GET", `${app}/replays`)).data[0].id;
@@ -124,7 +124,7 @@ function everyPage(delivery, replay) {
   return [...operators, ...ofApp.map((each) => `/apps/shop${each}`)];
 }
 
-/** Every row of each has to be read, however many pages that takes. */
+/** Returns the lists. Their texts are spread over all pages of a list. */
 function listPages() {
   return [
     { path: "/apps", texts: everySixth(2).map((each) => singleLine(each)) },
@@ -138,7 +138,7 @@ function listPages() {
   ];
 }
 
-/** For each string its delivery's page, and one of those of the other things that have it, in turn. */
+/** Returns for each string its delivery's page, and one page of another record that contains it, in turn. */
 function detailPages(deliveries) {
   const byEndpoint = new Map(deliveries.map((each) => [each.endpoint_id, each]));
   return strings.flatMap((value, at) => {
@@ -156,7 +156,7 @@ function detailPages(deliveries) {
   });
 }
 
-/** Strings that come by the address bar: as filters, which stand in fields, and as ids, which a refusal may repeat. */
+/** Returns pages with strings in the address bar: as filters, which are shown in fields, and as ids, which errors may repeat. */
 function addressBarPages() {
   return everySixth(3).flatMap((value) => {
     const text = encodeURIComponent(singleLine(value));

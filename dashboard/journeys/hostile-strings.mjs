@@ -1,5 +1,5 @@
-// Strings that want to be more than text: markup, addresses that run, ways out of scripts, attributes and style sheets, what
-// spreadsheets and terminals would obey, and text that hides its direction. Each would set `executed` or call somebody.
+// Hostile strings: markup, script URLs, breakouts from scripts, attributes and style sheets, commands for spreadsheets and
+// terminals, and text with hidden direction. Where one is executed, it sets `executed` or sends a request.
 
 const SCRIPT = "globalThis.executed=1;alert(1)";
 
@@ -83,7 +83,7 @@ const OTHERS = [
 
 const wrapped = (value) => [value, `x ${value} y`, value.toUpperCase(), `"${value}"`];
 
-/** At least two hundred, all different, each short enough for a description. */
+/** Returns at least two hundred different strings, each short enough for a description. */
 export function hostileStrings() {
   const all = [...MARKUP, ...ADDRESSES, ...BREAKOUTS].flatMap(wrapped);
   return [...new Set([...all, ...OTHERS])];

@@ -1,4 +1,4 @@
-// What makes the pages pleasant: the menu of a phone, the dark, counts while one types, lists beside what they are about.
+// Interactions: the menu on a phone, the dark theme, counts while typing, lists on an endpoint's page.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { signedIn, startFixture, waitUntil, visit } from "./fixture.mjs";
@@ -10,7 +10,7 @@ before(async () => {
 });
 after(() => fixture?.close());
 
-test("on a phone the menu opens, leads on, and makes room again", async () => {
+test("on a phone the menu opens, leads to a page, and closes", async () => {
   const phone = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true };
   const { page, violations, close } = await signedIn(fixture, "/apps/shop", phone);
   const menu = page.getByRole("button", { name: "Menu", exact: true });
@@ -38,7 +38,7 @@ test("on a phone the menu opens, leads on, and makes room again", async () => {
   await close();
 });
 
-test("a button turns the pages dark, and they stay so", async () => {
+test("a button switches to the dark theme, which survives a reload", async () => {
   const { page, violations, close } = await signedIn(fixture, "/", { colorScheme: "light" });
   const ground = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await ground();
@@ -55,7 +55,7 @@ test("a button turns the pages dark, and they stay so", async () => {
   await close();
 });
 
-test("a subscription tells what it would have matched while it is typed", async () => {
+test("a subscription shows how many events it would have matched while it is typed", async () => {
   await fixture.api("POST", "/v1/apps/shop/endpoints", {
     id: "typed",
     url: `${fixture.receiver.url}/typed`,

@@ -1,4 +1,4 @@
-// Every page, as everybody meets it: light and dark, desktop and phone, by axe.
+// Checks the layout of every page with axe: light and dark, desktop and phone.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -18,9 +18,9 @@ before(async () => {
 });
 after(() => full?.close());
 
-/** Writes down what is wrong with how a page looks. */
+/** Returns a function that records layout problems of a page. */
 async function layoutChecker(page, problems) {
-  // Through the debugger, because the policy of the page lets no script in.
+  // axe runs through the debugger, because the page's policy allows no other script.
   const debug = await page.context().newCDPSession(page);
   await debug.send("Runtime.evaluate", { expression: AXE });
   return async (name) => {

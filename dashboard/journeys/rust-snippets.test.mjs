@@ -1,5 +1,5 @@
-// The Rust snippets, as the pages show them: compiled with the crates that the server itself was built with, so that nothing is
-// fetched, and run on requests that Posthaste's own code signed.
+// Compiles the Rust snippets of the pages with the crates that the server was built with, so that nothing is downloaded, and
+// runs them on requests that Posthaste signed.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** `--extern` for each crate that the snippets' first lines ask for, in the version they ask for. */
+/** Returns `--extern` options for the crates and versions in the snippets' first lines. */
 function crates(snippets) {
   const asked = new Map(
     snippets.flatMap((text) => [...text.split("\n")[0].matchAll(/([\w-]+) = "([\d.]+)"/g)].map((each) => each.slice(1))),
@@ -59,7 +59,7 @@ fn main() {
 `;
 }
 
-test("the Rust snippet of every contract compiles, takes what is genuine and refuses what is not", async () => {
+test("the Rust snippet of every contract compiles, accepts genuine requests and rejects others", async () => {
   const names = (await fixture.api("GET", "/v1/contracts")).data.filter((each) => each.built_in).map((each) => each.name);
   const { page, close } = await signedIn(fixture, "/contracts");
   const snippets = new Map();
@@ -70,7 +70,7 @@ test("the Rust snippet of every contract compiles, takes what is genuine and ref
   }
   await close();
   const stale = snippets.get("standard");
-  // The requests are from long ago.
+  // The requests are old, so the tolerance is raised.
   for (const [name, text] of snippets) snippets.set(name, text.replace("> 300 {", "> 1_000_000_000 {"));
   snippets.set("stale", stale);
 

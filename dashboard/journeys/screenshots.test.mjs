@@ -1,4 +1,4 @@
-// Pictures of the main pages for the README. They are taken whenever the journeys run, and kept where SCREENSHOTS says.
+// Opens the main pages, and takes the README's screenshots of them if SCREENSHOTS names a folder.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ const DISPLAYS = [
 ];
 
 for (const [display, options] of DISPLAYS) {
-  test(`the main pages have something to show (${display})`, async () => {
+  test(`the main pages show data (${display})`, async () => {
     const { page, violations, close } = await signedIn(fixture, "/", options);
     const pages = {
       overview: "/?window=1h",

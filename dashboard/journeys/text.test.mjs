@@ -1,4 +1,4 @@
-// Every page with the worst strings from outside: they are there, and never more than text.
+// Checks on every page that hostile strings appear as text and are never executed.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { startFullFixture, isForCustomers, openEverything, settled } from "./full-fixture.mjs";
@@ -16,7 +16,7 @@ before(async () => {
 });
 after(() => full?.close());
 
-/** What a page says, with what stands in its fields. */
+/** Returns the text of a page and the values of its fields. */
 function pageText(page) {
   return page.evaluate(() => {
     const main = document.querySelector("main");
@@ -34,7 +34,7 @@ async function loadAllRows(page) {
   }
 }
 
-/** Looks at pages, and gives back what they should have said and did not. */
+/** Visits pages, and returns the expected texts that they lack. */
 async function missing(page, pages, base = "") {
   const absent = [];
   for (const { path, texts } of pages) {
@@ -53,7 +53,7 @@ async function assertNothingRan(page, violations) {
   assert.deepEqual(violations, []);
 }
 
-test("nothing that came from outside is ever more than text, and it is there as text", async () => {
+test("external text appears on pages, and is never executed", async () => {
   assert.ok(hostileStrings().length >= 200);
   const { page, violations, close } = await signedIn(fixture, "/");
   const every = paths.every.map((path) => ({ path, texts: [] }));
@@ -63,14 +63,14 @@ test("nothing that came from outside is ever more than text, and it is there as 
   await close();
 });
 
-test("what stands in the address bar is never more than text", async () => {
+test("text in the address bar is never executed", async () => {
   const { page, violations, close } = await signedIn(fixture, "/");
   assert.deepEqual(await missing(page, paths.addressBarPages), []);
   await assertNothingRan(page, violations);
   await close();
 });
 
-test("a customer's pages show as text what came from outside, too", async () => {
+test("external text on a customer's pages is never executed", async () => {
   const { base, key } = portal;
   const { page, violations, close } = await signedIn(fixture, base, { key });
   assert.equal((await page.locator(".brand").innerText()).trim(), paths.themeName.trim());

@@ -1,4 +1,4 @@
-// Whole journeys through the pages, against the real binary.
+// Workflows across several pages, with the real binary.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { signedIn, startFixture, startDev, waitUntil, visit } from "./fixture.mjs";
@@ -151,7 +151,7 @@ test("an endpoint that is switched on again gets what it missed", async () => {
   await close();
 });
 
-test("a key of one app starts there and sees no other", async () => {
+test("a key of one app starts on its page and sees no other app", async () => {
   await fixture.api("POST", "/v1/apps", { id: "mine", name: "Mine" });
   await fixture.api("POST", "/v1/apps", { id: "theirs", name: "Theirs" });
   const { key } = await fixture.api("POST", "/v1/keys", { scope: "app", app_id: "mine" });
@@ -164,7 +164,7 @@ test("a key of one app starts there and sees no other", async () => {
   await close();
 });
 
-test("a key that may only look is shown no buttons that change", async () => {
+test("a read-only key sees no buttons that change something", async () => {
   await fixture.api("POST", "/v1/apps", { id: "looking", name: "Looking" });
   await fixture.api("POST", "/v1/apps/looking/endpoints", { id: "shop", url: `${fixture.receiver.url}/looking` });
   const { key } = await fixture.api("POST", "/v1/keys", { scope: "read", app_id: "looking" });
@@ -236,7 +236,7 @@ test("a revoked key leads back to the sign-in page, which says why", async () =>
   await close();
 });
 
-test("a portal link shows one app, in its own colours, and nothing of another", async () => {
+test("a portal link shows one app, with its own theme, and no other app", async () => {
   await fixture.api("POST", "/v1/apps", { id: "customer", name: "Customer" });
   await fixture.api("POST", "/v1/apps", { id: "other", name: "Other" });
   await fixture.api("POST", "/v1/apps/customer/endpoints", { id: "shop", url: `${fixture.receiver.url}/portal` });

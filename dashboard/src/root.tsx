@@ -9,7 +9,7 @@ import { Shell } from "./shell/shell";
 import { pageAt } from "./pages/routes";
 
 export function Root({ initialKey }: { initialKey: string | null }) {
-  // The key of the address is tried once: whoever was signed out stays so.
+  // The key of the address is tried only once. After a sign-out it is not used again.
   const untriedKey = useRef(initialKey);
   if (session.value !== null) untriedKey.current = null;
   return (
@@ -23,12 +23,12 @@ export function Root({ initialKey }: { initialKey: string | null }) {
 function SignedIn() {
   const own = session.value?.app?.id ?? null;
   const path = currentPath.value;
-  // Whoever has one app only starts there.
+  // A key of one app starts on that app's page.
   useEffect(() => {
     if (own !== null && (path === "/" || path === "/apps")) go(paths.app(own), { replace: true });
   }, [own, path]);
   const { page, app, key } = pageAt(path);
-  // A key of one app may follow nothing else.
+  // A key of one app may follow only that app's updates.
   const streamedApp = app ?? own;
   useEffect(() => followUpdates(streamedApp), [streamedApp]);
   return (

@@ -1,4 +1,4 @@
-// As much of a browser as our modules look for when they are loaded, for tests that have none. Import what needs it afterwards.
+// Stubs the browser globals that modules use on import, for tests without a browser. Import those modules afterwards.
 import { vi } from "vitest";
 
 export function stubBrowser(path = "/") {

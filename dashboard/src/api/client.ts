@@ -1,4 +1,4 @@
-// The only door to the server: the generated client, with the key in a header and every failure as a `Refusal`.
+// The API client, the only way to the server. Sends the key in a header and throws every failure as an `ApiError`.
 import createClient from "openapi-fetch";
 import { markDisconnected, markConnected } from "./connection";
 import { NO_ANSWER, nullIfNotFound, errorOfResponse } from "./error";
@@ -7,7 +7,7 @@ import type { paths } from "./schema.gen";
 let apiKey: string | null = null;
 let notifyUnauthorized: (detail: string) => void = () => undefined;
 
-/** The key lives in this variable and nowhere else: no storage, no cookie, no address. */
+/** Sets the key of all requests. It is kept in memory only: no storage, no cookie, no address. */
 export function setApiKey(key: string | null): void {
   apiKey = key;
 }
@@ -16,7 +16,7 @@ export function onUnauthorized(listener: (detail: string) => void): void {
   notifyUnauthorized = listener;
 }
 
-/** A request with the key. Throws `NO_ANSWER` when none comes. */
+/** Sends a request with the key. Throws `NO_ANSWER` if no response comes. */
 export async function sendRequest(request: Request): Promise<Response> {
   if (apiKey !== null) request.headers.set("authorization", `Bearer ${apiKey}`);
   const sentKey = apiKey;
@@ -28,7 +28,7 @@ export async function sendRequest(request: Request): Promise<Response> {
     markDisconnected();
     throw NO_ANSWER;
   }
-  // A gateway that cannot reach the server is no answer of the server's.
+  // 502 and 504 come from a gateway that cannot reach the server.
   if (response.status === 502 || response.status === 504) markDisconnected();
   else markConnected();
   if (response.status === 401 && apiKey !== null && sentKey === apiKey) {
@@ -44,7 +44,7 @@ export async function sendRequest(request: Request): Promise<Response> {
   return response;
 }
 
-/** A view asks one question at a time: one that is never answered must not be the last. Actions may take their time. */
+/** Limit for GET only: a view sends one query at a time, so a query without a response would block it. Actions have no limit. */
 const READ_TIMEOUT_MS = 30_000;
 
 function sendWithTimeout(request: Request): Promise<Response> {
@@ -56,14 +56,14 @@ export const api = createClient<paths>({ baseUrl: window.location.origin, fetch:
 
 type ApiResult<T> = { data?: T; error?: unknown; response: Response };
 
-/** What was asked for, or a `Refusal`. */
+/** Returns the data of a response. Throws an `ApiError` for any status other than 2xx. */
 export async function dataOf<T>(result: Promise<ApiResult<T>>): Promise<T> {
   const { data, error, response } = await result;
   if (!response.ok) throw errorOfResponse(response.status, error);
   return data as T;
 }
 
-/** What was asked for, or null where there is no such thing. */
+/** Returns the data of a response, or null after 404. */
 export function dataOrNull<T>(result: Promise<ApiResult<T>>): Promise<T | null> {
   return nullIfNotFound(dataOf(result));
 }

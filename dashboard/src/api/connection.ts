@@ -1,4 +1,4 @@
-// Whether the server can be reached. While it cannot, one quiet question every two seconds finds out when it is back.
+// Tracks whether the server can be reached. While it cannot, /livez is polled every two seconds.
 import { signal } from "@preact/signals";
 import { invalidateAll } from "./invalidation";
 
@@ -17,11 +17,11 @@ export function markConnected(): void {
   probeTimer = null;
   if (isConnected.value) return;
   isConnected.value = true;
-  // Whatever happened meanwhile was missed.
+  // Changes during the outage were missed.
   invalidateAll();
 }
 
-/** The browser knows at once when a cable is pulled; an open stream would stay silent for a while. */
+/** The browser reports a lost network at once; an open stream would only stay silent for a while. */
 window.addEventListener("offline", markDisconnected);
 window.addEventListener("online", () => void probeServer());
 

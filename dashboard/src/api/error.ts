@@ -1,4 +1,4 @@
-// Why something could not be had, in words for people: what the API said, or that nothing came at all.
+// Errors of API requests, as texts for users: the API's own problem, or that no response came.
 import type { ProblemView } from "./schema";
 
 export class ApiError extends Error {
@@ -12,7 +12,7 @@ export class ApiError extends Error {
     super(detail);
   }
 
-  /** Without the field's name before it, for where that is plain. */
+  /** The message without the field's name in front, for places that show the field. */
   get text(): string {
     return this.field !== null && this.message.startsWith(`${this.field}: `)
       ? this.message.slice(this.field.length + 2)
@@ -23,16 +23,16 @@ export class ApiError extends Error {
     return this.status === 404;
   }
 
-  /** It says nothing about the thing itself: what was known of it may stay on show. */
+  /** Whether the error may pass without a change of the resource. Data shown before may stay on the page. */
   get isTransient(): boolean {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
 }
 
-/** Status 0: no answer came. */
+/** Status 0: no response came. */
 export const NO_ANSWER = new ApiError(0, "no_answer", "The server did not answer. Trying again on its own.");
 
-/** What an answer other than 2xx says. A proxy in between may answer anything. */
+/** Builds the error of a response other than 2xx. The body may be anything, as a proxy may have sent it. */
 export function errorOfResponse(status: number, body: unknown): ApiError {
   if (isProblem(body)) {
     return new ApiError(status, body.code, body.detail, body.field ?? null, body.retry_after ?? null);
@@ -44,7 +44,7 @@ function isProblem(body: unknown): body is ProblemView {
   return typeof body === "object" && body !== null && "code" in body && "detail" in body;
 }
 
-/** What a person can do about it, where there is something. */
+/** Returns what the user can do about an error, or null. */
 export function adviceFor(error: ApiError): string | null {
   if (error.status === 0) return "Check that the server runs and that this machine reaches it.";
   if (error.status === 401) return "Sign in again with a key that is valid.";
@@ -65,7 +65,7 @@ export function toApiError(error: unknown): ApiError {
   return new ApiError(0, "fault", error instanceof Error ? error.message : String(error));
 }
 
-/** What comes, or null where there is no such thing; any other refusal stays one. */
+/** Turns a 404 into null. Other errors are thrown again. */
 export async function nullIfNotFound<T>(response: Promise<T>): Promise<T | null> {
   return response.catch((error: unknown) => {
     if (toApiError(error).isNotFound) return null;

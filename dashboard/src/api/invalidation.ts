@@ -1,4 +1,4 @@
-// Hints: something of this kind may have changed. Views that show such things ask again, at most so often.
+// Invalidation by topic: data of a topic may have changed, so views that show it refetch, at a limited rate.
 
 export type Topic = "apps" | "endpoints" | "events" | "deliveries" | "replays" | "notices" | "keys" | "stats";
 
@@ -15,10 +15,10 @@ export function invalidateAll(): void {
   for (const listener of [...listeners]) listener.refetch();
 }
 
-/** What is counted is rolled up once a second: asked sooner it would say nothing new. */
+/** The server rolls up statistics once a second. An earlier refetch would return the old numbers. */
 const STATS_DELAY_MS = 1500;
 
-/** Calls `tell` after hints of these topics, at most once in `pauseMs` and not while the page is out of sight. */
+/** Calls `refetch` after one of the topics was invalidated, at most once per `pauseMs`. Waits while the page is hidden. */
 export function onInvalidate(topics: readonly Topic[], refetch: () => void, pauseMs = 500): () => void {
   let timer: ReturnType<typeof setTimeout> | null = null;
   let lastAt = 0;

@@ -14,12 +14,12 @@ interface OpenedStream {
 
 describe("the stream", () => {
   let opened: OpenedStream[];
-  /** What the server answers instead of a stream. */
+  /** The server's response instead of a stream. */
   let error: Response | null;
   let refetches: number;
   let stops: (() => void)[];
 
-  /** Time passes, and what follows from it happens. */
+  /** Advances the clock and runs the timers that are due. */
   const advance = (ms: number) => vi.advanceTimersByTimeAsync(ms);
   const begin = async () => {
     stops.push(followUpdates("shop"));
@@ -32,7 +32,7 @@ describe("the stream", () => {
     stops = [onInvalidate(["deliveries"], () => (refetches += 1), 0)];
     vi.stubGlobal("fetch", async (request: Request) => {
       let controller: ReadableStreamDefaultController<Uint8Array>;
-      const body = new ReadableStream<Uint8Array>({ start: (given) => void (controller = given) });
+      const body = new ReadableStream<Uint8Array>({ start: (streamController) => void (controller = streamController) });
       opened.push({
         address: request.url,
         signal: request.signal,
@@ -48,7 +48,7 @@ describe("the stream", () => {
     vi.useRealTimers();
   });
 
-  it("hints everything whenever it opens, for what happened before was not told", async () => {
+  it("invalidates all topics when it opens", async () => {
     await begin();
     await advance(1);
     expect([streamState.value, refetches]).toEqual(["live", 1]);
@@ -57,7 +57,7 @@ describe("the stream", () => {
     expect([streamState.value, opened.length, refetches]).toEqual(["live", 2, 2]);
   });
 
-  it("tells what it is sent, and nobody asks meanwhile", async () => {
+  it("invalidates the topics of an update, without polling", async () => {
     await begin();
     await advance(9000);
     refetches = 0;
@@ -69,7 +69,7 @@ describe("the stream", () => {
     expect(refetches).toBe(1);
   });
 
-  it("gives its connection back when it was silent for too long", async () => {
+  it("closes its connection after too long a silence", async () => {
     await begin();
     await advance(19_000);
     opened[0]?.send(":\n\n");
@@ -79,7 +79,7 @@ describe("the stream", () => {
     expect([opened.length, opened[0]?.signal.aborted, opened[1]?.signal.aborted]).toEqual([2, true, false]);
   });
 
-  it("is closed when nobody follows it any more, and out of sight", async () => {
+  it("is closed when it is no longer followed, and while the page is hidden", async () => {
     await begin();
     document.hidden = true;
     document.dispatchEvent(new Event("visibilitychange"));
@@ -91,7 +91,7 @@ describe("the stream", () => {
     expect([opened.length, opened[1]?.signal.aborted]).toEqual([2, true]);
   });
 
-  it("is asked for instead, until it opens and when it broke", async () => {
+  it("is replaced by polling until it opens and after it broke", async () => {
     error = new Response(null, { status: 503 });
     await begin();
     expect(streamState.value).toBe("lost");
@@ -108,7 +108,7 @@ describe("the stream", () => {
     expect([streamState.value, refetches]).toEqual(["lost", 2]);
   });
 
-  it("that hangs before it opens is given up, and views ask meanwhile", async () => {
+  it("times out while opening, and views poll meanwhile", async () => {
     vi.stubGlobal("fetch", (request: Request) => {
       opened.push({ address: request.url, signal: request.signal, send: () => undefined, end: () => undefined });
       return new Promise(() => undefined);
@@ -120,14 +120,14 @@ describe("the stream", () => {
     expect([opened.length, opened[0]?.signal.aborted]).toEqual([2, true]);
   });
 
-  it.each([403, 404, 405])("is absent after %i: the views ask, and it is not tried again", async (status) => {
+  it.each([403, 404, 405])("is not retried after %i, and views poll", async (status) => {
     error = new Response(null, { status });
     await begin();
     await advance(60_001);
     expect([streamState.value, opened.length, refetches]).toEqual(["polling", 1, 12]);
   });
 
-  it("is opened when it is said, where there were too many", async () => {
+  it("is opened again after Retry-After when there were too many", async () => {
     error = new Response(null, { status: 429, headers: { "retry-after": "7" } });
     await begin();
     await advance(6900);
@@ -137,7 +137,7 @@ describe("the stream", () => {
     expect([streamState.value, opened.length]).toEqual(["live", 2]);
   });
 
-  it("is opened at the date that is said, but within a minute", async () => {
+  it("is opened again at the date of Retry-After, at most a minute later", async () => {
     error = new Response(null, { status: 503, headers: { "retry-after": new Date(Date.now() + 20_000).toUTCString() } });
     await begin();
     await advance(18_000);

@@ -1,5 +1,5 @@
-// What happens in an app, as it happens: server-sent events read with `fetch`, so that the key travels in a header.
-// They are hints only. For as long as no stream is open, the views ask again every few seconds instead.
+// Live updates: server-sent events, read with `fetch` so that the key can be sent in a header.
+// They only invalidate topics. While no stream is open, all views refetch every few seconds instead.
 import { signal } from "@preact/signals";
 import { sendRequest } from "./client";
 import { type Topic, invalidate, invalidateAll } from "./invalidation";
@@ -9,19 +9,19 @@ const POLL_EVERY_MS = 5000;
 const RECONNECT_WAITS_MS = [500, 1000, 2000, 5000];
 /** The server sends at least a comment every 15 seconds. */
 const SILENCE_MS_MAX = 20_000;
-/** Nobody is kept from a new stream for longer. */
+/** Upper limit of the server's Retry-After. */
 const RETRY_AFTER_MS_MAX = 60_000;
-/** Of a server that has no stream, or none for this key. Everything else may pass. */
+/** Responses of a server without a stream, or without one for this key. All other failures may be temporary. */
 const NO_STREAM_STATUSES = [403, 404, 405];
 
-/** `live`: told within a second; `polling`: by asking every few seconds; `lost`: the stream broke and is being opened again,
- *  and the views ask meanwhile. */
+/** `live`: changes arrive within a second. `polling`: views refetch every few seconds. `lost`: the stream broke and is being
+ *  opened again; views poll meanwhile. */
 export type StreamState = "live" | "polling" | "lost";
 export const streamState = signal<StreamState>("polling");
 
 const TOPICS: Record<string, readonly Topic[]> = {
   event: ["events", "deliveries", "stats"],
-  // People are told of what comes of these, so there may be a notice too.
+  // A failure may also create a notice.
   delivery: ["deliveries", "stats", "notices"],
   attempt: ["deliveries", "stats", "notices"],
   endpoint: ["endpoints", "notices"],
@@ -29,8 +29,8 @@ const TOPICS: Record<string, readonly Topic[]> = {
 };
 
 /**
- * Follows one app, or all of them; until the returned function is called. Not while the page is out of sight: a browser has
- * six connections for a server, and six open tabs would leave none to ask with.
+ * Follows the updates of one app, or of all, until the returned function is called. The stream is closed while the page is
+ * hidden: a browser opens at most six connections to a server, and six tabs would leave none for requests.
  */
 export function followUpdates(app: string | null): () => void {
   let stop: AbortController | null = null;
@@ -63,7 +63,7 @@ async function runStream(app: string | null, stop: AbortSignal): Promise<void> {
     isOpen = true;
     failures = 0;
     streamState.value = "live";
-    // Whatever happened before was not told.
+    // Updates before the stream opened were missed.
     invalidateAll();
   };
   streamState.value = "polling";
@@ -83,10 +83,10 @@ async function runStream(app: string | null, stop: AbortSignal): Promise<void> {
 }
 
 type StreamEnd = "absent" | { retryAfterMs: number };
-/** It broke, or ended, which servers do when they stop. */
+/** The stream broke, or the server closed it, as it does when it stops. */
 const BROKEN: StreamEnd = { retryAfterMs: 0 };
 
-/** Until it ends, or is silent for too long. Whatever comes of it, its connection is given back. */
+/** Reads the stream until it ends or is silent for too long. The connection is closed in every case. */
 async function readStream(app: string | null, stop: AbortSignal, onOpen: () => void): Promise<StreamEnd> {
   const path = app === null ? "/v1/stream" : `/v1/apps/${encodeURIComponent(app)}/stream`;
   const address = new URL(path, window.location.origin);
@@ -111,7 +111,7 @@ function streamEndOf(response: Response): StreamEnd {
   return retryAfterMs > 0 || response.status === 429 ? { retryAfterMs } : BROKEN;
 }
 
-/** Seconds, or a date; nothing else is one. */
+/** Parses Retry-After: seconds or a date, in milliseconds from now. Returns 0 for anything else. */
 function retryAfterMsOf(header: string | null): number {
   const seconds = Number(header ?? 0);
   const ms = Number.isNaN(seconds) ? Date.parse(header ?? "") - Date.now() : seconds * 1000;

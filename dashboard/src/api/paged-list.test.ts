@@ -20,9 +20,9 @@ describe("a list", () => {
   let stored: Row[];
   let state: ListState<Row>;
   let reader: ListReader<Row>;
-  /** While true, answers are made and held back. */
+  /** While true, responses are held back until `release`. */
   let isSlow: boolean;
-  let held: (() => void)[];
+  let pending: (() => void)[];
   let error: ApiError | null;
   let readCount: number;
 
@@ -35,21 +35,21 @@ describe("a list", () => {
     readCount += 1;
     if (error !== null) return Promise.reject(error);
     const page = answer(cursor);
-    return isSlow ? new Promise<ListPage<Row>>((resolve) => held.push(() => resolve(page))) : Promise.resolve(page);
+    return isSlow ? new Promise<ListPage<Row>>((resolve) => pending.push(() => resolve(page))) : Promise.resolve(page);
   };
   const release = async () => {
-    held.shift()?.();
+    pending.shift()?.();
     await eventLoopTurn();
   };
-  const after = async (...wishes: (() => void)[]) => {
-    for (const wish of wishes) wish();
+  const after = async (...actions: (() => void)[]) => {
+    for (const action of actions) action();
     await eventLoopTurn();
   };
   const ids = () => state.loaded?.rows.map(idOf);
 
   beforeEach(() => {
     stored = rows(9, 1);
-    [isSlow, held, error, readCount] = [false, [], null, 0];
+    [isSlow, pending, error, readCount] = [false, [], null, 0];
     const name = "list";
     reader = new ListReader(
       () => ({ name, read, idOf }),
@@ -57,14 +57,14 @@ describe("a list", () => {
     );
   });
 
-  it("is read page by page to its end", async () => {
+  it("is loaded page by page to its end", async () => {
     await after(reader.refetch, reader.loadMore);
     expect(ids()).toEqual(["9", "8", "7", "6", "5", "4"]);
     await after(reader.loadMore);
     expect([ids()?.length, state.loaded?.cursor]).toEqual([9, null]);
   });
 
-  it("becomes empty when nothing is there any more", async () => {
+  it("becomes empty when all rows were deleted", async () => {
     await after(reader.refetch, reader.loadMore);
     stored = [];
     await after(reader.refetch);
@@ -78,7 +78,7 @@ describe("a list", () => {
     expect(state.loaded?.rows.map((row) => row.state)).toEqual(Array(6).fill("delivered"));
   });
 
-  it("has no gap, however much is new", async () => {
+  it("has no gap after many new rows", async () => {
     await after(reader.refetch, reader.loadMore);
     stored = rows(99, 1);
     await after(reader.refetch);
@@ -87,7 +87,7 @@ describe("a list", () => {
     expect(ids()?.at(-1)).toBe("91");
   });
 
-  it("is read further once, however often that is asked for, also while it is read again", async () => {
+  it("loads the next page once for repeated requests, even during a refetch", async () => {
     await after(reader.refetch);
     isSlow = true;
     await after(reader.refetch, reader.loadMore, reader.loadMore);
@@ -96,7 +96,7 @@ describe("a list", () => {
     expect(state.isLoading).toBe(true);
     await after(reader.loadMore);
     await release();
-    expect([state.isLoading, ids(), held.length]).toEqual([false, ["9", "8", "7", "6", "5", "4"], 0]);
+    expect([state.isLoading, ids(), pending.length]).toEqual([false, ["9", "8", "7", "6", "5", "4"], 0]);
   });
 
   it("is never overwritten by an older answer", async () => {
@@ -109,7 +109,7 @@ describe("a list", () => {
     expect(ids()).toEqual(["10", "9", "8"]);
   });
 
-  it("keeps its rows and says why, when it cannot be read again", async () => {
+  it("keeps its rows and has the error after a failed refetch", async () => {
     await after(reader.refetch, reader.loadMore);
     error = new ApiError(503, "unavailable", "why");
     await after(reader.refetch);
@@ -118,7 +118,7 @@ describe("a list", () => {
     expect([ids()?.length, state.isLoading]).toEqual([6, false]);
   });
 
-  it("is read again at most so far", async () => {
+  it("refetches at most REFETCH_PAGES_MAX pages", async () => {
     stored = rows(99, 1);
     await after(reader.refetch);
     for (let page = 1; page < REFETCH_PAGES_MAX + 2; page += 1) await after(reader.loadMore);
@@ -131,7 +131,7 @@ describe("a list", () => {
   });
 });
 
-describe("what was read again, over more than that", () => {
+describe("refetched rows, merged into a longer list", () => {
   const loaded = (ids: string[], pageCount: number, cursor: string | null) => ({
     rows: ids.map((id) => ({ id })),
     pageCount,
@@ -142,25 +142,25 @@ describe("what was read again, over more than that", () => {
     return [merged.rows.map(idOf).join(" "), merged.cursor];
   };
 
-  it("goes before what is further back", () => {
+  it("come before the older rows", () => {
     expect(over(["5", "4", "3"], ["4", "3", "2", "1"])).toEqual(["5 4 3 2 1", "before"]);
   });
 
-  it("takes away what was deleted within its reach", () => {
+  it("remove rows that were deleted within their range", () => {
     expect(over(["5", "3", "2"], ["5", "4", "3", "2", "1"])).toEqual(["5 3 2 1", "before"]);
   });
 
-  it("shows what moved up once", () => {
+  it("contain a row that moved up once", () => {
     expect(over(["1", "5", "4"], ["5", "4", "3", "2", "1"])).toEqual(["1 5 4 3 2", "before"]);
   });
 
-  it("is all there is where the two do not meet, and where the list ends", () => {
+  it("replace all rows if none is shared, and at the end of the list", () => {
     expect(over(["9", "8"], ["3", "2"])).toEqual(["9 8", "fresh"]);
     expect(over(["3"], ["3", "2"], null)).toEqual(["3", null]);
     expect(over([], ["3", "2"], null)).toEqual(["", null]);
   });
 
-  it("keeps the place of whoever looks far back through a filtered list", () => {
+  it("keep older rows if a filtered page is empty", () => {
     expect(over([], ["2", "1"])).toEqual(["2 1", "before"]);
   });
 });

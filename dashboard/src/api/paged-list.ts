@@ -1,11 +1,11 @@
-// A list that is read page by page. After hints all that is shown is read again, so that rows far down change too.
+// A list that is loaded page by page. After an invalidation the shown pages are loaded again, so that later rows change too.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Topic } from "./invalidation";
 import { onInvalidate } from "./invalidation";
 import { TaskQueue } from "./task-queue";
 import { type ApiError, toApiError } from "./error";
 
-/** So many pages are read again at once; what is shown beyond them stays as it was read. */
+/** Pages that a refetch loads at most. Rows beyond them stay as they were loaded. */
 export const REFETCH_PAGES_MAX = 5;
 
 export interface ListPage<T> {
@@ -22,7 +22,7 @@ export interface PagedList<T> {
   refetch: () => void;
 }
 
-/** Pages that were read, and where to read on. */
+/** The rows of the loaded pages, and the cursor of the next page. */
 export interface LoadedRows<T> {
   rows: T[];
   cursor: string | null;
@@ -37,12 +37,12 @@ function withPage<T>({ rows, pageCount }: LoadedRows<T>, page: ListPage<T>, idOf
   return { rows: [...rows, ...added], cursor: page.next_cursor ?? null, pageCount: pageCount + 1 };
 }
 
-/** What is fresh, then what was shown beyond its reach. Where the two do not meet there would be a gap: then only what is fresh. */
+/** Joins refetched rows with older rows that follow them. Without a shared row there could be a gap: then only the fresh rows. */
 export function mergeRefetched<T>(fresh: LoadedRows<T>, before: LoadedRows<T>, idOf: (row: T) => string): LoadedRows<T> {
   if (fresh.cursor === null || fresh.pageCount >= before.pageCount) return fresh;
   const positions = new Map(before.rows.map((row, at) => [idOf(row), at]));
   const lastShared = fresh.rows.findLast((row) => positions.has(idOf(row)));
-  // Pages of a filtered list may have no rows at all, and meet nothing.
+  // Pages of a filtered list may be empty and share no row.
   if (lastShared === undefined && fresh.rows.length > 0) return fresh;
   const restStart = lastShared === undefined ? 0 : (positions.get(idOf(lastShared)) ?? 0) + 1;
   const ids = new Set(fresh.rows.map(idOf));
@@ -57,7 +57,7 @@ interface ListSource<T> {
 
 export interface ListState<T> {
   name: string;
-  /** Null until a page came. */
+  /** Null until the first page is loaded. */
   loaded: LoadedRows<T> | null;
   error: ApiError | null;
   isLoading: boolean;
@@ -67,7 +67,7 @@ function initialState(name: string): ListState<never> {
   return { name, loaded: null, error: null, isLoading: true };
 }
 
-/** The reading, without a page. */
+/** Loads a list, independent of components. */
 export class ListReader<T> {
   #tasks = new TaskQueue();
   #state: ListState<T> = initialState("");

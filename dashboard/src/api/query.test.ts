@@ -4,10 +4,10 @@ import { ApiError } from "./error";
 
 type AnswerBadge = { resolveWith: (data: string) => Promise<void>; rejectWith: (status: number) => Promise<void> };
 
-/** Everything that follows from a settled promise has happened after a turn of the event loop. */
+/** Waits for one turn of the event loop: all reactions to settled promises have run. */
 const eventLoopTurn = () => new Promise<void>((resolve) => setTimeout(resolve, 0));
 
-describe("what a view shows", () => {
+describe("a query", () => {
   let name: string;
   let loads: AnswerBadge[];
   let shown: QueryState<string>[];
@@ -30,7 +30,7 @@ describe("what a view shows", () => {
     );
   });
 
-  it("appears although hints come faster than answers", async () => {
+  it("shows its data although invalidations come faster than responses", async () => {
     runner.refetch();
     for (let invalidate = 0; invalidate < 10; invalidate += 1) runner.refetch();
     expect(loads).toHaveLength(1);
@@ -38,7 +38,7 @@ describe("what a view shows", () => {
     expect(shown.at(-1)?.data).toBe("first");
   });
 
-  it("is asked for once more after hints that came meanwhile, because the answer may be older", async () => {
+  it("runs once more after invalidations during a load, whose result may be older", async () => {
     runner.refetch();
     for (let invalidate = 0; invalidate < 10; invalidate += 1) runner.refetch();
     await loads[0]?.resolveWith("old");
@@ -47,14 +47,14 @@ describe("what a view shows", () => {
     expect([loads.length, shown.at(-1)?.data]).toEqual([2, "new"]);
   });
 
-  it("is asked for again at once when nothing is in flight", async () => {
+  it("refetches at once when no load is running", async () => {
     runner.refetch();
     await loads[0]?.rejectWith(500);
     runner.refetch();
     expect(loads).toHaveLength(2);
   });
 
-  it("is never an answer to another name, however late", async () => {
+  it("drops a late result of another name", async () => {
     runner.refetch();
     runner.stop();
     name = "two";
@@ -65,7 +65,7 @@ describe("what a view shows", () => {
     expect(shown).toEqual([{ name: "two", data: "of two", error: null }]);
   });
 
-  it("stays on show while it cannot be had, and goes when it is gone", async () => {
+  it("keeps its data after transient errors, and removes it after others", async () => {
     const after = async (status: number) => {
       runner.refetch();
       await loads.at(-1)?.resolveWith("thing");
@@ -77,7 +77,7 @@ describe("what a view shows", () => {
     for (const status of [403, 404]) expect(await after(status)).toEqual([undefined, status]);
   });
 
-  it("is not what another name had, when it cannot be had", async () => {
+  it("shows no data of another name after an error", async () => {
     runner.refetch();
     await loads[0]?.resolveWith("of one");
     runner.stop();

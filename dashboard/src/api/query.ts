@@ -1,4 +1,4 @@
-// What a view shows: asked for when its name changes, asked again after hints, kept on show meanwhile.
+// Queries of views: loaded when the name changes, loaded again after an invalidation. Old data is shown meanwhile.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Topic, onInvalidate } from "./invalidation";
 import { TaskQueue } from "./task-queue";
@@ -16,13 +16,13 @@ export interface QueryState<T> {
   error: ApiError | null;
 }
 
-/** `name` stands for everything that `ask` depends on. */
+/** `name` identifies everything that `load` depends on. */
 interface QuerySource<T> {
   name: string;
   load: () => Promise<T>;
 }
 
-/** The asking, without a page. */
+/** Runs a query, independent of components. */
 export class QueryRunner<T> {
   #tasks = new TaskQueue();
   #state: QueryState<T> = { name: "", data: undefined, error: null };
@@ -47,15 +47,15 @@ export class QueryRunner<T> {
 
   stop = (): void => this.#tasks.clear();
 
-  /** What is on show stays there while it cannot be had; what was deleted does not. */
+  /** Keeps the shown data after a transient error. Other errors, such as 404, remove it. */
   #failed(name: string, error: ApiError): QueryState<T> {
     const keepsData = this.#state.name === name && error.isTransient;
     return { name, data: keepsData ? this.#state.data : undefined, error };
   }
 }
 
-/** An answer that comes after the name changed is dropped. Hints lead to a question at most once in `pauseMs`, and not before
- *  the last one was answered. */
+/** Drops a result that arrives after the name changed. Invalidations cause at most one load per `pauseMs`, and never two at
+ *  the same time. */
 export function useQuery<T>(name: string, load: () => Promise<T>, topics: readonly Topic[] = [], pauseMs = 500): Query<T> {
   const latest = useRef({ name, load });
   latest.current = { name, load };

@@ -1,4 +1,4 @@
-// Short names for what the API answers, all out of its own description.
+// Short names for the API's types, all taken from its OpenAPI description.
 import type { components } from "./schema.gen";
 
 type Schemas = components["schemas"];

@@ -1,4 +1,4 @@
-// Server-sent events out of a stream of text, as the HTML standard cuts it; chunks may end anywhere.
+// Parses server-sent events as the HTML standard defines them. Chunks may end anywhere.
 
 export interface ServerSentEvent {
   name: string;
@@ -10,7 +10,7 @@ export class SseParser {
   #name = "";
   #data: string[] = [];
 
-  /** The events that are complete with this chunk. */
+  /** Returns the events that this chunk completes. */
   push(chunk: string): ServerSentEvent[] {
     const events: ServerSentEvent[] = [];
     this.#buffer += chunk;

@@ -1,7 +1,7 @@
-// One question at a time. What is wanted while one is in flight is asked once, after it settled: a slow answer is shown rather
-// than thrown away, no answer overtakes another, and none is older than the last wish.
+// Runs one task at a time. Requests during a run are merged into one run after it: a slow result is shown instead of dropped,
+// results never overtake each other, and the last one is newer than the last request.
 
-/** It never rejects. Whoever is told that it is stale shows nothing of it. */
+/** A task never rejects, and shows no result once `isStale` returns true. */
 export type Task = (isStale: () => boolean) => Promise<void>;
 
 export class TaskQueue {
@@ -9,13 +9,13 @@ export class TaskQueue {
   #isRunning = false;
   #generation = 0;
 
-  /** Asks now, or after what is in flight and waits. Of several of one name that wait, the last is asked. */
+  /** Runs a task now, or after the running and waiting ones. Replaces a waiting task of the same name. */
   run(name: string, task: Task): void {
     this.#waiting.set(name, task);
     if (!this.#isRunning) void this.#runAll(this.#generation);
   }
 
-  /** What waits is not asked any more, and what is in flight is stale. */
+  /** Drops the waiting tasks and marks the running one as stale. */
   clear(): void {
     this.#generation += 1;
     this.#waiting.clear();

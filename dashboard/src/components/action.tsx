@@ -1,4 +1,4 @@
-// A button that does something to a thing through the API, says that it was done or why not, and asks before what hurts.
+// A button that runs an API action and reports success or failure. Dangerous actions ask for confirmation.
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { toApiError } from "../api/error";
@@ -7,10 +7,10 @@ import { showToast, showErrorToast } from "./toast";
 
 interface Props {
   label: string;
-  /** Said when it was done, where that cannot be seen. */
+  /** Shown after success, where the page does not show it by itself. */
   done?: string;
   act: () => Promise<unknown>;
-  /** Asked before, in a dialog. */
+  /** Question of the confirmation dialog. Without it the action runs at once. */
   confirm?: ComponentChildren;
   isDangerous?: boolean;
   isPrimary?: boolean;

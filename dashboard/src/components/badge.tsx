@@ -1,6 +1,6 @@
 import { humanize, toneOf } from "../text/states";
 
-/** A state: colour and word, so that neither is needed alone. `called` is the contract's own name for it. */
+/** A state as colour and word, so that the colour alone is not needed. `contractStatus` is the contract's name for the state. */
 export function Badge({ state, contractStatus }: { state: string; contractStatus?: string | null }) {
   const hasOtherName = contractStatus != null && contractStatus !== state;
   return (
@@ -10,7 +10,7 @@ export function Badge({ state, contractStatus }: { state: string; contractStatus
   );
 }
 
-/** `200`, or the class of what happened where no answer came. */
+/** The status code of an attempt, or its outcome class if no response came. */
 export function AnswerBadge({ code, kind, success }: { code: number | null | undefined; kind: string; success: boolean }) {
   return <span class={`answer ${success ? "good" : "bad"}`}>{code ?? humanize(kind)}</span>;
 }

@@ -1,4 +1,4 @@
-// A chart over time. The library comes only with the first one that is shown.
+// A chart over time. The chart library is loaded with the first chart that is shown.
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
 import { shownTheme } from "../session/theme";
@@ -12,13 +12,13 @@ export interface ChartLine {
 }
 
 interface Props {
-  /** Said to those who do not see it. */
+  /** Text for screen readers. */
   summary: string;
   /** Seconds since 1970. */
   times: number[];
   lines: ChartLine[];
   format: (value: number) => string;
-  /** Half of what it counts makes no sense. */
+  /** The values are whole numbers, so the axis has no fractions. */
   isWhole?: boolean;
   height?: number;
 }
@@ -55,7 +55,7 @@ export function Chart({ summary, times, lines, format, isWhole = false, height =
   return <div ref={container} class="chart" role="img" aria-label={summary} />;
 }
 
-/** From a step in seconds on: what a tick says, and what the first of a new day says besides. */
+/** Tick formats by step in seconds: the text of a tick, and the addition on the first tick of a day. */
 const TIME_TICKS = [
   [86_400, "{D} {MMM}", null, null, null, null, null, null, 1],
   [60, "{HH}:{mm}", "\n{D} {MMM}", null, "\n{D} {MMM}", null, null, null, 1],
@@ -65,7 +65,7 @@ function dataOf(times: number[], lines: ChartLine[]): uPlot.AlignedData {
   return [times, ...lines.map((line) => line.values)];
 }
 
-/** Points that no line leads to would not be seen. */
+/** Returns points without neighbours, which no line would show. */
 function isolatedPoints(plot: uPlot, series: number): number[] {
   const values = plot.data[series] ?? [];
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);

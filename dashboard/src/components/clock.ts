@@ -1,4 +1,4 @@
-// One clock for all relative times on the page.
+// The clock for all relative times on the page.
 import { signal } from "@preact/signals";
 
 export const now = signal(Date.now());

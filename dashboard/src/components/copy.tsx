@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-/** Copies a text, also where a page may not write to the clipboard by the newer way, which wants HTTPS. */
+/** Copies a text. Falls back to `execCommand` where the clipboard API is not available, as without HTTPS. */
 export function CopyButton({ text, label = "Copy", title }: { text: string | (() => string); label?: string; title?: string }) {
   const [feedback, setFeedback] = useState<string | null>(null);
   const copy = async () => {
@@ -32,7 +32,7 @@ async function writeToClipboard(value: string): Promise<boolean> {
   }
 }
 
-/** An id or address: as text, with a way to copy it. */
+/** An id or address with a copy button. */
 export function Copyable({ text }: { text: string }) {
   return (
     <span class="copyable">

@@ -1,4 +1,4 @@
-// A dialog that is the browser's own: it keeps the keyboard inside, closes with Escape, and gives the focus back.
+// The browser's native dialog: it keeps the keyboard focus inside, closes with Escape, and restores the focus.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type ApiError, toApiError } from "../api/error";
@@ -6,7 +6,7 @@ import { ErrorMessage } from "./query-view";
 
 interface Props {
   title: string;
-  /** What the button says; without one there is only a way to close. */
+  /** Label of the action button. Without it the dialog can only be closed. */
   action?: string;
   isDangerous?: boolean;
   isReady?: boolean;

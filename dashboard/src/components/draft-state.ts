@@ -1,12 +1,12 @@
-// A form that is filled in while the record behind it changes: what was typed stays, the rest follows the record.
+// Draft state of a form whose record may change meanwhile: edited fields stay, the others follow the record.
 
 export interface DraftState<D> {
-  /** As the record was when it was last seen. */
+  /** The record as last seen. */
   base: D;
   draft: D;
-  /** When the record was changed, as it says. */
+  /** The record's own time of change. */
   at: string;
-  /** What is typed is about a record that changed meanwhile. */
+  /** Whether the record changed after the edits, and still differs from the draft. */
   isOutdated: boolean;
 }
 
@@ -19,7 +19,7 @@ export function withEdits<D extends object>(state: DraftState<D>, changes: Parti
   return { ...state, draft, isOutdated: state.isOutdated && isDifferent(state.base, draft) };
 }
 
-/** The record as it is now. Answers may be late: one that is older than what was seen changes nothing. */
+/** Merges a newer record into the draft. A record older than the last one seen is ignored. */
 export function withRecord<D extends object>(state: DraftState<D>, base: D, at: string): DraftState<D> {
   if (Date.parse(at) < Date.parse(state.at)) return state;
   const draft = { ...base };
@@ -30,7 +30,7 @@ export function withRecord<D extends object>(state: DraftState<D>, base: D, at: 
   return { base, draft, at, isOutdated: isChanged && isDifferent(base, draft) };
 }
 
-/** The record as the answer to `sent` has it. What was typed since then stays. */
+/** Merges the record that saving `sent` returned. Edits made since then stay. */
 export function withSaved<D extends object>(state: DraftState<D>, sent: D, base: D, at: string): DraftState<D> {
   return { ...withRecord({ ...state, base: sent }, base, at), isOutdated: false };
 }

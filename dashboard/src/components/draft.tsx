@@ -1,18 +1,18 @@
-// A form's draft, for as long as it is on show; and the note that the record behind it changed.
+// The draft of a form while it is shown, and the note that its record changed meanwhile.
 import { useEffect, useState } from "preact/hooks";
 import { newDraft, withRecord, withSaved, withEdits } from "./draft-state";
 
 export interface DraftForm<D> {
-  /** As the record is. */
+  /** The record's current values. */
   base: D;
   draft: D;
   isOutdated: boolean;
   change: (changes: Partial<D>) => void;
-  /** After `sent` was saved and came back. */
+  /** Takes over the response to saving `sent`. */
   markSaved: (sent: D, record: D, at: string) => void;
 }
 
-/** `at`: when the record was changed, as it says. */
+/** `at` is the record's own time of change. */
 export function useDraft<D extends object>(record: D, at: string): DraftForm<D> {
   const [state, setState] = useState(() => newDraft(record, at));
   useEffect(() => setState((before) => withRecord(before, record, at)), [at]);

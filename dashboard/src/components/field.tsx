@@ -1,4 +1,4 @@
-// A labelled field. What is wrong with it, by the API's own words, stands under it.
+// Labelled form fields. The API's problem with a field is shown below it.
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 
@@ -34,7 +34,7 @@ export function Field(props: TextProps) {
     autocomplete: "off",
     onInput: (event: Event) => props.onInput((event.target as HTMLInputElement).value),
   };
-  // The types tell inputs apart one by one and take no union of them; what is shared here fits every one.
+  // The JSX types have one variant per input type and accept no union. The shared attributes fit all of them.
   const kind = { type: props.type ?? "text", ...(props.suggestions ? { list: `${id}-list` } : {}) } as { type: "text" };
   return (
     <div class="field">

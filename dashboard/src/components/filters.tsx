@@ -1,4 +1,4 @@
-// The filters of a list. On a phone they are behind a button, which says how many are set.
+// The filters of a list. On a phone a button opens them and shows how many are set.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { currentQuery, filter } from "../route/router";
@@ -20,13 +20,13 @@ export function Filters({ activeCount, children }: { activeCount: number; childr
 
 interface FilterFieldProps {
   label: string;
-  /** In the query. */
+  /** Name in the query string. */
   name: string;
   placeholder?: string;
   suggestions?: string[];
 }
 
-/** A filter that is typed. It holds once the typing pauses, so that not every letter asks the server. */
+/** A text filter. It is applied when typing pauses, so that not every letter causes a request. */
 export function FilterField({ label, name, placeholder, suggestions }: FilterFieldProps) {
   const current = currentQuery.value.get(name) ?? "";
   const [typed, setTyped] = useState(current);

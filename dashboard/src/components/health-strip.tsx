@@ -1,5 +1,5 @@
-// An endpoint's health over time: a column a bucket, a mark a change of state. A slider lies over the drawing, so that every
-// bucket is reached with keys, a finger or a pointer, and is read out.
+// An endpoint's health over time: one column per bucket, one mark per change of state. A slider lies over the drawing, so that
+// each bucket can be reached by keyboard, touch or pointer, and is read by screen readers.
 import { useRef, useState } from "preact/hooks";
 import { BUCKET_STATES, type Bucket, type BucketState, STATE_CHANGE_KINDS, bucketText, stripText } from "../text/health";
 import { useWidth } from "./width";
@@ -10,7 +10,7 @@ const STRIP_HEIGHT = MARK_HEIGHT + COLUMN_HEIGHT;
 export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
   const box = useRef<SVGSVGElement>(null);
   const width = useWidth(box, 120);
-  // By its time and not its place: the window moves on.
+  // Chosen by time and not by index, because the window moves.
   const [chosenMs, setChosen] = useState<number | null>(null);
   const last = buckets.length - 1;
   const found = buckets.findIndex((each) => each.fromMs === chosenMs);
@@ -86,7 +86,7 @@ export function HealthStrip({ buckets }: { buckets: Bucket[] }) {
   );
 }
 
-/** The more failed, the more often it is cut. */
+/** Draws a bucket. More failures mean more cuts in the column. */
 function Column({ state, left, width, top = MARK_HEIGHT }: { state: BucketState; left: number; width: number; top?: number }) {
   const { tone, cuts } = BUCKET_STATES[state];
   if (state === "none" || state === "off") {

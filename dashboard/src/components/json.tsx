@@ -1,9 +1,9 @@
-// A payload: laid out, or as it came. Always text.
+// A payload, indented or raw. Always shown as text.
 import { useMemo, useState } from "preact/hooks";
 import { pretty } from "../text/json-text";
 import { CopyButton } from "./copy";
 
-/** Beyond this, laying out and showing would make the page slow. */
+/** Longer texts are cut and not indented, because they would make the page slow. */
 const JSON_CHARS_MAX = 200_000;
 
 export function Json({ text, label }: { text: string; label: string }) {

@@ -1,6 +1,6 @@
 import type { PagedList } from "../api/paged-list";
 
-/** The way to the next page of a list, where there is one. */
+/** The button for the next page of a list. Renders nothing if there is none. */
 export function LoadMore<T>({ list, label = "Show more" }: { list: PagedList<T>; label?: string }) {
   if (!list.hasMore) return null;
   return (

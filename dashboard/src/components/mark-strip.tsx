@@ -1,15 +1,15 @@
-// One mark a thing, the newest last: how something has been doing, at a glance. Each mark leads to what it stands for.
+// A strip of recent results: one mark per item, the newest last. Each mark links to its item.
 
 export interface Mark {
   id: string;
   href: string;
   tone: string;
   label: string;
-  /** Shown under the pointer, where it says more than the label. */
+  /** Tooltip, if it says more than the label. */
   title?: string;
 }
 
-/** Takes the newest first, as lists do. */
+/** `marks` are ordered newest first, as in lists. */
 export function MarkStrip({ marks }: { marks: Mark[] }) {
   return (
     <div class="mark-strip">

@@ -4,14 +4,14 @@ import { Dialog } from "./dialog";
 
 interface Props {
   title: string;
-  /** What it is for, and that it is seen this once. */
+  /** Says what the secret is for, and that it is shown only once. */
   about: string;
   secret: string;
   onClose: () => void;
   children?: ComponentChildren;
 }
 
-/** Something that was just made and must be copied now. */
+/** Shows a new secret, which the user must copy now. */
 export function OneTimeSecret({ title, about, secret, onClose, children }: Props) {
   return (
     <Dialog title={title} onClose={onClose}>

@@ -1,4 +1,4 @@
-// The head of a page, its facts and its tabs.
+// The building blocks of a page: head, cards, properties, tabs and figures.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { currentPath } from "../route/router";
@@ -6,7 +6,7 @@ import { session } from "../session/session";
 
 interface PageHeadProps {
   title: string;
-  /** Where it stands: links that lead up. */
+  /** Links to the pages above this one. */
   breadcrumbs?: { label: string; href: string }[];
   aside?: ComponentChildren;
   children?: ComponentChildren;
@@ -50,7 +50,7 @@ export function Card({ title, aside, children }: { title?: string; aside?: Compo
   );
 }
 
-/** Names and values. Absent ones are left out. */
+/** A list of names and values. Empty values are left out. */
 export function PropertyList({ properties }: { properties: [string, ComponentChildren][] }) {
   return (
     <dl class="properties">

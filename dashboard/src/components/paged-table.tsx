@@ -1,4 +1,4 @@
-// A list as pages show it: a table, or a skeleton, an empty state or trouble; and a way to read on.
+// A paged list: a table, or its loading, empty or error state, and a button for the next page.
 import type { ComponentChildren } from "preact";
 import type { PagedList } from "../api/paged-list";
 import { Empty, Skeleton, ErrorMessage } from "./query-view";
@@ -11,7 +11,7 @@ interface Props<T> {
   columns: Column<T>[];
   idOf: (row: T) => string;
   hrefOf?: (row: T) => string;
-  /** Whether a filter is set: then nothing found is not the same as nothing there. */
+  /** Whether a filter is set: an empty result then has another text. */
   isFiltered?: boolean;
   empty: ComponentChildren;
 }

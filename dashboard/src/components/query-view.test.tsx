@@ -5,28 +5,28 @@ import { textOf } from "./text-of.fixture";
 
 const failure = (status: number) => new ApiError(status, "some", "It is overloaded.");
 
-describe("what was asked for", () => {
+describe("a query view", () => {
   const shown = (data: string | null | undefined, error: ApiError | null) =>
     QueryView({ query: { data, error, refetch: () => undefined }, children: (given) => `shown: ${given}` });
 
-  it("is shown, also if that is that there is none", () => {
+  it("shows the data, even if it is null", () => {
     expect([textOf(shown("thing", null)), textOf(shown(null, null))]).toEqual(["shown: thing", "shown: null"]);
   });
 
-  it("says why it cannot be had, and offers to try again", () => {
+  it("shows the error and a retry button", () => {
     expect(textOf(shown(undefined, failure(503)))).toMatch(/It is overloaded\..*Try again$/);
   });
 
-  it("stays on show under why it could not be had anew", () => {
+  it("shows the old data below the error of a refetch", () => {
     expect(textOf(shown("thing", failure(503)))).toMatch(/It is overloaded\..*shown: thing$/);
   });
 
-  it("is at the same place with trouble and without, so that what is typed into it stays", () => {
+  it("renders the data at the same position with and without an error, so that typed text stays", () => {
     const position = (error: ApiError | null) => shown("thing", error).props.children.indexOf("shown: thing");
     expect(position(failure(429))).toBe(position(null));
   });
 
-  it("leaves it to the shell to say that nothing answers", () => {
+  it("leaves a missing response to the shell", () => {
     expect(textOf(shown("thing", failure(0)))).toBe("shown: thing");
   });
 });

@@ -1,4 +1,4 @@
-// What a page shows instead of things: that they are on their way, that there are none, or why they cannot be had.
+// States of a query: loading, empty, failed, or its data.
 import type { ComponentChildren } from "preact";
 import { type ApiError, adviceFor } from "../api/error";
 
@@ -38,8 +38,8 @@ export function ErrorMessage({ error, onRetry }: { error: ApiError; onRetry?: ((
   );
 }
 
-/** The states of something that was asked for, in one place. What was had before stays, under why it could not be had anew;
- *  that nothing answers at all is said above the page. */
+/** Renders a query in each of its states. After a failed refetch the old data stays, below the error. A missing response
+ *  (status 0) is not shown next to data, because the shell's banner already reports it. */
 export function QueryView<T>(props: {
   query: { data: T | undefined; error: ApiError | null; refetch: () => void };
   lines?: number;

@@ -1,10 +1,10 @@
-// A schedule, drawn: when attempts come after the first, and how far each may be off. Seconds and days are both seen.
+// Draws a retry schedule: the time of each attempt after the first, and its jitter. The scale shows seconds and days.
 import { useRef } from "preact/hooks";
 import { type Schedule, timeRangeText, positionAt, ticks } from "../text/timeline";
 import { contractDuration } from "../text/times";
 import { useWidth } from "./width";
 
-export interface MadeAttempt {
+export interface PastAttempt {
   afterMs: number;
   tone: "good" | "bad" | "warn";
   label: string;
@@ -13,26 +13,26 @@ export interface MadeAttempt {
 interface Props {
   schedule: Schedule;
   endLabel: string;
-  /** Attempts that were made; planned ones are drawn after them. */
-  made?: MadeAttempt[];
+  /** Past attempts. Planned ones are drawn from number `plannedFrom` on. */
+  attempts?: PastAttempt[];
   plannedFrom?: number;
   nowMs?: number | null;
-  /** What is over has no end to come. */
+  /** The delivery has ended: no planned attempts and no end are drawn. */
   isOver?: boolean;
 }
 
 const [LEFT, RIGHT, AXIS_Y, CHART_HEIGHT] = [12, 34, 38, 74];
 
-export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
+export function ScheduleChart({ schedule, endLabel, attempts = [], plannedFrom = 1, nowMs = null, isOver = false }: Props) {
   const box = useRef<SVGSVGElement>(null);
   const width = useWidth(box);
 
-  const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...made.map((each) => each.afterMs));
+  const endMs = Math.max(isOver ? 0 : schedule.end.latestMs, ...attempts.map((each) => each.afterMs));
   const x = (ms: number) => LEFT + positionAt(ms, endMs) * (width - LEFT - RIGHT);
   const planned = schedule.attempts.filter((each) => !isOver && each.number >= plannedFrom);
   const labelled = labelsWithRoom(planned.map((each) => x((each.earliestMs + each.latestMs) / 2)));
   const planText = `Attempts at ${schedule.attempts.map(timeRangeText).join(", ")}; ${endLabel} at ${timeRangeText(schedule.end)}`;
-  const description = [...made.map((each) => each.label), ...(isOver ? [] : [planText])].join("; ");
+  const description = [...attempts.map((each) => each.label), ...(isOver ? [] : [planText])].join("; ");
   return (
     <svg ref={box} class="schedule-chart" viewBox={`0 0 ${width} ${CHART_HEIGHT}`} role="img" aria-label={description}>
       {ticks(endMs, 64 / width).map((tick) => {
@@ -74,7 +74,7 @@ export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, 
           </g>
         );
       })}
-      {made.map((each, at) => (
+      {attempts.map((each, at) => (
         <g key={at}>
           <title>{`${each.label}, ${contractDuration(each.afterMs)} after the first`}</title>
           <circle class={each.tone} cx={x(each.afterMs)} cy={AXIS_Y} r={6} />
@@ -91,7 +91,7 @@ export function ScheduleChart({ schedule, endLabel, made = [], plannedFrom = 1, 
   );
 }
 
-/** Which labels have room beside the one before. */
+/** Decides for each position whether its label has room next to the label before it. */
 function labelsWithRoom(positions: number[]): boolean[] {
   let last = Number.NEGATIVE_INFINITY;
   return positions.map((at) => {

@@ -1,11 +1,11 @@
-// A table that becomes cards on a phone: each cell knows its column's name.
+// A table that becomes cards on a phone, where each cell shows its column's name.
 import type { ComponentChildren } from "preact";
 import { go, openInNewTab } from "../route/router";
 
 export interface Column<T> {
   name: string;
   cell: (row: T) => ComponentChildren;
-  /** The card's headline on a phone. */
+  /** Headline of the card on a phone. */
   isMain?: boolean;
   isNumber?: boolean;
 }
@@ -16,13 +16,13 @@ interface Props<T> {
   rows: T[];
   idOf: (row: T) => string;
   hrefOf?: (row: T) => string;
-  /** So narrow that it stays a table on a phone. */
+  /** Narrow enough to stay a table on a phone. */
   isTight?: boolean;
 }
 
 export function Table<T>({ caption, columns, rows, idOf, hrefOf, isTight = false }: Props<T>) {
   const shown = columns.filter((column) => column.name !== "");
-  // The first link of a row is for keyboards; the whole row is a larger target for pointers.
+  // Keyboards use the first link of a row; for pointers the whole row is a link.
   const open = (event: MouseEvent, row: T) => {
     const target = event.target as Element;
     if (!hrefOf || target.closest("a, button, input, select, summary, code") || String(window.getSelection()) !== "") return;

@@ -1,4 +1,4 @@
-// What a component says, as text, without a browser. For components without hooks: they are functions that are called.
+// Renders a component to text without a browser. Works for components without hooks, which are plain functions.
 import type { ComponentChild, VNode } from "preact";
 
 export function textOf(given: unknown): string {

@@ -1,7 +1,7 @@
 import { formatLocal, formatRelative, formatDuration, formatUtc } from "../text/times";
 import { now } from "./clock";
 
-/** Relative, with the local time and UTC on hover. */
+/** A relative time, with local time and UTC on hover. */
 export function Time({ at }: { at: string | null | undefined }) {
   if (!at) return <span class="muted">–</span>;
   return (
@@ -11,7 +11,7 @@ export function Time({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** The local time, with UTC on hover and how long ago beside it. */
+/** A local time followed by the relative one, with UTC on hover. */
 export function LongTime({ at }: { at: string | null | undefined }) {
   if (!at) return <span class="muted">–</span>;
   return (
@@ -24,7 +24,7 @@ export function LongTime({ at }: { at: string | null | undefined }) {
   );
 }
 
-/** The local time alone, with UTC on hover. */
+/** A local time, with UTC on hover. */
 export function LocalTime({ at }: { at: string }) {
   return (
     <time dateTime={at} title={formatUtc(at)}>

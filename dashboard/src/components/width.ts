@@ -1,7 +1,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
-/** How wide something is shown, in pixels: drawings are made for it, so that nothing in them is stretched. */
+/** Measures an element's width in pixels. Drawings use it, so that they are not stretched. */
 export function useWidth(box: RefObject<Element | null>, widthMin = 240): number {
   const [width, setWidth] = useState(600);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// What many pages ask about an app: the app, its endpoints, and the contract that an endpoint goes by.
+// Queries shared by many pages: an app, its endpoints, and an endpoint's contract.
 import { type Query, useQuery } from "../api/query";
 import { api, dataOf, dataOrNull } from "../api/client";
 import type { App, Endpoint } from "../api/schema";
@@ -16,7 +16,7 @@ export function useEndpoint(app: string, id: string): Query<Endpoint> {
   ]);
 }
 
-/** As many as a page has: for choosing one, and for showing where an id leads. */
+/** Returns the first 250 endpoints of an app, for choices and for showing URLs instead of ids. */
 export function useEndpoints(app: string): Endpoint[] {
   const query = useQuery(
     `endpoints ${app}`,
@@ -27,12 +27,12 @@ export function useEndpoints(app: string): Endpoint[] {
 }
 
 export interface EndpointContract {
-  /** Undefined while it is on its way; null where the key may not look at it, or it is gone. */
+  /** Undefined while loading; null if the key may not read it, or if it is gone. */
   contract: ContractDocument | null | undefined;
   isLive: boolean;
 }
 
-/** The contract that holds for an endpoint. Undefined: the endpoint is still on its way; null: it was deleted. */
+/** Loads the contract in force for an endpoint. `endpoint` is undefined while loading and null if it was deleted. */
 export function useContractOf(app: string, endpoint: Endpoint | null | undefined): EndpointContract {
   const path = { app, endpoint: endpoint?.id ?? "" };
   const query = useQuery(endpoint ? `contract ${app} ${endpoint.id} ${endpoint.updated_at}` : "", async () => {

@@ -17,7 +17,7 @@ import { PublishButton } from "./publish";
 import { StatsView } from "./stats-view";
 
 export function AppPage({ app }: { app: string }) {
-  // A portal link does not show the app itself, and knows its name.
+  // A portal session may not read the app, but contains its name.
   const own = session.value?.app?.id === app ? session.value.app : null;
   const query = useQuery(
     `app ${app}`,
@@ -53,7 +53,7 @@ export function AppPage({ app }: { app: string }) {
   );
 }
 
-/** What matters now: how the latest deliveries went, what is in trouble, and where things go. */
+/** The latest deliveries, deliveries in trouble, and the endpoints. */
 function AppActivity({ app, endpoints }: { app: string; endpoints: Query<{ data: Endpoint[] }> }) {
   const list = (query: { status?: string; limit: number }) => () =>
     dataOf(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));

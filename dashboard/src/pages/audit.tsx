@@ -43,7 +43,7 @@ const AUDIT_ACTIONS = [
   "replay.cancelled",
 ];
 
-/** Who changed what: everywhere, or in one app. */
+/** The audit log of all apps, or of one. */
 export function Audit({ app }: { app: string | null }) {
   const { app_id, ...query } = pickQuery(currentQuery.value, AUDIT_FILTERS);
   const list = usePagedList(

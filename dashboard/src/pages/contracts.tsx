@@ -46,7 +46,7 @@ export function ContractSchedule({ contract }: { contract: Contract }) {
   return <ScheduleChart schedule={apiSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
 }
 
-/** As the API tells it, rather than as we would reckon it. */
+/** Returns the schedule that the API computed, instead of computing it here. */
 function apiSchedule({ timeline }: Contract): Schedule {
   const end = timeline.ends[0];
   return {

@@ -1,4 +1,4 @@
-// Deliveries as rows, wherever they are listed.
+// The columns of every list of deliveries.
 import type { Delivery, Endpoint } from "../api/schema";
 import { Badge } from "../components/badge";
 import { now } from "../components/clock";

@@ -74,7 +74,7 @@ export function endpointColumns(app: string): Column<Endpoint>[] {
   ];
 }
 
-/** How much of each succeeded lately: one question for the whole page. */
+/** Returns a column with each endpoint's success rate. One query serves all rows. */
 function useSuccess(app: string): Column<Endpoint> {
   const query = useQuery(
     `success ${app}`,

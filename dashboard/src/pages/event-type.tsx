@@ -39,7 +39,7 @@ export function EventTypePage({ name }: { name: string }) {
   );
 }
 
-/** A portal link sees the list only. */
+/** Loads an event type. A portal link may read only the list. */
 async function readEventType(name: string): Promise<EventType> {
   const result = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
   if (result.response.status === 403) {

@@ -19,11 +19,11 @@ import { deliveryColumns } from "./delivery-rows";
 
 export interface EventWithData {
   event: EventDetail;
-  /** As it was published, byte for byte. */
+  /** The payload as published, byte for byte. */
   data: string;
 }
 
-/** Read as text, because JavaScript would round large numbers in the payload. */
+/** Loads an event as text, because JavaScript would round large numbers in its payload. */
 export async function readEvent(app: string, event: string): Promise<EventWithData> {
   const response = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
   const text = (await dataOf(response)) as unknown as string;

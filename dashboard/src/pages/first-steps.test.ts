@@ -12,7 +12,7 @@ const texts = (permissions: Permissions) =>
     nothingSentText(permissions),
   ].join("\n");
 
-it("nobody is told to do what they may not", () => {
+it("empty pages suggest only steps that the permissions allow", () => {
   const [reader, customer, product] = [
     texts({ change: false, publish: false }),
     texts({ change: true, publish: false }),

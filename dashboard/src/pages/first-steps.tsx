@@ -2,7 +2,7 @@ import { Empty } from "../components/query-view";
 import { paths } from "../route/paths";
 import type { Permissions } from "../text/empty-lists";
 
-/** Of an app without endpoints. */
+/** The first steps, shown for an app without endpoints. */
 export function FirstSteps({ app, permissions }: { app: string; permissions: Permissions }) {
   if (!permissions.change) {
     return <Empty title="Nothing goes out yet">No endpoint was added. Whoever may change things here adds the first.</Empty>;

@@ -1,4 +1,4 @@
-// The nodes that share the work: what each of them is doing, and whether the others still hear of it.
+// The cluster's nodes: the work of each, and whether its lease is valid.
 import type { System, SystemNode } from "../api/schema";
 import { Card } from "../components/page";
 import { Table } from "../components/table";

@@ -23,7 +23,7 @@ const MAIL_STATES: Record<string, string> = {
   refused: "e-mail refused by its server",
 };
 
-/** What people were told. */
+/** The notices of all apps, or of one. */
 export function Notices({ app }: { app: string | null }) {
   const list = usePagedList(
     `notices ${app ?? ""}`,

@@ -31,7 +31,7 @@ export function Overview() {
   );
 }
 
-/** With an embedded store there is one. */
+/** The cluster's nodes. With an embedded store there is one. */
 function Nodes() {
   const query = useQuery("system", () => dataOf(api.GET("/v1/system")), ["stats"], STATS_REFETCH_PAUSE_MS);
   return (

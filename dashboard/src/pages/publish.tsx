@@ -24,7 +24,7 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
   const [data, setData] = useState('{\n  "order": 1001\n}');
   const problem = jsonProblem(data);
   const publish = async () => {
-    // As text, so that numbers reach receivers as they were typed.
+    // The body is text, so that numbers reach receivers as typed.
     const body = `{"type":${JSON.stringify(type.trim())},"data":${data}}`;
     const published = await dataOf(
       api.POST("/v1/apps/{app}/events", {

@@ -20,7 +20,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Which deliveries to send again, counted while it is filled in. */
+/** Selects the deliveries to replay, and counts them while the form is filled in. */
 export function ReplayDialog({ app, endpoints, initial = {}, onClose }: Props) {
   const [endpoint, setEndpoint] = useState(initial.endpoint_id ?? "");
   const [type, setType] = useState("");

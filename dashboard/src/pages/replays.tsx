@@ -73,7 +73,7 @@ export function Progress({ replay }: { replay: Replay }) {
   );
 }
 
-/** How many are to be sent again. More may have ended between the count and the walk, and are sent as well. */
+/** Returns how many deliveries a replay sends. Deliveries that end after the count are sent too. */
 export function toSendCount(replay: Replay): number {
   return Math.max(replay.total, replay.replayed + replay.refused);
 }

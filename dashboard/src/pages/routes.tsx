@@ -1,4 +1,4 @@
-// Which page an address leads to.
+// Maps paths to pages.
 import type { ComponentChild } from "preact";
 import { Empty } from "../components/query-view";
 import { PageHead } from "../components/page";
@@ -69,16 +69,16 @@ const ROUTES: Route[] = [
   { pattern: "/apps/:app/replays/:replay", page: (n) => <ReplayPage app={name(n, "app")} id={name(n, "replay")} /> },
 ];
 
-/** The page, the app it is about, and a key that changes when another thing is shown. */
+/** Returns a path's page, its app, and a key that changes when the page shows another record. */
 export function pageAt(path: string): { page: ComponentChild; app: string | null; key: string } {
   for (const { pattern, needsAdmin, page } of ROUTES) {
     const names = matchPath(pattern, path);
     if (names === null || (needsAdmin && !isAdmin.value)) continue;
-    const { tab: _, ...things } = names;
+    const { tab: _, ...parts } = names;
     return {
       page: page(names),
       app: names["app"] ?? null,
-      key: `${pattern.replace("/:tab", "")} ${Object.values(things).join(" ")}`,
+      key: `${pattern.replace("/:tab", "")} ${Object.values(parts).join(" ")}`,
     };
   }
   return { page: <NoPage />, app: null, key: "none" };

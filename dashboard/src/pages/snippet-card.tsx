@@ -7,7 +7,7 @@ import type { ContractDocument } from "../text/contract-document";
 import type { KeyKind } from "../text/signing";
 import { LANGUAGES, type Language, snippet } from "../text/snippets";
 
-/** How to verify what a contract signs, in the language of choice. */
+/** Shows how to verify a contract's signatures in the chosen language. */
 export function SnippetCard({
   contract,
   kind = "shared",

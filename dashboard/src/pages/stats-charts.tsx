@@ -1,4 +1,4 @@
-// Statistics over time, as charts, for a window that lives in the address bar.
+// Charts of statistics, and the choice of their time window, which is kept in the address bar.
 import type { Stats } from "../api/schema";
 import { Chart } from "../components/chart";
 import { currentQuery, filter } from "../route/router";
@@ -16,7 +16,7 @@ const STATS_WINDOWS = [
 
 export type WindowName = (typeof STATS_WINDOWS)[number]["name"];
 
-/** `standard` is the window of a page whose address names none. */
+/** Returns the address's window. Without one it is the page's default, `standard`. */
 export function windowOf(query: URLSearchParams, standard: WindowName = "24h"): { name: string; from: () => string } {
   const named = (name: string | null) => STATS_WINDOWS.find((each) => each.name === name);
   const window = named(query.get("window")) ?? named(standard) ?? STATS_WINDOWS[1];

@@ -1,4 +1,4 @@
-// Statistics for the window that the address bar names, wherever they are shown.
+// Queries statistics for the time window in the address bar.
 import { useRef } from "preact/hooks";
 import { type Query, useQuery } from "../api/query";
 import { api, dataOf } from "../api/client";
@@ -6,18 +6,18 @@ import type { Stats } from "../api/schema";
 import { currentQuery } from "../route/router";
 import { type WindowName, windowOf } from "./stats-charts";
 
-/** Statistics cost more to ask for than a list. */
+/** Minimum pause between loads. Statistics cost the server more than a list. */
 export const STATS_REFETCH_PAUSE_MS = 5000;
 
 interface StatsScope {
-  /** Null: of every app. */
+  /** Null for all apps. */
   app: string | null;
   endpoint?: string;
-  /** Of a page whose address names none. */
+  /** Default window, if the address has none. */
   window?: WindowName;
 }
 
-/** While those of another window are on their way, the last ones stay on show, so that nothing jumps. */
+/** Loads statistics. While another window is loading, the last statistics are returned, so that the page does not jump. */
 export function useStats({ app, endpoint, window: standard }: StatsScope): Query<Stats> {
   const window = windowOf(currentQuery.value, standard);
   const scope = `${app ?? ""} ${endpoint ?? ""}`;

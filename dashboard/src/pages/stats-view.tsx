@@ -1,4 +1,4 @@
-// Statistics of an app or of everything: figures, charts, and what fails most.
+// Statistics of one app or of all: figures, charts, and the most frequent failures.
 import type { Stats } from "../api/schema";
 import { Badge } from "../components/badge";
 import { Empty } from "../components/query-view";

@@ -1,4 +1,4 @@
-// The addresses of pages. Ids may hold anything that an id may hold, so each is encoded.
+// The paths of pages. Ids may contain reserved characters, so each is encoded.
 import { withChanges } from "./query-string";
 
 const part = encodeURIComponent;

@@ -1,8 +1,9 @@
-// Query strings: what a page reads out of them and writes back.
+// Reads and writes query strings.
 
 export type QueryChanges = Record<string, string | null | undefined>;
 
-/** With `?`, or empty. Empty values are left out, so that an address says only what is filtered. */
+/** Applies changes to a query string. The result starts with `?` or is empty. Empty values are left out, so that the address
+ *  shows only the filters that are set. */
 export function withChanges(query: URLSearchParams, changes: QueryChanges): string {
   const next = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes)) {
@@ -14,7 +15,7 @@ export function withChanges(query: URLSearchParams, changes: QueryChanges): stri
   return text === "" ? "" : `?${text}`;
 }
 
-/** The named values that are there. */
+/** Returns the named values that are present and not empty. */
 export function pickQuery<Name extends string>(query: URLSearchParams, names: readonly Name[]): Partial<Record<Name, string>> {
   const found: Partial<Record<Name, string>> = {};
   for (const name of names) {

@@ -6,7 +6,7 @@ vi.stubGlobal("Element", class extends EventTarget {});
 const { currentPath, interceptLinks, go, isPortalAddress, openInNewTab } = await import("./router");
 
 describe("a portal's pages stay below its address", () => {
-  it("when they are gone to, and in another tab", () => {
+  it("on navigation and in a new tab", () => {
     expect([isPortalAddress, currentPath.value]).toEqual([true, "/apps/shop"]);
     go("/apps/shop/events");
     expect(window.history.pushState).toHaveBeenCalledWith(null, "", "/portal/key_1/apps/shop/events");
@@ -14,7 +14,7 @@ describe("a portal's pages stay below its address", () => {
     expect(window.open).toHaveBeenCalledWith("/portal/key_1/apps/shop/deliveries/dlv_1", "_blank", "noopener");
   });
 
-  it("whichever way a link is followed", () => {
+  it("however a link is clicked", () => {
     interceptLinks();
     const link = {
       target: "",

@@ -1,5 +1,5 @@
-// Where we are: the path and the query of the address bar, as signals. Small enough to be its own: the libraries for it treat
-// the query as a string, and here the filters of every list live in it.
+// The router: path and query of the address bar as signals. It is our own because router libraries treat the query as a
+// string, and here it holds the filters of every list.
 import { batch, computed, signal } from "@preact/signals";
 import { portalBaseOf } from "./base";
 import { type QueryChanges, withChanges } from "./query-string";
@@ -32,18 +32,18 @@ export function go(to: string, options: { replace?: boolean } = {}): void {
   if (isOtherPage) window.scrollTo(0, 0);
 }
 
-/** In another tab. */
+/** Opens a page in a new tab. */
 export function openInNewTab(to: string): void {
   window.open(base + to, "_blank", "noopener");
 }
 
-/** Changes the query and stays on the page; the way back leads out of it, not through every filter. */
+/** Changes the query of the current page. It replaces the history entry, so that Back leaves the page instead of undoing filters. */
 export function filter(changes: QueryChanges): void {
   const query = withChanges(currentQuery.value, changes);
   go(path.value + query, { replace: true });
 }
 
-/** Lets plain links be followed without loading the page anew. */
+/** Handles clicks on plain links without a page load. */
 export function interceptLinks(): void {
   window.addEventListener("popstate", readAddress);
   document.addEventListener("click", onLinkClick);
@@ -54,7 +54,7 @@ export function interceptLinks(): void {
 function onLinkClick(event: MouseEvent): void {
   if (event.defaultPrevented || event.button > 1 || event.altKey) return;
   const isNewTab = event.button === 1 || event.metaKey || event.ctrlKey || event.shiftKey;
-  // Links do not name a portal's address: the browser would open another one.
+  // Links lack the portal's base path, so in a portal new tabs are opened here and not by the browser.
   if (isNewTab && !isPortalAddress) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link === null || link.target !== "" || link.hasAttribute("download") || link.origin !== window.location.origin) return;

@@ -6,7 +6,7 @@ function result(kind: string, app: string | null, endpoint: string | null = null
   return { kind, id: "a b", app_id: app, endpoint_id: endpoint };
 }
 
-test("every kind of thing has a page", () => {
+test("every kind of search result has a page", () => {
   const pages: [string, string][] = [
     ["app", "/apps/shop"],
     ["endpoint", "/apps/shop/endpoints/a%20b"],
@@ -25,7 +25,7 @@ test("every kind of thing has a page", () => {
   expect(pathOfResult([result("audit_entry", null)], null)).toBe("/audit");
 });
 
-test("what is in the app on show comes first, and nothing leads nowhere", () => {
+test("a result in the current app comes first, and no result has no page", () => {
   const both = [result("event", "other"), result("event", "shop")];
   expect(pathOfResult(both, "shop")).toBe("/apps/shop/events/a%20b");
   expect(pathOfResult(both, "third")).toBe("/apps/other/events/a%20b");

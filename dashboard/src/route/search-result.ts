@@ -1,8 +1,8 @@
-// Where the page is of something that was found by its id.
+// The page of a search result.
 import type { SearchResult } from "../api/schema";
 import { paths } from "./paths";
 
-/** What is in the app on show comes first. */
+/** Returns the path of the best result: results in the current app come first. */
 export function pathOfResult(results: SearchResult[], currentApp: string | null): string | null {
   const nearest = results.find((each) => currentApp !== null && each.app_id === currentApp) ?? results[0];
   return nearest ? pathOf(nearest) : null;

@@ -4,14 +4,14 @@ import { ErrorMessage } from "../components/query-view";
 interface Props {
   /** The link's token is being tried. */
   isOpening: boolean;
-  /** Why the token was not taken. */
+  /** Why the token was rejected. */
   error: ApiError | null;
   /** Why the last session ended. */
   signOutReason: string | null;
   onRetry: () => void;
 }
 
-/** What a portal's address shows while nobody is signed in. There is no key to type: one comes by a link, or not at all. */
+/** The sign-in page of a portal. It has no key field, because a portal is opened by a link only. */
 export function PortalSignIn({ isOpening, error, signOutReason, onRetry }: Props) {
   return (
     <main class="sign-in">

@@ -1,4 +1,4 @@
-// Who is signed in: what the key may do, which app it is for, and how a portal looks.
+// The session: what the key may do, its app, and the portal's theme.
 import { computed, signal } from "@preact/signals";
 import { api, dataOf, setApiKey, onUnauthorized } from "../api/client";
 import { ApiError } from "../api/error";
@@ -7,11 +7,11 @@ import type { Permissions } from "../text/empty-lists";
 
 export interface Session {
   isAdmin: boolean;
-  /** It may look, and change nothing. */
+  /** The key may not change anything. */
   isReadOnly: boolean;
-  /** It came by a portal link: a customer's, who sees less than a key of the app. */
+  /** The session was opened by a portal link. A customer sees less than a key of the app. */
   isPortal: boolean;
-  /** The one app that it is for; null for an admin key. */
+  /** The key's app; null for an admin key. */
   app: { id: string; name: string; livemode: boolean } | null;
   theme: PortalTheme | null;
 }
@@ -23,7 +23,7 @@ export const signOutReason = signal<string | null>(null);
 export const isAdmin = computed(() => session.value?.isAdmin === true);
 export const isPortal = computed(() => session.value?.isPortal === true);
 export const mayChange = computed(() => session.value?.isReadOnly === false);
-/** What is published, and erased for good, is the product's business and not its customers'. */
+/** Whether the session may publish events and erase data. Portal customers may not. */
 export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
 export const permissions = computed<Permissions>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
 

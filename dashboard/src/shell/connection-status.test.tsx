@@ -7,7 +7,7 @@ const { isConnected } = await import("../api/connection");
 const { streamState } = await import("../api/live-updates");
 const { ConnectionIndicator, ConnectionBanner } = await import("./connection-status");
 
-it("a page says in words when it may be old, also where only the stream broke", () => {
+it("a page says that it may be outdated, even if only the stream broke", () => {
   const texts = (isUp: boolean, stream: typeof streamState.value) => {
     isConnected.value = isUp;
     streamState.value = stream;

@@ -1,4 +1,4 @@
-// Whether what is shown is up to date: a word in the head of every page, and a line under it when it is not.
+// Whether the page is up to date: an indicator in the top bar, and a banner below it when the connection is lost.
 import { isConnected } from "../api/connection";
 import { streamState } from "../api/live-updates";
 
@@ -30,7 +30,7 @@ export function ConnectionBanner() {
     );
   }
   if (streamState.value !== "lost") return null;
-  // There is no room for a word in a phone's head.
+  // On a phone the top bar has no room for the indicator's text.
   return (
     <div class="connection-banner phone-only" role="status">
       Live updates broke off and are being opened again. Meanwhile this page asks every five seconds.

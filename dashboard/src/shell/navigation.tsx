@@ -69,7 +69,7 @@ function Group({ label, entries }: { label: string | null; entries: Entry[] }) {
   );
 }
 
-/** An app's own page and the overview are above the others, not around them. */
+/** Whether an entry is also current on the pages below it. The overview, the app list and an app's own page are not. */
 function isDeep(href: string): boolean {
   return href !== "/" && href !== "/apps" && !/^\/apps\/[^/]+$/.test(href);
 }

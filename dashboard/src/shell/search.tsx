@@ -3,13 +3,13 @@ import { toApiError } from "../api/error";
 import { go } from "../route/router";
 import { findById } from "./find-by-id";
 
-/** A box that takes any id. `/` leads into it. */
+/** The search box for ids. The key `/` focuses it. */
 export function Search({ app }: { app: string | null }) {
   const [typed, setTyped] = useState("");
   const [message, setMessage] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
-  // With the box itself: an effect after painting would miss a key that is pressed as soon as the box is seen.
+  // A layout effect, because an effect after painting would miss a key that is pressed right after the box appears.
   useLayoutEffect(() => {
     const focus = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");

@@ -1,4 +1,4 @@
-// What is around every page: navigation, search, whether we are connected.
+// The frame of every page: navigation, search, connection status.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { currentPath } from "../route/router";
@@ -18,7 +18,7 @@ export function Shell({ app, children }: { app: string | null; children: Compone
   const first = useRef(true);
   useEffect(() => {
     setOpen(false);
-    // Screen readers go on reading where the new page begins.
+    // Moves the focus, so that screen readers continue at the start of the new page.
     if (first.current) first.current = false;
     else main.current?.focus({ preventScroll: true });
   }, [path]);

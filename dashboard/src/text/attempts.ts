@@ -1,4 +1,4 @@
-// What an attempt's outcome means, in words that a support person understands, and what to do about it.
+// Explains an attempt's outcome to support staff, and what to do about it.
 import { formatDuration } from "./times";
 
 const STATUS_NAMES: Record<number, string> = {

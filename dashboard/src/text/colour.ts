@@ -1,4 +1,4 @@
-// A portal's accent colour, made readable: moved towards black or white until text in it stands out from every ground.
+// Makes a portal's accent colour readable: mixes it with black or white until its contrast with every background suffices.
 
 type Rgb = [number, number, number];
 
@@ -6,14 +6,14 @@ const BLACK: Rgb = [0, 0, 0];
 const WHITE: Rgb = [255, 255, 255];
 const MIX_STEPS = 40;
 const HEX_COLOUR = /^#([0-9a-f]{6})$/i;
-/** What a style sheet makes of `#ffffff` when it is packed. */
+/** The short form that the CSS minifier makes of colours such as `#ffffff`. */
 const SHORT_HEX_COLOUR = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i;
 const CONTRAST_MIN = 4.5;
-/** How much of the accent is in its soft ground. */
+/** Share of the accent in its soft background. */
 const SOFT_SHARE = 0.12;
 
 export interface Backgrounds {
-  /** What cards are made of; text on the accent itself has this colour. */
+  /** Background of cards, and colour of text on the accent. */
   surface: string;
   others: string[];
 }
@@ -32,13 +32,13 @@ function luminance(colour: Rgb): number {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** From 1 to 21, as WCAG defines it. */
+/** Returns the WCAG contrast ratio, from 1 to 21. */
 export function contrast(one: Rgb, other: Rgb): number {
   const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number];
   return (light + 0.05) / (dark + 0.05);
 }
 
-/** The nearest shade of a colour that is readable on all grounds and on its own soft one; null if it is no colour. */
+/** Returns the nearest shade that is readable on all backgrounds and on its own soft one. Null if a colour is invalid. */
 export function readableAccent(hex: string, grounds: Backgrounds): { accent: string; soft: string } | null {
   const colour = parseHex(hex);
   const all = [grounds.surface, ...grounds.others].map((each) => parseHex(each.replace(SHORT_HEX_COLOUR, "#$1$1$2$2$3$3")));

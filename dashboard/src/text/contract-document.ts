@@ -1,4 +1,4 @@
-// A contract's document, typed as far as pages read it.
+// The part of a contract's document that pages read.
 
 export interface ContractDocument {
   name: string;
@@ -21,12 +21,12 @@ export interface ContractDocument {
   [section: string]: unknown;
 }
 
-/** `X-{brand}-Event` → `X-ZeroFee-Event`. */
+/** Inserts the brand: `X-{brand}-Event` → `X-ZeroFee-Event`. */
 export function withBrand(text: string, contract: ContractDocument): string {
   return text.replaceAll("{brand}", contract.brand);
 }
 
-/** The headers that every attempt has, but for the signature's, with their templates. */
+/** Returns the headers of every attempt with their templates, without the signature header. */
 export function headerTemplates(contract: ContractDocument): [string, string][] {
   return Object.entries(contract.headers).map(([name, value]) => [withBrand(name, contract), withBrand(value, contract)]);
 }

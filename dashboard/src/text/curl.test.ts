@@ -1,4 +1,4 @@
-// The command is run: by a shell, with a `curl` that only writes down what it was given.
+// Runs the command in a shell, with a `curl` that prints its arguments.
 import { execFileSync } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
@@ -35,8 +35,8 @@ function run(command: string): { headers: Map<string, string>; body: string } {
   };
 }
 
-describe("a delivery as curl", () => {
-  it.each([...documents.keys()])("is signed as %s signs", (name) => {
+describe("a curl command", () => {
+  it.each([...documents.keys()])("is signed as contract %s defines", (name) => {
     const contract = documents.get(name)!;
     const signing = signingOf(contract)!;
     const { headers, body } = run(curlText(contract, input, payload, attempt, "https://example.com/it's")!);
@@ -52,19 +52,19 @@ describe("a delivery as curl", () => {
     expect(headers.get("content-type")).toBe("application/json");
   });
 
-  it("is none for an ed25519 key, which no shell signs with", () => {
+  it("does not exist for an ed25519 key", () => {
     expect(
       curlText(documents.get("standard")!, { ...input, keyKind: "ed25519" }, payload, attempt, "https://x.test/"),
     ).toBeNull();
   });
 
-  it("leaves what a shell would run alone", () => {
+  it("quotes everything that a shell would run", () => {
     const nasty = `a'b $(id) \`id\` \\ "`;
     expect(execFileSync("bash", ["-c", `printf '%s' ${quoted(nasty)}`], { encoding: "utf8" })).toBe(nasty);
   });
 });
 
-describe("a request made again", () => {
+describe("a rebuilt request", () => {
   it("has the bytes of docs/contracts.md", () => {
     const plain = { data: '{"order": 1001, "amount": "12.50", "shop": "Café"}', version: "1" };
     expect(requestBody(documents.get("standard")!, input, plain)).toBe(
@@ -76,12 +76,12 @@ describe("a request made again", () => {
     expect(requestBody(documents.get("orientedos")!, input, { ...plain, data: '{"event": 1}' })).toBeNull();
   });
 
-  it("has the version that its payload is", () => {
+  it("has the version of its payload", () => {
     const body = JSON.parse(requestBody(documents.get("simpaisa")!, input, payload)!) as { version: string };
     expect(body.version).toBe("2026-01");
   });
 
-  it("has the contract's headers, with the signature left open", () => {
+  it("has the contract's headers, with a placeholder as signature", () => {
     const headers = new Map(requestHeaders(documents.get("zerofee")!, input, attempt));
     expect(headers.get("x-zerofee-delivery")).toBe("del_0asnqhh8qr0011");
     expect(headers.get("x-zerofee-signature")).toBe("t=1794735002,v1={signature}");
@@ -98,26 +98,26 @@ describe("the version of a payload", () => {
     { name: "2025-01", function: null },
   ];
 
-  it("is the newest's name where none is pinned, with the data as published", () => {
+  it("is the newest one if none is pinned, with the data as published", () => {
     expect(decideVersion(null, "order.paid", versions, true)).toEqual({ name: "2025-01", isTransformed: false });
     expect(decideVersion(null, "order.paid", [], true)).toEqual({ name: "1", isTransformed: false });
     expect(decideVersion(null, "order.paid", null, true)).toBeNull();
   });
 
-  it("is made by its function where the endpoint is pinned to one", () => {
+  it("is made by its function if the endpoint pins it", () => {
     expect(decideVersion("2024-01", "order.paid", versions, true)).toEqual({ name: "2024-01", isTransformed: true });
     expect(decideVersion("2025-01", "order.paid", versions, true)).toEqual({ name: "2025-01", isTransformed: false });
     expect(decideVersion("1", "order.paid", [], true)).toEqual({ name: "1", isTransformed: false });
     expect(decideVersion("2024-01", "webhook.test", null, true)).toEqual({ name: "2024-01", isTransformed: false });
   });
 
-  it("cannot be told where functions are not shown, or there is no such version", () => {
+  it("is unknown if functions are not shown or the version does not exist", () => {
     expect(decideVersion("2025-01", "order.paid", versions, false)).toBeNull();
     expect(decideVersion("2023-01", "order.paid", versions, true)).toBeNull();
     expect(decideVersion("2024-01", "order.paid", [], true)).toBeNull();
   });
 
-  it("matters where the endpoint is pinned, or the contract's body names it", () => {
+  it("matters if the endpoint pins one or the contract's body contains it", () => {
     const matters = [...documents].filter(([, document]) => dependsOnVersions(document, null)).map(([name]) => name);
     expect(matters).toEqual(["simpaisa"]);
     expect(dependsOnVersions(documents.get("standard")!, "2024-01")).toBe(true);

@@ -1,11 +1,11 @@
-// A delivery as a shell command. It signs afresh when it runs, because a receiver refuses an old timestamp; the secret comes
-// from a variable, so that it is in no clipboard and no history.
+// A delivery as a shell command. It signs when it runs, because receivers reject an old timestamp. The secret comes from a
+// variable, so that it is in no clipboard and no history.
 import type { ContractDocument } from "./contract-document";
 import type { Payload } from "./payload-version";
 import { type AttemptInput, type RequestInput, requestBody, requestHeaders } from "./request";
 import { type Signing, signingOf, signsTime } from "./signing";
 
-/** Null where the endpoint's signature or body cannot be made by a shell. */
+/** Returns the command, or null if a shell cannot make the signature or the body. */
 export function curlText(
   contract: ContractDocument,
   input: RequestInput,
@@ -13,7 +13,7 @@ export function curlText(
   attempt: AttemptInput,
   url: string,
 ): string | null {
-  // No shell has an ed25519 at hand, and the private key is not the receiver's to have.
+  // A shell has no tool for ed25519, and the receiver must not have the private key.
   const signing = input.keyKind === "shared" ? signingOf(contract) : null;
   const body = requestBody(contract, input, payload);
   if (signing === null || body === null) return null;
@@ -34,7 +34,7 @@ export function curlText(
   ].join("\n");
 }
 
-/** For a shell, whatever is in it. */
+/** Quotes any text for a shell. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

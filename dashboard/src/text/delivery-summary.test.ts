@@ -20,8 +20,8 @@ const delivery = (status: string, more: Partial<Delivery> = {}): Delivery => ({
 
 const NOW = Date.parse("2026-11-16T06:04:00Z");
 
-describe("a delivery's story", () => {
-  it("says which attempt comes next, and why then", () => {
+describe("a delivery's summary", () => {
+  it("says which attempt comes next, and why at that time", () => {
     const summary = deliverySummaryOf(
       delivery("retrying", { next_attempt_at: "2026-11-16T06:05:00Z" }),
       contract("standard"),
@@ -31,7 +31,7 @@ describe("a delivery's story", () => {
     expect(summary.nextAt).toBe("2026-11-16T06:05:00Z");
   });
 
-  it("does not promise what was due already", () => {
+  it("says that an overdue attempt was due", () => {
     const summary = deliverySummaryOf(
       delivery("retrying", { next_attempt_at: "2026-11-16T06:03:59Z" }),
       contract("standard"),
@@ -40,17 +40,17 @@ describe("a delivery's story", () => {
     expect(summary.text).toContain("attempt 3 of 10 was due");
   });
 
-  it("tells a retry by hand from the schedule", () => {
+  it("distinguishes a manual retry from the schedule", () => {
     expect(deliverySummaryOf(delivery("retrying"), contract("standard"), NOW).text).toContain("by hand");
   });
 
-  it("tells of the last wait before it is dead", () => {
+  it("mentions the last wait before it is dead", () => {
     expect(deliverySummaryOf(delivery("retrying", { attempt_count: 5 }), contract("orientedos"), NOW).text).toContain(
       "waits 6h before it is dead",
     );
   });
 
-  it("has the reason of an end in it", () => {
+  it("contains the reason of the end", () => {
     expect(deliverySummaryOf(delivery("dead", { reason: "exhausted" }), null, NOW).text).toContain("every attempt");
     expect(deliverySummaryOf(delivery("cancelled", { reason: "endpoint_deleted" }), null, NOW).text).toContain(
       "endpoint was deleted",

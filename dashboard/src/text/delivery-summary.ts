@@ -1,4 +1,4 @@
-// Where a delivery stands and what comes next, in a sentence or two.
+// Summarizes a delivery: its status and what happens next.
 import type { Delivery } from "../api/schema";
 import type { ContractDocument } from "./contract-document";
 import { type Tone, reasonText } from "./states";
@@ -8,11 +8,11 @@ import { durationMs, contractDuration } from "./times";
 export interface DeliverySummary {
   tone: Tone;
   text: string;
-  /** When the next attempt comes, to be shown after the text. */
+  /** Time of the next attempt, shown after the text. */
   nextAt: string | null;
 }
 
-/** `now` in milliseconds since 1970. */
+/** Returns the summary of a delivery. `now` is in milliseconds since 1970. */
 export function deliverySummaryOf(
   delivery: Delivery,
   contract: ContractDocument | null | undefined,
@@ -62,7 +62,7 @@ export function deliverySummaryOf(
   }
 }
 
-/** What is due and kept back would come in the past. */
+/** Whether an attempt is due but was not made yet. */
 export function isOverdue(at: string | null | undefined, now: number): boolean {
   return at != null && Date.parse(at) <= now;
 }
@@ -98,7 +98,7 @@ function retrying(
   };
 }
 
-/** `5m`, give or take: `4m…6m`. */
+/** Applies the jitter to a wait: `5m` with 20 % becomes `4m to 6m`. */
 export function waitText(wait: string, jitter: string): string {
   const ms = durationMs(wait);
   const [low, high] = jitterBounds(jitter);

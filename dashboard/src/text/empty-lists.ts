@@ -1,9 +1,9 @@
-// What to do about something that is empty: only what whoever looks may do.
+// Texts of empty lists. They suggest only steps that the session's permissions allow.
 
 export interface Permissions {
-  /** Endpoints and what comes of them. */
+  /** May change endpoints and deliveries. */
   change: boolean;
-  /** Publish, with the page's button or with a program. */
+  /** May publish events, with the page's button or through the API. */
   publish: boolean;
 }
 

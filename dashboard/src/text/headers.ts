@@ -1,4 +1,4 @@
-// Headers as a person types them: one a line, `Name: value`.
+// Parses headers typed by a user: one `Name: value` per line.
 
 export function parseHeaders(text: string): { headers: Record<string, string>; wrong: string | null } {
   const headers: Record<string, string> = {};

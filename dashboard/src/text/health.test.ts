@@ -38,12 +38,12 @@ describe("a bucket's state", () => {
     ]);
   });
 
-  it("without traffic says whether it was off, as far as that is known", () => {
+  it("without traffic is off if the endpoint is known to have been disabled", () => {
     const states = (changes: StateChange[], isDisabledNow: boolean) =>
       bucketsOf({ stats: stats("0/0 0/0 1/0 0/0 0/0"), changes, isDisabledNow, bucketsMax: 72 }).map((each) => each.state);
     const off = [change("off", 1), change("warned", 2.2)];
     expect(states([...off, change("on", 3)], false)).toEqual(["none", "off", "good", "none", "none"]);
-    // It was switched off late in a span that had no traffic: that is how the span ended.
+    // Disabled late in a bucket without traffic: the bucket ended disabled.
     expect(states([change("off", 4.9)], true)).toEqual(["none", "none", "good", "none", "off"]);
     expect(states(off, true)).toEqual(["none", "off", "good", "off", "off"]);
     expect(states(off, false)).toEqual(["none", "none", "good", "none", "none"]);
@@ -51,7 +51,7 @@ describe("a bucket's state", () => {
 });
 
 describe("buckets", () => {
-  it("are merged where there are too many, at times that stay when the window moves", () => {
+  it("are merged if there are too many, at times that stay when the window moves", () => {
     const counts = (of: ReturnType<typeof stats>, bucketsMax: number) =>
       bucketsOf({ stats: of, changes: [], isDisabledNow: false, bucketsMax }).map(
         ({ attempts, failed }) => `${attempts}/${failed}`,
@@ -61,7 +61,7 @@ describe("buckets", () => {
     expect(counts({ ...all, series: all.series.slice(1) }, 3)).toEqual(["2/1", "7/3", "5/5"]);
   });
 
-  it("have the changes that fell into them, and tell them", () => {
+  it("contain and describe the changes within them", () => {
     const changes = [change("degraded", 0), change("off", 1.5)];
     const [first, second] = bucketsOf({ stats: stats("4/1 0/0"), changes, isDisabledNow: true, bucketsMax: 72 });
     expect(bucketText(first!)).toMatch(/: 4 attempts, 1 failed, 75\.0 % succeeded\. Degraded at /);
@@ -88,7 +88,7 @@ describe("changes of state", () => {
     ]);
   const switchedOn = { id: "aud_1", at: at(5), key_id: "settings", scope: "admin", action: "endpoint.enabled", thing: "shop" };
 
-  it("are read from notices and the audit, the oldest first, and not from another endpoint's", () => {
+  it("are read from notices and the audit log of the endpoint, oldest first", () => {
     const notices = [
       notice("endpoint.recovered", 6),
       notice("endpoint.disabled", 4),
@@ -107,7 +107,7 @@ describe("changes of state", () => {
     ]);
   });
 
-  it("end with the state as it is now, where nobody was told", () => {
+  it("end with the current state, even if no notice reports it", () => {
     const off = { health: { state: "disabled", since: at(3) }, endpoint: { id: "shop", disabled_at: at(3) } };
     expect(kinds(off)).toEqual([["off", 3]]);
     expect(kinds({ ...off, notices: [notice("endpoint.disabled", 3)] })).toEqual([["off", 3]]);

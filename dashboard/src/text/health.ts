@@ -1,11 +1,11 @@
-// How an endpoint has been doing: counts and changes of its state become buckets of a strip, each with a state and words.
+// An endpoint's health over time: groups counts and state changes into buckets, each with a state and a text.
 import type { AuditEntry, Endpoint, EndpointHealth, Notice, Stats } from "../api/schema";
 import { countOf, formatPercent } from "./numbers";
 import type { Tone } from "./states";
 
 export type BucketState = "good" | "some" | "most" | "off" | "none";
 
-/** What a bucket says at a glance. `cuts` tell the states apart for whoever does not see the colours. */
+/** How each bucket state is shown. `cuts` make the states distinguishable without colours. */
 export const BUCKET_STATES: Record<BucketState, { label: string; tone: Tone; cuts: number }> = {
   good: { label: "99 % or more succeeded", tone: "good", cuts: 0 },
   some: { label: "some failed", tone: "warn", cuts: 1 },
@@ -25,7 +25,7 @@ export const STATE_CHANGE_KINDS: Record<StateChangeKind, { label: string; tone: 
   recovered: { label: "Recovered", tone: "good" },
 };
 
-/** A change of an endpoint's state. */
+/** A change of an endpoint's health state. */
 export interface StateChange {
   atMs: number;
   kind: StateChangeKind;
@@ -55,7 +55,7 @@ const STATE_CHANGES: Record<string, StateChangeKind> = {
   healthy: "recovered",
 };
 
-/** What is known of an endpoint. Switching on leaves no notice, so it is read from the audit, where the key may look at that. */
+/** Sources of an endpoint's state changes. Enabling creates no notice, so it is read from the audit log, if the key may. */
 export interface HealthHistory {
   notices: Notice[];
   switchedOn: AuditEntry[];
@@ -63,7 +63,7 @@ export interface HealthHistory {
   endpoint: Pick<Endpoint, "id" | "disabled_at">;
 }
 
-/** The changes of an endpoint's state, the oldest first. */
+/** Returns the changes of an endpoint's state, oldest first. */
 export function stateChangesOf({ notices, switchedOn, health, endpoint }: HealthHistory): StateChange[] {
   const changes: StateChange[] = [];
   for (const notice of notices) {
@@ -78,7 +78,7 @@ export function stateChangesOf({ notices, switchedOn, health, endpoint }: Health
   return unreported ? [...changes, unreported] : changes;
 }
 
-/** The state as it is now, where nobody was told how it came to be so. */
+/** Returns the change to the current state, if no notice or audit entry reports it. */
 function unreportedChange(
   changes: StateChange[],
   health: Pick<EndpointHealth, "state" | "since">,
@@ -89,7 +89,7 @@ function unreportedChange(
   if (kind === undefined || last?.kind === kind) return null;
   if (kind === "recovered" && (last === undefined || last.kind === "on")) return null;
   const atMs = Date.parse((kind === "off" ? disabledAt : null) ?? health.since);
-  // What began before the last change is no change after it.
+  // A state that began before the last reported change is no change after it.
   if (last !== undefined && atMs <= last.atMs) return null;
   return { atMs, kind: kind === "recovered" && last?.kind === "off" ? "on" : kind, text: "" };
 }
@@ -98,11 +98,11 @@ interface BucketsInput {
   stats: Pick<Stats, "series" | "step_seconds">;
   changes: StateChange[];
   isDisabledNow: boolean;
-  /** How many there is room for. */
+  /** Number of buckets that fit the drawing. */
   bucketsMax: number;
 }
 
-/** Buckets of whole steps, cut at times that do not move while the window does. */
+/** Groups the steps into buckets. Bucket borders are fixed times that do not move with the window. */
 export function bucketsOf({ stats, changes, isDisabledNow, bucketsMax }: BucketsInput): Bucket[] {
   const stepMs = stats.step_seconds * 1000;
   const widthMs = stepMs * Math.max(1, Math.ceil(stats.series.length / bucketsMax));
@@ -125,14 +125,14 @@ export function bucketsOf({ stats, changes, isDisabledNow, bucketsMax }: Buckets
   return buckets;
 }
 
-/** Tests go out even to an endpoint that is off, so what was sent says more. */
+/** Returns a bucket's state. Attempts outweigh `isDisabled`, because tests are sent even to a disabled endpoint. */
 export function bucketStateOf({ attempts, failed }: { attempts: number; failed: number }, isDisabled: boolean): BucketState {
   if (attempts === 0) return isDisabled ? "off" : "none";
   if (failed * 2 > attempts) return "most";
   return failed * 100 > attempts ? "some" : "good";
 }
 
-/** Whether it was off at an instant. If it is on by now and nothing tells since when, that is not known. */
+/** Whether the endpoint was disabled at an instant. False if it is enabled now and no change says since when. */
 function wasDisabled(changes: StateChange[], atMs: number, isDisabledNow: boolean): boolean {
   const kinds = changes.filter((each) => each.kind !== "warned");
   const last = kinds.findLastIndex((each) => each.atMs <= atMs);
@@ -148,7 +148,7 @@ const DAY_AND_TIME_FORMAT = new Intl.DateTimeFormat(undefined, {
 });
 const TIME_FORMAT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
-/** A bucket for those who do not see it, and in a line below for those who do. */
+/** Describes a bucket, for screen readers and for the line below the strip. */
 export function bucketText(bucket: Bucket): string {
   const when = `${DAY_AND_TIME_FORMAT.format(bucket.fromMs)} to ${TIME_FORMAT.format(bucket.toMs)}`;
   const succeeded = formatPercent(bucket.attempts === 0 ? null : (bucket.attempts - bucket.failed) / bucket.attempts);
@@ -160,7 +160,7 @@ export function bucketText(bucket: Bucket): string {
   return [`${when}: ${what}.`, ...kinds].join(" ");
 }
 
-/** The whole strip in a sentence. */
+/** Describes the whole strip in one sentence. */
 export function stripText(buckets: Bucket[]): string {
   const inState = (state: BucketState) => buckets.filter((each) => each.state === state).length;
   const states = (Object.keys(BUCKET_STATES) as BucketState[]).filter((state) => inState(state) > 0);

@@ -1,4 +1,4 @@
-// JSON as text: payloads are shown as they were published, so nothing here turns a number into a JavaScript one.
+// Works on JSON as text. Payloads are shown as published, so numbers are never converted to JavaScript numbers.
 
 const STRING = /"(?:[^"\\]|\\.)*"/y;
 const SCALAR = /[^\s,:[\]{}"]+/y;
@@ -31,7 +31,7 @@ function* tokens(text: string): Generator<Token> {
   }
 }
 
-/** The same JSON with line breaks and two spaces a level; every string and number stays as it is written. */
+/** Indents JSON by two spaces per level. Strings and numbers stay as written. */
 export function pretty(text: string): string {
   let out = "";
   let depth = 0;
@@ -53,7 +53,7 @@ export function pretty(text: string): string {
   return out;
 }
 
-/** The members of an object, names decoded, values as they are written. Null if it is no object. */
+/** Returns an object's members: names decoded, values as written. Null if the text is no object. */
 export function members(text: string): [string, string][] | null {
   const found: [string, string][] = [];
   let depth = 0;

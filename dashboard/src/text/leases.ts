@@ -1,4 +1,4 @@
-// How long a node may go on without being heard of.
+// Describes a node's lease: how long it may work without renewing it.
 import { formatDuration } from "./times";
 
 export function leaseText({ lease_ms }: { lease_ms?: number | null }): string {

@@ -1,4 +1,4 @@
-// Counts, shares and sizes in words.
+// Formats counts, percentages and sizes.
 
 const INTEGER_FORMAT = new Intl.NumberFormat(undefined);
 
@@ -6,12 +6,12 @@ export function formatCount(value: number): string {
   return INTEGER_FORMAT.format(value);
 }
 
-/** `1 delivery`, `2 deliveries`. */
+/** Formats a count with its noun: `1 delivery`, `2 deliveries`. */
 export function countOf(value: number, one: string, many = `${one}s`): string {
   return `${formatCount(value)} ${value === 1 ? one : many}`;
 }
 
-/** `99.97 %`. Rounded down: what is not all of it never reads as 100 %. */
+/** Formats a share: `99.97 %`. Rounds down, so that only a complete share reads 100 %. */
 export function formatPercent(value: number | null | undefined): string {
   if (value == null) return "–";
   if (value >= 1) return "100 %";

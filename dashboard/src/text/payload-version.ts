@@ -1,7 +1,7 @@
-// Which version of an event's data an endpoint gets, decided as the server decides it.
+// Decides which version of an event's data an endpoint gets, by the server's rules.
 import type { ContractDocument } from "./contract-document";
 
-/** The data as the body has it, and what the body calls its version. */
+/** The data of a request body, and the version name in the body. */
 export interface Payload {
   data: string;
   version: string;
@@ -14,21 +14,21 @@ export interface Version {
 
 export interface PayloadVersion {
   name: string;
-  /** By the version's function; else it is the data as published. */
+  /** Whether the version's function transforms the data; otherwise it is sent as published. */
   isTransformed: boolean;
 }
 
-/** What the data is called where the type has no versions. */
+/** The version name of data whose type has no versions. */
 const UNVERSIONED_NAME = "1";
 const TEST_EVENT = "webhook.test";
 
-/** Whether the type's versions make a difference to what is sent. */
+/** Whether the event type's versions affect the request. */
 export function dependsOnVersions(contract: ContractDocument, pinned: string | null): boolean {
   return pinned !== null || contract.body.fields.some((each) => each.from === "payload_version");
 }
 
-/** `versions` are the type's, oldest first; null where they cannot be known. Null if it cannot be told, or is refused.
- *  Customers are not shown functions, so that to them any version may have one. */
+/** `versions` are the event type's, oldest first; null if unknown. Returns null if the version cannot be decided, or if the
+ *  server would reject it. Customers do not see functions, so for them any version may have one. */
 export function decideVersion(
   pinned: string | null,
   eventType: string,

@@ -1,4 +1,4 @@
-// Where the time of an attempt went, as parts of a bar.
+// Divides the duration of an attempt into phases.
 
 export interface Timings {
   dns_ms?: number | null;
@@ -14,7 +14,7 @@ export interface Phase {
   ms: number;
 }
 
-/** Each phase is a duration of its own; what none of them accounts for is the body's. Phases that did not happen are left out. */
+/** Returns the phases with their durations. The rest of the total counts as body. Phases that did not happen are left out. */
 export function phasesOf(timings: Timings): Phase[] {
   const before = (timings.dns_ms ?? 0) + (timings.connect_ms ?? 0) + (timings.tls_ms ?? 0);
   const toFirstByte = timings.first_byte_ms ?? null;

@@ -1,4 +1,4 @@
-// What an attempt sent, made again from the contract: headers and body. The secret is never here, so the signature is not.
+// Rebuilds an attempt's headers and body from the contract. The secret is not available here, so the signature is left out.
 import { type ContractDocument, withBrand, headerTemplates } from "./contract-document";
 import { members } from "./json-text";
 import type { Payload } from "./payload-version";
@@ -12,7 +12,7 @@ export interface RequestInput {
   eventId: string;
   eventType: string;
   createdAt: string;
-  /** Of the root, where it is a replay. */
+  /** Id of the original delivery if this one is a replay. */
   deliveryId: string;
 }
 
@@ -22,7 +22,7 @@ export interface AttemptInput {
   startedAt: string;
 }
 
-/** Header names and values; in the signature's the signature itself is left open. */
+/** Returns header names and values. The signature header contains the placeholder `{signature}`. */
 export function requestHeaders(contract: ContractDocument, input: RequestInput, attempt: AttemptInput): [string, string][] {
   const seconds = String(Math.floor(new Date(attempt.startedAt).getTime() / 1000));
   const values: Record<string, string> = {
@@ -33,7 +33,7 @@ export function requestHeaders(contract: ContractDocument, input: RequestInput, 
     attempt_id: attempt.attemptId,
     attempt: String(attempt.number),
     t: seconds,
-    // The version that sent it is not known here.
+    // The version of Posthaste that sent the request is unknown here.
     version: "…",
   };
   const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
@@ -46,7 +46,7 @@ export function requestHeaders(contract: ContractDocument, input: RequestInput, 
   ];
 }
 
-/** The body, byte for byte as the contract puts it; null where the data cannot be put so. */
+/** Returns the body, byte for byte as the contract defines it. Null if the data does not fit the contract's form. */
 export function requestBody(contract: ContractDocument, input: RequestInput, payload: Payload): string | null {
   const { body } = contract;
   const own = body.fields.map((field): [string, string] => [field.name, bodyValue(field.from, contract, input, payload)]);

@@ -1,42 +1,42 @@
-// How a receiver checks a contract's signature, worked out of its templates; snippets and `curl` are written from it.
+// Derives from a contract's templates how a receiver verifies signatures. Snippets and `curl` commands are built from it.
 import { type ContractDocument, withBrand, headerTemplates } from "./contract-document";
 
-/** Who holds what: the same secret on both sides, or a private key here and a public one there. */
+/** `shared`: both sides have the same secret. `ed25519`: Posthaste has a private key, the receiver the public one. */
 export type KeyKind = "shared" | "ed25519";
 
 export type SignedPart = { kind: "id" | "t" | "body" } | { kind: "text"; text: string };
 
 export interface Signing {
   kind: KeyKind;
-  /** Lower case. */
+  /** Name of the signature header, in lower case. */
   header: string;
-  /** What is signed, piece by piece. */
+  /** The signed text, part by part. */
   parts: SignedPart[];
-  /** What stands before the signature in its header, and before that the time if it is in there too. */
+  /** The header's form: the text before the signature, and before that the time, if the header has it. */
   form: { beforeTime: string; hasTime: boolean; beforeSignature: string };
-  /** What separates several signatures; null if there is one only. */
+  /** Separator of several signatures; null if there is always one. */
   separator: string | null;
   timeHeader: string | null;
   idHeader: string | null;
   encoding: "hex" | "base64";
-  /** What precedes the base64 of the receiver's key; null if the secret is the key as it is. */
+  /** Prefix of the base64 in the receiver's key; null if the secret itself is the key. */
   decodeAfter: string | null;
 }
 
-/** Stands before a public key, whatever the contract. */
+/** Prefix of a public key, the same for all contracts. */
 const PUBLIC_PREFIX = "whpk_";
 
-/** What kind of secret an endpoint has; one that does not say has a shared one. */
+/** Returns the kind of an endpoint's secret. Without `key_kind` it is shared. */
 export function keyKindOf(endpoint: { id: string; key_kind?: string | null }): KeyKind {
   return endpoint.key_kind === "ed25519" ? "ed25519" : "shared";
 }
 
-/** A signature's value in its header, as a template. */
+/** Returns the template of the signature header's value. */
 export function signatureTemplate({ signature }: ContractDocument, kind: KeyKind): string | null {
   return kind === "ed25519" ? signature.ed25519 : signature.hmac_sha256;
 }
 
-/** Null where there is no signature of this kind, or it has a form that these pages do not know. */
+/** Returns how to verify a contract's signatures. Null if it has none of this kind, or one in an unknown form. */
 export function signingOf(contract: ContractDocument, kind: KeyKind = "shared"): Signing | null {
   const { signature, secret } = contract;
   const known = kind === "ed25519" ? ["base64"] : ["base64", "hex"];
@@ -58,7 +58,7 @@ export function signingOf(contract: ContractDocument, kind: KeyKind = "shared"):
     header: withBrand(signature.header, contract).toLowerCase(),
     parts,
     form: hasTime ? { beforeTime: first, hasTime, beforeSignature: second } : { beforeTime: "", hasTime, beforeSignature: first },
-    // Receivers of Standard Webhooks read a list, whether this sender ever makes one or not.
+    // Receivers of Standard Webhooks read a list, even if this sender always sends one signature.
     separator: secret.rotation === "both" || idHeader !== null ? signature.separator : null,
     timeHeader,
     idHeader,
@@ -81,7 +81,7 @@ export function signsTime(signing: Signing): boolean {
   return signing.parts.some((part) => part.kind === "t");
 }
 
-/** What a receiver should deduplicate by, in words. */
+/** Describes the header or field that a receiver should deduplicate by. */
 export function deduplicateBy(contract: ContractDocument): string | null {
   const field = (from: string) => contract.body.fields.find((each) => each.from === from)?.name;
   const inBody = field("delivery_id") ?? field("event_id");

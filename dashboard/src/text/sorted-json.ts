@@ -13,7 +13,7 @@ export function sortedJson(text: string): string {
   return value;
 }
 
-/** Code points, not the UTF-16 units that `<` compares. */
+/** Compares by code points, whereas `<` compares UTF-16 units. */
 function byCodePoint(one: string, other: string): number {
   const [a, b] = [Array.from(one), Array.from(other)];
   for (let at = 0; at < Math.min(a.length, b.length); at += 1) {
@@ -29,7 +29,7 @@ function escaped(text: string): string {
   );
 }
 
-/** The items of an array, each as it is written. */
+/** Returns the items of an array, each as written. */
 function items(array: string): string[] {
   const inside = array.slice(1, -1);
   if (inside.trim() === "") return [];

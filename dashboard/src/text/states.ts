@@ -1,4 +1,4 @@
-// States and reasons: how they look, and what they mean in a sentence.
+// The tone and meaning of states and reasons.
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "held" | "quiet";
 
@@ -33,7 +33,7 @@ export function toneOf(state: string): Tone {
   return STATE_TONES[state] ?? "quiet";
 }
 
-/** `in_flight` → `in flight`. */
+/** Replaces underscores by spaces: `in_flight` → `in flight`. */
 export function humanize(word: string): string {
   return word.replaceAll("_", " ");
 }
@@ -73,7 +73,7 @@ export interface DeliveryActions {
   delete: boolean;
 }
 
-/** What the API would not refuse with 409. */
+/** Returns the actions that the API allows in a status; it answers the others with 409. */
 export function actionsFor(status: string, reason: string | null): DeliveryActions {
   const isClosed = status === "dead" && reason === "closed";
   return {

@@ -1,6 +1,7 @@
-// Which event types a subscription takes, as the API matches them: exact ones, `prefix.*`, or `*`.
+// Matches event types against subscriptions as the API does: exact types, `prefix.*`, or `*`.
 
-/** Of what is said about endpoints and deliveries. Only who names these types gets them: `*` is every type of the product's. */
+/** Prefix of the types that report on endpoints and deliveries. They must be subscribed to by name, because `*` means only the
+ *  product's own types. */
 const OPERATIONAL_PREFIX = "posthaste.";
 
 export function matchesSubscription(patterns: readonly string[], type: string): boolean {
@@ -13,11 +14,11 @@ export function matchesSubscription(patterns: readonly string[], type: string): 
 
 const SUBSCRIPTION_PATTERN = /^(\*|[A-Za-z0-9_.:-]{1,126}\.\*|[A-Za-z0-9_.:-]{1,128})$/;
 
-/** What a person typed: patterns separated by spaces, commas or lines. Empty means every type. */
+/** Parses patterns typed by a user, separated by spaces, commas or line breaks. An empty text means every type. */
 export function parsePatterns(text: string): { patterns: string[]; wrong: string[] } {
-  const given = [...new Set(text.split(/[\s,]+/).filter((each) => each !== ""))];
+  const typed = [...new Set(text.split(/[\s,]+/).filter((each) => each !== ""))];
   return {
-    patterns: given.length > 0 ? given.filter((each) => SUBSCRIPTION_PATTERN.test(each)) : ["*"],
-    wrong: given.filter((each) => !SUBSCRIPTION_PATTERN.test(each)),
+    patterns: typed.length > 0 ? typed.filter((each) => SUBSCRIPTION_PATTERN.test(each)) : ["*"],
+    wrong: typed.filter((each) => !SUBSCRIPTION_PATTERN.test(each)),
   };
 }

@@ -1,6 +1,6 @@
-// How much of an endpoint's traffic succeeded, out of the statistics of its app.
+// Looks up an endpoint's success rate in the statistics of its app.
 
-/** Statistics list the endpoints that fail most, and at most so many. */
+/** The API's statistics list at most this many endpoints, those that fail most. */
 export const LISTED_ENDPOINTS_MAX = 50;
 
 interface ListedEndpoint {
@@ -8,7 +8,7 @@ interface ListedEndpoint {
   attempts: number;
 }
 
-/** Of an endpoint that is not listed nothing is known, which is not the same as that nothing was sent. */
+/** Returns an endpoint's statistics. If the list is full, a missing endpoint may have sent something, so its rate is unknown. */
 export function successRateOf<E extends ListedEndpoint>(listed: readonly E[], id: string): E | "nothing sent" | "not listed" {
   const found = listed.find((each) => each.endpoint_id === id);
   if (found !== undefined) return found.attempts > 0 ? found : "nothing sent";

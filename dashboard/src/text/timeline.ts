@@ -1,4 +1,4 @@
-// When attempts come: from waits and jitter to instants after the first, and from instants to places on a drawing.
+// Computes the times of attempts from waits and jitter, and their positions on a drawing.
 import type { ContractDocument } from "./contract-document";
 import { durationMs, contractDuration } from "./times";
 
@@ -13,7 +13,7 @@ export interface Schedule {
   end: { earliestMs: number; latestMs: number };
 }
 
-/** The attempts of a receiver that always fails at once. */
+/** Returns the schedule for a receiver that always fails immediately. */
 export function scheduleOf(retry: ContractDocument["retry"]): Schedule {
   const [low, high] = jitterBounds(retry.jitter);
   const attempts: PlannedAttempt[] = [{ number: 1, earliestMs: 0, latestMs: 0 }];
@@ -28,7 +28,7 @@ export function scheduleOf(retry: ContractDocument["retry"]): Schedule {
   return { attempts, end: { earliestMs: earliestMs + finalMs, latestMs: latestMs + finalMs } };
 }
 
-/** What a wait is multiplied with, at least and at most. */
+/** Returns the lowest and highest factor by which jitter multiplies a wait. */
 export function jitterBounds(jitter: string): [number, number] {
   if (jitter === "full") return [0, 1];
   const part = /^(\d+(?:\.\d+)?)%$/.exec(jitter);
@@ -36,7 +36,7 @@ export function jitterBounds(jitter: string): [number, number] {
   return [1 - width, 1 + width];
 }
 
-/** Where an instant stands between 0 and 1. Seconds and days must both be seen, so each step right is a step of scale. */
+/** Returns an instant's position between 0 and 1. The scale is logarithmic, so that seconds and days are both visible. */
 export function positionAt(ms: number, endMs: number): number {
   if (endMs <= 0) return 0;
   const scaled = (value: number) => Math.log1p(Math.max(0, value) / 2000);
@@ -45,7 +45,7 @@ export function positionAt(ms: number, endMs: number): number {
 
 const TICKS_MS = ["10s", "1m", "10m", "1h", "6h", "24h", "72h", "168h"].map((text) => durationMs(text) ?? 0);
 
-/** Labels that stand at least `apart` from their neighbours and from the end. */
+/** Returns the axis labels. Their distance to each other and to the end is at least `gapMin`. */
 export function ticks(endMs: number, gapMin = 0.12): { label: string; at: number }[] {
   const shown = [{ label: "T", at: 0 }];
   for (const ms of TICKS_MS) {

@@ -1,4 +1,4 @@
-// Instants and durations in words. `now` is always an argument.
+// Formats instants and durations. `now` is always an argument.
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -12,7 +12,7 @@ const TIME_UNITS: [number, string][] = [
   [SECOND, "s"],
 ];
 
-/** `3 m ago`, `in 2 h`, `now`: one unit, rounded down, so that it never promises too much. */
+/** Formats a relative time in one unit, rounded down: `3 m ago`, `in 2 h`, `now`. */
 export function formatRelative(at: number, now: number): string {
   const distanceMs = Math.abs(at - now);
   if (distanceMs < SECOND) return "now";
@@ -21,7 +21,7 @@ export function formatRelative(at: number, now: number): string {
   return at > now ? `in ${text}` : `${text} ago`;
 }
 
-/** How long something took: three digits and a unit. */
+/** Formats a measured duration in one unit; from a minute on, as contracts write it. */
 export function formatDuration(ms: number): string {
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
   if (ms < 10) return `${trim(ms.toFixed(1))} ms`;
@@ -34,12 +34,12 @@ function trim(text: string): string {
   return text.replace(/\.0$/, "");
 }
 
-/** `2h4m4s`, as contracts write it: at most three units, the largest first. */
+/** Formats a duration as contracts write it: `2h4m4s`, largest unit first. */
 export function contractDuration(ms: number): string {
   if (ms < SECOND) return ms === 0 ? "0" : `${Math.round(ms)}ms`;
   let rest = Math.round(ms / SECOND) * SECOND;
   const parts: string[] = [];
-  // Contracts count hours past the day, because retries are spoken of so: T+44h36m.
+  // Hours are not grouped into days, as is usual for retries: T+44h36m.
   for (const [size, name] of TIME_UNITS.slice(1)) {
     const count = Math.floor(rest / size);
     if (count > 0) parts.push(`${count}${name}`);
@@ -51,7 +51,7 @@ export function contractDuration(ms: number): string {
 const DURATION_PATTERN = /^(\d+)(ms|s|m|h|d)$/;
 const DURATION_UNITS_MS: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR, d: DAY };
 
-/** The milliseconds of a duration as the API writes it, for example `5m`; null if it is none. */
+/** Parses a duration of the API, for example `5m`, to milliseconds. Null if it is none. */
 export function durationMs(text: string): number | null {
   const match = DURATION_PATTERN.exec(text);
   return match ? Number(match[1]) * (DURATION_UNITS_MS[match[2] ?? ""] ?? 0) : null;
@@ -63,7 +63,7 @@ export function formatLocal(at: string): string {
   return LOCAL_FORMAT.format(new Date(at));
 }
 
-/** `2026-11-16 06:02:38 UTC`, milliseconds where there are some. */
+/** Formats an instant in UTC: `2026-11-16 06:02:38 UTC`. Milliseconds appear unless they are zero. */
 export function formatUtc(at: string): string {
   return new Date(at)
     .toISOString()
@@ -71,14 +71,14 @@ export function formatUtc(at: string): string {
     .replace(/(\.000)?Z$/, " UTC");
 }
 
-/** What a `datetime-local` field holds, for an instant. */
+/** Converts an instant to the value of a `datetime-local` field. */
 export function toDateTimeField(at: string): string {
   const date = new Date(at);
   const shifted = new Date(date.getTime() - date.getTimezoneOffset() * MINUTE);
   return shifted.toISOString().slice(0, 16);
 }
 
-/** The instant that a `datetime-local` field means, in UTC; null if it is empty or nonsense. */
+/** Converts the value of a `datetime-local` field to an instant in UTC. Null if it is empty or invalid. */
 export function fromDateTimeField(value: string): string | null {
   const date = new Date(value);
   return value === "" || Number.isNaN(date.getTime()) ? null : date.toISOString();

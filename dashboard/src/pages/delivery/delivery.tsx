@@ -61,11 +61,11 @@ export function DeliveryPage({ app, id }: { app: string; id: string }) {
   );
 }
 
-/** All that a delivery's story is told from; what is kept no longer is null. */
+/** A delivery with everything that belongs to it. Records that no longer exist are null. */
 export interface DeliveryContext {
   app: string;
   delivery: DeliveryDetail;
-  /** Undefined while it is on its way, or cannot be had. */
+  /** Undefined while loading, or after a failure. */
   event: EventWithData | null | undefined;
   endpoint: Endpoint | null;
   contract: ContractDocument | null;

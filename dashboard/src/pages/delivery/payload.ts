@@ -1,4 +1,4 @@
-// The payload that a delivery's body holds: the data as published, or what its endpoint's version makes of it.
+// The payload of a delivery: the data as published, or transformed to the endpoint's version.
 import { useQuery } from "../../api/query";
 import { api, dataOf, dataOrNull } from "../../api/client";
 import { isPortal } from "../../session/session";
@@ -6,7 +6,7 @@ import { member } from "../../text/json-text";
 import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../text/payload-version";
 import type { DeliveryContext } from "./delivery";
 
-/** Null while it is on its way, and where this key cannot tell. */
+/** Returns the payload. Null while loading, and if this key cannot determine it. */
 export function usePayload({ delivery, endpoint, event, contract }: DeliveryContext): Payload | null {
   const isKnown = endpoint !== null && contract !== null && event != null && !event.event.data_erased;
   const pinned = endpoint?.payload_version ?? null;
@@ -22,7 +22,8 @@ export function usePayload({ delivery, endpoint, event, contract }: DeliveryCont
   return query.data ?? null;
 }
 
-/** A portal link sees the list only. A key that sees neither is refused, which leaves the payload untold. */
+/** Loads an event type's versions. A portal link may read only the list. A key without access gets an error, so the payload
+ *  stays unknown. */
 async function versionsOf(type: string): Promise<readonly Version[] | null> {
   if (!isPortal.value) {
     const found = await dataOrNull(api.GET("/v1/event-types/{type}", { params: { path: { type } } }));
@@ -33,7 +34,7 @@ async function versionsOf(type: string): Promise<readonly Version[] | null> {
   return found?.versions ?? (page.next_cursor ? null : []);
 }
 
-/** Sent and read as text, so that no number is rounded on its way. */
+/** Transforms data to a version through the API. It is sent and read as text, so that no number is rounded. */
 async function transformed(type: string, version: string, data: string): Promise<string | null> {
   const response = api.POST("/v1/event-types/{type}/try", {
     params: { path: { type } },

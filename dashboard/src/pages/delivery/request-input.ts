@@ -1,4 +1,4 @@
-// What a request is made again from, for the page that shows it and for `curl`.
+// Collects the values that a request is rebuilt from, for the page and for `curl`.
 import type { Attempt } from "../../api/schema";
 import type { AttemptInput, RequestInput } from "../../text/request";
 import { keyKindOf } from "../../text/signing";

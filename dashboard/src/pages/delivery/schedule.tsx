@@ -1,16 +1,16 @@
 import { now } from "../../components/clock";
-import { type MadeAttempt, ScheduleChart } from "../../components/schedule-chart";
+import { type PastAttempt, ScheduleChart } from "../../components/schedule-chart";
 import { isTerminal } from "../../text/states";
 import { scheduleOf } from "../../text/timeline";
 import type { DeliveryContext } from "./delivery";
 
-/** The schedule of its contract with what was made of it so far. Nothing where there is little to see. */
+/** The contract's schedule with the attempts made so far. Renders nothing if there is little to see. */
 export function DeliverySchedule({ context: { delivery, contract } }: { context: DeliveryContext }) {
   const first = delivery.attempts[0];
   if (contract === null || first === undefined || delivery.attempts_expired) return null;
   if (isTerminal(delivery.status) && delivery.attempts.length === 1) return null;
   const startMs = Date.parse(first.started_at);
-  const made = delivery.attempts.map((attempt): MadeAttempt => ({
+  const attempts = delivery.attempts.map((attempt): PastAttempt => ({
     afterMs: Math.max(0, Date.parse(attempt.started_at) - startMs),
     tone: attempt.success ? "good" : attempt.number === null ? "warn" : "bad",
     label:
@@ -23,7 +23,7 @@ export function DeliverySchedule({ context: { delivery, contract } }: { context:
     <ScheduleChart
       schedule={scheduleOf(contract.retry)}
       endLabel="dead"
-      made={made}
+      attempts={attempts}
       plannedFrom={delivery.attempt_count + 1}
       isOver={isOver}
       nowMs={isOver ? null : now.value - startMs}

@@ -10,7 +10,7 @@ import { go } from "../../route/router";
 import { countOf } from "../../text/numbers";
 import { fromDateTimeField } from "../../text/times";
 
-/** Brings a new endpoint the past events that it subscribes to. */
+/** Starts a backfill: delivers past events that the endpoint subscribes to. */
 export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const [from, setFrom] = useState("");
   const [message, setMessage] = useState<string | null>(null);

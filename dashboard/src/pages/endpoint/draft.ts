@@ -1,4 +1,4 @@
-// What is typed about an endpoint, and what of it is sent.
+// The draft of an endpoint, and the fields of it that are sent.
 import type { Endpoint } from "../../api/schema";
 import { parsePatterns } from "../../text/subscriptions";
 
@@ -30,7 +30,7 @@ export const EMPTY_ENDPOINT_DRAFT: EndpointDraft = {
   burst: "",
 };
 
-/** With what only an endpoint that is there has. */
+/** The draft of an existing endpoint, which also has overrides. */
 export interface EndpointSettingsDraft extends EndpointDraft {
   overrides: string;
 }
@@ -52,7 +52,7 @@ export function endpointDraftOf(endpoint: Endpoint): EndpointSettingsDraft {
   };
 }
 
-/** What makes a new one. */
+/** Returns the request body for a new endpoint. */
 export function newEndpointBody(draft: EndpointDraft) {
   return {
     url: draft.url.trim(),
@@ -68,7 +68,7 @@ export function newEndpointBody(draft: EndpointDraft) {
   };
 }
 
-/** Only what was changed: the audit log names it, and some fields are not for every key. */
+/** Returns only the changed fields: the audit log lists them, and some keys may not send all fields. */
 export function endpointChangesOf(before: EndpointSettingsDraft, after: EndpointSettingsDraft) {
   const isChanged = (name: keyof EndpointSettingsDraft) => before[name] !== after[name];
   const { overrides } = after;
@@ -93,7 +93,7 @@ export function isDraftReady(draft: EndpointDraft): boolean {
   return draft.url.trim() !== "" && parsePatterns(draft.types).wrong.length === 0;
 }
 
-/** Nothing is no limit. A rate is replaced whole: without the burst that it had it would get another. */
+/** Returns the rate limit; null for none. It is replaced as a whole: without its burst it would get the default one. */
 function rateOf({ perSecond, burst }: EndpointDraft): { per_second: number; burst?: number } | null {
   if (perSecond === "") return null;
   return { per_second: Number(perSecond), ...(burst === "" ? {} : { burst: Number(burst) }) };

@@ -1,4 +1,4 @@
-// The fields of an endpoint, for making one and for changing one.
+// The form fields of an endpoint, for a new one and for its settings.
 import { useQuery } from "../../api/query";
 import { api, dataOf } from "../../api/client";
 import type { ApiError } from "../../api/error";
@@ -92,7 +92,7 @@ interface SendingFieldsProps extends Pick<Props, "draft" | "change"> {
   problem: (field: string) => string | null;
 }
 
-/** How fast and in which order: the app's to say, not its customers'. */
+/** Limits and order of sending. Customers may not change them. */
 function SendingFields({ draft, change, problem }: SendingFieldsProps) {
   return (
     <>

@@ -1,4 +1,4 @@
-// The latest attempts at an endpoint, whatever deliveries they were for: a mark each, and the newest in words.
+// The latest attempts at an endpoint, of all its deliveries: one mark each, and the newest in a table.
 import type { EndpointAttempt } from "../../api/schema";
 import { AnswerBadge } from "../../components/badge";
 import { type Mark, MarkStrip } from "../../components/mark-strip";

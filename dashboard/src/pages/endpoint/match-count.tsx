@@ -3,7 +3,7 @@ import { api, dataOf } from "../../api/client";
 import { formatCount } from "../../text/numbers";
 import { matchesSubscription } from "../../text/subscriptions";
 
-/** How many of the latest events a subscription would have taken, counted while it is typed. */
+/** Counts how many of the latest events a subscription would have matched, while it is typed. */
 export function MatchCount({ app, patterns }: { app: string; patterns: string[] }) {
   const query = useQuery(
     `latest events ${app}`,

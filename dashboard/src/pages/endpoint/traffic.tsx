@@ -1,4 +1,4 @@
-// What went to an endpoint within a window that lives in the address bar: its health over time, attempts and latency.
+// An endpoint's health, attempts and latency within the time window of the address bar.
 import { useMemo } from "preact/hooks";
 import { useQuery } from "../../api/query";
 import { api, dataOf } from "../../api/client";
@@ -24,7 +24,7 @@ interface Props {
 
 export function Traffic({ app, endpoint, health }: Props) {
   const stats = useStats({ app, endpoint: endpoint.id, window: DEFAULT_WINDOW });
-  // Why they could not be had anew is said once.
+  // Only the first card shows the error of a failed refetch.
   const charted = stats.data ? { ...stats, error: null } : stats;
   return (
     <>
@@ -57,7 +57,7 @@ function HealthTimeline({ app, endpoint, health, stats }: Props & { stats: Stats
       const query = { endpoint_id: endpoint.id, limit: 250 };
       const [notices, audit] = await Promise.all([
         dataOf(api.GET("/v1/apps/{app}/notices", { params: { path, query } })),
-        // Who changed something is not for a customer to see.
+        // Customers may not read the audit log.
         isPortal.value
           ? null
           : dataOf(api.GET("/v1/apps/{app}/audit", { params: { path, query: { action: "endpoint.enabled", limit: 250 } } })),

@@ -18,7 +18,7 @@ import { SnippetCard } from "../snippet-card";
 interface Props {
   app: string;
   endpoint: Endpoint;
-  /** Undefined while it is on its way, null if it cannot be had. */
+  /** Undefined while loading, null if not available. */
   contract: ContractDocument | null | undefined;
 }
 
@@ -129,7 +129,7 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
 
 interface RotateProps {
   path: { app: string; endpoint: string };
-  /** Both secrets sign for a while; else the new one takes over at an instant. */
+  /** Whether both secrets sign for a while. Otherwise the new one takes over at one instant. */
   isOverlapping: boolean;
   onClose: () => void;
   onRotated: (secrets: Secrets) => void;

@@ -75,7 +75,7 @@ function ed25519Lines(signing: Signing, prefix: string): string[] {
   ];
 }
 
-/** What goes into the digest: text before the body in one piece. */
+/** Returns the inputs of the digest. Adjacent text parts are joined into one. */
 function digestInputs(signing: Signing): string[] {
   const out: string[] = [];
   let text: string[] = [];

@@ -1,4 +1,4 @@
-// Verification snippets: one self-contained function in each of five languages, written for one contract.
+// Verification snippets: a self-contained function in each of five languages, written for one contract.
 import type { ContractDocument } from "../contract-document";
 import { type KeyKind, signingOf } from "../signing";
 import { go } from "./go";
@@ -19,7 +19,7 @@ export const LANGUAGES = [
 
 export type Language = (typeof LANGUAGES)[number]["name"];
 
-/** Null where the signature has a form that these pages do not know, or the language cannot check it. */
+/** Returns the snippet, or null if the signature's form is unknown or the language cannot verify it. */
 export function snippet(contract: ContractDocument, language: Language, kind: KeyKind = "shared"): string | null {
   const signing = signingOf(contract, kind);
   const writer = LANGUAGES.find((each) => each.name === language);

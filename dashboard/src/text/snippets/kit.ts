@@ -1,5 +1,5 @@
-// Python and Rust have no ed25519 in their standard libraries. There a snippet calls the receiver kit, which is one file to
-// copy and knows the form of Standard Webhooks only.
+// Snippets that call the receiver kit, for Python and Rust, whose standard libraries lack ed25519. The kit is one file to copy
+// and supports only the form of Standard Webhooks.
 import type { Signing } from "../signing";
 
 export function pythonByKit(signing: Signing, tolerance: number): string | null {

@@ -52,7 +52,7 @@ function hmacLines(signing: Signing, prefix: string): string[] {
   ];
 }
 
-/** With the extension sodium, which comes with PHP; it throws where lengths are wrong. */
+/** Uses the extension sodium, which comes with PHP. It throws if lengths are wrong. */
 function ed25519Lines(signing: Signing, prefix: string): string[] {
   const all = signing.separator === null ? "[$given]" : `explode(${text(signing.separator)}, $given)`;
   return [

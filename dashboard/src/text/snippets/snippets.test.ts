@@ -1,5 +1,5 @@
-// Every snippet is run, in its own language, against requests that Posthaste's own code signed (receivers/vectors.json).
-// Rust with a shared secret needs crates: it is compiled and run by the journeys, with those that the server was built with.
+// Runs every snippet in its language against requests that Posthaste signed (receivers/vectors.json). Rust with a shared
+// secret needs crates: the journeys compile and run it with those that the server was built with.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -25,7 +25,7 @@ function signedBy(name: string, signature: Partial<ContractDocument["signature"]
   const document = documents.get(name)!;
   return { ...document, signature: { ...document.signature, ...signature } };
 }
-/** What a snippet is written for, by the name that cases call it. */
+/** The signings that snippets are written for, by the contract name of the cases. */
 const signings = new Map<string, Signing>([...documents].map(([name, document]) => [name, signingOf(document)!]));
 signings.set("public_key", signingOf(documents.get("standard")!, "ed25519")!);
 const vectors = (JSON.parse(readFileSync("../receivers/vectors.json", "utf8")) as { cases: Vector[] }).cases
@@ -53,7 +53,7 @@ function written(language: string, contract: string, tolerance: number): string 
   return LANGUAGES.find((each) => each.name === language)!.write(signings.get(contract)!, tolerance)!;
 }
 
-/** Each runner reads cases from a file and prints one word each. */
+/** Runners by language. Each reads cases from a file and prints one word per case. */
 const RUNNERS: Record<string, (cases: string, tolerance: number) => string> = {
   Python: (cases, tolerance) => {
     for (const name of signings.keys()) write(`python/${name}.py`, written("Python", name, tolerance));
@@ -148,7 +148,7 @@ func main() {
 describe("a verification snippet", () => {
   const cases = write("cases.json", JSON.stringify(vectors));
 
-  it.each(Object.keys(RUNNERS))("in %s takes what is genuine and refuses what is not", { timeout: 120_000 }, (language) => {
+  it.each(Object.keys(RUNNERS))("in %s accepts genuine requests and rejects others", { timeout: 120_000 }, (language) => {
     const printed = RUNNERS[language]!(cases, NO_TOLERANCE_LIMIT).trim().split("\n");
     const wrong = vectors.filter((each, at) => printed[at] !== (each.expect === "ok" ? "yes" : "no"));
     expect(wrong.map((each) => each.name)).toEqual([]);
@@ -157,14 +157,14 @@ describe("a verification snippet", () => {
     expect([...new Set(byPublicKey)].sort()).toEqual(["ok", "signature_mismatch"]);
   });
 
-  it("in Rust takes by the receiver kit what a private key signed, and nothing else", { timeout: 120_000 }, () => {
+  it("in Rust accepts ed25519 signatures through the receiver kit, and rejects others", { timeout: 120_000 }, () => {
     const cases = vectors.filter((each) => each.contract === "public_key");
     const bytes = (buffer: Buffer) => `vec![${[...buffer].join(", ")}]`;
     const checks = cases.map(({ secrets, headers, body }) => {
       const pairs = headers.map(([name, value]) => `(${JSON.stringify(name)}.into(), ${bytes(Buffer.from(value))})`);
       return `check(${JSON.stringify(secrets[0])}, vec![${pairs.join(", ")}], &${bytes(Buffer.from(body, "base64"))});`;
     });
-    // Of the crate `http` as much as the kit takes from it.
+    // A stub of the crate `http` with only what the kit uses.
     const http = write(
       "rust/http.rs",
       `pub struct HeaderMap(pub Vec<(String, Vec<u8>)>);
@@ -192,7 +192,7 @@ fn main() { ${checks.join("\n")} }`,
     expect(printed).toEqual(cases.map((each) => (each.expect === "ok" ? "yes" : "no")));
   });
 
-  it("refuses what is too old, where the time is signed", () => {
+  it("rejects old requests if the time is signed", () => {
     const printed = RUNNERS["Node.js"]!(cases, 300).trim().split("\n");
     const taken = vectors.filter((_, at) => printed[at] === "yes").map((each) => each.contract);
     expect([...new Set(taken)].sort()).toEqual(["orientedos", "simpaisa"]);
@@ -204,7 +204,7 @@ fn main() { ${checks.join("\n")} }`,
     }
   });
 
-  it("is written for the kind of key that the endpoint has", () => {
+  it("is written for the endpoint's kind of key", () => {
     const standard = documents.get("standard")!;
     for (const { name } of LANGUAGES) {
       expect(snippet(standard, name, keyKindOf({ id: "ep_1", key_kind: "ed25519" }))).toContain("WEBHOOK_PUBLIC_KEY");
@@ -214,18 +214,18 @@ fn main() { ${checks.join("\n")} }`,
     expect(keyKindOf({ id: "ep_1" })).toBe("shared");
   });
 
-  it("is none in a language whose kit does not know the form of an ed25519 signature", () => {
+  it("does not exist if the language's kit does not support the form of an ed25519 signature", () => {
     const document = signedBy("standard", { header: "x-signed" });
     const written = LANGUAGES.filter(({ name }) => snippet(document, name, "ed25519") !== null).map(({ name }) => name);
     expect(written).toEqual(["Node.js", "Go", "PHP"]);
   });
 
-  it("follows the endpoint's own brand", () => {
+  it("uses the contract's brand", () => {
     const document = { ...documents.get("zerofee")!, brand: "Corner" };
     expect(snippet(document, "Python")).toContain('"x-corner-signature"');
   });
 
-  it("is none where the signature has a form that is not known", () => {
+  it("does not exist if the signature's form is unknown", () => {
     const document = signedBy("standard", { hmac_sha256: "{signature}@{t}@" });
     expect(snippet(document, "Go")).toBeNull();
   });
