@@ -206,7 +206,7 @@ impl Lane {
         }
     }
 
-    /// Opens the circuit breaker with a probe due now. Returns when the scheduler has to refill.
+    /// Opens the circuit breaker with a probe due now, if the contract is adaptive. Returns when the scheduler has to refill.
     pub(super) fn distrust(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
