@@ -4,7 +4,7 @@ use crate::{
     clock,
     command::{CompareArguments, Shared},
     figures::Figures,
-    furnish,
+    prefill,
     report::{JsonFile, Line},
     run,
     server::{Server, StoreKind, WorkFolder},
@@ -128,8 +128,8 @@ async fn one_run(shared: &Shared, work: &WorkFolder, shape: &Shape, binary: &Pat
     let server = Server::fresh(&run::product(shared, work, binary), shape.store, &[]).await?;
     let bench = run::bench_of(shared, shape, &server).await?;
     if let Kind::Beside { waiting, endpoints } = shape.kind {
-        furnish::endpoints(&server.api()?, endpoints).await?;
-        furnish::waiting(&server.api()?, waiting).await?;
+        prefill::endpoints(&server.api()?, endpoints).await?;
+        prefill::waiting(&server.api()?, waiting).await?;
     }
     run::warm_up(shared, &bench).await?;
     let load = shape.load(shared.events).context("this shape has no load of its own")?;

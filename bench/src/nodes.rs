@@ -2,21 +2,24 @@
 
 use crate::{
     api::Api,
-    children, clock, furnish,
+    children, clock,
     load::Bench,
     messages::{Arrivals, Behaviour, Endpoint, ReceiverOrder},
-    payload,
+    payload, prefill,
     server::{Keys, Node, Product, Store, StoreKind},
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, path::Path, time::Duration};
+use tokio::process::Command;
 
 const ENDPOINTS: usize = 16;
 /// The receiver's own time, which is all that limits how much a permit delivers.
 const ANSWER_AFTER_MS: u64 = 50;
 /// Permits of each node, so few that they are the limit and not the processors.
-const PERMITS: (&str, &str) = ("HANDS", "64");
+const PERMITS: &str = "64";
+/// Settings that have given a node its permits, the newest first. A program knows one of them.
+const PERMITS_SETTINGS: &[&str] = &["DELIVERIES_IN_FLIGHT_MAX", "HANDS"];
 const BATCH: usize = 500;
 /// How much waits at least.
 const BACKLOG: u64 = 4000;
@@ -30,9 +33,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub async fn delivered_per_second(product: &Product<'_>, bench: &Bench, count: usize) -> Result<f64> {
     let store = Store::fresh(product, StoreKind::Postgres).await?;
     let keys = Keys::random();
+    let setting = permits_setting(product.binary).await?;
     let mut nodes = vec![];
     for _ in 0..count {
-        let mut node = Node::new(product, &store, &keys, &[PERMITS])?;
+        let mut node = Node::new(product, &store, &keys, &[(setting, PERMITS)])?;
         node.start().await?;
         nodes.push(node);
     }
@@ -67,6 +71,14 @@ pub async fn delivered_per_second(product: &Product<'_>, bench: &Bench, count: u
     Ok(rate)
 }
 
+/// The setting's name as the program's own list of settings has it.
+async fn permits_setting(binary: &Path) -> Result<&'static str> {
+    let output = Command::new(binary).arg("config-doc").kill_on_drop(true).output().await?;
+    let settings = String::from_utf8_lossy(&output.stdout).into_owned();
+    let known = PERMITS_SETTINGS.iter().find(|name| settings.contains(&format!("`POSTHASTE_{name}`")));
+    known.copied().with_context(|| format!("config-doc names none of {}", PERMITS_SETTINGS.join(", ")))
+}
+
 async fn make_endpoints(api: &Api, url: &str, endpoints: &mut [Endpoint]) -> Result<()> {
     api.post("/v1/apps", &json!({"id": "nodes", "name": "nodes"})).await?;
     for (number, endpoint) in endpoints.iter_mut().enumerate() {
@@ -88,7 +100,7 @@ async fn publish(apis: &[Api], bench: &Bench, published: &Cell<usize>, is_over: 
         }
         let first = published.get();
         let events: Result<Vec<Value>> = (first..first + BATCH).map(|number| event(number, bench)).collect();
-        furnish::batch(&apis[first / BATCH % apis.len()], "nodes", events?).await?;
+        prefill::batch(&apis[first / BATCH % apis.len()], "nodes", events?).await?;
         published.set(first + BATCH);
     }
     Ok(())

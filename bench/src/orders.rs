@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// The orders, in turn. They end when the command closes the input, also because it died.
+/// The orders, in turn. When the command closes the input, also because it died, the process ends in the middle of whatever it does.
 pub fn read<T: DeserializeOwned + Send + 'static>() -> mpsc::UnboundedReceiver<Result<T>> {
     let (into, orders) = mpsc::unbounded_channel();
     thread::spawn(move || {
@@ -18,6 +18,7 @@ pub fn read<T: DeserializeOwned + Send + 'static>() -> mpsc::UnboundedReceiver<R
                 break;
             }
         }
+        std::process::exit(0);
     });
     orders
 }

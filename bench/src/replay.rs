@@ -2,9 +2,9 @@
 
 use crate::{
     figures::Figures,
-    furnish,
     load::{Bench, Load},
     messages::Pace,
+    prefill,
     server::Server,
 };
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ const EVENTS: usize = 3000;
 /// Names and figures of the rounds. The replay goes to the receiver as well, under a path that counts as a stray.
 pub async fn rounds(server: &Server, bench: &Bench) -> Result<Vec<(String, Figures)>> {
     let api = server.api()?;
-    furnish::cancelled(&api, REPLAYED, &format!("{}/replayed/0", bench.receiver_url)).await?;
+    prefill::cancelled(&api, REPLAYED, &format!("{}/replayed/0", bench.receiver_url)).await?;
     let replay = json!({"status": ["cancelled"], "per_second": REPLAYED_PER_SECOND});
     let replay = api.post("/v1/apps/again/replays", &replay).await?;
     let id = replay["id"].as_str().context("a replay has an id")?;

@@ -3,9 +3,8 @@
 use crate::{
     command::{RunArguments, Shared},
     figures::Figures,
-    furnish,
     load::{Bench, Load},
-    nodes, replay,
+    nodes, prefill, replay,
     report::{JsonFile, Line, Summary},
     retention::{self, Stretch},
     server::{Product, Server, WorkFolder},
@@ -76,8 +75,8 @@ impl Session<'_> {
         let resident_at_start_mib = server.resident_mib();
         let bench = bench_of(self.shared, shape, &server).await?;
         if let Kind::Beside { waiting, endpoints } = shape.kind {
-            furnish::endpoints(&server.api()?, endpoints).await?;
-            furnish::waiting(&server.api()?, waiting).await?;
+            prefill::endpoints(&server.api()?, endpoints).await?;
+            prefill::waiting(&server.api()?, waiting).await?;
         }
         if shape.kind == Kind::Replay {
             for (name, figures) in replay::rounds(&server, &bench).await? {

@@ -84,7 +84,7 @@ impl Target {
                 endpoints.iter_mut().enumerate().filter(|(_, endpoint)| endpoint.app == app)
             {
                 let mut variables = variables.clone();
-                variables.insert("hook_url".to_owned(), format!("{receiver}/{transfer}/{number}"));
+                variables.insert("endpoint_url".to_owned(), format!("{receiver}/{transfer}/{number}"));
                 variables.insert("secret".to_owned(), random_secret());
                 for call in &self.endpoint {
                     self.call(call, &mut variables).await?;

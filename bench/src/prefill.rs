@@ -16,9 +16,9 @@ pub async fn endpoints(api: &Api, count: usize) -> Result<()> {
     let mut app = String::new();
     for number in 0..count {
         if number % ENDPOINTS_PER_APP == 0 {
-            app = id(&api.post("/v1/apps", &json!({"name": format!("furniture {number}")})).await?)?;
+            app = id(&api.post("/v1/apps", &json!({"name": format!("other {number}")})).await?)?;
         }
-        let endpoint = json!({"url": NOWHERE, "event_types": ["furniture.moved"]});
+        let endpoint = json!({"url": NOWHERE, "event_types": ["other.event"]});
         api.post(&format!("/v1/apps/{app}/endpoints"), &endpoint).await?;
     }
     Ok(())
@@ -33,7 +33,7 @@ pub async fn waiting(api: &Api, count: usize) -> Result<()> {
     api.post(&format!("/v1/apps/{app}/endpoints"), &json!({"url": NOWHERE})).await?;
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
     let event =
-        json!({"type": "furniture.waiting", "data": padding(), "deliver_at": rfc3339(now + LATER_SECONDS)});
+        json!({"type": "waiting.event", "data": padding(), "deliver_at": rfc3339(now + LATER_SECONDS)});
     publish(api, &app, &event, count).await
 }
 
@@ -43,7 +43,7 @@ pub async fn cancelled(api: &Api, count: usize, url: &str) -> Result<()> {
     let off = json!({"off": {"waiting": "cancelled", "published": "cancelled"}});
     api.post("/v1/apps/again/endpoints", &json!({"id": "sink", "url": url, "overrides": off})).await?;
     api.post("/v1/apps/again/endpoints/sink/disable", &json!({})).await?;
-    publish(api, "again", &json!({"type": "furniture.again", "data": padding()}), count).await?;
+    publish(api, "again", &json!({"type": "replayed.event", "data": padding()}), count).await?;
     api.post("/v1/apps/again/endpoints/sink/enable", &json!({})).await?;
     Ok(())
 }
