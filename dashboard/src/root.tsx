@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { followUpdates } from "./api/live-updates";
 import { Toasts } from "./components/toast";
-import { currentPath, go } from "./route/router";
+import { currentPath, navigate } from "./route/router";
 import { paths } from "./route/paths";
 import { session } from "./session/session";
 import { SignIn } from "./session/sign-in";
@@ -25,7 +25,7 @@ function SignedIn() {
   const path = currentPath.value;
   // A key of one app starts on that app's page.
   useEffect(() => {
-    if (own !== null && (path === "/" || path === "/apps")) go(paths.app(own), { replace: true });
+    if (own !== null && (path === "/" || path === "/apps")) navigate(paths.app(own), { replace: true });
   }, [own, path]);
   const { page, app, key } = pageAt(path);
   // A key of one app may follow only that app's updates.

@@ -71,9 +71,9 @@ function isolatedPoints(plot: uPlot, series: number): number[] {
   return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
 }
 
-type Shape = Required<Pick<Props, "lines" | "format" | "isWhole" | "height">>;
+type ChartShape = Required<Pick<Props, "lines" | "format" | "isWhole" | "height">>;
 
-function options({ lines, format, isWhole, height }: Shape, width: number): uPlot.Options {
+function options({ lines, format, isWhole, height }: ChartShape, width: number): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const axis = {

@@ -1,7 +1,7 @@
 // The filters of a list. On a phone a button opens them and shows how many are set.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery, setFilters } from "../route/router";
 import { Field } from "./field";
 
 const TYPING_PAUSE_MS = 300;
@@ -36,7 +36,7 @@ export function FilterField({ label, name, placeholder, suggestions }: FilterFie
   const type = (value: string) => {
     setTyped(value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => filter({ [name]: value.trim() }), TYPING_PAUSE_MS);
+    timer.current = setTimeout(() => setFilters({ [name]: value.trim() }), TYPING_PAUSE_MS);
   };
   return (
     <Field

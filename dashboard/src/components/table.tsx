@@ -1,6 +1,6 @@
 // A table that becomes cards on a phone, where each cell shows its column's name.
 import type { ComponentChildren } from "preact";
-import { go, openInNewTab } from "../route/router";
+import { navigate, openInNewTab } from "../route/router";
 
 export interface Column<T> {
   name: string;
@@ -27,7 +27,7 @@ export function Table<T>({ caption, columns, rows, idOf, hrefOf, isTight = false
     const target = event.target as Element;
     if (!hrefOf || target.closest("a, button, input, select, summary, code") || String(window.getSelection()) !== "") return;
     if (event.metaKey || event.ctrlKey) openInNewTab(hrefOf(row));
-    else go(hrefOf(row));
+    else navigate(hrefOf(row));
   };
   return (
     <table class={["rows", hrefOf && "linked", isTight && "tight"].filter(Boolean).join(" ")}>

@@ -10,7 +10,7 @@ interface Toast {
 const toasts = signal<Toast[]>([]);
 let last = 0;
 
-function add(text: string, isError: boolean, forMs: number): void {
+function addToast(text: string, isError: boolean, forMs: number): void {
   const id = ++last;
   toasts.value = [...toasts.value.slice(-2), { id, text, isError }];
   setTimeout(() => dismiss(id), forMs);
@@ -21,12 +21,12 @@ function dismiss(id: number): void {
 }
 
 export function showToast(text: string): void {
-  add(text, false, 4000);
+  addToast(text, false, 4000);
 }
 
 export function showErrorToast(error: ApiError): void {
   const advice = adviceFor(error);
-  add(advice ? `${error.message} ${advice}` : error.message, true, 12_000);
+  addToast(advice ? `${error.message} ${advice}` : error.message, true, 12_000);
 }
 
 export function Toasts() {

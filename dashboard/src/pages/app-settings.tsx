@@ -12,7 +12,7 @@ import { Card, PropertyList, PageHead } from "../components/page";
 import { LongTime } from "../components/time";
 import { showToast } from "../components/toast";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { appChangesOf, appDraftOf } from "./app-draft";
 import { ContractChoice } from "./apps";
 import { useApp } from "./app-queries";
@@ -117,7 +117,7 @@ function Settings({ app }: { app: App }) {
             act={async () => {
               await dataOf(api.DELETE("/v1/apps/{app}", { params: { path } }));
               invalidate("apps");
-              go(paths.apps());
+              navigate(paths.apps());
             }}
           />
         </div>

@@ -9,7 +9,7 @@ import { Choice, Field } from "../components/field";
 import { LoadMore } from "../components/load-more";
 import { PageHead } from "../components/page";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { AppTable } from "./overview";
 
 export function Apps() {
@@ -48,7 +48,7 @@ function NewApp({ onClose }: { onClose: () => void }) {
     const body = { name: name.trim(), ...(id.trim() ? { id: id.trim() } : {}), ...(contract ? { contract } : {}) };
     const created = await dataOf(api.POST("/v1/apps", { body }));
     invalidate("apps");
-    go(paths.app(created.id));
+    navigate(paths.app(created.id));
   };
   return (
     <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={create} onClose={onClose}>

@@ -12,7 +12,7 @@ import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { pickQuery } from "../route/query-string";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery, setFilters } from "../route/router";
 import { mayChange } from "../session/session";
 import { reasonText } from "../text/states";
 import { useEndpoints } from "./app-queries";
@@ -36,12 +36,12 @@ export function DeadLetters({ app }: { app: string }) {
         <EndpointChoice
           endpoints={endpoints}
           value={query.endpoint_id ?? ""}
-          onChange={(value) => filter({ endpoint_id: value })}
+          onChange={(value) => setFilters({ endpoint_id: value })}
         />
         <Checkbox
           label="Closed ones too"
           isOn={query.closed === "true"}
-          onChange={(isOn) => filter({ closed: isOn ? "true" : null })}
+          onChange={(isOn) => setFilters({ closed: isOn ? "true" : null })}
         />
       </div>
       <DeadLetterList

@@ -7,7 +7,7 @@ import { PagedTable } from "../components/paged-table";
 import { PageHead } from "../components/page";
 import { withChanges, pickQuery } from "../route/query-string";
 import { paths } from "../route/paths";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery, setFilters } from "../route/router";
 import { permissions } from "../session/session";
 import { noDeliveriesText } from "../text/empty-lists";
 import { DELIVERY_STATES, humanize } from "../text/states";
@@ -34,7 +34,7 @@ export function Deliveries({ app }: { app: string }) {
   const toggle = (state: string) => {
     if (states.has(state)) states.delete(state);
     else states.add(state);
-    filter({ status: [...states].join(",") });
+    setFilters({ status: [...states].join(",") });
   };
   const isFiltered = Object.keys(query).length > 0;
   return (
@@ -57,7 +57,7 @@ export function Deliveries({ app }: { app: string }) {
         <EndpointChoice
           endpoints={endpoints}
           value={query.endpoint_id ?? ""}
-          onChange={(value) => filter({ endpoint_id: value })}
+          onChange={(value) => setFilters({ endpoint_id: value })}
         />
         <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <FilterField label="Event id" name="event_id" />
@@ -70,7 +70,7 @@ export function Deliveries({ app }: { app: string }) {
             { value: "", label: "Newest first" },
             { value: "next_attempt_at", label: "Waiting, next due first" },
           ]}
-          onChange={(value) => filter({ order: value })}
+          onChange={(value) => setFilters({ order: value })}
         />
       </Filters>
       <PagedTable
@@ -97,7 +97,7 @@ export function TimeFilter({ name, label, value }: { name: string; label: string
       label={label}
       type="datetime-local"
       value={value && !Number.isNaN(Date.parse(value)) ? toDateTimeField(value) : ""}
-      onInput={(text) => filter({ [name]: fromDateTimeField(text) })}
+      onInput={(text) => setFilters({ [name]: fromDateTimeField(text) })}
     />
   );
 }

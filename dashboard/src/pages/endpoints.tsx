@@ -14,7 +14,7 @@ import { OneTimeSecret } from "../components/one-time-secret";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { permissions, mayChange } from "../session/session";
 import { BUCKET_STATES, bucketStateOf } from "../text/health";
 import { noEndpointsText } from "../text/empty-lists";
@@ -68,7 +68,7 @@ export function endpointColumns(app: string): Column<Endpoint>[] {
       ),
     },
     { name: "State", cell: (row) => <Badge state={row.status} /> },
-    { name: "Event types", cell: (row) => <Types types={row.event_types} /> },
+    { name: "Event types", cell: (row) => <EventTypeChips types={row.event_types} /> },
     { name: "Contract", cell: (row) => row.contract ?? <span class="muted nowrap">the app’s</span> },
     { name: "Created", cell: (row) => <Time at={row.created_at} /> },
   ];
@@ -96,7 +96,7 @@ function useSuccess(app: string): Column<Endpoint> {
   return { name: "Success, 24 h", isNumber: true, cell };
 }
 
-function Types({ types }: { types: string[] }) {
+function EventTypeChips({ types }: { types: string[] }) {
   return (
     <span title={types.join("\n")}>
       {types.slice(0, 3).map((each) => (
@@ -129,7 +129,7 @@ function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
         title="The endpoint is there"
         about="Give this secret to the receiver. It verifies with it that requests come from here."
         secret={created.secret ?? ""}
-        onClose={() => go(paths.endpoint(app, created.id, "verify"))}
+        onClose={() => navigate(paths.endpoint(app, created.id, "verify"))}
       >
         Next: how to verify, in five languages, and a test event.
       </OneTimeSecret>

@@ -12,7 +12,7 @@ import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { pickQuery } from "../route/query-string";
-import { currentQuery, filter, go } from "../route/router";
+import { currentQuery, setFilters, navigate } from "../route/router";
 import { isAdmin } from "../session/session";
 import { jsonProblem } from "./publish";
 
@@ -42,7 +42,7 @@ export function EventTypes() {
         <Checkbox
           label="Archived ones too"
           isOn={isArchivedToo}
-          onChange={(isOn) => filter({ archived: isOn ? "true" : null })}
+          onChange={(isOn) => setFilters({ archived: isOn ? "true" : null })}
         />
       </div>
       <PagedTable
@@ -97,7 +97,7 @@ function NewEventType({ onClose }: { onClose: () => void }) {
       ...(sample.trim() ? { sample: JSON.parse(sample) as unknown } : {}),
     };
     const created = await dataOf(api.POST("/v1/event-types", { body }));
-    go(paths.eventType(created.name));
+    navigate(paths.eventType(created.name));
   };
   return (
     <Dialog

@@ -15,7 +15,7 @@ import { OneTimeSecret } from "../components/one-time-secret";
 import type { Column } from "../components/table";
 import { Time } from "../components/time";
 import { pickQuery } from "../route/query-string";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery, setFilters } from "../route/router";
 import { fromDateTimeField } from "../text/times";
 
 export function Keys() {
@@ -38,7 +38,11 @@ export function Keys() {
         </button>
       </PageHead>
       <div class="filters">
-        <Checkbox label="Revoked ones too" isOn={isRevokedToo} onChange={(isOn) => filter({ revoked: isOn ? "true" : null })} />
+        <Checkbox
+          label="Revoked ones too"
+          isOn={isRevokedToo}
+          onChange={(isOn) => setFilters({ revoked: isOn ? "true" : null })}
+        />
       </div>
       <PagedTable
         caption="Keys"

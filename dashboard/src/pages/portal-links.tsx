@@ -31,7 +31,7 @@ export function PortalLinks({ app }: { app: string }) {
               A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.
             </Empty>
           ) : (
-            <Links app={app} links={page.data} refetch={query.refetch} />
+            <LinkTable app={app} links={page.data} refetch={query.refetch} />
           )
         }
       </QueryView>
@@ -40,7 +40,7 @@ export function PortalLinks({ app }: { app: string }) {
   );
 }
 
-function Links({ app, links, refetch }: { app: string; links: PortalLink[]; refetch: () => void }) {
+function LinkTable({ app, links, refetch }: { app: string; links: PortalLink[]; refetch: () => void }) {
   return (
     <Table
       caption="Portal links"

@@ -5,7 +5,7 @@ import { Dialog } from "../components/dialog";
 import { Field } from "../components/field";
 import { showToast } from "../components/toast";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 
 export function PublishButton({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
@@ -36,7 +36,7 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
     );
     invalidate("events", "deliveries");
     showToast("Published.");
-    go(paths.event(app, published.id));
+    navigate(paths.event(app, published.id));
   };
   return (
     <Dialog

@@ -6,7 +6,7 @@ import type { Endpoint } from "../api/schema";
 import { Dialog } from "../components/dialog";
 import { Checkbox, Field } from "../components/field";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { countOf } from "../text/numbers";
 import { fromDateTimeField } from "../text/times";
 import { EndpointChoice } from "./endpoint-choice";
@@ -64,7 +64,7 @@ export function ReplayDialog({ app, endpoints, initial = {}, onClose }: Props) {
   const start = async () => {
     const started = await dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body }));
     invalidate("replays", "deliveries");
-    if ("id" in started) go(paths.replay(app, started.id));
+    if ("id" in started) navigate(paths.replay(app, started.id));
   };
   const toggle = (state: string, isOn: boolean) => setStatus(isOn ? [...status, state] : status.filter((each) => each !== state));
   return (

@@ -1,7 +1,7 @@
 // Charts of statistics, and the choice of their time window, which is kept in the address bar.
 import type { Stats } from "../api/schema";
 import { Chart } from "../components/chart";
-import { currentQuery, filter } from "../route/router";
+import { currentQuery, setFilters } from "../route/router";
 import { formatCount } from "../text/numbers";
 import { formatDuration } from "../text/times";
 
@@ -28,7 +28,12 @@ export function WindowChoice({ standard = "24h" }: { standard?: WindowName }) {
   return (
     <div class="segments" role="group" aria-label="Time window">
       {STATS_WINDOWS.map((each) => (
-        <button key={each.name} type="button" aria-pressed={each.name === chosen} onClick={() => filter({ window: each.name })}>
+        <button
+          key={each.name}
+          type="button"
+          aria-pressed={each.name === chosen}
+          onClick={() => setFilters({ window: each.name })}
+        >
           {each.label}
         </button>
       ))}

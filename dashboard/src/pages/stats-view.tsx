@@ -72,7 +72,7 @@ export function StatsView({ stats, isAllApps }: { stats: Stats; isAllApps: boole
       </div>
       {stats.event_types.length > 0 && (
         <Card title="Event types">
-          <Types stats={stats} />
+          <EventTypeTable stats={stats} />
         </Card>
       )}
     </div>
@@ -115,7 +115,7 @@ function WorstEndpoints({ stats, isAllApps }: { stats: Stats; isAllApps: boolean
   );
 }
 
-function Types({ stats }: { stats: Stats }) {
+function EventTypeTable({ stats }: { stats: Stats }) {
   return (
     <Table
       caption="Event types"

@@ -3,12 +3,12 @@ import { stubBrowser } from "../api/browser.fixture";
 
 const { document, window } = stubBrowser("/portal/key_1/apps/shop");
 vi.stubGlobal("Element", class extends EventTarget {});
-const { currentPath, interceptLinks, go, isPortalAddress, openInNewTab } = await import("./router");
+const { currentPath, interceptLinks, navigate, isPortalAddress, openInNewTab } = await import("./router");
 
 describe("a portal's pages stay below its address", () => {
   it("on navigation and in a new tab", () => {
     expect([isPortalAddress, currentPath.value]).toEqual([true, "/apps/shop"]);
-    go("/apps/shop/events");
+    navigate("/apps/shop/events");
     expect(window.history.pushState).toHaveBeenCalledWith(null, "", "/portal/key_1/apps/shop/events");
     openInNewTab("/apps/shop/deliveries/dlv_1");
     expect(window.open).toHaveBeenCalledWith("/portal/key_1/apps/shop/deliveries/dlv_1", "_blank", "noopener");

@@ -24,7 +24,7 @@ function readAddress(): void {
   });
 }
 
-export function go(to: string, options: { replace?: boolean } = {}): void {
+export function navigate(to: string, options: { replace?: boolean } = {}): void {
   const isOtherPage = new URL(to, window.location.href).pathname !== path.value;
   if (options.replace) window.history.replaceState(null, "", base + to);
   else window.history.pushState(null, "", base + to);
@@ -38,9 +38,9 @@ export function openInNewTab(to: string): void {
 }
 
 /** Changes the query of the current page. It replaces the history entry, so that Back leaves the page instead of undoing filters. */
-export function filter(changes: QueryChanges): void {
+export function setFilters(changes: QueryChanges): void {
   const query = withChanges(currentQuery.value, changes);
-  go(path.value + query, { replace: true });
+  navigate(path.value + query, { replace: true });
 }
 
 /** Handles clicks on plain links without a page load. */
@@ -61,5 +61,5 @@ function onLinkClick(event: MouseEvent): void {
   event.preventDefault();
   const to = link.pathname + link.search;
   if (isNewTab) openInNewTab(to);
-  else go(to);
+  else navigate(to);
 }

@@ -1,6 +1,6 @@
 import { api, dataOf } from "../api/client";
 import { useQuery } from "../api/query";
-import { go, currentPath } from "../route/router";
+import { navigate, currentPath } from "../route/router";
 import { paths } from "../route/paths";
 import { isAdmin, isPortal, mayChange, session } from "../session/session";
 
@@ -12,7 +12,7 @@ export function Navigation({ app }: { app: string | null }) {
   return (
     <>
       {isAdmin.value && <Group label="Operator" entries={operatorEntries()} />}
-      {isAdmin.value && <Apps app={app} />}
+      {isAdmin.value && <AppSelect app={app} />}
       {shown !== null && <Group label={isAdmin.value ? null : "Your webhooks"} entries={appEntries(shown)} />}
       {!isAdmin.value && (mayChange.value || isPortal.value) && <Group label="Reference" entries={referenceEntries()} />}
     </>
@@ -74,7 +74,7 @@ function isDeep(href: string): boolean {
   return href !== "/" && href !== "/apps" && !/^\/apps\/[^/]+$/.test(href);
 }
 
-function Apps({ app }: { app: string | null }) {
+function AppSelect({ app }: { app: string | null }) {
   const query = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })), ["apps"]);
   const apps = query.data?.data ?? [];
   const isListed = app === null || apps.some((each) => each.id === app);
@@ -88,7 +88,7 @@ function Apps({ app }: { app: string | null }) {
         value={app ?? ""}
         onChange={(event) => {
           const id = event.currentTarget.value;
-          go(id === "" ? paths.apps() : paths.app(id));
+          navigate(id === "" ? paths.apps() : paths.app(id));
         }}
       >
         <option value="" selected={app === null}>

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { toApiError } from "../api/error";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { findById } from "./find-by-id";
 
 /** The search box for ids. The key `/` focuses it. */
@@ -31,7 +31,7 @@ export function Search({ app }: { app: string | null }) {
       else {
         setMessage(null);
         setTyped("");
-        go(path);
+        navigate(path);
       }
     } catch (error) {
       setMessage(toApiError(error).message);

@@ -82,11 +82,18 @@ describe("changes of state", () => {
     endpoints: [],
   });
   const kinds = (history: Partial<HealthHistory>) =>
-    stateChangesOf({ notices: [], switchedOn: [], health: null, endpoint: { id: "shop" }, ...history }).map((each) => [
+    stateChangesOf({ notices: [], enabledEntries: [], health: null, endpoint: { id: "shop" }, ...history }).map((each) => [
       each.kind,
       (each.atMs - START) / HOUR,
     ]);
-  const switchedOn = { id: "aud_1", at: at(5), key_id: "settings", scope: "admin", action: "endpoint.enabled", thing: "shop" };
+  const enabledEntry = {
+    id: "aud_1",
+    at: at(5),
+    key_id: "settings",
+    scope: "admin",
+    action: "endpoint.enabled",
+    thing: "shop",
+  };
 
   it("are read from notices and the audit log of the endpoint, oldest first", () => {
     const notices = [
@@ -97,7 +104,7 @@ describe("changes of state", () => {
       notice("endpoint.degraded", 1, "failing"),
       notice("endpoint.degraded", 0, "degraded"),
     ];
-    expect(kinds({ notices, switchedOn: [switchedOn, { ...switchedOn, thing: "erp" }] })).toEqual([
+    expect(kinds({ notices, enabledEntries: [enabledEntry, { ...enabledEntry, thing: "erp" }] })).toEqual([
       ["degraded", 0],
       ["failing", 1],
       ["warned", 2],
@@ -118,7 +125,7 @@ describe("changes of state", () => {
       ["on", 3],
     ]);
     expect(kinds({ notices, health: { state: "healthy", since: at(0) } })).toEqual([["off", 1]]);
-    expect(kinds({ notices, switchedOn: [switchedOn], health: { state: "failing", since: at(6) } }).at(-1)).toEqual([
+    expect(kinds({ notices, enabledEntries: [enabledEntry], health: { state: "failing", since: at(6) } }).at(-1)).toEqual([
       "failing",
       6,
     ]);

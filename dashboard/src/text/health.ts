@@ -58,19 +58,19 @@ const STATE_CHANGES: Record<string, StateChangeKind> = {
 /** Sources of an endpoint's state changes. Enabling creates no notice, so it is read from the audit log, if the key may. */
 export interface HealthHistory {
   notices: Notice[];
-  switchedOn: AuditEntry[];
+  enabledEntries: AuditEntry[];
   health: Pick<EndpointHealth, "state" | "since"> | null;
   endpoint: Pick<Endpoint, "id" | "disabled_at">;
 }
 
 /** Returns the changes of an endpoint's state, oldest first. */
-export function stateChangesOf({ notices, switchedOn, health, endpoint }: HealthHistory): StateChange[] {
+export function stateChangesOf({ notices, enabledEntries, health, endpoint }: HealthHistory): StateChange[] {
   const changes: StateChange[] = [];
   for (const notice of notices) {
     const kind = notice.kind === "endpoint.degraded" && notice.reason === "failing" ? "failing" : NOTICE_CHANGES[notice.kind];
     if (kind !== undefined) changes.push({ atMs: Date.parse(notice.at), kind, text: notice.text });
   }
-  for (const entry of switchedOn) {
+  for (const entry of enabledEntries) {
     if (entry.thing === endpoint.id) changes.push({ atMs: Date.parse(entry.at), kind: "on", text: "" });
   }
   changes.sort((one, other) => one.atMs - other.atMs);

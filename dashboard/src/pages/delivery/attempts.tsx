@@ -61,8 +61,8 @@ function AttemptItem({ attempt, context, isLast }: { attempt: Attempt; context: 
       <details>
         <summary>Request, response and times</summary>
         <div class="inside">
-          <Request attempt={attempt} context={context} />
-          <Response attempt={attempt} />
+          <RequestSection attempt={attempt} context={context} />
+          <ResponseSection attempt={attempt} />
           <div>
             <h3>Where the time went</h3>
             <Phases timings={attempt.timings} />
@@ -73,7 +73,7 @@ function AttemptItem({ attempt, context, isLast }: { attempt: Attempt; context: 
   );
 }
 
-function Request({ attempt, context }: { attempt: Attempt; context: DeliveryContext }) {
+function RequestSection({ attempt, context }: { attempt: Attempt; context: DeliveryContext }) {
   const url = attempt.url ?? context.endpoint?.url ?? null;
   return (
     <div>
@@ -91,7 +91,7 @@ function Request({ attempt, context }: { attempt: Attempt; context: DeliveryCont
   );
 }
 
-function Response({ attempt }: { attempt: Attempt }) {
+function ResponseSection({ attempt }: { attempt: Attempt }) {
   const headers = Object.entries(attempt.response_headers ?? {}).map(([name, value]): [string, string] => [name, String(value)]);
   const isNothing = attempt.error == null && attempt.response_body == null && headers.length === 0;
   return (

@@ -3,7 +3,7 @@ import { invalidate } from "../../api/invalidation";
 import { Action } from "../../components/action";
 import { CopyButton } from "../../components/copy";
 import { paths } from "../../route/paths";
-import { go } from "../../route/router";
+import { navigate } from "../../route/router";
 import { mayActForProduct, mayChange } from "../../session/session";
 import { curlText } from "../../text/curl";
 import { actionsFor } from "../../text/states";
@@ -50,7 +50,7 @@ export function DeliveryButtons({ context, refetch }: { context: DeliveryContext
               act={async () => {
                 const replayed = await dataOf(api.POST("/v1/apps/{app}/deliveries/{delivery}/replay", params));
                 after();
-                if (replayed.id !== delivery.id) go(paths.delivery(app, replayed.id));
+                if (replayed.id !== delivery.id) navigate(paths.delivery(app, replayed.id));
               }}
             />
           )}
@@ -91,7 +91,7 @@ export function DeliveryButtons({ context, refetch }: { context: DeliveryContext
           act={async () => {
             await dataOf(api.DELETE("/v1/apps/{app}/deliveries/{delivery}", params));
             invalidate("deliveries");
-            go(paths.deliveries(app));
+            navigate(paths.deliveries(app));
           }}
         />
       )}

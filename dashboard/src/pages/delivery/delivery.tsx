@@ -108,7 +108,7 @@ function DeliveryDetails({ context, payload }: { context: DeliveryContext; paylo
           <Card>
             <PropertyList
               properties={[
-                ["Endpoint", <EndpointFact context={context} />],
+                ["Endpoint", <EndpointLink context={context} />],
                 ["Event", <a href={paths.event(app, delivery.event_id)}>{delivery.event_id}</a>],
                 ["Delivery", <Copyable text={delivery.id} />],
                 ["Created", <LongTime at={delivery.created_at} />],
@@ -143,7 +143,7 @@ function isRefusedSignature(delivery: DeliveryDetail): boolean {
   return status === 401 || status === 403;
 }
 
-function EndpointFact({ context: { app, delivery, endpoint } }: { context: DeliveryContext }) {
+function EndpointLink({ context: { app, delivery, endpoint } }: { context: DeliveryContext }) {
   if (endpoint === null) return <code>{delivery.endpoint_id}</code>;
   return <a href={paths.endpoint(app, endpoint.id)}>{endpoint.url}</a>;
 }

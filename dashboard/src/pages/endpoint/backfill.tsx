@@ -6,7 +6,7 @@ import { Action } from "../../components/action";
 import { Field } from "../../components/field";
 import { Card } from "../../components/page";
 import { paths } from "../../route/paths";
-import { go } from "../../route/router";
+import { navigate } from "../../route/router";
 import { countOf } from "../../text/numbers";
 import { fromDateTimeField } from "../../text/times";
 
@@ -40,7 +40,7 @@ export function BackfillCard({ app, endpoint }: { app: string; endpoint: Endpoin
             act={async () => {
               const started = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/backfill", { ...params, body }));
               invalidate("replays", "deliveries");
-              if ("id" in started) go(paths.replay(app, started.id));
+              if ("id" in started) navigate(paths.replay(app, started.id));
             }}
           />
         </div>

@@ -7,7 +7,7 @@ import { Dialog } from "../../components/dialog";
 import { Checkbox } from "../../components/field";
 import { showToast } from "../../components/toast";
 import { paths } from "../../route/paths";
-import { go } from "../../route/router";
+import { navigate } from "../../route/router";
 
 interface Props {
   app: string;
@@ -25,7 +25,7 @@ export function EndpointButtons({ app, endpoint }: Props) {
         act={async () => {
           const delivery = await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/test", params));
           invalidate("events", "deliveries");
-          go(paths.delivery(app, delivery.id));
+          navigate(paths.delivery(app, delivery.id));
         }}
       />
       {endpoint.status === "disabled" ? (
@@ -61,7 +61,7 @@ function EnableButton({ app, endpoint }: Props) {
     setOpen(false);
     showToast("Switched on.");
     const replay = enabled.replays?.[0];
-    if (replay) go(paths.replay(app, replay.id));
+    if (replay) navigate(paths.replay(app, replay.id));
   };
   return (
     <>

@@ -71,7 +71,7 @@ function VerifyTab({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   return <Verify app={app} endpoint={endpoint} contract={contract} />;
 }
 
-const SWITCHED_BY: Record<string, string> = {
+const DISABLED_BY_TEXTS: Record<string, string> = {
   receiver: "by its receiver",
   posthaste: "by a rule of its contract",
   settings: "with the key of the settings",
@@ -81,7 +81,7 @@ function DisabledNote({ endpoint }: { endpoint: Endpoint }) {
   if (endpoint.status !== "disabled") return null;
   return (
     <p class="note held" role="status">
-      Switched off {endpoint.disabled_by && (SWITCHED_BY[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
+      Switched off {endpoint.disabled_by && (DISABLED_BY_TEXTS[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
       <LongTime at={endpoint.disabled_at} />
       {endpoint.disabled_reason && `: ${reasonText(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
       contract says. Tests still go out.

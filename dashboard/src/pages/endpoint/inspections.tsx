@@ -60,14 +60,14 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
       ) : list.rows.length === 0 ? (
         <Empty title="Not inspected yet">An inspection takes a few seconds.</Empty>
       ) : (
-        list.rows.map((each) => <Report key={each.id} inspection={each} />)
+        list.rows.map((each) => <InspectionReport key={each.id} inspection={each} />)
       )}
       <LoadMore list={list} label="Earlier ones" />
     </div>
   );
 }
 
-function Report({ inspection }: { inspection: Inspection }) {
+function InspectionReport({ inspection }: { inspection: Inspection }) {
   const summary = inspection.report?.summary;
   return (
     <Card

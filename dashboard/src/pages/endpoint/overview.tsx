@@ -32,7 +32,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
       <Traffic app={app} endpoint={endpoint} health={health.data ?? null} />
       <Card title="Health">
         <QueryView query={health} lines={8}>
-          {(data) => <Health health={data} />}
+          {(data) => <HealthDetails health={data} />}
         </QueryView>
       </Card>
       <Card title="Recent attempts" aside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
@@ -106,7 +106,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
   );
 }
 
-function Health({ health }: { health: EndpointHealth }) {
+function HealthDetails({ health }: { health: EndpointHealth }) {
   return (
     <div class="stack">
       {health.off_at && (

@@ -10,7 +10,7 @@ import { Checkbox, Field } from "../../components/field";
 import { Card } from "../../components/page";
 import { showToast } from "../../components/toast";
 import { paths } from "../../route/paths";
-import { go } from "../../route/router";
+import { navigate } from "../../route/router";
 import { isPortal } from "../../session/session";
 import { parseHeaders } from "../../text/headers";
 import { jsonProblem } from "../publish";
@@ -105,7 +105,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
             act={async () => {
               await dataOf(api.DELETE("/v1/apps/{app}/endpoints/{endpoint}", { params: { path } }));
               invalidate("endpoints", "deliveries");
-              go(paths.endpoints(app));
+              navigate(paths.endpoints(app));
             }}
           />
         </div>

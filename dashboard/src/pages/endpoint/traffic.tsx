@@ -62,13 +62,13 @@ function HealthTimeline({ app, endpoint, health, stats }: Props & { stats: Stats
           ? null
           : dataOf(api.GET("/v1/apps/{app}/audit", { params: { path, query: { action: "endpoint.enabled", limit: 250 } } })),
       ]);
-      return { notices: notices.data, switchedOn: audit?.data ?? [] };
+      return { notices: notices.data, enabledEntries: audit?.data ?? [] };
     },
     ["notices", "endpoints"],
   );
-  const { notices, switchedOn } = history.data ?? { notices: [], switchedOn: [] };
+  const { notices, enabledEntries } = history.data ?? { notices: [], enabledEntries: [] };
   const changes = useMemo(
-    () => stateChangesOf({ notices, switchedOn, health, endpoint }),
+    () => stateChangesOf({ notices, enabledEntries, health, endpoint }),
     [history.data, health?.state, health?.since, endpoint.id, endpoint.disabled_at],
   );
   const isDisabledNow = endpoint.status === "disabled";
