@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Failed attempts in a row that make an endpoint failing.
 pub const FAILING_AFTER: u32 = 10;
-/// Successes in a row that end that.
+/// Successes in a row after which an endpoint is not failing any more.
 pub const RECOVERED_AFTER: u32 = 3;
 /// With fewer failed attempts, an endpoint is neither warned nor disabled for failing a long time.
 pub const FAILURES_MIN: u32 = 5;
