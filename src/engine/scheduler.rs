@@ -24,11 +24,11 @@ const HANDS_PER_LANE: usize = 64;
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
 const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
-/// Among several nodes notifications may be lost: the store is searched this often, after a pause of so many times as long
-/// as that took.
+/// Among several nodes notifications may be lost: the store is searched this often, or less often if a search takes long:
+/// the pause is at least so many times as long as the search.
 const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
 const REST_PER_RECHECK: u32 = 20;
-/// Longest such pause. A slow search may have waited for the store instead of working: what is due must be found soon all
+/// Longest pause for a slow search. It may have waited for the store instead of working: what is due must be found soon all
 /// the same.
 const REST_MAX: Duration = Duration::from_secs(15);
 
