@@ -88,7 +88,7 @@ pub struct Want {
     /// While a backlog drains: `hands` take what is due until this, and `fresh` what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh: Vec<Hand>,
-    /// Permits for manually requested deliveries, whenever they are due.
+    /// Permits for manual deliveries that are due, before `backlog_until` or after it.
     pub by_hand: Vec<Hand>,
     /// Bodies beyond this many bytes stay in the store, but for the first of each kind.
     pub bytes_max: usize,

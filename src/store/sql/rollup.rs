@@ -23,8 +23,8 @@ use std::{
     time::Duration,
 };
 
-/// Log rows that one transaction adds up and removes at most, and the counters they may come to. Reading blocks no writer,
-/// because it is done beside it, but it takes memory. The more is added up, the less is written.
+/// Log rows that are added up at once, and removed by one transaction, at most; and the counters they may come to. They are
+/// read before that transaction, which blocks no writer but takes memory. The more is added up, the less is written.
 const ROWS_READ_PER_STEP: usize = 30_000;
 const SUMS_PER_STEP: usize = 100_000;
 /// Log rows that are read with one query.
