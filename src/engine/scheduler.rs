@@ -25,7 +25,7 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
 const PAUSE_AFTER_OTHERS: Duration = Duration::from_millis(50);
 /// Among several nodes notifications may be lost: the store is searched this often, or less often if a search takes long:
-/// the pause is at least so many times as long as the search.
+/// the pause is then so many times as long as the search, up to `REST_MAX`.
 const RECHECK_AMONG_OTHERS: Duration = Duration::from_secs(2);
 const REST_PER_RECHECK: u32 = 20;
 /// Longest pause for a slow search. It may have waited for the store instead of working: what is due must be found soon all
