@@ -1,4 +1,4 @@
-//! HTTP CONNECT: sends one request to the proxy and reads one bounded answer. Bytes after a success fail the attempt.
+//! HTTP CONNECT: sends one request to the proxy and reads one bounded answer. Bytes that come with a success fail the attempt.
 //!
 //! `meaning` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
 
@@ -36,7 +36,7 @@ pub(super) async fn ask(
     meaning(&head(link).await?)
 }
 
-/// Reads up to the empty line. Bytes after a success are an error of the proxy: a receiver does not speak first.
+/// Reads up to the empty line. Bytes that come with a success are an error of the proxy: a receiver does not speak first.
 async fn head(link: &mut Link) -> Result<Vec<u8>, Fault> {
     let mut answer = Vec::with_capacity(512);
     loop {
