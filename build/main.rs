@@ -44,7 +44,9 @@ fn build() -> Result<(), String> {
     let out = variable("OUT_DIR").ok_or("cargo does not say where to write")?;
     let source = root.join("dashboard");
     if !source.join("package.json").exists() {
-        return Err(format!("there is no dashboard/package.json; get the whole source, {BUILD_WITHOUT_HINT}"));
+        return Err(format!(
+            "there is no dashboard/package.json; get the whole source, {BUILD_WITHOUT_HINT}"
+        ));
     }
     let mut inputs = BTreeMap::new();
     read_all(&source, Path::new("dashboard"), &mut inputs)?;

@@ -1,5 +1,5 @@
-// The build, and a server for looking at pages: it sends the headers that the binary must send, so that what the policy
-// forbids is seen here first. POSTHASTE_URL says where the API is.
+// The build, and the development server. The preview sends the binary's security headers, so that violations of the policy
+// show up here first. POSTHASTE_URL is the address of the API.
 import { defineConfig } from "vite";
 
 const api = process.env["POSTHASTE_URL"] ?? "http://127.0.0.1:8080";
@@ -8,7 +8,7 @@ const proxy = { "/v1": api, "/livez": api, "/readyz": api, "/openapi.json": api 
 export default defineConfig({
   build: {
     target: "es2022",
-    // A data: address would need a hole in the policy.
+    // A data: URL would need an exception in the policy.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },

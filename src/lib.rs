@@ -8,6 +8,6 @@ pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod outbound;
+pub mod runtime;
 pub mod service;
 pub mod store;
-pub mod runtime;

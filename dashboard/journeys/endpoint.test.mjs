@@ -1,41 +1,41 @@
-// What an endpoint's page tells of its health, and what it asks the receiver.
+// An endpoint's page: its health, pings and inspections.
 import assert from "node:assert/strict";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
-import { signedIn, stage, until, visit } from "./stage.mjs";
+import { signedIn, startFixture, waitUntil, visit } from "./fixture.mjs";
 
-let on;
+let fixture;
 before(async () => {
-  on = await stage();
-  await on.api("POST", "/v1/apps", { id: "shop", name: "Shop" });
+  fixture = await startFixture();
+  await fixture.api("POST", "/v1/apps", { id: "shop", name: "Shop" });
 });
-after(() => on?.close());
+after(() => fixture?.close());
 
-test("the health of an endpoint is drawn, told for every span, and marked where it changed", async () => {
+test("an endpoint's health is drawn, described for every bucket, and marked where it changed", async () => {
   const overrides = { retry: { waits: [] } };
-  await on.api("POST", "/v1/apps/shop/endpoints", { id: "erp", url: `${on.receiver.url}/erp`, overrides });
-  on.receiver.answers.set("/erp", { status: 500 });
+  await fixture.api("POST", "/v1/apps/shop/endpoints", { id: "erp", url: `${fixture.receiver.url}/erp`, overrides });
+  fixture.receiver.answers.set("/erp", { status: 500 });
   const events = Array.from({ length: 12 }, () => ({ type: "order.paid", data: {} }));
-  await on.api("POST", "/v1/apps/shop/events/batch", { events });
-  const health = () => on.api("GET", "/v1/apps/shop/endpoints/erp/health");
-  await until("it fails", async () => (await health()).state === "failing");
-  const counted = async () => (await on.api("GET", "/v1/apps/shop/stats?endpoint_id=erp")).totals.failed >= 10;
-  await until("that is counted", counted);
+  await fixture.api("POST", "/v1/apps/shop/events/batch", { events });
+  const health = () => fixture.api("GET", "/v1/apps/shop/endpoints/erp/health");
+  await waitUntil("it fails", async () => (await health()).state === "failing");
+  const counted = async () => (await fixture.api("GET", "/v1/apps/shop/stats?endpoint_id=erp")).totals.failed >= 10;
+  await waitUntil("that is counted", counted);
 
-  const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/erp");
+  const { page, violations, close } = await signedIn(fixture, "/apps/shop/endpoints/erp");
   const slider = page.getByRole("slider", { name: "Look at a span of time" });
-  const told = () => slider.getAttribute("aria-valuetext");
+  const sliderText = () => slider.getAttribute("aria-valuetext");
   const changes = page.getByRole("list", { name: "Changes of its state" });
   await changes.getByText("Failing", { exact: true }).waitFor();
   assert.equal(await page.getByRole("button", { name: "72 h" }).getAttribute("aria-pressed"), "true");
-  assert.match(await told(), /\d+ attempts, \d+ failed, 0\.0 % succeeded\. .*Failing at/);
+  assert.match(await sliderText(), /\d+ attempts, \d+ failed, 0\.0 % succeeded\. .*Failing at/);
   assert.match(await page.getByRole("img", { name: /Health over time/ }).getAttribute("aria-label"), /over half failed in 1/);
   await slider.focus();
   await page.keyboard.press("ArrowLeft");
-  assert.match(await told(), /nothing was sent\.$/);
+  assert.match(await sliderText(), /nothing was sent\.$/);
   await page.keyboard.press("End");
-  assert.match(await told(), /failed/);
+  assert.match(await sliderText(), /failed/);
 
   await page.getByRole("button", { name: "Switch off" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Switch off" }).click();
@@ -45,15 +45,15 @@ test("the health of an endpoint is drawn, told for every span, and marked where 
   await changes.getByText("Switched on", { exact: true }).waitFor();
   await page.getByRole("button", { name: "1 h", exact: true }).click();
   await page.waitForURL("**/erp?window=1h");
-  await until("the spans are minutes", async () => Number(await slider.getAttribute("max")) >= 59);
+  await waitUntil("the spans are minutes", async () => Number(await slider.getAttribute("max")) >= 59);
 
   await visit(page, "/apps/shop/endpoints");
   await page.getByRole("cell", { name: "0.0 %" }).waitFor();
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
 });
 
-/** Verifies what it gets, for half of the checklist: it remembers no ids. */
+/** Makes a receiver that verifies requests but keeps no ids, so it passes part of the checklist. */
 function verifying(secretOf) {
   const key = () => Buffer.from(secretOf().replace(/^whsec_/, ""), "base64");
   const isGood = ({ headers }, body) => {
@@ -75,7 +75,7 @@ function verifying(secretOf) {
   });
 }
 
-test("its health address is pinged and its receiver inspected, with a checklist of what was found", async (t) => {
+test("its health address is pinged and its receiver inspected, with a checklist of findings", async (t) => {
   let secret = "";
   const receiver = verifying(() => secret);
   t.after(() => {
@@ -84,9 +84,13 @@ test("its health address is pinged and its receiver inspected, with a checklist 
   });
   await new Promise((resolve) => receiver.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${receiver.address().port}`;
-  ({ secret } = await on.api("POST", "/v1/apps/shop/endpoints", { id: "careful", url: `${url}/hooks`, event_types: ["none"] }));
+  ({ secret } = await fixture.api("POST", "/v1/apps/shop/endpoints", {
+    id: "careful",
+    url: `${url}/hooks`,
+    event_types: ["none"],
+  }));
 
-  const { page, wrongs, close } = await signedIn(on, "/apps/shop/endpoints/careful");
+  const { page, violations, close } = await signedIn(fixture, "/apps/shop/endpoints/careful");
   const tab = (name) => page.getByRole("navigation", { name: "Endpoint" }).getByRole("link", { name }).click();
   await tab("Inspect");
   await page.getByText("It has no health address.").waitFor();
@@ -107,9 +111,9 @@ test("its health address is pinged and its receiver inspected, with a checklist 
   const findings = await report.locator(".mark").evaluateAll((marks) => marks.map((mark) => mark.getAttribute("aria-label")));
   assert.ok(findings.length >= 5, `${findings}`);
   assert.ok(findings.filter((each) => each === "passed").length >= 4, `${findings}`);
-  // What is not right comes with what to do about it.
-  const { data } = await on.api("GET", "/v1/apps/shop/endpoints/careful/inspections");
+  // The page shows the title of every check.
+  const { data } = await fixture.api("GET", "/v1/apps/shop/endpoints/careful/inspections");
   for (const check of data[0].report.checks) await report.getByText(check.title, { exact: true }).waitFor();
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
   await close();
 });

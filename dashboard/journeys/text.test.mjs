@@ -1,23 +1,23 @@
-// Every page with the worst strings from outside: they are there, and never more than text.
+// Checks on every page that hostile strings appear as text and are never executed.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { furnishedStage, isForCustomers, openEverything, settled } from "./everything.mjs";
-import { hostile } from "./hostile.mjs";
-import { signedIn, visit } from "./stage.mjs";
+import { startFullFixture, isForCustomers, openEverything, settled } from "./full-fixture.mjs";
+import { hostileStrings } from "./hostile-strings.mjs";
+import { signedIn, visit } from "./fixture.mjs";
 
-let world;
-let on;
+let full;
+let fixture;
 let paths;
 let portal;
 
 before(async () => {
-  world = await furnishedStage();
-  ({ on, paths, portal } = world);
+  full = await startFullFixture();
+  ({ fixture, paths, portal } = full);
 });
-after(() => world?.close());
+after(() => full?.close());
 
-/** What a page says, with what stands in its fields. */
-function said(page) {
+/** Returns the text of a page and the values of its fields. */
+function pageText(page) {
   return page.evaluate(() => {
     const main = document.querySelector("main");
     const fields = [...main.querySelectorAll("input, textarea")].map((each) => each.value);
@@ -25,7 +25,7 @@ function said(page) {
   });
 }
 
-async function readOn(page) {
+async function loadAllRows(page) {
   const more = page.getByRole("button", { name: "Show more" });
   while (await more.count()) {
     const before = await page.locator("main tbody tr").count();
@@ -34,50 +34,50 @@ async function readOn(page) {
   }
 }
 
-/** Looks at pages, and gives back what they should have said and did not. */
+/** Visits pages, and returns the expected texts that they lack. */
 async function missing(page, pages, base = "") {
   const absent = [];
-  for (const { path, shows } of pages) {
+  for (const { path, texts } of pages) {
     await visit(page, base + path, base);
     await settled(page);
     await openEverything(page);
-    if (shows.length > 2) await readOn(page);
-    const text = await said(page);
-    for (const each of shows) if (!text.includes(each)) absent.push(`${path}: ${each}`);
+    if (texts.length > 2) await loadAllRows(page);
+    const text = await pageText(page);
+    for (const each of texts) if (!text.includes(each)) absent.push(`${path}: ${each}`);
   }
   return absent;
 }
 
-async function nothingRan(page, wrongs) {
+async function assertNothingRan(page, violations) {
   assert.equal(await page.evaluate(() => globalThis.executed ?? 0), 0);
-  assert.deepEqual(wrongs, []);
+  assert.deepEqual(violations, []);
 }
 
-test("nothing that came from outside is ever more than text, and it is there as text", async () => {
-  assert.ok(hostile().length >= 200);
-  const { page, wrongs, close } = await signedIn(on, "/");
-  const every = paths.every.map((path) => ({ path, shows: [] }));
-  const things = paths.things.map(({ path, shows, operators = [] }) => ({ path, shows: [...shows, ...operators] }));
-  assert.deepEqual(await missing(page, [...every, ...paths.lists, ...things]), []);
-  await nothingRan(page, wrongs);
+test("external text appears on pages, and is never executed", async () => {
+  assert.ok(hostileStrings().length >= 200);
+  const { page, violations, close } = await signedIn(fixture, "/");
+  const every = paths.every.map((path) => ({ path, texts: [] }));
+  const detailPages = paths.detailPages.map(({ path, texts, operators = [] }) => ({ path, texts: [...texts, ...operators] }));
+  assert.deepEqual(await missing(page, [...every, ...paths.listPages, ...detailPages]), []);
+  await assertNothingRan(page, violations);
   await close();
 });
 
-test("what stands in the address bar is never more than text", async () => {
-  const { page, wrongs, close } = await signedIn(on, "/");
-  assert.deepEqual(await missing(page, paths.asked), []);
-  await nothingRan(page, wrongs);
+test("text in the address bar is never executed", async () => {
+  const { page, violations, close } = await signedIn(fixture, "/");
+  assert.deepEqual(await missing(page, paths.addressBarPages), []);
+  await assertNothingRan(page, violations);
   await close();
 });
 
-test("a customer's pages show as text what came from outside, too", async () => {
+test("external text on a customer's pages is never executed", async () => {
   const { base, key } = portal;
-  const { page, wrongs, close } = await signedIn(on, base, { key });
+  const { page, violations, close } = await signedIn(fixture, base, { key });
   assert.equal((await page.locator(".brand").innerText()).trim(), paths.themeName.trim());
-  const every = paths.every.filter(isForCustomers).map((path) => ({ path, shows: [] }));
-  const lists = paths.lists.filter(({ path }) => ["/apps/shop/endpoints", "/apps/shop/events"].includes(path));
-  const things = paths.things.filter(({ path }, at) => at % 3 === 0 && path.startsWith("/apps/shop/"));
-  assert.deepEqual(await missing(page, [...every, ...lists, ...things], base), []);
-  await nothingRan(page, wrongs);
+  const every = paths.every.filter(isForCustomers).map((path) => ({ path, texts: [] }));
+  const listPages = paths.listPages.filter(({ path }) => ["/apps/shop/endpoints", "/apps/shop/events"].includes(path));
+  const detailPages = paths.detailPages.filter(({ path }, at) => at % 3 === 0 && path.startsWith("/apps/shop/"));
+  assert.deepEqual(await missing(page, [...every, ...listPages, ...detailPages], base), []);
+  await assertNothingRan(page, violations);
   await close();
 });

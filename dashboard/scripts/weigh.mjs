@@ -1,4 +1,4 @@
-// Fails the build when the script that a first visit loads, compressed, is more than it may be.
+// Fails the build if the compressed script of the first load exceeds its limit.
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 

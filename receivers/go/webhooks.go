@@ -2,9 +2,9 @@
 //
 //	verified, err := webhooks.Verify(webhooks.Standard, request.Header, rawBody, []string{secret}, nil)
 //
-// rawBody is what arrived, byte for byte, before anything parsed it. Several secrets may be given, so that an old and a new
+// rawBody is the body as it arrived, byte for byte, before any parser. Several secrets may be given, so that an old and a new
 // one both work while you change over. Every error is a *VerificationError, with a Reason for programs and a message for
-// people; after Misconfigured answer 5xx (the fault is on this side), after every other reason 4xx.
+// people. After Misconfigured answer 5xx (the error is on this side), after every other reason 4xx.
 package webhooks
 
 import (
@@ -56,10 +56,10 @@ type VerificationError struct {
 
 func (e *VerificationError) Error() string { return e.Message }
 
-// Verified is what a verified request says about itself. Deduplicate by ID; where that is empty, by the body's member IDField.
+// Verified has the values of a verified request. Deduplicate by ID; if it is empty, by the body's member IDField.
 //
-// Not covered by the signature: the ID of OrientedOS and the Timestamp of Simpaisa. Whoever holds an old request of these can
-// send it again under another id or time.
+// Not covered by the signature: the ID of OrientedOS and the Timestamp of Simpaisa. An attacker with an old request of these
+// can send it again with another id or time.
 type Verified struct {
 	ID      string
 	IDField string
@@ -71,7 +71,7 @@ type Verified struct {
 type Options struct {
 	// Brand replaces the contract's own name in X-{brand}-Signature.
 	Brand string
-	// Now is the clock's time if zero.
+	// Now is the current time if zero.
 	Now time.Time
 	// Tolerance reaches into the past and into the future; 5 minutes if nil.
 	Tolerance *time.Duration
@@ -87,7 +87,7 @@ const (
 
 type rules struct {
 	form form
-	// What follows whsec_ is decoded; else the whole secret is the key.
+	// The text after whsec_ is decoded. Otherwise the whole secret is the key.
 	isBase64                 bool
 	brand                    string
 	signature, timestamp, id string
@@ -117,9 +117,9 @@ var (
 	unknownForm = regexp.MustCompile(`\A[!-~]+\z`)
 )
 
-// Verify tells what the request says about itself, or why it must not be trusted. headers are a http.Header or the like.
+// Verify returns the request's values, or why it must not be trusted. headers are a http.Header or the like.
 //
-// OrientedOS sends no time at all, so there an old request is as good as a new one: deduplicate.
+// OrientedOS sends no time, so old requests are accepted like new ones: deduplicate.
 func Verify(contract Contract, headers map[string][]string, body []byte, secrets []string, options *Options) (*Verified, error) {
 	if options == nil {
 		options = &Options{}
@@ -264,7 +264,7 @@ func header(headers map[string][]string, name string) (string, error) {
 
 type request struct {
 	id, stamp, signature string
-	// What is signed before the body.
+	// The signed text before the body.
 	prefix string
 }
 
@@ -311,7 +311,7 @@ func read(rules rules, headers map[string][]string) (request, error) {
 
 type signature struct{ version, text string }
 
-// signatures are those that a key given here can check. Versions that are unknown are left out, but none may be malformed.
+// signatures returns those that a given key can check. Unknown versions are left out. A malformed one is an error.
 func signatures(rules rules, value string, keys []key) ([]signature, error) {
 	if rules.form != list {
 		if rules.form == plain {
@@ -353,7 +353,7 @@ func matches(rules rules, given []signature, keys []key, signed []byte) bool {
 	for _, key := range keys {
 		for _, signature := range given {
 			if signature.version == key.version {
-				// Every pair is compared, each in constant time: how long it takes says nothing about what would match.
+				// All pairs are compared, each in constant time, so that the duration reveals nothing about a match.
 				found = key.made(rules, signature.text, signed) || found
 			}
 		}

@@ -59,7 +59,7 @@ func reasonOf(t *testing.T, err error) string {
 	return string(refusal.Reason)
 }
 
-func TestEveryVectorIsJudgedAsItShouldBe(t *testing.T) {
+func TestEveryVectorHasTheExpectedResult(t *testing.T) {
 	all := vectors(t)
 	for _, v := range all {
 		headers := map[string][]string{}
@@ -120,7 +120,7 @@ func signed(body string, at int64) (http.Header, string) {
 	return header, "whsec_" + base64.StdEncoding.EncodeToString(key)
 }
 
-func TestWithoutATimeTheClockIsAsked(t *testing.T) {
+func TestWithoutATimeTheClockIsUsed(t *testing.T) {
 	header, secret := signed("{}", time.Now().Unix())
 	if _, err := Verify(Standard, header, []byte("{}"), []string{secret}, nil); err != nil {
 		t.Error(err)
@@ -132,7 +132,7 @@ func TestWithoutATimeTheClockIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhatIsCalledWronglyIsRefusedWithAReasonToo(t *testing.T) {
+func TestAWrongCallIsRejectedWithAReason(t *testing.T) {
 	header, secret := signed("{}", time.Now().Unix())
 	negative := -time.Second
 	for _, call := range []func() (*Verified, error){

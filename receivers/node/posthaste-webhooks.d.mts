@@ -3,24 +3,24 @@
 export type Contract = "standard" | "sendnomi" | "zerofee" | "bastionary" | "orientedos" | "simpaisa";
 
 export type Reason =
-  /** The fault is on this side (no usable secret, unknown contract, a parsed body): answer 5xx. */
+  /** The error is on this side (no usable secret, unknown contract, a parsed body): answer 5xx. */
   | "misconfigured"
   | "missing_header"
   | "repeated_header"
   | "malformed_id"
   | "malformed_timestamp"
   | "malformed_signature"
-  /** There are signatures, but of no kind that the given secrets can check. */
+  /** The given secrets can check none of the signatures. */
   | "no_usable_signature"
   | "signature_mismatch"
   | "timestamp_too_old"
   | "timestamp_too_new";
 
 /**
- * What a verified request says about itself. Deduplicate by `id`; where that is null, by the body's member `idField`.
+ * The values of a verified request. Deduplicate by `id`; if it is null, by the body's member `idField`.
  *
- * Not covered by the signature: the `id` of `orientedos` and the `timestamp` of `simpaisa`. Whoever holds an old request of these
- * can send it again under another id or time.
+ * Not covered by the signature: the `id` of `orientedos` and the `timestamp` of `simpaisa`. An attacker with an old request of
+ * these can send it again with another id or time.
  */
 export interface Verified {
   readonly id: string | null;
@@ -32,7 +32,7 @@ export interface Verified {
 export interface Options {
   /** Replaces the contract's own name in `X-{brand}-Signature`. */
   brand?: string;
-  /** Unix seconds; the clock's if absent. */
+  /** Unix seconds; the current time if absent. */
   now?: number;
   /** Seconds into the past and into the future; 300 if absent. */
   tolerance?: number;

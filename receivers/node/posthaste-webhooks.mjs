@@ -2,9 +2,9 @@
 //
 //     const verified = verify("standard", request.headers, rawBody, [secret]);
 //
-// `rawBody` is what arrived, byte for byte, before anything parsed it. Several secrets may be given, so that an old and a new one
-// both work while you change over. Whatever is wrong throws a `VerificationError`, with a `reason` for programs and a message for
-// people; after `misconfigured` answer 5xx (the fault is on this side), after every other reason 4xx.
+// `rawBody` is the body as it arrived, byte for byte, before any parser. Several secrets may be given, so that an old and a new one
+// both work while you change over. Every failure throws a `VerificationError`, with a `reason` for programs and a message for
+// people. After `misconfigured` answer 5xx (the error is on this side), after every other reason 4xx.
 import { createHmac, createPublicKey, timingSafeEqual, verify as verifySignature } from "node:crypto";
 
 // form: list is `v1,base64 v1,base64`, stamped is `t=1,v1=hex`, plain is `sha256=hex`.
@@ -48,10 +48,10 @@ export class VerificationError extends Error {
 }
 
 /**
- * Returns what the request says about itself, or throws a `VerificationError`.
+ * Returns the request's values, or throws a `VerificationError`.
  *
  * `brand` replaces the contract's own name in `X-{brand}-Signature`. `tolerance` is in seconds, into the past and into the future.
- * `orientedos` sends no time at all, so there an old request is as good as a new one: deduplicate.
+ * `orientedos` sends no time, so old requests are accepted like new ones: deduplicate.
  */
 export function verify(contract, headers, body, secrets, { brand, now, tolerance = 300 } = {}) {
   const rules = rulesOf(contract, brand);
@@ -169,7 +169,7 @@ const DIGITS = new Map([
   ["v1a", /^[A-Za-z0-9+/]{86}==$/],
 ]);
 
-// The signatures that a key given here can check. Versions that are unknown are left out, but none may be malformed.
+// Returns the signatures that a given key can check. Unknown versions are left out. A malformed one is an error.
 function listed(value, rules, keys) {
   const entries = value.split(" ").map((entry) => {
     const comma = entry.indexOf(",");
@@ -196,7 +196,7 @@ function compare(given, keys, signed, rules) {
   for (const { version, key } of keys) {
     const expected = version === "v1" && createHmac("sha256", key).update(signed).digest(rules.form === "list" ? "base64" : "hex");
     for (const signature of given.filter((signature) => signature.version === version)) {
-      // Every pair is compared, each in constant time: how long it takes says nothing about what would match.
+      // All pairs are compared, each in constant time, so that the duration reveals nothing about a match.
       const isEqual = expected
         ? timingSafeEqual(Buffer.from(expected), Buffer.from(signature.text))
         : isSignedBy(key, signed, signature.text);

@@ -25,7 +25,7 @@ function signedNow(body, at = Math.floor(Date.now() / 1000)) {
   return { "Webhook-Id": "id", "Webhook-Timestamp": String(at), "Webhook-Signature": `v1,${digest}` };
 }
 
-test("every vector is judged as it should be", () => {
+test("every vector has the expected result", () => {
   for (const vector of VECTORS) {
     const { contract, headers, body, secrets, brand, now, tolerance } = vector;
     let verified;
@@ -46,7 +46,7 @@ test("every contract and every reason has a vector", () => {
   assert.deepEqual(new Set(VECTORS.map((vector) => vector.expect)), new Set(["ok", ...REASONS]));
 });
 
-test("without a time the clock is asked", () => {
+test("without a time the clock is used", () => {
   const body = Buffer.from("{}");
   assert.equal(verify("standard", signedNow(body), body, SECRET).id, "id");
   const old = signedNow(body, Math.floor(Date.now() / 1000) - 400);
@@ -62,7 +62,7 @@ test("headers may be an object, lists, Headers or a Map", () => {
   }
 });
 
-test("what is called wrongly is refused with a reason too", () => {
+test("a wrong call is rejected with a reason", () => {
   const body = Buffer.from("{}");
   const headers = signedNow(body);
   for (const call of [
@@ -92,7 +92,7 @@ test("no message repeats a secret", () => {
   }
 });
 
-test("the declarations name what there is", () => {
+test("the declarations match the exports", () => {
   const declared = readFileSync(new URL("./posthaste-webhooks.d.mts", import.meta.url), "utf8");
   const exported = [...declared.matchAll(/^export (?:class|const|function) (\w+)/gm)].map((match) => match[1]);
   assert.deepEqual(exported.sort(), Object.keys(kit).sort());

@@ -3,7 +3,7 @@
 // Settings, all from the environment: WEBHOOK_SECRET, WEBHOOK_SECRET_OLD (accepted too while you change over), WEBHOOK_CONTRACT
 // (standard), WEBHOOK_BRAND, PORT (8000; 0 takes a free one), DATA (the folder for what was received, ./received).
 //
-// The answers are the protocol: 2xx "done, or known already", 4xx "this one will never be right", 5xx "my fault, send it again".
+// Answers: 2xx for a request that was handled or is known already, 4xx for one that can never be accepted, 5xx to get it again.
 import { createHash, randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { access, link, mkdir, open, unlink } from "node:fs/promises";
@@ -15,14 +15,14 @@ const { WEBHOOK_CONTRACT: contract = "standard", WEBHOOK_BRAND: brand, PORT = "8
 const secrets = [process.env.WEBHOOK_SECRET, process.env.WEBHOOK_SECRET_OLD].filter(Boolean);
 const BODY_BYTES_MAX = 1024 * 1024;
 
-// Keeps an event once and for all; false if it was here already.
+// Stores an event once. Returns false if it is stored already.
 //
-// Node.js brings no database, so a file is the row: its name is the unique key, and `link` puts it there whole or not at all,
-// and only if the name is free. With a database this is
+// Node.js has no database, so a file replaces the row: its name is the unique key, and `link` creates it completely or not at
+// all, and only if the name is free. With a database this is
 //     CREATE TABLE received (id TEXT PRIMARY KEY, body BYTEA NOT NULL);
 //     INSERT INTO received (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING;   -- no row inserted: known already
-// in one transaction with the work, if that is quick. Else a worker of yours goes through what was received, tries again, and
-// puts aside what it cannot do: your own dead letters.
+// in one transaction with the work, if that is quick. Otherwise a worker of your own processes the received events, retries
+// failures, and stores those that keep failing: your own dead letters.
 async function keep(key, body) {
   const row = join(DATA, createHash("sha256").update(key).digest("hex"));
   const draft = `${row}.${randomUUID()}`;
@@ -51,7 +51,7 @@ async function receive(request) {
     if (!(error instanceof VerificationError)) throw error;
     return [error.reason === "misconfigured" ? 500 : 400, `${error.reason}: ${error.message}`];
   }
-  // Only now is it worth parsing.
+  // The body is parsed only after verification.
   let key;
   try {
     const event = JSON.parse(body.toString("utf8"));
@@ -63,7 +63,7 @@ async function receive(request) {
   return [200, (await keep(key, body)) ? "received" : "known already"];
 }
 
-// The raw bytes, or null if there are too many.
+// Returns the raw bytes, or null if there are too many.
 async function read(request) {
   const chunks = [];
   let bytes = 0;
@@ -100,12 +100,12 @@ const server = createServer({ requestTimeout: 10_000 }, async (request, response
   try {
     answer = await route(request);
   } catch (error) {
-    // Whatever it is, it is ours: the sender tries again.
+    // Any other error is on this side, so the sender should retry.
     console.error(error);
     answer = [500, "trouble here, please send it again"];
   }
   const [status, text] = answer;
-  // Whatever was refused before its body was read cannot share a connection with the next one.
+  // If the body was not read completely, the connection cannot be reused for another request.
   if (!request.complete) response.setHeader("connection", "close");
   response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(text);
 });

@@ -5,12 +5,12 @@
  *
  *     $verified = Posthaste\Webhooks::verify('standard', getallheaders(), file_get_contents('php://input'), [$secret]);
  *
- * The body is what arrived, byte for byte, before anything parsed it. Several secrets may be given, so that an old and a new
- * one both work while you change over. Whatever is wrong throws a VerificationError, with a reason for programs and a message
- * for people; after Reason::Misconfigured answer 5xx (the fault is on this side), after every other reason 4xx.
+ * The body is passed as it arrived, byte for byte, before any parser. Several secrets may be given, so that an old and a new
+ * one both work while you change over. Every failure throws a VerificationError, with a reason for programs and a message
+ * for people. After Reason::Misconfigured answer 5xx (the error is on this side), after every other reason 4xx.
  *
- * ed25519 (`v1a` signatures of the contract `standard`) needs the extension sodium, which PHP brings along; where it is
- * switched off these signatures are skipped and a `v1` one is needed.
+ * ed25519 (`v1a` signatures of the contract `standard`) needs the extension sodium, which comes with PHP. Without it these
+ * signatures are skipped and a `v1` one is needed.
  */
 
 declare(strict_types=1);
@@ -41,10 +41,10 @@ final class VerificationError extends \RuntimeException
 }
 
 /**
- * What a verified request says about itself. Deduplicate by `id`; where that is null, by the body's member `idField`.
+ * The values of a verified request. Deduplicate by `id`; if it is null, by the body's member `idField`.
  *
- * Not covered by the signature: the `id` of `orientedos` and the `timestamp` of `simpaisa`. Whoever holds an old request of
- * these can send it again under another id or time.
+ * Not covered by the signature: the `id` of `orientedos` and the `timestamp` of `simpaisa`. An attacker with an old request of
+ * these can send it again with another id or time.
  */
 final class Verified
 {
@@ -79,14 +79,14 @@ final class Webhooks
     private const HEADER_MAX = 2048;
 
     /**
-     * Tells what the request says about itself, or throws a VerificationError.
+     * Returns the request's values, or throws a VerificationError.
      *
-     * `orientedos` sends no time at all, so there an old request is as good as a new one: deduplicate.
+     * `orientedos` sends no time, so old requests are accepted like new ones: deduplicate.
      *
      * @param iterable<string, string|list<string>> $headers names in any case
      * @param string|list<string> $secrets
      * @param ?string $brand replaces the contract's own name in `X-{brand}-Signature`
-     * @param ?int $now Unix seconds; the clock's if null
+     * @param ?int $now Unix seconds; the current time if null
      * @param int $tolerance seconds into the past and into the future
      * @throws VerificationError
      */
@@ -264,7 +264,7 @@ final class Webhooks
     }
 
     /**
-     * The signatures that a key given here can check. Versions that are unknown are left out, but none may be malformed.
+     * Returns the signatures that a given key can check. Unknown versions are left out. A malformed one is an error.
      *
      * @param array<string, ?string> $rules
      * @param non-empty-list<array{string, string}> $keys
@@ -303,7 +303,7 @@ final class Webhooks
         foreach ($keys as [$version, $key]) {
             foreach ($given as [$givenVersion, $text]) {
                 if ($givenVersion === $version) {
-                    // Every pair is compared, each in constant time: how long it takes says nothing about what would match.
+                    // All pairs are compared, each in constant time, so that the duration reveals nothing about a match.
                     $matches = self::isMade($version, $key, $signed, $text, $rules['form'] === 'list') || $matches;
                 }
             }

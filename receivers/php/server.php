@@ -6,7 +6,7 @@
  * Settings, all from the environment: WEBHOOK_SECRET, WEBHOOK_SECRET_OLD (accepted too while you change over),
  * WEBHOOK_CONTRACT (standard), WEBHOOK_BRAND, DATA (the folder for what was received, ./received).
  *
- * The answers are the protocol: 2xx "done, or known already", 4xx "this one will never be right", 5xx "my fault, send it again".
+ * Answers: 2xx for a request that was handled or is known already, 4xx for one that can never be accepted, 5xx to get it again.
  */
 
 declare(strict_types=1);
@@ -17,7 +17,7 @@ use Posthaste\Reason;
 use Posthaste\VerificationError;
 use Posthaste\Webhooks;
 
-// A warning in the middle of an answer would make it a 200: none is shown, and each is an error.
+// A warning printed into a response would make its status 200, so warnings are not shown and count as errors.
 ini_set('display_errors', '0');
 set_error_handler(function (int $level, string $message): bool {
     return (error_reporting() & $level) === 0 ? true : throw new ErrorException($message, 0, $level);
@@ -31,14 +31,14 @@ function setting(string $name): ?string
 }
 
 /**
- * Keeps an event once and for all; false if it was here already.
+ * Stores an event once. Returns false if it is stored already.
  *
- * PHP alone brings no database, so a file is the row: its name is the unique key, and `link` puts it there whole or not at
- * all, and only if the name is free. With PDO this is
+ * PHP alone has no database, so a file replaces the row: its name is the unique key, and `link` creates it completely or not
+ * at all, and only if the name is free. With PDO this is
  *     CREATE TABLE received (id VARCHAR(256) PRIMARY KEY, body BLOB NOT NULL)
  *     INSERT INTO received (id, body) VALUES (?, ?)   -- SQLSTATE 23000 or 23505: known already
- * between beginTransaction and commit together with the work, if that is quick. Else a worker of yours goes through what was
- * received, tries again, and puts aside what it cannot do: your own dead letters.
+ * between beginTransaction and commit together with the work, if that is quick. Otherwise a worker of your own processes the
+ * received events, retries failures, and stores those that keep failing: your own dead letters.
  */
 function keep(string $key, string $body): bool
 {
@@ -62,7 +62,7 @@ function keep(string $key, string $body): bool
 /** @return array{int, string} */
 function receive(): array
 {
-    // One byte more than is allowed tells that there is more.
+    // One byte above the limit is enough to detect a longer body.
     $input = fopen('php://input', 'r') ?: throw new RuntimeException('no input');
     $body = (string) stream_get_contents($input, BODY_BYTES_MAX + 1);
     if (strlen($body) > BODY_BYTES_MAX) {
@@ -76,7 +76,7 @@ function receive(): array
         $status = $error->reason === Reason::Misconfigured ? 500 : 400;
         return [$status, $error->reason->value . ': ' . $error->getMessage()];
     }
-    // Only now is it worth parsing.
+    // The body is parsed only after verification.
     $event = json_decode($body);
     $key = $verified->id ?? ($event instanceof stdClass ? $event->{$verified->idField} ?? null : null);
     if (!$event instanceof stdClass || !is_string($key)) {
@@ -99,7 +99,7 @@ function route(): array
 try {
     [$status, $text] = route();
 } catch (Throwable $error) {
-    // Whatever it is, it is ours: the sender tries again.
+    // Any other error is on this side, so the sender should retry.
     error_log((string) $error);
     [$status, $text] = [500, 'trouble here, please send it again'];
 }

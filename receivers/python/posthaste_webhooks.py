@@ -2,12 +2,12 @@
 
     verified = verify("standard", request_headers, raw_body, [secret])
 
-`raw_body` is what arrived, byte for byte, before anything parsed it. Several secrets may be given, so that an old and a new
-one both work while you change over. Whatever is wrong raises `VerificationError`, with a `reason` for programs and a message
-for people; after `misconfigured` answer 5xx (the fault is on this side), after every other reason 4xx.
+`raw_body` is the body as it arrived, byte for byte, before any parser. Several secrets may be given, so that an old and a new
+one both work while you change over. Every failure raises `VerificationError`, with a `reason` for programs and a message
+for people. After `misconfigured` answer 5xx (the error is on this side), after every other reason 4xx.
 
 A secret of the contract `standard` is `whsec_` and base64, for `v1` signatures; a public key, `whpk_` and base64, is for `v1a`
-ones (ed25519). Python's standard library has no ed25519: the end of this file checks it, and does nothing else with it.
+ones (ed25519). Python's standard library has no ed25519, so the end of this file implements its verification.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class VerificationError(Exception):
 
 
 class Verified(NamedTuple):
-    """What a verified request says about itself. Deduplicate by `id`; where that is None, by the body's `id_field`.
+    """The values of a verified request. Deduplicate by `id`; if it is None, by the body's `id_field`.
 
-    Not covered by the signature: the `id` of `orientedos` and the `timestamp` of `simpaisa`. Whoever holds an old request of
-    these can send it again under another id or time.
+    Not covered by the signature: the `id` of `orientedos` and the `timestamp` of `simpaisa`. An attacker with an old request
+    of these can send it again with another id or time.
     """
 
     id: Optional[str]
@@ -89,10 +89,10 @@ def verify(
     now: Optional[float] = None,
     tolerance: int = 300,
 ) -> Verified:
-    """Returns what the request says about itself, or raises `VerificationError`.
+    """Returns the request's values, or raises `VerificationError`.
 
     `brand` replaces the contract's own name in `X-{brand}-Signature`. `tolerance` is in seconds, into the past and into the
-    future. `orientedos` sends no time at all, so there an old request is as good as a new one: deduplicate.
+    future. `orientedos` sends no time, so old requests are accepted like new ones: deduplicate.
     """
     rules = _rules(contract, brand)
     keys = _keys(rules, secrets)
@@ -213,7 +213,7 @@ def _hex(value: str, rules: _Contract) -> str:
 
 
 def _listed(value: str, rules: _Contract, keys: List[Tuple[str, bytes]]) -> List[Tuple[str, str]]:
-    """The signatures that a key given here can check. Versions that are unknown are left out, but none may be malformed."""
+    """Returns the signatures that a given key can check. Unknown versions are left out. A malformed one is an error."""
     versions = list(dict.fromkeys(version for version, _ in keys))
     usable = []
     for entry in value.split(" "):
@@ -239,7 +239,7 @@ def _compare(given: List[Tuple[str, str]], keys: List[Tuple[str, bytes]], signed
         digest = hmac.new(key, signed, hashlib.sha256)
         expected = base64.b64encode(digest.digest()).decode() if rules.form == "list" else digest.hexdigest()
         for text in texts:
-            # Every pair is compared, each in constant time: how long it takes says nothing about what would match.
+            # All pairs are compared, each in constant time, so that the duration reveals nothing about a match.
             matches |= hmac.compare_digest(expected, text)
     if not matches:
         message = (
@@ -263,8 +263,8 @@ def _check_time(timestamp: int, now: int, tolerance: int) -> None:
         raise VerificationError("timestamp_too_new", message)
 
 
-# Ed25519 (RFC 8032, without a context), verification only. Everything in it is public, so it need not take constant time:
-# never build signing upon it. A point (X, Y, Z, T) stands for x = X/Z, y = Y/Z, and T = XY/Z.
+# Ed25519 (RFC 8032, without a context), verification only. All its inputs are public, so it does not take constant time:
+# never use it for signing. A point (X, Y, Z, T) stands for x = X/Z, y = Y/Z, and T = XY/Z.
 _Point = Tuple[int, int, int, int]
 
 _P = 2**255 - 19
@@ -273,7 +273,7 @@ _D = -121665 * pow(121666, _P - 2, _P) % _P
 
 
 def _ed25519_verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether encode([s]B - [h]A) is R, byte for byte, where the signature is R and s."""
+    """Whether encode([s]B - [h]A) is R, byte for byte, for the signature (R, s)."""
     if len(public_key) != 32 or len(signature) != 64:
         return False
     key = _decompress(public_key)
@@ -295,7 +295,7 @@ def _ed25519_verify(public_key: bytes, message: bytes, signature: bytes) -> bool
 
 
 def _add(left: _Point, right: _Point) -> _Point:
-    """The sum on -x^2 + y^2 = 1 + d x^2 y^2, right for every two points of the curve, equal ones too."""
+    """Adds two points on -x^2 + y^2 = 1 + d x^2 y^2. Valid for any two points of the curve, also for equal ones."""
     x1, y1, z1, t1 = left
     x2, y2, z2, t2 = right
     a = (y1 - x1) * (y2 - x2) % _P
@@ -313,7 +313,7 @@ def _compress(point: _Point) -> bytes:
 
 
 def _decompress(encoded: bytes) -> Optional[_Point]:
-    """The point, or None if there is none or this is not the one way to write it."""
+    """Decodes a point. Returns None if there is no such point, or if the encoding is not canonical."""
     number = int.from_bytes(encoded, "little")
     sign, y = number >> 255, number & (1 << 255) - 1
     if y >= _P:

@@ -3,7 +3,7 @@
 Settings, all from the environment: WEBHOOK_SECRET, WEBHOOK_SECRET_OLD (accepted too while you change over), WEBHOOK_CONTRACT
 (standard), WEBHOOK_BRAND, PORT (8000; 0 takes a free one), DATA (the folder of the database, ./received).
 
-The answers are the protocol: 2xx "done, or known already", 4xx "this one will never be right", 5xx "my fault, send it again".
+Answers: 2xx for a request that was handled or is known already, 4xx for one that can never be accepted, 5xx to get it again.
 """
 
 import json
@@ -25,15 +25,15 @@ BODY_BYTES_MAX = 1024 * 1024
 
 
 def connect() -> sqlite3.Connection:
-    # mode=rw: a database that is gone is an error, not an empty one in which every delivery is new.
+    # mode=rw: a missing database is an error. A new empty one would treat every delivery as new.
     return sqlite3.connect(f"file:{DATABASE}?mode=rw", uri=True, timeout=2)
 
 
 def work(database: sqlite3.Connection, event: Dict[str, Any]) -> None:
-    """Your part. It runs in the transaction that marks the delivery as received: both happen, or neither.
+    """Does your own work, in the transaction that marks the delivery as received: both happen, or neither.
 
-    Do here what is quick and in the same database. What takes longer goes into a table that a worker of yours reads, which
-    tries again and puts aside what it cannot do: your own dead letters.
+    Do only quick work here, in the same database. Put longer work into a table for a worker of your own, which retries
+    failures and stores those that keep failing: your own dead letters.
     """
     name = str(event.get("type") or event.get("event") or event.get("event_type"))
     database.execute("INSERT INTO totals VALUES (?, 1) ON CONFLICT (type) DO UPDATE SET count = count + 1", (name,))
@@ -44,7 +44,7 @@ def receive(headers: Any, body: bytes) -> Tuple[int, str]:
         verified = verify(CONTRACT, headers, body, SECRETS, brand=BRAND)
     except VerificationError as error:
         return (500 if error.reason == "misconfigured" else 400), f"{error.reason}: {error}"
-    # Only now is it worth parsing.
+    # The body is parsed only after verification.
     try:
         event = json.loads(body)
         key = verified.id or event[verified.id_field]
@@ -53,8 +53,8 @@ def receive(headers: Any, body: bytes) -> Tuple[int, str]:
     except (ValueError, KeyError, TypeError, RecursionError):
         return 422, "not an event that this receiver understands"
     with closing(connect()) as database, database:
-        # UNIQUE decides, not a SELECT before: of two that come at the same time one adds nothing here. A constraint that
-        # your own work breaks is another matter: it must reach the sender as a 5xx.
+        # The UNIQUE constraint decides, not an earlier SELECT: of two simultaneous requests one adds no row. A constraint
+        # that your own work violates is no duplicate and must be answered with 5xx.
         added = database.execute("INSERT INTO received (id, body) VALUES (?, ?) ON CONFLICT (id) DO NOTHING", (key, body))
         if added.rowcount == 0:
             return 200, "known already"
@@ -78,7 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("content-length", "")
-        # Whatever is refused before its body was read cannot share a connection with the next one.
+        # If the body was not read completely, the connection cannot be reused for another request.
         self.close_connection = True
         if self.path != "/webhooks":
             return self.answer(404, "POST to /webhooks")
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = False
         try:
             status, text = receive(self.headers, body)
-        except Exception as error:  # whatever it is, it is ours: the sender tries again
+        except Exception as error:  # any other error is on this side, so the sender should retry
             self.log_error("%s: %s", type(error).__name__, error)
             status, text = 500, "trouble here, please send it again"
         self.answer(status, text)

@@ -42,7 +42,7 @@ def signed_now(body, at=None):
 
 
 class Vectors(unittest.TestCase):
-    def test_every_vector_is_judged_as_it_should_be(self):
+    def test_every_vector_has_the_expected_result(self):
         for case in VECTORS:
             with self.subTest(case["name"]):
                 verdict, verified = judge(case)
@@ -159,7 +159,7 @@ class Calling(unittest.TestCase):
             verify(*args, **options)
         return caught.exception.reason
 
-    def test_without_a_time_the_clock_is_asked(self):
+    def test_without_a_time_the_clock_is_used(self):
         self.assertEqual(verify("standard", signed_now(b"{}"), b"{}", SECRET).id, "id")
         old = signed_now(b"{}", int(time.time()) - 400)
         self.assertEqual(self.refusal("standard", old, b"{}", SECRET), "timestamp_too_old")
@@ -169,7 +169,7 @@ class Calling(unittest.TestCase):
         listed = {name: [value] for name, value in headers.items()}
         self.assertEqual(verify("standard", listed, b"{}", [SECRET]), verify("standard", headers, b"{}", [SECRET]))
 
-    def test_what_is_called_wrongly_is_refused_with_a_reason_too(self):
+    def test_a_wrong_call_is_rejected_with_a_reason(self):
         headers = signed_now(b"{}")
         for args in [
             ("no such contract", headers, b"{}", SECRET),

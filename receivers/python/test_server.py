@@ -1,4 +1,4 @@
-"""The example keeps a duplicate apart from a constraint that the receiver's own work breaks."""
+"""Tests that the example distinguishes a duplicate from a constraint that the receiver's own work violates."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ class Server(unittest.TestCase):
             database.execute("CREATE TABLE received (id TEXT PRIMARY KEY, body BLOB NOT NULL)")
             database.execute("CREATE TABLE totals (type TEXT PRIMARY KEY, count INTEGER NOT NULL)")
 
-    def test_a_constraint_that_the_work_breaks_is_no_duplicate(self) -> None:
+    def test_a_constraint_that_the_work_violates_is_no_duplicate(self) -> None:
         body = b'{"type":"t","data":{}}'
         with mock.patch.object(server, "work", side_effect=sqlite3.IntegrityError("yours")):
             with self.assertRaises(sqlite3.IntegrityError):

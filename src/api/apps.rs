@@ -2,11 +2,11 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     endpoint_view::RateLimitView,
     fields::{JsonBody, NotNull, fields},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::app::App,
@@ -190,7 +190,11 @@ pub(super) async fn create_app(
     get, path = "/v1/apps", tag = "Apps", params(PageParameters),
     responses((status = 200, description = "A page of apps", body = PageView<AppView>)),
 )]
-pub(super) async fn list_apps(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn list_apps(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = api.service.apps(caller, query.cursor(&api.service)?, query.limit()?);
     response::ok(&query.page_view(&api.service, page, |app| AppView::of(&app)))
@@ -245,7 +249,10 @@ pub(super) async fn update_app(
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn delete_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> ApiResult {
+pub(super) async fn delete_app(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
+) -> ApiResult {
     api.service.remove_app(caller, &entry.app().uid).await?;
     Ok(response::no_content())
 }

@@ -2,9 +2,9 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     query::{PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -115,7 +115,7 @@ pub(super) async fn list_endpoint_attempts(
     uri: Uri,
 ) -> ApiResult {
     let query = Query::read(&uri, &[])?;
-    let page = Page { rows: api.service.recent_attempts(&entry, &thing).await?, next: None };
+    let page = Page { rows: api.service.recent_attempts(&entry, &path_id).await?, next: None };
     let view = |(delivery, past): (DeliveryId, PastAttempt)| EndpointAttemptView {
         delivery_id: delivery.to_string(),
         attempt: AttemptView::of(delivery, past),

@@ -2,10 +2,10 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     problem::Problem,
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::audit::Action,
@@ -103,7 +103,11 @@ fn audit_query(query: &Query) -> Result<AuditQuery, Problem> {
     ),
     responses((status = 200, description = "A page of entries", body = PageView<AuditEntryView>)),
 )]
-pub(super) async fn list_audit(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn list_audit(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &["app_id", "key_id", "action", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.audit(caller, audit_query(&query)?, after, limit).await?;

@@ -47,7 +47,10 @@ impl FromRequestParts<Arc<ApiState>> for AppRequest {
 }
 
 /// Authenticates the request and returns the caller and the app.
-pub(super) fn authenticate_in_app(service: &Service, parts: &Parts) -> Result<(Caller, Arc<AppEntry>), Problem> {
+pub(super) fn authenticate_in_app(
+    service: &Service,
+    parts: &Parts,
+) -> Result<(Caller, Arc<AppEntry>), Problem> {
     let caller = authenticate(service, &parts.headers)?;
     let entry = service.app(caller, &segment(parts.uri.path(), 3)?)?;
     check_scope(caller, parts)?;
@@ -57,7 +60,7 @@ pub(super) fn authenticate_in_app(service: &Service, parts: &Parts) -> Result<(C
 /// Checks the key's scope; a request without a described route is refused for narrow scopes.
 fn check_scope(caller: Caller, parts: &Parts) -> Result<(), Problem> {
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    scope::check_scope(caller.scope, &parts.method, path)
+    scope::require_allowed(caller.scope, &parts.method, path)
 }
 
 fn authenticate(service: &Service, headers: &HeaderMap) -> Result<Caller, Problem> {

@@ -77,7 +77,12 @@ impl BodyReader {
     }
 }
 
-async fn read(headers: &HeaderMap, body: Body, bytes_max: usize, count: BodyBytes) -> Result<BodyGuard, Problem> {
+async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+    count: BodyBytes,
+) -> Result<BodyGuard, Problem> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(Problem::new(ErrorCode::UnsupportedEncoding, "Send the body without Content-Encoding."));
     }
@@ -172,7 +177,8 @@ mod tests {
             let chunks = std::iter::repeat_n(b"ab".as_slice(), count);
             Body::new(FrameBody(chunks.map(Bytes::from_static).collect()))
         };
-        let whole = BodyReader::new(6).read(&HeaderMap::new(), frames(3)).await.map(|held| held.bytes.clone());
+        let whole =
+            BodyReader::new(6).read(&HeaderMap::new(), frames(3)).await.map(|held| held.bytes.clone());
         assert_eq!(whole.ok().unwrap(), "ababab");
         assert!(BodyReader::new(6).read(&HeaderMap::new(), frames(4)).await.is_err());
     }
@@ -221,7 +227,7 @@ mod tests {
             mut self: std::pin::Pin<&mut Self>,
             _: &mut std::task::Context<'_>,
         ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
-            std::task::Poll::CompiledType(self.0.pop_front().map(|data| Ok(http_body::Frame::data(data))))
+            std::task::Poll::Ready(self.0.pop_front().map(|data| Ok(http_body::Frame::data(data))))
         }
     }
 

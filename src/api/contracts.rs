@@ -2,9 +2,9 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{AppRequest, Authenticated, segment},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::contract::{Contract, Ending, Span, Timeline},
@@ -124,7 +124,11 @@ fn example() -> Value {
     get, path = "/v1/contracts", tag = "Contracts", params(PageParameters),
     responses((status = 200, description = "A page of contracts", body = PageView<ContractView>)),
 )]
-pub(super) async fn list_contracts(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn list_contracts(
+    State(api): State<Arc<ApiState>>,
+    _known: Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = api.service.contracts(query.cursor(&api.service)?, query.limit()?);
     response::ok(&query.page_view(&api.service, page, |contract| ContractView::of(&contract)))
@@ -135,7 +139,11 @@ pub(super) async fn list_contracts(State(api): State<Arc<ApiState>>, _known: Aut
     get, path = "/v1/contracts/{contract}", tag = "Contracts",
     responses((status = 200, description = "The contract", body = ContractView)),
 )]
-pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn get_contract(
+    State(api): State<Arc<ApiState>>,
+    _known: Authenticated,
+    uri: Uri,
+) -> ApiResult {
     response::ok(&ContractView::of(&*api.service.contract(&segment(uri.path(), 3)?)?))
 }
 
@@ -147,5 +155,5 @@ pub(super) async fn get_contract(State(api): State<Arc<ApiState>>, _known: Authe
     responses((status = 200, description = "The contract, as it holds", body = ContractView)),
 )]
 pub(super) async fn get_endpoint_contract(AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    response::ok(&ContractView::of(&Service::endpoint(&entry, &thing)?.contract))
+    response::ok(&ContractView::of(&Service::endpoint(&entry, &path_id)?.contract))
 }

@@ -5,8 +5,9 @@
 //! operator named, and no foreign image except a portal link's logo.
 
 use super::{
-    ApiState, response,
+    ApiState,
     problem::{ErrorCode, Problem},
+    response,
 };
 use axum::{extract::State, response::Response};
 use bytes::Bytes;
@@ -68,7 +69,11 @@ pub(super) async fn serve(
     let found = if is_look { find_file(built::FILES, path, wants_page(&headers)) } else { None };
     let Some(file) = found else {
         if !IS_BUILT_IN && path == "/" && is_look {
-            return Ok(response::bytes(StatusCode::NOT_FOUND, PLAIN_TEXT, Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes())));
+            return Ok(response::bytes(
+                StatusCode::NOT_FOUND,
+                PLAIN_TEXT,
+                Bytes::from_static(NO_DASHBOARD_TEXT.as_bytes()),
+            ));
         }
         return Err(Problem::new(ErrorCode::NotFound, "There is no such path; see /openapi.json."));
     };
@@ -121,7 +126,9 @@ fn file_response(file: &'static File, asked: &HeaderMap) -> Response {
     let is_known =
         !is_page && header_list(asked, &header::IF_NONE_MATCH).any(|(tag, _)| tag == file.etag || tag == "*");
     let ways = [("br", file.brotli), ("gzip", file.gzip)];
-    let way = ways.into_iter().find_map(|(name, bytes)| Some((name, bytes.filter(|_| accepts_encoding(asked, name))?)));
+    let way = ways
+        .into_iter()
+        .find_map(|(name, bytes)| Some((name, bytes.filter(|_| accepts_encoding(asked, name))?)));
     let (encoding, bytes) = way.map_or((None, file.plain), |(name, bytes)| (Some(name), bytes));
     let (status, body) = if is_known { (StatusCode::NOT_MODIFIED, &[][..]) } else { (StatusCode::OK, bytes) };
     let kind = HeaderValue::from_static(file.content_type);

@@ -2,10 +2,10 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     deliveries::DeliveryView,
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{app::App, time::Timestamp},
@@ -102,7 +102,7 @@ pub(super) async fn replay_dead_letter(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Replay).await?;
+    let shown = api.service.act_on_dead_letter(caller, &entry, &path_id, RequestedAction::Replay).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -120,6 +120,6 @@ pub(super) async fn close_dead_letter(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.act_on_dead_letter(caller, &entry, &thing, RequestedAction::Close).await?;
+    let shown = api.service.act_on_dead_letter(caller, &entry, &path_id, RequestedAction::Close).await?;
     response::ok(&DeadLetterView::of(&shown, &entry.app()))
 }

@@ -2,11 +2,11 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     attempt_view::{self, AttemptView},
     auth::AppRequest,
     problem::Problem,
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -164,8 +164,11 @@ fn states(query: &Query) -> Result<Vec<DeliveryState>, Problem> {
     get, path = "/v1/apps/{app}/deliveries/{delivery}", tag = "Deliveries",
     responses((status = 200, description = "The delivery", body = DeliveryDetailView)),
 )]
-pub(super) async fn get_delivery(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    let (shown, attempts) = api.service.delivery(&entry, &thing).await?;
+pub(super) async fn get_delivery(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, path_id, .. }: AppRequest,
+) -> ApiResult {
+    let (shown, attempts) = api.service.delivery(&entry, &path_id).await?;
     let id = shown.delivery.id;
     let attempts_expired = attempts.len() < shown.delivery.history_len as usize;
     response::ok(&DeliveryDetailView {
@@ -191,7 +194,7 @@ pub(super) async fn delete_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    api.service.delete_delivery(caller, &entry, &thing).await?;
+    api.service.delete_delivery(caller, &entry, &path_id).await?;
     Ok(response::no_content())
 }
 
@@ -210,7 +213,7 @@ pub(super) async fn retry_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Retry).await?;
+    let shown = api.service.act_on_delivery(caller, &entry, &path_id, RequestedAction::Retry).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -229,7 +232,7 @@ pub(super) async fn replay_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Replay).await?;
+    let shown = api.service.act_on_delivery(caller, &entry, &path_id, RequestedAction::Replay).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }
 
@@ -247,7 +250,7 @@ pub(super) async fn cancel_delivery(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.act_on_delivery(caller, &entry, &thing, RequestedAction::Cancel).await?;
+    let shown = api.service.act_on_delivery(caller, &entry, &path_id, RequestedAction::Cancel).await?;
     response::ok(&DeliveryView::of(&shown, &entry.app()))
 }
 

@@ -2,12 +2,12 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     endpoint_view::EndpointView,
     endpoints::endpoint_response,
     fields::{JsonBody, fields, read_object},
     replays::ReplayView,
+    response::{self, ApiResult},
 };
 use crate::domain::field::FieldError;
 use axum::extract::State;
@@ -79,10 +79,10 @@ pub(super) async fn enable_endpoint(
     JsonBody(given): JsonBody<EnableFields>,
 ) -> ApiResult {
     let Some(ReplayPaceFields { per_second }) = replay_pace(given.replay)? else {
-        let endpoint = api.service.enable_endpoint(caller, &entry, &thing).await?;
+        let endpoint = api.service.enable_endpoint(caller, &entry, &path_id).await?;
         return endpoint_response(&api, caller, &entry, &endpoint).await;
     };
-    let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &thing, per_second).await?;
+    let (endpoint, replays) = api.service.enable_and_replay(caller, &entry, &path_id, per_second).await?;
     let replays = replays.into_iter().map(ReplayView::of).collect();
     response::ok(&EndpointView::with_replays(&endpoint, replays).visible_to(caller))
 }
@@ -101,7 +101,7 @@ pub(super) async fn disable_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    let endpoint = api.service.disable_endpoint(caller, &entry, &thing).await?;
+    let endpoint = api.service.disable_endpoint(caller, &entry, &path_id).await?;
     endpoint_response(&api, caller, &entry, &endpoint).await
 }
 

@@ -2,12 +2,12 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     deliveries::DeliveryView,
     endpoint_view::{EndpointTlsFields, EndpointView, RateLimitView},
-    fields::{JsonBody, HeaderList, NotNull, fields},
+    fields::{HeaderList, JsonBody, NotNull, fields},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -187,11 +187,16 @@ pub(super) async fn get_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    endpoint_response(&api, caller, &entry, &*Service::endpoint(&entry, &thing)?).await
+    endpoint_response(&api, caller, &entry, &*Service::endpoint(&entry, &path_id)?).await
 }
 
 /// Answers with the endpoint's current state.
-pub(super) async fn endpoint_response(api: &ApiState, caller: Caller, entry: &AppEntry, endpoint: &Endpoint) -> ApiResult {
+pub(super) async fn endpoint_response(
+    api: &ApiState,
+    caller: Caller,
+    entry: &AppEntry,
+    endpoint: &Endpoint,
+) -> ApiResult {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;
     response::ok(&EndpointView::of(endpoint, is_in_trouble).visible_to(caller))
 }
@@ -228,7 +233,7 @@ pub(super) async fn update_endpoint(
         description: patch.description,
         metadata: patch.metadata,
     };
-    let endpoint = api.service.change_endpoint(caller, &entry, &thing, patch).await?;
+    let endpoint = api.service.change_endpoint(caller, &entry, &path_id, patch).await?;
     endpoint_response(&api, caller, &entry, &endpoint).await
 }
 
@@ -243,7 +248,7 @@ pub(super) async fn delete_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    api.service.remove_endpoint(caller, &entry, &thing).await?;
+    api.service.remove_endpoint(caller, &entry, &path_id).await?;
     Ok(response::no_content())
 }
 
@@ -257,8 +262,11 @@ pub(super) async fn delete_endpoint(
         (status = 507, description = "There is no room for more events"),
     ),
 )]
-pub(super) async fn test_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    let delivery = api.service.send_test(&entry, &thing).await?;
+pub(super) async fn test_endpoint(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, path_id, .. }: AppRequest,
+) -> ApiResult {
+    let delivery = api.service.send_test(&entry, &path_id).await?;
     let (shown, _) = api.service.delivery_by_id(&entry, delivery).await?;
     response::json(StatusCode::ACCEPTED, &DeliveryView::of(&shown, &entry.app()))
 }

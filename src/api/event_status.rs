@@ -2,8 +2,8 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -97,7 +97,7 @@ pub(super) async fn get_event_status(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
-    let status = api.service.event_status(&entry, &thing).await?;
+    let status = api.service.event_status(&entry, &path_id).await?;
     response::ok(&EventStatusView {
         event_id: status.event.public_id(entry.app().id_prefix()),
         status: status.status,

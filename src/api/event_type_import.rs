@@ -2,16 +2,16 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::Authenticated,
     envelope,
     event_types::NewEventTypeFields,
     fields::read_object,
     problem::{ErrorCode, Problem},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{field::FieldError, time::Timestamp},
-    service::event_type_import::{ParsedType, ImportResult},
+    service::event_type_import::{ImportResult, ParsedType},
 };
 use axum::extract::{Request, State};
 use serde::{Deserialize, Serialize};

@@ -2,10 +2,10 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{Authenticated, segment},
     fields::{RawJsonBody, fields, read_object},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -226,7 +226,11 @@ pub(super) async fn create_event_type(
     params(("archived" = Option<bool>, Query, description = "Archived ones too."), PageParameters),
     responses((status = 200, description = "A page of event types", body = PageView<EventTypeView>)),
 )]
-pub(super) async fn list_event_types(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn list_event_types(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &["archived"])?;
     let page = api.service.event_types(query.flag("archived")?, query.cursor(&api.service)?, query.limit()?);
     let view = |event_type: Arc<EventType>| EventTypeView::of(&event_type).visible_to(caller);
@@ -238,7 +242,11 @@ pub(super) async fn list_event_types(State(api): State<Arc<ApiState>>, Authentic
     get, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 200, description = "The event type", body = EventTypeView)),
 )]
-pub(super) async fn get_event_type(State(api): State<Arc<ApiState>>, _known: Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn get_event_type(
+    State(api): State<Arc<ApiState>>,
+    _known: Authenticated,
+    uri: Uri,
+) -> ApiResult {
     response::ok(&EventTypeView::of(&*api.service.event_type(&segment(uri.path(), 3)?)?))
 }
 
@@ -276,7 +284,11 @@ pub(super) async fn put_event_type(
     delete, path = "/v1/event-types/{type}", tag = "Event types",
     responses((status = 204, description = "Gone"), (status = 403, description = "Not with an app key")),
 )]
-pub(super) async fn delete_event_type(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn delete_event_type(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     api.service.remove_event_type(caller, &segment(uri.path(), 3)?).await?;
     Ok(response::no_content())
 }

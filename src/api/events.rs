@@ -2,14 +2,14 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     deliveries::DeliveryView,
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{app::App, event::Event, time::Timestamp},
-    service::{events::EventQuery, event_status::NO_ENDPOINT},
+    service::{event_status::NO_ENDPOINT, events::EventQuery},
 };
 use axum::extract::State;
 use http::Uri;
@@ -96,7 +96,11 @@ impl EventView {
     get, path = "/v1/apps/{app}/events", tag = "Events", params(EventFilters, PageParameters),
     responses((status = 200, description = "A page of events", body = PageView<EventView>)),
 )]
-pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { entry, .. }: AppRequest, uri: Uri) -> ApiResult {
+pub(super) async fn list_events(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, .. }: AppRequest,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &["event_type", "from", "to"])?;
     let filter = EventQuery {
         event_type: query.owned("event_type"),
@@ -115,8 +119,11 @@ pub(super) async fn list_events(State(api): State<Arc<ApiState>>, AppRequest { e
     get, path = "/v1/apps/{app}/events/{event}", tag = "Events",
     responses((status = 200, description = "The event", body = EventDetailView)),
 )]
-pub(super) async fn get_event(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    let (event, deliveries) = api.service.event_with_deliveries(&entry, &thing).await?;
+pub(super) async fn get_event(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, path_id, .. }: AppRequest,
+) -> ApiResult {
+    let (event, deliveries) = api.service.event_with_deliveries(&entry, &path_id).await?;
     let app = entry.app();
     let text = std::str::from_utf8(&event.data).ok().filter(|text| !text.is_empty());
     let data = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
@@ -139,6 +146,6 @@ pub(super) async fn erase_event_data(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    api.service.erase_data(caller, &entry, &thing).await?;
+    api.service.erase_data(caller, &entry, &path_id).await?;
     Ok(response::no_content())
 }

@@ -64,8 +64,9 @@ impl<T: Fields> FromRequest<Arc<ApiState>> for RawJsonBody<T> {
 
 fn read<T: Fields>(bytes: &[u8]) -> Result<T, Problem> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    let value: Value = serde_json::from_slice(bytes)
-        .map_err(|error| Problem::new(ErrorCode::Malformed, format!("The body is not valid JSON: {error}.")))?;
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
+        Problem::new(ErrorCode::Malformed, format!("The body is not valid JSON: {error}."))
+    })?;
     let Value::Object(mut object) = value else {
         return Err(Problem::new(ErrorCode::Malformed, "The body must be a JSON object."));
     };
@@ -95,7 +96,7 @@ pub(super) trait FieldType: Sized {
 
 macro_rules! field_type {
     ($kind:ty, $form:expr, $value:ident => $read:expr) => {
-        impl Kind for $kind {
+        impl FieldType for $kind {
             const FORM: &'static str = $form;
             fn read($value: Value) -> Option<Self> {
                 $read

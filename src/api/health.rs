@@ -2,8 +2,8 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{statistics::Sums, time::Timestamp},
@@ -131,5 +131,5 @@ pub(super) async fn get_endpoint_health(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
-    response::ok(&EndpointHealthView::of(api.service.endpoint_health(&entry, &thing).await?))
+    response::ok(&EndpointHealthView::of(api.service.endpoint_health(&entry, &path_id).await?))
 }

@@ -2,13 +2,13 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
-        inspection::{Check, VerifyResult, Kind, Report},
+        inspection::{Check, InspectionFinding, Kind, Report},
         time::Timestamp,
     },
     service::inspections::NamedInspection,
@@ -97,10 +97,10 @@ impl InspectionView {
 impl ReportView {
     fn of(report: Report) -> Self {
         let summary = SummaryView {
-            passed: report.count(VerifyResult::Passed),
-            failed: report.count(VerifyResult::Failed),
-            does_not_apply: report.count(VerifyResult::DoesNotApply),
-            unknown: report.count(VerifyResult::Unknown),
+            passed: report.count(InspectionFinding::Passed),
+            failed: report.count(InspectionFinding::Failed),
+            does_not_apply: report.count(InspectionFinding::DoesNotApply),
+            unknown: report.count(InspectionFinding::Unknown),
         };
         let checks = report.checks.into_iter().map(CheckView::of).collect();
         Self { contract: report.contract, summary, checks }
@@ -158,7 +158,7 @@ pub(super) async fn inspect_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.inspect(&entry, &thing, Kind::Inspect).await?;
+    let shown = api.service.inspect(&entry, &path_id, Kind::Inspect).await?;
     response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
 
@@ -173,8 +173,11 @@ pub(super) async fn inspect_endpoint(
         (status = 422, description = "The endpoint has no health_url"),
     ),
 )]
-pub(super) async fn ping_endpoint(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    let shown = api.service.inspect(&entry, &thing, Kind::Ping).await?;
+pub(super) async fn ping_endpoint(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, path_id, .. }: AppRequest,
+) -> ApiResult {
+    let shown = api.service.inspect(&entry, &path_id, Kind::Ping).await?;
     response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
 
@@ -192,7 +195,7 @@ pub(super) async fn list_inspections(
 ) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
-    let page = api.service.inspections(&entry, &thing, after, limit).await?;
+    let page = api.service.inspections(&entry, &path_id, after, limit).await?;
     response::ok(&query.page_view(&api.service, page, InspectionView::of))
 }
 
@@ -203,6 +206,9 @@ pub(super) async fn list_inspections(
     get, path = "/v1/apps/{app}/inspections/{inspection}", tag = "Endpoints",
     responses((status = 200, description = "The inspection", body = InspectionView)),
 )]
-pub(super) async fn get_inspection(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    response::ok(&InspectionView::of(api.service.inspection(&entry, &thing).await?))
+pub(super) async fn get_inspection(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, path_id, .. }: AppRequest,
+) -> ApiResult {
+    response::ok(&InspectionView::of(api.service.inspection(&entry, &path_id).await?))
 }

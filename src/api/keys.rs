@@ -2,10 +2,10 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{Authenticated, segment},
     fields::{JsonBody, fields},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{key::Key, time::Timestamp},
@@ -111,7 +111,11 @@ pub(super) async fn create_key(
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn list_keys(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn list_keys(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &["revoked"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.keys(caller, query.flag("revoked")?, after, limit).await?;
@@ -125,7 +129,11 @@ pub(super) async fn list_keys(State(api): State<Arc<ApiState>>, Authenticated(ca
     get, path = "/v1/keys/{key}", tag = "Keys",
     responses((status = 200, description = "The key, but for itself", body = KeyView)),
 )]
-pub(super) async fn get_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn get_key(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let key = api.service.key(caller, &segment(uri.path(), 3)?).await?;
     response::ok(&KeyView::of(&key, &api.service))
 }
@@ -141,7 +149,11 @@ pub(super) async fn get_key(State(api): State<Arc<ApiState>>, Authenticated(call
         (status = 409, description = "The key is given by the settings"),
     ),
 )]
-pub(super) async fn revoke_key(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn revoke_key(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     api.service.revoke_key(caller, &segment(uri.path(), 3)?).await?;
     Ok(response::no_content())
 }

@@ -2,8 +2,8 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     problem::{ErrorCode, Problem},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{

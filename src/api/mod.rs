@@ -2,7 +2,6 @@
 //!
 //! Every route is added together with its description, so that `/openapi.json` cannot omit one.
 
-mod response;
 mod apps;
 mod attempt_view;
 mod audit;
@@ -12,34 +11,35 @@ mod contracts;
 mod dashboard;
 mod dead_letters;
 mod deliveries;
+mod endpoint_state;
 mod endpoint_view;
 mod endpoints;
 mod envelope;
+mod event_status;
+mod event_type_import;
 mod event_types;
 mod events;
 mod fields;
-mod search;
 mod health;
-mod event_type_import;
+mod health_checks;
 mod inspections;
 mod keys;
 mod metrics;
 mod notices;
 mod openapi;
 mod portal_links;
-mod health_checks;
 mod problem;
 mod publish;
 mod query;
 mod replays;
+mod response;
 mod scope;
+mod search;
 mod secrets;
 pub mod server;
 mod session;
 mod stats;
-mod event_status;
 mod stream;
-mod endpoint_state;
 mod system;
 #[cfg(test)]
 mod tests;

@@ -2,16 +2,16 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     problem::Problem,
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{notice::NoticeKind, time::Timestamp},
     service::{
         Caller,
-        notices::{NoticeQuery, NamedNotice},
+        notices::{NamedNotice, NoticeQuery},
     },
 };
 use axum::extract::State;
@@ -164,7 +164,11 @@ fn notice_query(query: &Query) -> Result<NoticeQuery, Problem> {
     ),
     responses((status = 200, description = "A page of notices", body = PageView<NoticeView>)),
 )]
-pub(super) async fn list_notices(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn list_notices(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read(&uri, &["app_id", "kind", "endpoint_id", "from", "to"])?;
     let (after, limit) = (query.cursor(&api.service)?, query.limit()?);
     let page = api.service.notices(caller, notice_query(&query)?, after, limit).await?;
@@ -194,6 +198,9 @@ pub(super) async fn list_app_notices(
     get, path = "/v1/apps/{app}/notices/{notice}", tag = "Notices",
     responses((status = 200, description = "The notice", body = NoticeView)),
 )]
-pub(super) async fn get_notice(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, path_id }: AppRequest) -> ApiResult {
-    response::ok(&NoticeView::of(api.service.notice(&entry, &thing).await?).visible_to(caller))
+pub(super) async fn get_notice(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, path_id }: AppRequest,
+) -> ApiResult {
+    response::ok(&NoticeView::of(api.service.notice(&entry, &path_id).await?).visible_to(caller))
 }

@@ -114,7 +114,8 @@ fn add_errors(path: &str, method: &str, operation: &mut Value) {
     let has_body = operation.get("requestBody").is_some();
     let is_list =
         operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["in"] == "query"));
-    let mut codes = vec![ErrorCode::Unauthorized, ErrorCode::Forbidden, ErrorCode::Internal, ErrorCode::Unavailable];
+    let mut codes =
+        vec![ErrorCode::Unauthorized, ErrorCode::Forbidden, ErrorCode::Internal, ErrorCode::Unavailable];
     if path.contains('{') {
         codes.push(ErrorCode::NotFound);
     }
@@ -146,7 +147,8 @@ fn add_errors(path: &str, method: &str, operation: &mut Value) {
             let about = response["description"].as_str().unwrap_or_default().to_owned();
             // If several codes have this status: the one with this title, else the one usual for deliveries or conflicts.
             let code = of_status.clone().find(|code| code.title() == about).or_else(|| {
-                let usual = if path.contains("{delivery}") { ErrorCode::WrongState } else { ErrorCode::Conflict };
+                let usual =
+                    if path.contains("{delivery}") { ErrorCode::WrongState } else { ErrorCode::Conflict };
                 of_status.clone().find(|code| *code == usual).or_else(|| of_status.clone().next())
             });
             if let Some(code) = code.filter(|_| is_plain) {
@@ -168,7 +170,11 @@ fn problem_response(code: ErrorCode, about: &str) -> Value {
     });
     let header = |about: &str| json!({ "description": about, "schema": { "type": "string" } });
     match code {
-        ErrorCode::Overloaded | ErrorCode::QuotaExceeded | ErrorCode::TooManyStreams | ErrorCode::Full | ErrorCode::Unavailable => {
+        ErrorCode::Overloaded
+        | ErrorCode::QuotaExceeded
+        | ErrorCode::TooManyStreams
+        | ErrorCode::Full
+        | ErrorCode::Unavailable => {
             response["headers"] = json!({ "Retry-After": header("Seconds to wait.") });
         }
         ErrorCode::Unauthorized => {

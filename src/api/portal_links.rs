@@ -2,10 +2,10 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     fields::{JsonBody, fields, read_object},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -177,6 +177,6 @@ pub(super) async fn revoke_portal_link(
     State(api): State<Arc<ApiState>>,
     AppRequest { caller, entry, path_id }: AppRequest,
 ) -> ApiResult {
-    api.service.revoke_portal_link(caller, &entry, &thing).await?;
+    api.service.revoke_portal_link(caller, &entry, &path_id).await?;
     Ok(response::no_content())
 }

@@ -1,11 +1,10 @@
 //! Publishes over HTTP: one event or a batch. This is the hot path; its answers are written by hand.
 
 use super::{
-    ApiState,
-    response::{self, ApiResult},
-    auth,
+    ApiState, auth,
     envelope::{self, ParsedEvent},
     problem::{ErrorCode, Problem},
+    response::{self, ApiResult},
 };
 use crate::service::publish::{BATCH_MAX, Published};
 use axum::{
@@ -194,8 +193,9 @@ fn published_response(published: &Published, prefix: &str) -> Response {
 }
 
 fn published_item(published: &Published, prefix: &str) -> BatchItem {
-    let event =
-        String::from_utf8(write_published(published, prefix)).ok().and_then(|text| RawValue::from_string(text).ok());
+    let event = String::from_utf8(write_published(published, prefix))
+        .ok()
+        .and_then(|text| RawValue::from_string(text).ok());
     BatchItem { status: status_of(published).as_u16(), event, problem: None }
 }
 

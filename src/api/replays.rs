@@ -2,10 +2,10 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     fields::{JsonBody, fields},
     query::{PageParameters, PageView, Query},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{
@@ -16,7 +16,7 @@ use crate::{
     },
     service::{
         Caller,
-        replays::{NewReplay, NamedReplay},
+        replays::{NamedReplay, NewReplay},
     },
 };
 use axum::extract::State;
@@ -213,11 +213,17 @@ pub(super) async fn backfill_endpoint(
         per_second: given.per_second,
         ..NewReplay::default()
     };
-    let backfill = api.service.backfill_of(&entry, &thing, &new)?;
+    let backfill = api.service.backfill_of(&entry, &path_id, &new)?;
     start_or_count(&api, caller, &entry, backfill, given.dry_run == Some(true)).await
 }
 
-async fn start_or_count(api: &ApiState, caller: Caller, entry: &AppEntry, replay: Replay, is_dry: bool) -> ApiResult {
+async fn start_or_count(
+    api: &ApiState,
+    caller: Caller,
+    entry: &AppEntry,
+    replay: Replay,
+    is_dry: bool,
+) -> ApiResult {
     if is_dry {
         let total = api.service.count_replay(entry, &replay).await?;
         return response::ok(&ReplayCountView { dry_run: true, total });
@@ -248,8 +254,11 @@ pub(super) async fn list_replays(
     get, path = "/v1/apps/{app}/replays/{replay}", tag = "Replays",
     responses((status = 200, description = "The replay", body = ReplayView)),
 )]
-pub(super) async fn get_replay(State(api): State<Arc<ApiState>>, AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    response::ok(&ReplayView::of(api.service.replay(&entry, &thing).await?))
+pub(super) async fn get_replay(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { entry, path_id, .. }: AppRequest,
+) -> ApiResult {
+    response::ok(&ReplayView::of(api.service.replay(&entry, &path_id).await?))
 }
 
 /// Cancel a replay
@@ -290,6 +299,10 @@ pub(super) async fn resume_replay(State(api): State<Arc<ApiState>>, in_app: AppR
     change_state(&api, in_app, ReplayState::Running).await
 }
 
-async fn change_state(api: &ApiState, AppRequest { caller, entry, path_id: thing }: AppRequest, to: ReplayState) -> ApiResult {
-    response::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &thing, to).await?))
+async fn change_state(
+    api: &ApiState,
+    AppRequest { caller, entry, path_id }: AppRequest,
+    to: ReplayState,
+) -> ApiResult {
+    response::ok(&ReplayView::of(api.service.change_replay(caller, &entry, &path_id, to).await?))
 }

@@ -24,8 +24,9 @@ pub(super) fn bytes(status: StatusCode, content_type: HeaderValue, body: Bytes) 
 }
 
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> ApiResult {
-    let body = serde_json::to_vec(value)
-        .map_err(|error| Problem::new(ErrorCode::Internal, format!("The answer could not be written: {error}")))?;
+    let body = serde_json::to_vec(value).map_err(|error| {
+        Problem::new(ErrorCode::Internal, format!("The answer could not be written: {error}"))
+    })?;
     Ok(bytes(status, JSON, body.into()))
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{Authenticated, segment},
+    response::{self, ApiResult},
 };
 use crate::service::search::SearchResult;
 use axum::extract::State;
@@ -48,7 +48,11 @@ impl SearchResultView {
     get, path = "/v1/find/{id}", tag = "System",
     responses((status = 200, description = "What it may be; empty if nothing has this id", body = SearchResultsView)),
 )]
-pub(super) async fn find(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn find(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let found = api.service.search(caller, &segment(uri.path(), 3)?).await?;
     response::ok(&SearchResultsView { data: found.into_iter().map(SearchResultView::of).collect() })
 }

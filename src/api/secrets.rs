@@ -2,9 +2,9 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::AppRequest,
     fields::{JsonBody, fields},
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{endpoint::Endpoint, signer::public_key, time::Timestamp},
@@ -79,7 +79,7 @@ impl SecretsView {
     responses((status = 200, description = "The secrets", body = SecretsView)),
 )]
 pub(super) async fn get_secret(AppRequest { entry, path_id, .. }: AppRequest) -> ApiResult {
-    response::ok(&SecretsView::of(&*Service::endpoint(&entry, &thing)?))
+    response::ok(&SecretsView::of(&*Service::endpoint(&entry, &path_id)?))
 }
 
 /// Replace the secret
@@ -100,5 +100,5 @@ pub(super) async fn rotate_secret(
 ) -> ApiResult {
     let RotationFields { secret, overlap, effective_at } = rotation;
     let rotate = RotateSecret { secret, overlap, effective_at };
-    response::ok(&SecretsView::of(&*api.service.rotate_secret(caller, &entry, &thing, rotate).await?))
+    response::ok(&SecretsView::of(&*api.service.rotate_secret(caller, &entry, &path_id, rotate).await?))
 }

@@ -63,7 +63,13 @@ pub async fn serve(
     let open = Arc::new(OpenConnections::default());
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept_connections(listener, router.clone(), room.clone(), open.clone(), StopSignal(stop.clone())));
+        accepting.spawn(accept_connections(
+            listener,
+            router.clone(),
+            room.clone(),
+            open.clone(),
+            StopSignal(stop.clone()),
+        ));
     }
     let sweeping = tokio::spawn(sweep(open.clone(), limits));
     let finished = async {
@@ -254,8 +260,11 @@ impl Service<Request<Incoming>> for ServerConnection {
         self.note(ConnectionPhase::Busy);
         let is_to_be_finished = must_complete(&request);
         let answer = Box::pin(tower::Service::call(&mut self.router.clone(), request));
-        let answer =
-            if is_to_be_finished { ResponseTask::Spawned(tokio::spawn(answer)) } else { ResponseTask::Inline(answer) };
+        let answer = if is_to_be_finished {
+            ResponseTask::Spawned(tokio::spawn(answer))
+        } else {
+            ResponseTask::Inline(answer)
+        };
         ResponseFuture { answer, connection: self.clone() }
     }
 }
@@ -295,7 +304,7 @@ impl Future for ResponseTask {
         match self.get_mut() {
             Self::Inline(answer) => answer.as_mut().poll(context),
             Self::Spawned(task) => match std::task::ready!(Pin::new(task).poll(context)) {
-                Ok(answer) => Poll::CompiledType(answer),
+                Ok(answer) => Poll::Ready(answer),
                 Err(ended) => match ended.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     // The runtime is shutting down; there is no answer any more.
@@ -311,7 +320,7 @@ impl Future for ResponseFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answered = Pin::new(&mut self.answer).poll(context);
-        if let Poll::CompiledType(Ok(answer)) = &answered {
+        if let Poll::Ready(Ok(answer)) = &answered {
             let goes_on = answer.extensions().get::<StreamingResponse>().is_some();
             self.connection.note(if goes_on { ConnectionPhase::Busy } else { ConnectionPhase::Idle });
         }

@@ -2,9 +2,9 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::Authenticated,
     portal_links::ThemeView,
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{key::Scope, time::Timestamp},
@@ -65,6 +65,9 @@ impl SessionView {
     get, path = "/v1/session", tag = "Portal",
     responses((status = 200, description = "What the key is", body = SessionView)),
 )]
-pub(super) async fn get_session(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> ApiResult {
+pub(super) async fn get_session(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+) -> ApiResult {
     response::ok(&SessionView::of(api.service.session(caller)))
 }

@@ -2,16 +2,16 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
     endpoint_view::status,
     health::{LatencyView, rounded},
     problem::Problem,
     query::Query,
+    response::{self, ApiResult},
 };
 use crate::{
     domain::{statistics::Sums, time::Timestamp},
-    service::statistics::{EndpointStatistics, StatisticsReport, StatisticsQuery},
+    service::statistics::{EndpointStatistics, StatisticsQuery, StatisticsReport},
 };
 use axum::extract::State;
 use http::Uri;
@@ -247,7 +247,11 @@ fn statistics_query(query: &Query) -> Result<StatisticsQuery, Problem> {
     get, path = "/v1/stats", tag = "Statistics", params(StatsParameters),
     responses((status = 200, description = "What was counted", body = StatsView)),
 )]
-pub(super) async fn get_stats(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated, uri: Uri) -> ApiResult {
+pub(super) async fn get_stats(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+    uri: Uri,
+) -> ApiResult {
     let query = Query::read_without_paging(&uri, &["from", "to", "event_type"])?;
     let shown = api.service.statistics(caller, statistics_query(&query)?).await?;
     response::ok(&StatsView::of(shown, false))

@@ -6,8 +6,8 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::{AppRequest, Authenticated},
+    response::{self, ApiResult},
     server::StreamingResponse,
 };
 use crate::service::{
@@ -101,7 +101,10 @@ impl LiveUpdateView {
         (status = 429, description = "Too many streams are open"),
     ),
 )]
-pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { caller, entry, .. }: AppRequest) -> ApiResult {
+pub(super) async fn stream_app(
+    State(api): State<Arc<ApiState>>,
+    AppRequest { caller, entry, .. }: AppRequest,
+) -> ApiResult {
     let watch = api.service.subscribe(caller, Some(entry.app().id))?;
     Ok(stream_response(&api.service, caller, watch))
 }
@@ -117,7 +120,10 @@ pub(super) async fn stream_app(State(api): State<Arc<ApiState>>, AppRequest { ca
         (status = 429, description = "Too many streams are open"),
     ),
 )]
-pub(super) async fn stream_everything(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> ApiResult {
+pub(super) async fn stream_everything(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+) -> ApiResult {
     let watch = api.service.subscribe(caller, None)?;
     Ok(stream_response(&api.service, caller, watch))
 }
@@ -127,13 +133,20 @@ fn stream_response(service: &Arc<Service>, caller: Caller, watch: Subscription) 
     tokio::spawn(run_stream(service.clone(), caller, watch, sender));
     let mut response = response::bytes(StatusCode::OK, EVENT_STREAM, Bytes::new());
     *response.body_mut() = Body::new(StreamBody(receiver));
-    response.headers_mut().extend([NO_PROXY_BUFFERING, (header::CONNECTION, HeaderValue::from_static("close"))]);
+    response
+        .headers_mut()
+        .extend([NO_PROXY_BUFFERING, (header::CONNECTION, HeaderValue::from_static("close"))]);
     response.extensions_mut().insert(StreamingResponse);
     response
 }
 
 /// Runs until the client is gone or reads nothing, its key stops working, or the node stops.
-async fn run_stream(service: Arc<Service>, caller: Caller, mut watch: Subscription, sender: mpsc::Sender<Bytes>) {
+async fn run_stream(
+    service: Arc<Service>,
+    caller: Caller,
+    mut watch: Subscription,
+    sender: mpsc::Sender<Bytes>,
+) {
     let mut looks = tokio::time::interval(KEY_CHECK_INTERVAL);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut quiet = KEEPALIVE_CHECKS;

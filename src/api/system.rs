@@ -2,8 +2,8 @@
 
 use super::{
     ApiState,
-    response::{self, ApiResult},
     auth::Authenticated,
+    response::{self, ApiResult},
 };
 use crate::service::{
     storage_limits::StoreUsage,
@@ -177,12 +177,17 @@ struct EgressView {
 impl SystemView {
     fn of(system: SystemStatus) -> Self {
         let rotating = system.encryption.is_rotating();
-        let sealed = system.encryption.secrets_by_key.into_iter().map(|(key, count)| SecretCountView { key, count });
+        let sealed =
+            system.encryption.secrets_by_key.into_iter().map(|(key, count)| SecretCountView { key, count });
         Self {
             version: env!("CARGO_PKG_VERSION"),
             started_at: system.started_at.rfc3339_millis(),
             store: StoreView::of(system.node_info.store, system.store),
-            encryption: EncryptionView { key: system.encryption.key, secrets_by_key: sealed.collect(), rotating },
+            encryption: EncryptionView {
+                key: system.encryption.key,
+                secrets_by_key: sealed.collect(),
+                rotating,
+            },
             egress: EgressView {
                 proxy: system.node_info.proxy,
                 proxy_resolves: system.node_info.proxy_resolves,
@@ -203,6 +208,9 @@ impl SystemView {
         (status = 403, description = "Not with an app key"),
     ),
 )]
-pub(super) async fn get_system(State(api): State<Arc<ApiState>>, Authenticated(caller): Authenticated) -> ApiResult {
+pub(super) async fn get_system(
+    State(api): State<Arc<ApiState>>,
+    Authenticated(caller): Authenticated,
+) -> ApiResult {
     response::ok(&SystemView::of(api.service.system(caller).await?))
 }

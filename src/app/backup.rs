@@ -9,12 +9,17 @@ use std::path::Path;
 
 /// Copies the store to a new file; the server may be running.
 pub fn back_up(settings: &Settings, to: &Path) -> anyhow::Result<Inventory> {
-    let store = open_store::sqlite_path(settings, "backup", "back it up with pg_dump, or as your other databases")?;
+    let store =
+        open_store::sqlite_path(settings, "backup", "back it up with pg_dump, or as your other databases")?;
     Ok(sqlite::back_up(store, to)?)
 }
 
 /// Makes the store out of a backup; there must be none yet.
 pub fn restore(from: &Path, settings: &Settings) -> anyhow::Result<Inventory> {
-    let store = open_store::sqlite_path(settings, "restore", "restore it with pg_restore, or as your other databases")?;
+    let store = open_store::sqlite_path(
+        settings,
+        "restore",
+        "restore it with pg_restore, or as your other databases",
+    )?;
     Ok(sqlite::restore(from, store)?)
 }

@@ -1,15 +1,15 @@
 //! `posthaste dev`: the server with a sample app and a sample receiver, and commands to paste next.
 
-use super::{StartedNode, dashboard_at, sample_receiver, open_store, until_second_signal};
+use super::{StartedNode, dashboard_at, open_store, sample_receiver, until_second_signal};
 use crate::{
     api::HAS_DASHBOARD,
     config::{self, Settings},
+    runtime::{Shutdown, ShutdownHandle},
     service::{
         Caller, Error, Patch, Service,
         apps::NewApp,
         endpoints::{EndpointPatch, NewEndpoint},
     },
-    runtime::{Shutdown, ShutdownHandle},
 };
 use anyhow::Context;
 use std::io::Write;
@@ -68,7 +68,8 @@ async fn create_samples(service: &Service, receiver: &str) -> anyhow::Result<()>
 
 /// Returns the current secrets of the sample endpoint.
 fn sample_secrets(service: &Service) -> Vec<String> {
-    let endpoint = service.app(Caller::OPERATOR, SAMPLE_APP).ok().and_then(|entry| entry.endpoint(SAMPLE_ENDPOINT));
+    let endpoint =
+        service.app(Caller::OPERATOR, SAMPLE_APP).ok().and_then(|entry| entry.endpoint(SAMPLE_ENDPOINT));
     endpoint.map(|one| one.secrets.iter().map(|secret| secret.text.clone()).collect()).unwrap_or_default()
 }
 

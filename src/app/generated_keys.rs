@@ -29,7 +29,8 @@ pub(super) fn admin_key(settings: &Settings, entropy: &dyn Entropy) -> anyhow::R
         (None, StoreLocation::Postgres(_)) => return Err(open_store::no_key("admin_key")),
     };
     let path = path_beside(store, "admin-key");
-    let (key, made) = read_or_generate(&path, || format!("phk_{}", URL_SAFE_NO_PAD.encode(random_key(entropy))))?;
+    let (key, made) =
+        read_or_generate(&path, || format!("phk_{}", URL_SAFE_NO_PAD.encode(random_key(entropy))))?;
     Ok(AdminKey { key, generated_in: made.then_some(path) })
 }
 

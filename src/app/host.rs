@@ -1,6 +1,6 @@
 //! Host facilities: the limit of file handles, the host's addresses and name, a stopwatch.
 
-use crate::{domain::tally::Tally, store::CommitWatch, runtime::SystemClock};
+use crate::{domain::tally::Tally, runtime::SystemClock, store::CommitWatch};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{net::IpAddr, sync::Arc};
 

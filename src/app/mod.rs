@@ -6,8 +6,8 @@ mod dev;
 mod generated_keys;
 mod host;
 mod mail;
-mod sample_receiver;
 mod open_store;
+mod sample_receiver;
 
 pub use backup::{back_up, restore};
 pub use contracts::contracts;
@@ -28,14 +28,16 @@ use crate::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{SharedLimits, DeliveryWorker, NodeSendGate, Engine, EngineLimits, EndpointQueues, Renderer, Intervals},
-    outbound::{HttpClient, ClientOptions, SystemResolver},
-    service::{self, Service, NodeInfo, stream::Streams},
+    engine::{
+        DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, NodeSendGate, Renderer, SharedLimits,
+    },
+    outbound::{ClientOptions, HttpClient, SystemResolver},
+    runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
+    service::{self, NodeInfo, Service, stream::Streams},
     store::{
         Store,
         told::{ToldHandover, ToldLedger},
     },
-    runtime::{Clock, Entropy, Shutdown, ShutdownHandle, SystemClock, SystemEntropy},
 };
 use anyhow::{Context, bail};
 use std::{
@@ -157,8 +159,12 @@ impl StartedNode {
         }));
         let admin = generated_keys::admin_key(settings, &*entropy)?;
         let is_away = |error: &service::Error| matches!(error, service::Error::Unavailable(_));
-        let loaded = open_store::retry_while_unavailable(settings, is_away, async || service.load_config(Some(&admin.key)).await).await;
-        let loaded = loaded.map_err(|error| generated_keys::with_hint(anyhow::Error::new(error), settings))?;
+        let loaded = open_store::retry_while_unavailable(settings, is_away, async || {
+            service.load_config(Some(&admin.key)).await
+        })
+        .await;
+        let loaded =
+            loaded.map_err(|error| generated_keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
         let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_notify());
@@ -254,7 +260,11 @@ fn initial_node_state(store: &StoreLocation) -> Tenure {
     }
 }
 
-fn http_client(settings: &Settings, addresses: &AddressPolicy, gate: NodeSendGate) -> anyhow::Result<Arc<HttpClient>> {
+fn http_client(
+    settings: &Settings,
+    addresses: &AddressPolicy,
+    gate: NodeSendGate,
+) -> anyhow::Result<Arc<HttpClient>> {
     let options = outbound_options(settings, addresses)?;
     let client = HttpClient::new(options, Arc::new(SystemResolver::default()))?;
     Ok(Arc::new(client.with_gate(Arc::new(gate))))

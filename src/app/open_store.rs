@@ -5,13 +5,13 @@ use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
     domain::{port::Handover, storage::StorageUsage, tally::Tally},
+    runtime::Clock,
     store::{
         Store, StoreError,
         cluster::Joined,
         postgres::PostgresStore,
         sqlite::{QueueLimits, SqliteStore},
     },
-    runtime::Clock,
 };
 use anyhow::{Context, anyhow, bail};
 use std::{fmt, path::Path, sync::Arc, time::Duration};
@@ -46,7 +46,8 @@ pub(super) async fn join(
     store: &dyn Store,
     clock: &dyn Clock,
 ) -> anyhow::Result<Joined> {
-    let joined = retry_while_unavailable(settings, is_unavailable, async || store.join(clock.now()).await).await;
+    let joined =
+        retry_while_unavailable(settings, is_unavailable, async || store.join(clock.now()).await).await;
     let joined = joined.context("cannot take over the store")?;
     if joined.taken_over > 0 {
         tracing::warn!(
@@ -88,7 +89,9 @@ pub(super) async fn retry_while_unavailable<T, E: fmt::Display>(
 }
 
 /// Runs `work` on a detached thread: it may take until a server is there, and a stop meanwhile must not wait for it.
-async fn run_on_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+async fn run_on_own_thread<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
     let (done, is_done) = oneshot::channel();
     let run = move || drop(done.send(work()));
     std::thread::Builder::new().name("opener".to_owned()).spawn(run)?;

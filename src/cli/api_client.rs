@@ -1,12 +1,12 @@
 //! API client of the commands: calls a running server and turns failures into messages.
 
 use super::{
-    exit::{ExitStatus, CommandError},
+    exit::{CommandError, ExitStatus},
     table::visible,
 };
 use crate::{
     config::{ClientSettings, HiddenText},
-    outbound::{ClientRequest, CliClient},
+    outbound::{CliClient, ClientRequest},
 };
 use anyhow::Context;
 use bytes::Bytes;
@@ -71,9 +71,9 @@ impl ApiAnswer {
 impl Client {
     pub(super) fn new(settings: &ClientSettings) -> anyhow::Result<Self> {
         let runner = CliClient::new()?;
-        runner
-            .target(&settings.server)
-            .map_err(|error| CommandError::usage(format!("the server's address {}: {error}", settings.server)))?;
+        runner.target(&settings.server).map_err(|error| {
+            CommandError::usage(format!("the server's address {}: {error}", settings.server))
+        })?;
         Ok(Self { http: runner, server: settings.server.clone(), key: settings.key.clone() })
     }
 
@@ -88,11 +88,16 @@ impl Client {
         bearer.set_sensitive(true);
         let mut headers = call.headers.clone();
         headers.insert(header::AUTHORIZATION, bearer);
-        let target = self.http.target(&url).map_err(|error| CommandError::usage(format!("{url}: {error}")))?;
+        let target =
+            self.http.target(&url).map_err(|error| CommandError::usage(format!("{url}: {error}")))?;
         let (method, body) = (call.method.clone(), call.body.clone());
-        let answer = self.http.send(ClientRequest { method, target, headers, body, timeout: API_TIMEOUT }).await;
+        let answer =
+            self.http.send(ClientRequest { method, target, headers, body, timeout: API_TIMEOUT }).await;
         let answer = answer.map_err(|error| {
-            CommandError::new(ExitStatus::TryAgain, format!("cannot ask the server at {}: {error}", self.server))
+            CommandError::new(
+                ExitStatus::TryAgain,
+                format!("cannot ask the server at {}: {error}", self.server),
+            )
         })?;
         let (head, body) = answer.into_parts();
         if head.status.is_success() {
@@ -187,6 +192,9 @@ mod tests {
             "health_url: is not set (422, invalid)"
         );
         assert!(refusal_message(StatusCode::UNAUTHORIZED, &Value::Null).contains("--key"));
-        assert_eq!(refusal_message(StatusCode::BAD_GATEWAY, &Value::Null), "the server answered 502 Bad Gateway");
+        assert_eq!(
+            refusal_message(StatusCode::BAD_GATEWAY, &Value::Null),
+            "the server answered 502 Bad Gateway"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! `posthaste backup` and `posthaste restore`: the embedded store as one file, and back.
 
-use super::{failed, setting_flags::SettingFlags, load, print};
+use super::{failed, load, print, setting_flags::SettingFlags};
 use crate::{
     app,
     config::{DefaultsMode, Settings},

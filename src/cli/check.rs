@@ -7,7 +7,7 @@ mod mail;
 mod settings;
 mod store;
 
-use super::{setting_flags::SettingFlags, on_runtime, print, table::visible};
+use super::{on_runtime, print, setting_flags::SettingFlags, table::visible};
 use crate::config::{self, DefaultsMode, Settings, StoreLocation};
 use clap::{Args, builder::NonEmptyStringValueParser};
 use serde_json::json;
@@ -144,7 +144,8 @@ fn as_text(lines: &[CheckLine]) -> String {
         }
     }
     let count = |grade| lines.iter().filter(|line| line.grade == grade).count();
-    let (ok, warnings, failed) = (count(CheckGrade::Ok), count(CheckGrade::Warning), count(CheckGrade::Failed));
+    let (ok, warnings, failed) =
+        (count(CheckGrade::Ok), count(CheckGrade::Warning), count(CheckGrade::Failed));
     let _ = writeln!(out, "\nok: {ok}, warnings: {warnings}, failed: {failed}");
     out
 }

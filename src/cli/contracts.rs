@@ -1,16 +1,16 @@
 //! `posthaste contracts`: the contracts that `serve` would know, readable, without a server.
 
+mod describe;
 mod markdown_page;
 mod sample;
 mod table;
-mod describe;
 
 pub(super) use markdown_page::markdown;
 
 use super::exit::CommandError;
 use crate::{
     api, app,
-    config::{self, SettingValues, KEYS, DefaultsMode},
+    config::{self, DefaultsMode, SETTINGS, SettingValues},
     domain::{contract::Contract, field::nearest},
 };
 use clap::{Args, builder::NonEmptyStringValueParser};
@@ -68,8 +68,9 @@ impl ContractsCommand {
 impl KnownContracts {
     /// Loads all contracts that `serve` would know.
     pub(super) fn load(self) -> anyhow::Result<Vec<Contract>> {
-        let folder = KEYS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
-        let flags = SettingValues { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
+        let folder = SETTINGS.iter().find(|key| key.name == "contracts_dir").zip(self.contracts_dir);
+        let flags =
+            SettingValues { config_file: self.config.map(Into::into), values: folder.into_iter().collect() };
         app::contracts(&config::load(DefaultsMode::Serve, flags)?)
     }
 }
@@ -80,8 +81,12 @@ pub(super) fn find_contract<'a>(contracts: &'a [Contract], name: &str) -> anyhow
     }
     let known: Vec<&str> = contracts.iter().map(|contract| contract.name.as_str()).collect();
     match nearest(name, &known) {
-        Some(near) => Err(CommandError::usage(format!("there is no contract `{name}`; did you mean `{near}`?"))),
-        None => Err(CommandError::usage(format!("there is no contract `{name}`; there are {}", known.join(", ")))),
+        Some(near) => {
+            Err(CommandError::usage(format!("there is no contract `{name}`; did you mean `{near}`?")))
+        }
+        None => {
+            Err(CommandError::usage(format!("there is no contract `{name}`; there are {}", known.join(", "))))
+        }
     }
 }
 

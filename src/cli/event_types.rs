@@ -4,8 +4,8 @@ mod file;
 
 use super::{
     api_client::{ApiCall, Client, path},
-    server_flags::ServerFlags,
     on_runtime, print,
+    server_flags::ServerFlags,
     table::{aligned, visible, visible_json},
     terminal,
 };
@@ -109,7 +109,9 @@ async fn run_action(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
             let all = fetch_all(&client, archived).await?;
             if json { pretty(&json!({ "data": all })) } else { listed(&all) }
         }
-        EventTypesAction::Get(TypeName { name }) => pretty(&client.call(&ApiCall::get(path(EVENT_TYPE_PATH, &[&name])?)).await?.json()?),
+        EventTypesAction::Get(TypeName { name }) => {
+            pretty(&client.call(&ApiCall::get(path(EVENT_TYPE_PATH, &[&name])?)).await?.json()?)
+        }
         EventTypesAction::Import { .. } => {
             let body = Bytes::from(import.unwrap_or_default());
             let call = ApiCall { body, ..ApiCall::new(Method::POST, format!("{EVENT_TYPES_PATH}/import")) };

@@ -2,9 +2,9 @@
 
 use super::{
     api_client::{ApiAnswer, ApiCall, Client, path},
-    server_flags::ServerFlags,
     exit::ExitStatus,
     print, render,
+    server_flags::ServerFlags,
 };
 use crate::config::load_client;
 use anyhow::{Context, bail};
@@ -91,7 +91,11 @@ pub(super) struct FinishedInspection {
 }
 
 /// Waits for an inspection that was begun.
-pub(super) async fn wait_until_finished(client: &Client, app: &str, begun: &ApiAnswer) -> anyhow::Result<FinishedInspection> {
+pub(super) async fn wait_until_finished(
+    client: &Client,
+    app: &str,
+    begun: &ApiAnswer,
+) -> anyhow::Result<FinishedInspection> {
     let begun: InspectionAnswer = begun.json()?;
     let look = path("/v1/apps/{app}/inspections/{inspection}", &[app, &begun.id])?;
     loop {

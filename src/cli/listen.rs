@@ -2,14 +2,14 @@
 //! until it is stopped or has received enough. With a server's key it creates an endpoint for itself and deletes it at
 //! the end.
 
+mod render_request;
 mod status_rules;
 mod temporary_endpoint;
-mod render_request;
 
 use super::{
-    server_flags::ServerFlags,
     failed, on_runtime,
-    verify::{VerifyResult, RequestVerifier, VerifyFlags},
+    server_flags::ServerFlags,
+    verify::{RequestVerifier, VerifyFlags, VerifyResult},
 };
 use crate::{
     api::server::{self, ServerLimits},
@@ -20,7 +20,6 @@ use crate::{
     },
     runtime::{Clock, Shutdown, ShutdownHandle, SystemClock},
 };
-use status_rules::{StatusRules, StatusRule};
 use anyhow::Context;
 use axum::{
     Router,
@@ -30,7 +29,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use clap::{Args, builder::NonEmptyStringValueParser};
-use temporary_endpoint::TemporaryEndpoint;
+use status_rules::{StatusRule, StatusRules};
 use std::{
     io::Write,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -41,6 +40,7 @@ use std::{
     },
     time::Duration,
 };
+use temporary_endpoint::TemporaryEndpoint;
 use tokio::net::TcpListener;
 
 const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -131,7 +131,8 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
         None => None,
         Some(app) => {
             let settings = load_client(args.connection.client_flags(None))?;
-            let made = TemporaryEndpoint::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
+            let made =
+                TemporaryEndpoint::make(&settings, &app, address, &args.events, &judge.contract.name).await?;
             judge.secrets.push(made.secret.clone());
             Some(made)
         }
@@ -187,7 +188,8 @@ async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Resp
     desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);
     let usual = if is_genuine { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
     let status = desk.answers.next(parts.uri.path()).unwrap_or(usual);
-    let shown = render_request::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
+    let shown =
+        render_request::RequestView { at: now, method: &parts.method, uri: &parts.uri, received, status };
     let text =
         if desk.json { shown.json_line(finding.as_ref()) } else { shown.text(&desk.judge, finding.as_ref()) };
     // A closed terminal is no reason to fail.

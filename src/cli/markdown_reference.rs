@@ -1,7 +1,7 @@
 //! Writes `docs/command-line.md` from the commands themselves. A test fails when the checked-in file differs.
 
-use super::{server_flags, exit};
-use crate::config::KEYS;
+use super::{exit, server_flags};
+use crate::config::SETTINGS;
 use clap::{Arg, Command};
 use std::fmt::Write;
 
@@ -74,8 +74,9 @@ fn describe(page: &mut String, heading: &str, above: &str, command: &Command) {
     }
     let own = |arg: &&Arg| {
         let id = arg.get_id().as_str();
-        let is_explained = arg.get_help_heading() == Some(server_flags::HEADING) || COMMON_FLAGS.contains(&id);
-        !is_explained && !KEYS.iter().any(|key| key.name == id)
+        let is_explained =
+            arg.get_help_heading() == Some(server_flags::HEADING) || COMMON_FLAGS.contains(&id);
+        !is_explained && !SETTINGS.iter().any(|key| key.name == id)
     };
     let args: Vec<String> = command.get_arguments().filter(own).map(argument).collect();
     if !args.is_empty() {

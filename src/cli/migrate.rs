@@ -2,9 +2,9 @@
 
 use super::{exit::CommandError, failed, load, print};
 use crate::{
-    config::{SettingValues, DefaultsMode, StoreLocation},
-    store::postgres::{Address, AddressError, move_up},
+    config::{DefaultsMode, SettingValues, StoreLocation},
     runtime::{Clock, SystemClock},
+    store::postgres::{Address, AddressError, move_up},
 };
 use clap::Args;
 use serde_json::json;

@@ -1,30 +1,30 @@
 //! The command line. `exit` says what its exit codes mean.
 
+mod api_client;
 mod backup;
 mod check;
-mod api_client;
 mod completions;
-mod server_flags;
 mod contracts;
 mod event_types;
 mod exit;
-mod setting_flags;
 mod inspect;
 mod listen;
 mod logs;
+mod markdown_reference;
 mod migrate;
 mod profile;
 mod publish;
-mod markdown_reference;
-mod resource;
 mod render;
+mod resource;
+mod server_flags;
+mod setting_flags;
 mod table;
 mod terminal;
 mod verify;
 
 use crate::{
     app,
-    config::{self, SettingValues, DefaultsMode, Settings},
+    config::{self, DefaultsMode, SettingValues, Settings},
 };
 use anyhow::Context;
 use clap::{

@@ -2,7 +2,7 @@
 
 use super::{exit::CommandError, print, table::aligned, terminal};
 use crate::{
-    config::{Profile, Profiles, HiddenText},
+    config::{HiddenText, Profile, Profiles},
     outbound::CliClient,
 };
 use clap::{Args, Subcommand, builder::NonEmptyStringValueParser};
@@ -90,7 +90,9 @@ fn set(profiles: &mut Profiles, args: SetArgs) -> anyhow::Result<ExitCode> {
     // A key is for one server: with another address it would be shown to the wrong one.
     let moves = server.is_some() && profile.url.is_some() && server != profile.url;
     if let Some(url) = &server {
-        CliClient::new()?.target(url).map_err(|error| CommandError::usage(format!("--server {url}: {error}")))?;
+        CliClient::new()?
+            .target(url)
+            .map_err(|error| CommandError::usage(format!("--server {url}: {error}")))?;
     }
     if key_stdin || is_new || moves {
         if !key_stdin && !terminal::is_interactive() {

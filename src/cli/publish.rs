@@ -5,11 +5,10 @@ mod batch;
 
 use super::{
     api_client::{ApiAnswer, ApiCall, Client, path},
-    server_flags::{AppFlag, ServerFlags},
     exit::CommandError,
-    print, resource,
+    print, render, resource,
     resource::WaitResult,
-    render,
+    server_flags::{AppFlag, ServerFlags},
 };
 use crate::{config::load_client, domain::time::parse_duration};
 use anyhow::Context;
@@ -201,7 +200,8 @@ fn envelope(args: &PublishArgs) -> anyhow::Result<Vec<u8>> {
         }
     }
     envelope.extend_from_slice(b"\"data\":");
-    envelope.extend_from_slice(one_value(&data).map_err(|why| CommandError::usage(format!("{source}: {why}")))?);
+    envelope
+        .extend_from_slice(one_value(&data).map_err(|why| CommandError::usage(format!("{source}: {why}")))?);
     envelope.push(b'}');
     Ok(envelope)
 }
@@ -248,7 +248,10 @@ mod tests {
         };
         assert_eq!(event_ended(&status(None, false)), None);
         assert_eq!(event_ended(&status(Some(at), true)), Some(WaitResult::Succeeded));
-        assert_eq!(event_ended(&status(Some(at), false)), Some(WaitResult::Failed("e is dead (exhausted)".into())));
+        assert_eq!(
+            event_ended(&status(Some(at), false)),
+            Some(WaitResult::Failed("e is dead (exhausted)".into()))
+        );
         let skipped = json!({ "completed_at": null, "delivered": false, "deliveries": [] });
         assert_eq!(event_ended(&skipped), Some(WaitResult::Succeeded));
     }

@@ -2,27 +2,27 @@
 //! their differences are in the table of operations and in the API's own description.
 
 mod api_description;
-mod wait;
-mod listing;
-mod operations;
 mod execute;
 mod field_value;
+mod listing;
+mod operations;
+mod wait;
 
-pub(super) use wait::{WaitResult, until};
 pub(super) use field_value::read_time;
+pub(super) use wait::{WaitResult, until};
 
 use super::server_flags::{AppFlag, ServerFlags};
 use crate::domain::time::{DURATION_FORM, parse_duration};
+use api_description::{OperationParameters, Parameter};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand,
     builder::NonEmptyStringValueParser,
     error::{Error, ErrorKind},
     value_parser,
 };
-use api_description::{OperationParameters, Parameter};
-use operations::{AfterAnswer, GROUPS, OPERATIONS, ApiOperation};
-use std::{process::ExitCode, sync::LazyLock, time::Duration};
 use field_value::FieldKind;
+use operations::{AfterAnswer, ApiOperation, GROUPS, OPERATIONS};
+use std::{process::ExitCode, sync::LazyLock, time::Duration};
 
 /// A command of the table with its arguments.
 #[derive(Debug)]
@@ -117,7 +117,9 @@ impl CommandEntry {
             all.push(switch(ALL_FLAG, "Print the whole list").conflicts_with(LIMIT_FLAG));
         }
         if self.operation.all_apps_path().is_some() {
-            all.push(switch(EVERY_APP_FLAG, "In all apps, even if one is meant otherwise").conflicts_with("app"));
+            all.push(
+                switch(EVERY_APP_FLAG, "In all apps, even if one is meant otherwise").conflicts_with("app"),
+            );
         }
         if self.needs_confirmation() {
             all.push(switch(YES_FLAG, "Do not ask"));
@@ -131,8 +133,11 @@ impl CommandEntry {
         let nullable: Vec<&'static str> =
             self.flags().filter(|field| field.is_nullable).map(|field| &*field.flag).collect();
         if self.operation.method == "PATCH" && !nullable.is_empty() {
-            let unset =
-                Arg::new(UNSET_FLAG).long(UNSET_FLAG).value_name("FIELD").value_delimiter(',').value_parser(nullable);
+            let unset = Arg::new(UNSET_FLAG)
+                .long(UNSET_FLAG)
+                .value_name("FIELD")
+                .value_delimiter(',')
+                .value_parser(nullable);
             all.push(unset.action(ArgAction::Append).help("Take the field away"));
         }
         all
@@ -176,7 +181,8 @@ impl FromArgMatches for ResourceCommand {
         let (group, inner) = matches.subcommand().ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
         let (name, given) = inner.subcommand().ok_or_else(|| Error::new(ErrorKind::MissingSubcommand))?;
         let is_meant = |entry: &&CommandEntry| (entry.operation.group, entry.operation.name) == (group, name);
-        let entry = COMMAND_ENTRIES.iter().find(is_meant).ok_or_else(|| Error::new(ErrorKind::InvalidSubcommand))?;
+        let entry =
+            COMMAND_ENTRIES.iter().find(is_meant).ok_or_else(|| Error::new(ErrorKind::InvalidSubcommand))?;
         Ok(Self { entry, matches: given.clone() })
     }
 
@@ -188,7 +194,8 @@ impl FromArgMatches for ResourceCommand {
 
 impl Subcommand for ResourceCommand {
     fn augment_subcommands(command: Command) -> Command {
-        let of_group = |name: &'static str| COMMAND_ENTRIES.iter().filter(move |entry| entry.operation.group == name);
+        let of_group =
+            |name: &'static str| COMMAND_ENTRIES.iter().filter(move |entry| entry.operation.group == name);
         command.subcommands(GROUPS.iter().map(|(name, about)| {
             let group =
                 Command::new(*name).about(*about).subcommand_required(true).arg_required_else_help(true);

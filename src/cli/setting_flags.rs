@@ -1,6 +1,6 @@
 //! A flag for every setting, made from the table in `config`, so that `--help` cannot disagree with it.
 
-use crate::config::{SettingValues, KEYS, Setting};
+use crate::config::{SETTINGS, Setting, SettingValues};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, builder::NonEmptyStringValueParser};
 use std::sync::LazyLock;
 
@@ -9,10 +9,10 @@ pub(super) struct SettingFlags(pub SettingValues);
 
 const CONFIG_FILE: &str = "config";
 
-static LONG_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| KEYS.iter().map(Setting::flag).collect());
+static LONG_NAMES: LazyLock<Vec<String>> = LazyLock::new(|| SETTINGS.iter().map(Setting::flag).collect());
 
 fn setting_args() -> impl Iterator<Item = Arg> {
-    KEYS.iter().zip(LONG_NAMES.iter()).map(|(key, long)| {
+    SETTINGS.iter().zip(LONG_NAMES.iter()).map(|(key, long)| {
         let arg = Arg::new(key.name).long(long.as_str()).value_name("VALUE").num_args(1);
         let default = match (key.default, key.dev_default) {
             ("", "") => "not set".to_owned(),
@@ -48,7 +48,7 @@ impl FromArgMatches for SettingFlags {
         let given = |name| matches.get_one::<String>(name).cloned();
         Ok(Self(SettingValues {
             config_file: given(CONFIG_FILE).map(Into::into),
-            values: KEYS.iter().filter_map(|key| Some((key, given(key.name)?))).collect(),
+            values: SETTINGS.iter().filter_map(|key| Some((key, given(key.name)?))).collect(),
         }))
     }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn every_setting_can_be_given_as_a_flag() {
-        for key in KEYS {
+        for key in SETTINGS {
             let command = SettingFlags::augment_args(Command::new("serve"));
             let matches =
                 command.get_matches_from(["serve".to_owned(), format!("--{}", key.flag()), "x".to_owned()]);
@@ -78,7 +78,7 @@ mod tests {
     fn the_help_says_of_every_setting_what_it_means_and_what_it_may_be() {
         let mut command = SettingFlags::augment_args(Command::new("serve")).term_width(10_000);
         let help = command.render_long_help().to_string();
-        for key in KEYS {
+        for key in SETTINGS {
             assert!(help.contains(&format!("--{} ", key.flag())), "{}", key.name);
             assert!(help.contains(key.meaning) && help.contains(key.allowed), "{}", key.name);
             assert!(help.contains(&key.variable()), "{}", key.name);

@@ -1,6 +1,6 @@
 //! The terminal: its width, questions, and input that must not be seen.
 
-use super::exit::{ExitStatus, CommandError};
+use super::exit::{CommandError, ExitStatus};
 use anyhow::Context;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{self, BufRead, IsTerminal, Read};

@@ -9,7 +9,8 @@ use super::{
 };
 
 /// Variables of other commands, which `serve` and `dev` ignore.
-pub(super) const VARIABLES: [&str; 5] = [URL_VARIABLE, KEY_VARIABLE, APP_VARIABLE, PROFILE_VARIABLE, profile::PROFILE_FILE_VARIABLE];
+pub(super) const VARIABLES: [&str; 5] =
+    [URL_VARIABLE, KEY_VARIABLE, APP_VARIABLE, PROFILE_VARIABLE, profile::PROFILE_FILE_VARIABLE];
 const URL_VARIABLE: &str = "POSTHASTE_URL";
 const KEY_VARIABLE: &str = "POSTHASTE_KEY";
 const APP_VARIABLE: &str = "POSTHASTE_APP";
@@ -41,7 +42,9 @@ impl ClientSettings {
     /// Returns the app. Fails if none is set.
     pub fn app(&self) -> Result<&str, ConfigError> {
         let told = || {
-            format!("which app? Give --app or the variable {APP_VARIABLE}, or keep one with `posthaste profile set`")
+            format!(
+                "which app? Give --app or the variable {APP_VARIABLE}, or keep one with `posthaste profile set`"
+            )
         };
         self.app.as_deref().ok_or_else(|| ConfigError::Refused(vec![told()]))
     }
@@ -71,7 +74,8 @@ fn resolve_client(
     };
     if !is_sendable(&key) {
         let form = "visible ASCII characters without spaces";
-        let told = format!("key (--key, variable {KEY_VARIABLE} or profile): the value is not allowed; give {form}");
+        let told =
+            format!("key (--key, variable {KEY_VARIABLE} or profile): the value is not allowed; give {form}");
         return Err(ConfigError::Refused(vec![told]));
     }
     let server = server.or(profile.url).unwrap_or_else(|| URL_DEFAULT.to_owned());

@@ -1,6 +1,6 @@
 //! Writes `docs/configuration.md` from the table of settings. A test fails when the checked-in file differs.
 
-use super::{CONFIG_FILE_VARIABLE, KEYS, Setting};
+use super::{CONFIG_FILE_VARIABLE, SETTINGS, Setting};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\
@@ -42,7 +42,7 @@ pub fn markdown() -> String {
         "\nThe file is named by the flag `--config` or the variable `{CONFIG_FILE_VARIABLE}`; none is looked for otherwise.\n{FILE}",
     );
     page.push_str("\n| setting | variable | flag | default | read by |\n|---|---|---|---|---|\n");
-    for key in KEYS {
+    for key in SETTINGS {
         let (name, variable, flag, reader) = (key.name, key.variable(), key.flag(), key.reader);
         let _ = writeln!(
             page,
@@ -50,7 +50,7 @@ pub fn markdown() -> String {
             default_of(key)
         );
     }
-    for key in KEYS {
+    for key in SETTINGS {
         let _ = write!(page, "\n## {}\n\n{} Allowed: {}.\n", key.name, key.meaning, key.allowed);
     }
     page.push_str(CLIENTS);
@@ -72,7 +72,7 @@ mod tests {
     fn the_checked_in_page_is_the_one_the_table_makes() {
         let checked_in = include_str!("../../docs/configuration.md");
         assert!(
-            checked_in == markdown::markdown(),
+            checked_in == super::markdown(),
             "run `cargo run -- config-doc > docs/configuration.md` and read the difference"
         );
     }

@@ -2,18 +2,18 @@
 //! `docs/configuration.md` come from it. A value is the last one given: default, file, variable, flag.
 
 mod client;
-mod markdown;
 mod file;
+mod markdown;
 mod parse;
-mod settings;
 mod profile;
 mod secret;
+mod settings;
 mod sources;
 
 pub use client::{ClientFlags, ClientSettings, load_client};
 pub use markdown::markdown;
 pub use parse::{LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes};
-pub use settings::{KEYS, Setting, DefaultsMode, Settings};
 pub use profile::{Profile, Profiles};
 pub use secret::HiddenText;
+pub use settings::{DefaultsMode, SETTINGS, Setting, Settings};
 pub use sources::{CONFIG_FILE_VARIABLE, ConfigError, SettingValues, load, program};

@@ -6,8 +6,8 @@ mod mail_formats;
 mod store_format;
 
 pub(super) use mail_formats::{
-    APP_ID, EMAIL_ADDRESS, MAIL_FROM, MAILS_PER_MINUTE, PUBLIC_URL, SMTP_PASSWORD, SMTP_SECURITY, SMTP_SERVER, SMTP_TIMEOUT,
-    SMTP_USER,
+    APP_ID, EMAIL_ADDRESS, MAIL_FROM, MAILS_PER_MINUTE, PUBLIC_URL, SMTP_PASSWORD, SMTP_SECURITY,
+    SMTP_SERVER, SMTP_TIMEOUT, SMTP_USER,
 };
 pub use mail_formats::{SmtpSecurity, SmtpServer};
 pub(super) use store_format::STORE;
@@ -78,7 +78,9 @@ const MIB: usize = 1024 * KIB;
 const GIB: usize = 1024 * MIB;
 
 pub(super) const ADDRESS: ValueFormat<SocketAddr> =
-    ValueFormat::new("an address with a port, for example 127.0.0.1:8080 or [::]:8080", |text| text.parse().ok());
+    ValueFormat::new("an address with a port, for example 127.0.0.1:8080 or [::]:8080", |text| {
+        text.parse().ok()
+    });
 
 pub(super) const ADMIN_KEY: ValueFormat<Option<HiddenText>> =
     ValueFormat::new("1 to 256 visible ASCII characters without spaces", |text| {
@@ -130,13 +132,13 @@ pub(super) const STORE_BYTES: ValueFormat<Option<usize>> =
 pub(super) const FREE_BYTES: ValueFormat<usize> =
     ValueFormat::new("a size, for example 256MiB; 0 for no limit", |text| size(text, 0..=usize::MAX));
 
-pub(super) const RETENTION: ValueFormat<Keep> =
-    ValueFormat::new("forever, or a whole number followed by h or d, from 1h to 3650d, for example 365d", |text| {
-        match text {
-            "forever" => Some(Keep::Forever),
-            _ => parse_duration(text).filter(|kept| *kept >= Duration::from_hours(1)).map(Keep::For),
-        }
-    });
+pub(super) const RETENTION: ValueFormat<Keep> = ValueFormat::new(
+    "forever, or a whole number followed by h or d, from 1h to 3650d, for example 365d",
+    |text| match text {
+        "forever" => Some(Keep::Forever),
+        _ => parse_duration(text).filter(|kept| *kept >= Duration::from_hours(1)).map(Keep::For),
+    },
+);
 
 pub(super) const DELIVERIES_IN_FLIGHT: ValueFormat<usize> =
     ValueFormat::new("a whole number from 1 to 65536", |text| count(text, 1..=65_536));
@@ -147,9 +149,10 @@ pub(super) const IN_FLIGHT_PER_ENDPOINT: ValueFormat<usize> =
 pub(super) const IN_FLIGHT_LIMIT: ValueFormat<Option<usize>> =
     ValueFormat::new("a whole number up to 65536; 0 for no limit", |text| limit(text, 65_536));
 
-pub(super) const RATE_LIMIT: ValueFormat<Option<u32>> = ValueFormat::new("a whole number up to 100000; 0 for no limit", |text| {
-    limit(text, rate::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
-});
+pub(super) const RATE_LIMIT: ValueFormat<Option<u32>> =
+    ValueFormat::new("a whole number up to 100000; 0 for no limit", |text| {
+        limit(text, rate::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
+    });
 
 pub(super) const ACCEPT_QUEUE: ValueFormat<usize> =
     ValueFormat::new("a whole number from 1 to 1000000", |text| count(text, 1..=1_000_000));
@@ -180,12 +183,13 @@ pub(super) const WORKERS: ValueFormat<usize> =
         _ => count(text, 1..=1_024),
     });
 
-pub(super) const LOG_FORMAT: ValueFormat<LogFormat> = ValueFormat::new("auto, human or json", |text| match text {
-    "auto" => Some(LogFormat::Auto),
-    "human" => Some(LogFormat::Human),
-    "json" => Some(LogFormat::Json),
-    _ => None,
-});
+pub(super) const LOG_FORMAT: ValueFormat<LogFormat> =
+    ValueFormat::new("auto, human or json", |text| match text {
+        "auto" => Some(LogFormat::Auto),
+        "human" => Some(LogFormat::Human),
+        "json" => Some(LogFormat::Json),
+        _ => None,
+    });
 
 pub(super) const UNKNOWN_EVENT_TYPES: ValueFormat<UnknownEventTypes> =
     ValueFormat::new("allowed or refused", |text| match text {

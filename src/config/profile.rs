@@ -103,7 +103,9 @@ impl Profiles {
     /// Writes the file atomically, readable by its owner alone.
     pub fn save(&self) -> Result<(), ConfigError> {
         let Some(path) = &self.path else {
-            let told = format!("there is no home folder to keep profiles in; set the variable {PROFILE_FILE_VARIABLE}");
+            let told = format!(
+                "there is no home folder to keep profiles in; set the variable {PROFILE_FILE_VARIABLE}"
+            );
             return Err(ConfigError::Refused(vec![told]));
         };
         write_atomically(path, &self.text())
@@ -157,7 +159,9 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
                 ("url", Some(text)) => profile.url = Some(text),
                 ("key", Some(text)) => profile.key = Some(HiddenText::new(text)),
                 ("app", Some(text)) => profile.app = Some(text),
-                (known, None) if PROFILE_FIELDS.contains(&known) => problems.push(format!("{place}: must be text")),
+                (known, None) if PROFILE_FIELDS.contains(&known) => {
+                    problems.push(format!("{place}: must be text"))
+                }
                 (other, _) => problems.push(match nearest(other, &PROFILE_FIELDS) {
                     Some(near) => format!("{place}: there is no such field; did you mean `{near}`?"),
                     None => format!("{place}: there is no such field; known: {}", PROFILE_FIELDS.join(", ")),

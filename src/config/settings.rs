@@ -1,9 +1,9 @@
-//! The table of settings. Each entry makes a field of `Settings` and a row of `KEYS`, so the two cannot differ.
+//! The table of settings. Each entry makes a field of `Settings` and a row of `SETTINGS`, so the two cannot differ.
 //!
 //! To add a setting: add an entry, read the field, run `cargo run -- config-doc > docs/configuration.md`.
 
 use super::{
-    parse::{self, ValueFormat, LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes},
+    parse::{self, LogFormat, SmtpSecurity, SmtpServer, StoreLocation, UnknownEventTypes, ValueFormat},
     secret::HiddenText,
     sources::GivenSettings,
 };
@@ -72,10 +72,10 @@ macro_rules! settings {
         }
 
         /// Every setting, in the order of the documentation.
-        pub const KEYS: &[Key] = &[$({
+        pub const SETTINGS: &[Setting] = &[$({
             const FORM: ValueFormat<$type> = $form;
             const DEV: &[&str] = &[$($dev)?];
-            Key {
+            Setting {
                 name: stringify!($name),
                 default: $default,
                 dev_default: if DEV.is_empty() { $default } else { DEV[0] },
@@ -89,7 +89,7 @@ macro_rules! settings {
 
         impl Settings {
             /// Reads all settings. None if a value is not allowed; `given` has then recorded which.
-            pub(super) fn read(given: &mut Given) -> Option<Self> {
+            pub(super) fn read(given: &mut GivenSettings) -> Option<Self> {
                 $(let $name = given.read(stringify!($name), &$form);)+
                 Some(Self { $($name: $name?),+ })
             }

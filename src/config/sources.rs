@@ -3,7 +3,7 @@
 //! All problems are collected before the settings are refused, and none of them repeats a value that may be a secret.
 
 use super::{
-    KEYS, Setting, DefaultsMode, Settings, client,
+    DefaultsMode, SETTINGS, Setting, Settings, client,
     file::{self, FileEntry},
     parse::ValueFormat,
 };
@@ -49,7 +49,12 @@ pub fn load(mode: DefaultsMode, flags: SettingValues) -> Result<Settings, Config
         }
         None => None,
     };
-    resolve_settings(mode, file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())), variables, flags.values)
+    resolve_settings(
+        mode,
+        file.as_ref().map(|(name, text)| (name.as_str(), text.as_str())),
+        variables,
+        flags.values,
+    )
 }
 
 /// Returns the environment variables whose names start with `prefix`. A value that is not UTF-8 is None.
@@ -110,8 +115,9 @@ pub(super) struct GivenSettings {
 
 impl GivenSettings {
     fn defaults(mode: DefaultsMode) -> Self {
-        let default = |key: &'static Setting| (key.name, (key, key.default_in(mode).to_owned(), ValueSource::Default));
-        Self { values: KEYS.iter().map(default).collect(), problems: vec![] }
+        let default =
+            |key: &'static Setting| (key.name, (key, key.default_in(mode).to_owned(), ValueSource::Default));
+        Self { values: SETTINGS.iter().map(default).collect(), problems: vec![] }
     }
 
     fn set(&mut self, key: &'static Setting, value: String, source: ValueSource) {
@@ -128,9 +134,9 @@ impl GivenSettings {
         };
         for FileEntry { name, line, value } in entries {
             let place = format!("{file_name}:{line}");
-            match KEYS.iter().find(|key| key.name == name) {
+            match SETTINGS.iter().find(|key| key.name == name) {
                 None => {
-                    let known = KEYS.iter().map(|key| key.name.to_owned());
+                    let known = SETTINGS.iter().map(|key| key.name.to_owned());
                     self.refuse_name(&place, "setting", &name, known);
                 }
                 Some(key) => match value.text(key.is_list) {
@@ -143,7 +149,7 @@ impl GivenSettings {
 
     fn add_variables(&mut self, variables: Vec<(String, Option<String>)>) {
         for (name, value) in variables {
-            let key = KEYS.iter().find(|key| key.variable() == name);
+            let key = SETTINGS.iter().find(|key| key.variable() == name);
             match (key, value) {
                 (Some(key), Some(value)) => self.set(key, value, ValueSource::Variable),
                 (Some(key), None) => {
@@ -151,7 +157,8 @@ impl GivenSettings {
                 }
                 (None, _) if name == CONFIG_FILE_VARIABLE || client::VARIABLES.contains(&name.as_str()) => {}
                 (None, _) => {
-                    let known = KEYS.iter().map(Setting::variable).chain([CONFIG_FILE_VARIABLE.to_owned()]);
+                    let known =
+                        SETTINGS.iter().map(Setting::variable).chain([CONFIG_FILE_VARIABLE.to_owned()]);
                     self.refuse_name("environment", "variable", &name, known);
                 }
             }

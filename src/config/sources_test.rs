@@ -5,7 +5,7 @@ use super::*;
 const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
 fn key(name: &str) -> &'static Setting {
-    KEYS.iter().find(|key| key.name == name).unwrap()
+    SETTINGS.iter().find(|key| key.name == name).unwrap()
 }
 
 fn variable(name: &str, value: &str) -> (String, Option<String>) {
@@ -76,11 +76,16 @@ fn defaults_are_allowed_in_both_modes_and_safe_in_serve() {
 
 #[test]
 fn each_source_beats_the_one_before_for_every_setting() {
-    for key in KEYS {
+    for key in SETTINGS {
         let shown = |file: Option<&str>, variables, flags| {
             let file = file.map(|value| format!("{} = '{value}'", key.name));
-            let settings =
-                resolve_settings(DefaultsMode::Serve, file.as_deref().map(|text| ("f", text)), variables, flags).unwrap();
+            let settings = resolve_settings(
+                DefaultsMode::Serve,
+                file.as_deref().map(|text| ("f", text)),
+                variables,
+                flags,
+            )
+            .unwrap();
             format!("{settings:?}")
         };
         let (plain, other) = (key.default, another_value(key));
@@ -165,11 +170,13 @@ fn the_password_of_a_database_is_never_repeated() {
         ),
         ("postgre://ph:hunter2@db/ph", "; give sqlite: and the path of a file"),
     ] {
-        let refused = refusals(resolve_settings(DefaultsMode::Serve, None, variables(bad), vec![])).join("\n");
+        let refused =
+            refusals(resolve_settings(DefaultsMode::Serve, None, variables(bad), vec![])).join("\n");
         let expected = format!("store (variable POSTHASTE_STORE): the value is not allowed{said}");
         assert!(refused.starts_with(&expected) && !refused.contains("hunter2"), "{refused}");
     }
-    let good = resolve_settings(DefaultsMode::Serve, None, variables("postgres://ph:hunter2@db/ph"), vec![]).unwrap();
+    let good = resolve_settings(DefaultsMode::Serve, None, variables("postgres://ph:hunter2@db/ph"), vec![])
+        .unwrap();
     let shown = format!("{good:?}");
     assert!(shown.contains("db:5432/ph") && !shown.contains("hunter2"), "{shown}");
 }
@@ -184,9 +191,24 @@ fn secrets_are_never_repeated() {
         from_file("admin_key = ['hunter2']"),
         from_file("admin_key.hunter2 = 'hunter2'"),
         from_file("admin_key = 'hunter2'\nadmin_key = 'hunter2'"),
-        resolve_settings(DefaultsMode::Serve, None, vec![variable("POSTHASTE_ENCRYPTION_KEY", "hunter2")], vec![]),
-        resolve_settings(DefaultsMode::Serve, None, vec![], vec![(key("encryption_key"), "hunter2".to_owned())]),
-        resolve_settings(DefaultsMode::Serve, None, vec![variable("POSTHASTE_ADMIN_KEYS", "hunter2")], vec![]),
+        resolve_settings(
+            DefaultsMode::Serve,
+            None,
+            vec![variable("POSTHASTE_ENCRYPTION_KEY", "hunter2")],
+            vec![],
+        ),
+        resolve_settings(
+            DefaultsMode::Serve,
+            None,
+            vec![],
+            vec![(key("encryption_key"), "hunter2".to_owned())],
+        ),
+        resolve_settings(
+            DefaultsMode::Serve,
+            None,
+            vec![variable("POSTHASTE_ADMIN_KEYS", "hunter2")],
+            vec![],
+        ),
     ];
     for result in tries {
         let said = refusals(result).join("\n");
@@ -205,6 +227,11 @@ fn a_broken_file_is_refused_with_its_line() {
 
 #[test]
 fn a_variable_that_is_not_text_is_refused() {
-    let refused = refusals(resolve_settings(DefaultsMode::Serve, None, vec![("POSTHASTE_LISTEN".to_owned(), None)], vec![]));
+    let refused = refusals(resolve_settings(
+        DefaultsMode::Serve,
+        None,
+        vec![("POSTHASTE_LISTEN".to_owned(), None)],
+        vec![],
+    ));
     assert_eq!(refused, ["listen (variable POSTHASTE_LISTEN): the value is not UTF-8"]);
 }

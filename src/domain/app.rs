@@ -21,27 +21,30 @@ pub struct App {
 
 /// The settings that an operator makes, stored as one document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AppSettings {
+    #[serde(rename = "name")]
     pub name: String,
     /// The contract of endpoints that name none; `standard` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "contract", default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<String>,
     /// Laid over the contract of each of its endpoints, under the endpoint's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "overrides", default, skip_serializing_if = "Option::is_none")]
     pub overrides: Option<serde_json::Value>,
+    #[serde(rename = "livemode")]
     pub livemode: bool,
     /// The prefix of its event ids; `evt` if absent. Fixed at creation, so that printed ids stay valid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "id_prefix", default, skip_serializing_if = "Option::is_none")]
     pub id_prefix: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "contact_email", default, skip_serializing_if = "Option::is_none")]
     pub contact_email: Option<String>,
     /// How much it may publish; unlimited if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "quota", default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
     /// How much may be sent for it; the server's settings apply if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "limits", default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<AppLimits>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "metadata", default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
 }
 

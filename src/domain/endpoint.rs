@@ -43,31 +43,34 @@ pub struct EndpointRecord {
 
 /// The settings that an app makes, stored as one document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EndpointSettings {
+    #[serde(rename = "url")]
     pub url: String,
+    #[serde(rename = "event_types")]
     pub event_types: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "contract", default, skip_serializing_if = "Option::is_none")]
     pub contract: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "overrides", default, skip_serializing_if = "Option::is_none")]
     pub overrides: Option<serde_json::Value>,
     /// The version of every event's data that is sent; the data as published if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "payload_version", default, skip_serializing_if = "Option::is_none")]
     pub payload_version: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "max_in_flight", default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "rate_limit", default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
-    #[serde(default, skip_serializing_if = "Order::is_none")]
+    #[serde(rename = "ordered", default, skip_serializing_if = "Order::is_none")]
     pub ordered: Order,
     /// Only used with an order; the default applies if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "on_dead", default, skip_serializing_if = "Option::is_none")]
     pub on_dead: Option<OnDead>,
     /// A URL that answers 2xx while the receiver is healthy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "health_url", default, skip_serializing_if = "Option::is_none")]
     pub health_url: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "description", default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "metadata", default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<serde_json::Value>,
 }
 
@@ -80,13 +83,17 @@ impl EndpointSettings {
 
 /// The state of a disabled endpoint: why and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SwitchedOff {
+    #[serde(rename = "reason")]
     pub reason: OffReason,
+    #[serde(rename = "at")]
     pub at: Timestamp,
     /// Whether waiting deliveries are held or cancelled, as the contract said when it was disabled.
+    #[serde(rename = "waiting")]
     pub waiting: WaitingWhenOff,
     /// Absent in documents of older versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
     pub by: Option<SwitchedBy>,
 }
 
@@ -129,17 +136,21 @@ impl From<OffReason> for String {
 
 /// The origin of an endpoint's being disabled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(deny_unknown_fields)]
 pub enum SwitchedBy {
     /// A request with this API key, under its name at that time.
+    #[serde(rename = "key")]
     Key {
+        #[serde(rename = "id")]
         id: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(rename = "name", default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
     /// A rule of the contract.
+    #[serde(rename = "posthaste")]
     Posthaste,
     /// The receiver's own answer.
+    #[serde(rename = "receiver")]
     Receiver,
 }
 

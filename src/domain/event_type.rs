@@ -36,20 +36,21 @@ pub struct EventTypeRecord {
 
 /// The settings that an operator makes, stored as one document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EventTypeDocument {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "description", default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The data of an example event: JSON, as it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "sample", default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<String>,
     /// Oldest first; the last is the newest.
-    #[serde(default)]
+    #[serde(rename = "versions")]
     pub versions: Vec<VersionDocument>,
     /// Whether data that does not fit the schema is refused when it is published.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "enforce_schema", default, skip_serializing_if = "std::ops::Not::not")]
     pub enforce_schema: bool,
     /// When it was archived: it cannot be published since then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "archived_at", default, skip_serializing_if = "Option::is_none")]
     pub archived_at: Option<Timestamp>,
 }
 

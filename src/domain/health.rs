@@ -1,8 +1,8 @@
 //! The health of an endpoint: the effect of each counted attempt, and the rules of its contract. Pure.
 //!
-//! Rules that disable an endpoint look only at the time since its last success, so a flapping endpoint is never disabled; the
-//! windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time (`blame`), which
-//! excludes local outages; people are shown the wall clock.
+//! Rules that disable an endpoint count and time only what failed since its last success, so a flapping endpoint is never
+//! disabled; the windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time
+//! (`blame`), which excludes local outages; people are shown the wall clock.
 
 mod news;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Failed attempts in a row that make an endpoint failing.
 pub const FAILING_AFTER: u32 = 10;
-/// Successes in a row that end that.
+/// Successes in a row after which an endpoint is not failing any more.
 pub const RECOVERED_AFTER: u32 = 3;
 /// With fewer failed attempts, an endpoint is neither warned nor disabled for failing a long time.
 pub const FAILURES_MIN: u32 = 5;

@@ -14,6 +14,7 @@ pub use probe::{INSPECTION_HEADER, Probe, ProbeRequest, Subject, Unsendable, hea
 
 use super::{
     id::{AppId, EndpointId, InspectionId},
+    stored::nullable,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -84,36 +85,55 @@ impl State {
 
 /// Result of an inspection: its checks in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Report {
+    #[serde(rename = "contract")]
     pub contract: String,
+    #[serde(rename = "checks")]
     pub checks: Vec<Check>,
 }
 
 /// Check of one requirement on receivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Check {
+    #[serde(rename = "name")]
     pub name: CheckName,
-    pub finding: VerifyResult,
+    #[serde(rename = "finding")]
+    pub finding: InspectionFinding,
     /// Status of the response that decided it, if there was one.
+    #[serde(rename = "status", deserialize_with = "nullable")]
     pub status: Option<u16>,
+    #[serde(rename = "duration_ms", deserialize_with = "nullable")]
     pub duration_ms: Option<u32>,
+    #[serde(rename = "sent")]
     pub sent: String,
+    #[serde(rename = "came_back")]
     pub came_back: String,
+    #[serde(rename = "why")]
     pub why: String,
     /// Advice, if there is something to do.
+    #[serde(rename = "advice", deserialize_with = "nullable")]
     pub advice: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum CheckName {
+    #[serde(rename = "correct_delivery")]
     CorrectDelivery,
+    #[serde(rename = "tampered_body")]
     TamperedBody,
+    #[serde(rename = "old_timestamp")]
     OldTimestamp,
+    #[serde(rename = "unknown_signature")]
     UnknownSignature,
+    #[serde(rename = "repeated_id")]
     RepeatedId,
+    #[serde(rename = "odd_json")]
     OddJson,
+    #[serde(rename = "answer_time")]
     AnswerTime,
+    #[serde(rename = "health_address")]
     HealthAddress,
 }
 
@@ -147,16 +167,19 @@ impl CheckName {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerifyResult {
+pub enum InspectionFinding {
+    #[serde(rename = "passed")]
     Passed,
+    #[serde(rename = "failed")]
     Failed,
+    #[serde(rename = "does_not_apply")]
     DoesNotApply,
     /// Not tried, or the response is not conclusive.
+    #[serde(rename = "unknown")]
     Unknown,
 }
 
-impl VerifyResult {
+impl InspectionFinding {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "passed",
@@ -168,7 +191,7 @@ impl VerifyResult {
 }
 
 impl Report {
-    pub fn count(&self, finding: VerifyResult) -> usize {
+    pub fn count(&self, finding: InspectionFinding) -> usize {
         self.checks.iter().filter(|check| check.finding == finding).count()
     }
 }

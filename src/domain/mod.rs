@@ -45,6 +45,7 @@ pub mod signer;
 pub mod static_headers;
 pub mod statistics;
 pub mod storage;
+pub mod stored;
 pub mod subscription;
 pub mod tally;
 pub mod target;

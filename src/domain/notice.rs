@@ -63,20 +63,22 @@ kinds! {
 
 /// The details of a notice. They suffice to render its mail years later, whatever was changed since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Facts {
     /// A sentence for people.
+    #[serde(rename = "text")]
     pub text: String,
     /// When it began, if that was before the notice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "since", default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// The receiver's last error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "last_error", default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// The machine-readable reason: an endpoint's `disabled_reason`, a delivery's `reason`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "reason", default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the endpoint will be disabled, in a warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "off_at", default, skip_serializing_if = "Option::is_none")]
     pub off_at: Option<Timestamp>,
 }
 
@@ -145,10 +147,13 @@ impl Notice {
 
 /// A reference to the event of a delivery, as people know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AboutEvent {
+    #[serde(rename = "number")]
     number: i64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "given_id", default, skip_serializing_if = "Option::is_none")]
     given_id: Option<String>,
+    #[serde(rename = "event_type")]
     pub event_type: String,
 }
 

@@ -8,25 +8,28 @@ use serde::{Deserialize, Serialize};
 
 /// The ordering mode of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Order {
     #[default]
+    #[serde(rename = "none")]
     None,
     /// All its deliveries form one ordering group.
+    #[serde(rename = "endpoint")]
     Endpoint,
     /// Events with the same `key` form a group; those without a key are not ordered.
+    #[serde(rename = "key")]
     Key,
 }
 
 /// The effect of a dead delivery on those behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum OnDead {
     /// Later deliveries wait until a person resolves it. The default: for receivers that need order a gap is worse than a delay, and
     /// deliveries sent past a gap cannot be recalled.
     #[default]
+    #[serde(rename = "block")]
     Block,
     /// Later deliveries are sent without it.
+    #[serde(rename = "skip")]
     Skip,
 }
 

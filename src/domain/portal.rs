@@ -1,7 +1,7 @@
 //! The theme of the customer portal behind one link. It is checked before it is stored, because people see it and the logo's
 //! URL is put in a header.
 
-use super::{address::AddressPolicy, field::FieldError, target::Target};
+use super::{address::AddressPolicy, field::FieldError, stored::nullable, target::Target};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -11,12 +11,16 @@ const NAME_BYTES_MAX: usize = 100;
 pub const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Theme {
     /// The portal's name.
+    #[serde(rename = "name", deserialize_with = "nullable")]
     pub name: Option<String>,
     /// An image that the customer's browser fetches; the server never does.
+    #[serde(rename = "logo_url", deserialize_with = "nullable")]
     pub logo_url: Option<String>,
     /// `#rrggbb`.
+    #[serde(rename = "accent", deserialize_with = "nullable")]
     pub accent: Option<String>,
 }
 

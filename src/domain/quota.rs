@@ -17,11 +17,12 @@ const NAMES: [&str; 2] = [Limit::Events.name(), Limit::Bytes.name()];
 
 /// The limits that an operator sets for an app; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Quota {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "events_per_second", default, skip_serializing_if = "Option::is_none")]
     pub events_per_second: Option<u32>,
     /// Bytes of `data` as it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "bytes_per_second", default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<u64>,
 }
 

@@ -14,8 +14,11 @@ const TOKEN: i64 = 1000;
 
 /// Requests in a second, and how many of them may be sent at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RateLimit {
+    #[serde(rename = "per_second")]
     pub per_second: u32,
+    #[serde(rename = "burst")]
     pub burst: u32,
 }
 
@@ -37,10 +40,11 @@ impl RateLimit {
 
 /// The sending limits that an operator sets for an app. For an absent one the server's settings apply, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AppLimits {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "max_in_flight", default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "rate_limit", default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
 }
 

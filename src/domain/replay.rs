@@ -7,6 +7,7 @@
 use super::{
     delivery::State,
     id::{AppId, EndpointId, ReplayId},
+    stored::nullable,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -62,28 +63,36 @@ impl Replay {
 
 /// Sources of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Selection {
+    #[serde(rename = "deliveries")]
     Deliveries(Deliveries),
+    #[serde(rename = "backfill")]
     Backfill(Backfill),
 }
 
 /// Filter of past deliveries; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Deliveries {
+    #[serde(rename = "endpoint", deserialize_with = "nullable")]
     pub endpoint: Option<i64>,
+    #[serde(rename = "event_type", deserialize_with = "nullable")]
     pub event_type: Option<String>,
     /// By their names in the API.
+    #[serde(rename = "states")]
     pub states: Vec<String>,
     /// Only deliveries that ended then or later, and were not cancelled manually.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "missed_since", default, skip_serializing_if = "Option::is_none")]
     pub missed_since: Option<Timestamp>,
 }
 
 /// Past events that the endpoint subscribes to and has no delivery of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Backfill {
+    #[serde(rename = "endpoint")]
     pub endpoint: i64,
+    #[serde(rename = "event_type", deserialize_with = "nullable")]
     pub event_type: Option<String>,
 }
 

@@ -143,7 +143,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// Refuses, in the text as given, everything that the URL standard would accept and silently change.
+/// Refuses, in the text as given, what the URL standard would silently repair, and the parts that a target may not have.
 fn check_spelling(text: &str) -> Result<(), TargetError> {
     if text.len() > URL_BYTES_MAX {
         return Err(TargetError::TooLong);

@@ -8,6 +8,7 @@ use std::{fmt, time::Duration};
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
+#[serde(transparent)]
 pub struct Timestamp(i64);
 
 impl Timestamp {

@@ -21,12 +21,13 @@ const CERTIFICATES_MAX: usize = 32;
 
 /// The TLS settings as given and stored, in PEM. Each part is optional; a key and its certificate come only together.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TlsDocument {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "client_certificate", default, skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "client_key", default, skip_serializing_if = "Option::is_none")]
     pub client_key: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "ca", default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
 }
 

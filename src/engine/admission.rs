@@ -2,11 +2,11 @@
 //! learn when its request has ended.
 
 use super::{
-    timers::TimerKey,
     concurrency_limiter::{ConcurrencyLimiter, WokenQueues},
     endpoint_queue::EndpointQueue,
     queue_state::EndpointQueueState,
     ready_queue::is_test,
+    timers::TimerKey,
 };
 use crate::domain::{
     circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
@@ -206,7 +206,7 @@ impl EndpointQueue {
         }
     }
 
-    /// Opens the circuit breaker with a probe due now. Returns when the scheduler has to refill.
+    /// Opens the circuit breaker with a probe due now, if the contract is adaptive. Returns when the scheduler has to refill.
     pub(super) fn start_half_open(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
@@ -250,7 +250,12 @@ impl EndpointQueue {
 
 impl EndpointQueueState {
     /// Updates the circuit breaker by what a request says about the endpoint.
-    fn update_circuit(&mut self, leave: &AdmissionTicket, report: Option<SendResult>, now: Timestamp) -> Change {
+    fn update_circuit(
+        &mut self,
+        leave: &AdmissionTicket,
+        report: Option<SendResult>,
+        now: Timestamp,
+    ) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
         let counts = |report: &SendResult| report.class == Class::Ok || leave.is_probe || !leave.is_test;
@@ -317,8 +322,16 @@ impl EndpointQueueState {
         self.in_flight += 1;
         let (delivery, url, is_test) = (carried.delivery.id, self.settings.url, is_test(&carried));
         let (has_gone_out, is_exclusive) = (AtomicBool::new(false), self.settings.is_exclusive);
-        let leave =
-            AdmissionTicket { delivery, url, is_test, is_probe, holds_slot, took_tokens: is_limited, is_exclusive, was_sent: has_gone_out };
+        let leave = AdmissionTicket {
+            delivery,
+            url,
+            is_test,
+            is_probe,
+            holds_slot,
+            took_tokens: is_limited,
+            is_exclusive,
+            was_sent: has_gone_out,
+        };
         Some((OutgoingDelivery { leased: carried, note }, leave))
     }
 

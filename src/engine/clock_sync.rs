@@ -3,8 +3,8 @@
 
 use crate::{
     domain::{blame::Blame, tenure::Tenure},
-    store::{Cluster, StoreError},
     runtime::Clock,
+    store::{Cluster, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 

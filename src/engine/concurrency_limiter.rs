@@ -235,7 +235,11 @@ impl ConcurrencyLimiter {
         let mut served = WokenQueues::default();
         match only {
             Some(app) => self.grant_free_of_app(app, now, &mut served),
-            None => self.apps_waiting.clone().into_iter().for_each(|app| self.grant_free_of_app(app, now, &mut served)),
+            None => self
+                .apps_waiting
+                .clone()
+                .into_iter()
+                .for_each(|app| self.grant_free_of_app(app, now, &mut served)),
         }
         while let Some(&app) = self.turns.front() {
             if served.is_reached(&self.node.look(now)) {

@@ -1,12 +1,12 @@
 //! Makes one delivery: renders, signs, sends, decides and records. The endpoint's settings are read anew each time.
 
 use super::{
-    lease_guard::LeaseGuard,
-    render_error::RenderError,
+    admission::{AdmissionTicket, OutgoingDelivery, SendResult},
     endpoint_queue::EndpointQueue,
+    lease_guard::LeaseGuard,
     prepared_request::{PreparedRequest, new_attempt},
+    render_error::RenderError,
     renderer::Renderer,
-    admission::{AdmissionTicket, SendResult, OutgoingDelivery},
 };
 use crate::{
     domain::{
@@ -24,8 +24,8 @@ use crate::{
         verdict::{self, Standing, Verdict},
     },
     outbound::{HttpSender, OutboundRequest},
-    store::Ledger,
     runtime::{Clock, Entropy},
+    store::Ledger,
 };
 use std::sync::Arc;
 
@@ -60,7 +60,12 @@ pub struct DeliveryWorker {
 impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
-    pub(super) async fn carry(&self, sending: OutgoingDelivery, lane: &EndpointQueue, leave: &AdmissionTicket) -> Option<SendResult> {
+    pub(super) async fn carry(
+        &self,
+        sending: OutgoingDelivery,
+        lane: &EndpointQueue,
+        leave: &AdmissionTicket,
+    ) -> Option<SendResult> {
         let OutgoingDelivery { leased: carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
@@ -98,7 +103,11 @@ impl DeliveryWorker {
         Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
     }
 
-    async fn pack(&self, carried: &Carried, endpoint: &Arc<Endpoint>) -> Result<PreparedRequest, RenderError> {
+    async fn pack(
+        &self,
+        carried: &Carried,
+        endpoint: &Arc<Endpoint>,
+    ) -> Result<PreparedRequest, RenderError> {
         let Some(entry) = self.directory.app_by_id(carried.delivery.app) else {
             return Err(RenderError::no_payload("the app was deleted"));
         };
@@ -107,7 +116,13 @@ impl DeliveryWorker {
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
-    fn not_sent(&self, mut custody: LeaseGuard, endpoint: &Endpoint, begun_at: Timestamp, fault: RenderError) {
+    fn not_sent(
+        &self,
+        mut custody: LeaseGuard,
+        endpoint: &Endpoint,
+        begun_at: Timestamp,
+        fault: RenderError,
+    ) {
         let now = self.clock.now();
         let mut outcome = Outcome::failed(Class::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;

@@ -2,11 +2,11 @@
 
 use super::{
     LAST_WRITE_TIMEOUT,
-    timers::{TIMER_AHEAD_MAX, TimerKey},
+    admission::{AdmissionTicket, OutgoingDelivery, SendResult},
     delivery_worker::DeliveryWorker,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    admission::{AdmissionTicket, SendResult, OutgoingDelivery},
+    timers::{TIMER_AHEAD_MAX, TimerKey},
 };
 use crate::{
     domain::{port::Carried, time::Timestamp},

@@ -4,10 +4,10 @@
 //! This file takes permits and decides when the scheduler refills; `sending` decides what is sent.
 
 use super::{
-    timers::TimerQueue,
     concurrency_limiter::ConcurrencyLimiter,
     permits::{AppPermits, PermitPool},
     queue_state::{EndpointQueueSettings, EndpointQueueState},
+    timers::TimerQueue,
 };
 use crate::domain::{
     circuit::{Circuit, May},
@@ -173,7 +173,8 @@ impl EndpointQueue {
         let is_split = state.backlog_until.is_some() && most > 1;
         let room = state.capacity();
         let (overdue, fresh) = if is_split { (most.div_ceil(2), most / 2) } else { (most, 0) };
-        asking.overdue = std::iter::from_fn(|| self.take_permit_within(state, room, 0)).take(overdue).collect();
+        asking.overdue =
+            std::iter::from_fn(|| self.take_permit_within(state, room, 0)).take(overdue).collect();
         // Without capacity for the backlog, only for what is known to wait: empty refills would never end.
         if !asking.overdue.is_empty() || state.has_fresh_waiting {
             asking.fresh = std::iter::from_fn(|| self.take_fresh_permit(state, 0)).take(fresh).collect();
@@ -184,8 +185,15 @@ impl EndpointQueue {
         asking
     }
 
-    fn take_permit_within(self: &Arc<Self>, state: &mut EndpointQueueState, room: usize, bytes: usize) -> Option<Hand> {
-        if state.permits_out - state.fresh_permits_out >= room || !self.context.permit_pool.take(&self.share, state.permits_out, bytes) {
+    fn take_permit_within(
+        self: &Arc<Self>,
+        state: &mut EndpointQueueState,
+        room: usize,
+        bytes: usize,
+    ) -> Option<Hand> {
+        if state.permits_out - state.fresh_permits_out >= room
+            || !self.context.permit_pool.take(&self.share, state.permits_out, bytes)
+        {
             return None;
         }
         state.permits_out += 1;
@@ -255,7 +263,9 @@ impl EndpointQueue {
         state.has_stored_backlog = brought.next_due.is_some_and(|due| due <= now);
         let is_gone = |until: Timestamp| brought.next_due.is_none_or(|due| due > until);
         let is_stale = |until: Timestamp| brought.has_more_fresh && now.since(until) >= FRESH_FOR;
-        if state.has_stored_backlog && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until)) {
+        if state.has_stored_backlog
+            && state.backlog_until.is_none_or(|until| is_gone(until) || is_stale(until))
+        {
             // The fresh deliveries are the backlog now.
             state.backlog_until = Some(now);
         }
@@ -273,7 +283,8 @@ impl EndpointQueue {
             // the next release wakes it too.
             self.context.permit_pool.request_permits();
         }
-        let may_take = state.has_refill_capacity() && self.context.permit_pool.has_permit_for(&self.share, state.permits_out);
+        let may_take = state.has_refill_capacity()
+            && self.context.permit_pool.has_permit_for(&self.share, state.permits_out);
         if may_wait && !may_take {
             return Err(NoCapacity);
         }
@@ -282,7 +293,10 @@ impl EndpointQueue {
     }
 
     /// Adopts the endpoint's settings, read under the queue's lock so that the last change is the one that stays.
-    pub(super) fn adopt_settings(&self, settings: impl FnOnce() -> EndpointQueueSettings) -> Option<Timestamp> {
+    pub(super) fn adopt_settings(
+        &self,
+        settings: impl FnOnce() -> EndpointQueueSettings,
+    ) -> Option<Timestamp> {
         let mut state = self.lock();
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {

@@ -1,11 +1,11 @@
 //! All endpoint queues and when each is next due, shared by the commit listener, the scheduler and the delivery workers.
 
 use super::{
-    timers::TimerQueue,
     concurrency_limiter::{ConcurrencyLimit, ConcurrencyLimiter},
+    endpoint_queue::{EndpointQueue, NoCapacity, QueueContext},
     permits::{AppPermits, PermitPool},
-    endpoint_queue::{QueueContext, EndpointQueue, NoCapacity},
     queue_state::{EndpointQueueSettings, hash_of},
+    timers::TimerQueue,
 };
 use crate::domain::{
     contract::Pacing,
@@ -174,8 +174,10 @@ impl EndpointQueues {
     /// Returns the replay capacity of a queue that another node owns, as long as nothing waits there; `None` if this node
     /// owns it.
     pub(super) fn remote_replay_capacity(&self, endpoint: EndpointId) -> Option<usize> {
-        let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } = self.settings(endpoint);
-        let is_here = self.context.node_state.is_alone() || self.context.node_state.home(shard) != Home::Elsewhere;
+        let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } =
+            self.settings(endpoint);
+        let is_here =
+            self.context.node_state.is_alone() || self.context.node_state.home(shard) != Home::Elsewhere;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }

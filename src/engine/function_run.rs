@@ -1,9 +1,9 @@
 //! A conversion on a thread of its own: tried as often as the contract says, each time within its time limit.
 
 use super::{
-    render_error::RenderError,
+    function_fairness::{AppTurns, FunctionName},
     function_slots::FunctionSlot,
-    function_fairness::{FunctionName, AppTurns},
+    render_error::RenderError,
 };
 use crate::{
     domain::{contract::RenderingRule, event_type::PayloadVersion, id::EventId, time::format_duration},
@@ -78,8 +78,11 @@ impl FunctionRun {
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
-        let told = apart(SlotReleaser(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
-            .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
+        let told =
+            apart(SlotReleaser(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
+                .map_err(|error| {
+                    RenderError::temporary(format!("no thread for a payload function: {error}"))
+                })?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
         Ok(Self { result: told, slot_guard: hold, is_given_up, within, function, event })
     }

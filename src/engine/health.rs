@@ -1,14 +1,14 @@
 //! Evaluates endpoints' health: rolls statistics up, evaluates endpoints by their windows, writes down outage-adjusted time.
 //! The effect of an attempt on its endpoint is decided in the store, with the attempt.
 
-use super::{DeliveryWorker, LAST_WRITE_TIMEOUT, EndpointQueues, leader::LeaderRole, clock_sync::ClockSync};
+use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::ClockSync, leader::LeaderRole};
 use crate::{
     domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
+    runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
         cluster::{RolledUp, Suspect},
     },
-    runtime::{Clock, Shutdown},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

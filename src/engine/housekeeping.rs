@@ -9,8 +9,8 @@ use crate::{
         tally::Tally, time::Timestamp,
     },
     outbound::HttpSender,
-    store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
     runtime::{Clock, Shutdown},
+    store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;

@@ -14,8 +14,8 @@ use crate::{
         target::Target,
     },
     outbound::{GateClosed, OutboundRequest},
-    store::StoreError,
     runtime::Shutdown,
+    store::StoreError,
 };
 use bytes::Bytes;
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -77,7 +77,11 @@ impl Inspector {
 
     async fn start_waiting(&self, running: &mut RunningInspections) -> Result<(), StoreError> {
         while running.tasks.len() < INSPECTIONS_MAX {
-            let Some(inspection) = self.delivery_worker.ledger.take_inspection(INSPECTIONS_PER_APP_MAX).await? else { break };
+            let Some(inspection) =
+                self.delivery_worker.ledger.take_inspection(INSPECTIONS_PER_APP_MAX).await?
+            else {
+                break;
+            };
             let (id, inspector) = (inspection.id, self.clone());
             let task = running.tasks.spawn(async move {
                 let report = inspector.inspect(&inspection).await;
@@ -117,7 +121,8 @@ impl Inspector {
         if inspection.kind == Kind::Inspect {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
-            let subject = Subject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
+            let subject =
+                Subject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
             let subject = subject.map_err(|error| judge.unsendable(Probe::Correct, &error)).ok();
             for probe in Probe::ALL.into_iter().skip(usize::from(subject.is_none())) {
                 directory.endpoint(inspection.endpoint)?;
@@ -165,7 +170,12 @@ impl Inspector {
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
-        into_outcome(self.delivery_worker.carrier.get(empty_request(endpoint, target.clone(), health_headers(id))).await)
+        into_outcome(
+            self.delivery_worker
+                .carrier
+                .get(empty_request(endpoint, target.clone(), health_headers(id)))
+                .await,
+        )
     }
 }
 

@@ -11,8 +11,8 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::{Ledger, ledger::Record},
     runtime::Clock,
+    store::{Ledger, ledger::Record},
 };
 use std::sync::Arc;
 

@@ -16,11 +16,11 @@ use crate::{
         tenure::{Home, Tenure},
         time::Steady,
     },
+    runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
         cluster::{Beat, Joined, View},
     },
-    runtime::{Clock, Shutdown},
 };
 use heartbeat::HeartbeatTask;
 use rebalancer::Rebalancer;

@@ -8,50 +8,50 @@
 //! `membership` decides which of them does what, `home` what that means for a queue, `steward` which one does the work that
 //! is done once for all, `timekeeper` by which clock they evaluate endpoints, and `dialling` which may still send.
 
-mod timers;
-mod delivery_worker;
-mod lease_guard;
-mod send_gate;
-mod dispatcher;
-mod retention_worker;
-mod render_error;
-mod concurrency_limiter;
+mod admission;
+mod clock_sync;
 mod commit_listener;
-mod permits;
-mod health;
-mod ownership;
-mod inspector;
-mod housekeeping;
+mod concurrency_limiter;
+mod delivery_worker;
+mod dispatcher;
 mod endpoint_queue;
-mod queue_state;
 mod endpoint_queues;
-mod membership;
-mod operational_webhooks;
-mod prepared_request;
+mod function_fairness;
+mod function_run;
 mod function_slots;
+mod health;
+mod housekeeping;
+mod inspector;
+mod leader;
+mod lease_guard;
+mod membership;
 mod notice_mailer;
+mod operational_webhooks;
+mod ownership;
+mod permits;
+mod prepared_request;
+mod queue_sending;
+mod queue_state;
 mod ready_queue;
-mod retry_accelerator;
+mod render_error;
 mod renderer;
 mod replayer;
+mod retention_worker;
+mod retry_accelerator;
 mod scheduler;
-mod admission;
-mod leader;
-mod clock_sync;
-mod queue_sending;
-mod function_run;
-mod function_fairness;
+mod send_gate;
+mod timers;
 
 pub use delivery_worker::DeliveryWorker;
-pub use send_gate::NodeSendGate;
-pub use endpoint_queues::{SharedLimits, EngineLimits, QueueEvents, EndpointQueues};
+pub use endpoint_queues::{EndpointQueues, EngineLimits, QueueEvents, SharedLimits};
 pub use notice_mailer::MailSettings;
 pub use renderer::Renderer;
+pub use send_gate::NodeSendGate;
 
 use crate::{
     domain::{contract::Keep, id::Ids, port::Handover, storage::Storage, time::Timestamp},
-    store::{Browse, Cluster, StoreError},
     runtime::Shutdown,
+    store::{Browse, Cluster, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -150,7 +150,10 @@ impl Engine {
             let found = async {
                 let lanes = self.cluster_store.find_lanes().await?;
                 let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
-                Ok((lanes, health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?))
+                Ok((
+                    lanes,
+                    health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?,
+                ))
             };
             match found.await {
                 Ok((lanes, health)) => {
@@ -178,8 +181,10 @@ impl Engine {
         self.queues.start(self.delivery_worker.clock.now());
         let Some(health) = self.load_state(&stop).await? else { return Ok(()) };
         let start = Timestamp::from_millis(0);
-        let steward =
-            leader::LeaderRole { node_state: self.queues.node_state().clone(), clock: self.delivery_worker.clock.clone() };
+        let steward = leader::LeaderRole {
+            node_state: self.queues.node_state().clone(),
+            clock: self.delivery_worker.clock.clone(),
+        };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
         let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
@@ -227,8 +232,11 @@ impl Engine {
             leader: steward,
         };
         let is_alone = lanes.node_state().is_alone();
-        let inspector =
-            inspector::Inspector { inspections_waiting: lanes.inspections.clone(), delivery_worker: courier.clone(), is_alone };
+        let inspector = inspector::Inspector {
+            inspections_waiting: lanes.inspections.clone(),
+            delivery_worker: courier.clone(),
+            is_alone,
+        };
         let mut dispatch = dispatcher::Dispatcher {
             lanes,
             ready: self.queue_events.ready,

@@ -13,12 +13,12 @@ use crate::{
         tenure::Stewarding,
         time::Timestamp,
     },
-    outbound::{SendMailResult, Mailer},
+    outbound::{Mailer, SendMailResult},
+    runtime::{Clock, Shutdown},
     store::{
         Ledger, StoreError,
         notices::{MailEnd, MailTurn, Outgoing},
     },
-    runtime::{Clock, Shutdown},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -175,7 +175,9 @@ impl NoticeMailer {
         let mailed = post.mailer.send(letter).await;
         let now = self.clock.now();
         if let SendMailResult::Down(error) = mailed {
-            let pause = MAIL_ERROR_PAUSE.saturating_mul(1 << self.progress.failures.min(10)).min(MAIL_ERROR_PAUSE_MAX);
+            let pause = MAIL_ERROR_PAUSE
+                .saturating_mul(1 << self.progress.failures.min(10))
+                .min(MAIL_ERROR_PAUSE_MAX);
             self.progress.failures += 1;
             self.progress.next_at = now.plus(pause);
             self.metrics.mail(Mails::Failed);

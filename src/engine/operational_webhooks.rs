@@ -14,12 +14,12 @@ use crate::{
         storage::Storage,
         time::Timestamp,
     },
+    runtime::{Clock, Shutdown},
     store::{
         Browse, Ledger, StoreError,
         births::{births, makes_a_delivery},
         ledger::NewEvent,
     },
-    runtime::{Clock, Shutdown},
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -105,7 +105,9 @@ impl OperationalWebhooks {
         if !events.is_empty() {
             self.delivery_store.accept(events).await?;
         }
-        self.delivery_store.published_notices(waiting.notices.iter().map(|notice| notice.id).collect()).await?;
+        self.delivery_store
+            .published_notices(waiting.notices.iter().map(|notice| notice.id).collect())
+            .await?;
         Ok(now)
     }
 

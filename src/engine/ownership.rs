@@ -9,8 +9,8 @@ pub(super) mod tests;
 
 use super::{
     endpoint_queue::EndpointQueue,
-    queue_state::{EndpointQueueSettings, EndpointQueueState},
     endpoint_queues::EndpointQueues,
+    queue_state::{EndpointQueueSettings, EndpointQueueState},
 };
 use crate::domain::{
     id::EndpointId,
@@ -181,7 +181,8 @@ impl EndpointQueues {
     }
 
     pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
-        self.node_state().is_alone() || self.node_state().home(self.settings(endpoint).shard) != Home::Elsewhere
+        self.node_state().is_alone()
+            || self.node_state().home(self.settings(endpoint).shard) != Home::Elsewhere
     }
 
     /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it
@@ -289,7 +290,12 @@ impl EndpointQueues {
 
     /// Sets which queues of other nodes this one helps with; those of before that are not among them are left to their
     /// owners.
-    pub(super) fn set_helped_queues(&self, before: &BTreeSet<EndpointId>, wanted: &BTreeSet<EndpointId>, now: Timestamp) {
+    pub(super) fn set_helped_queues(
+        &self,
+        before: &BTreeSet<EndpointId>,
+        wanted: &BTreeSet<EndpointId>,
+        now: Timestamp,
+    ) {
         for endpoint in before.difference(wanted) {
             self.queue(*endpoint).set_helping(false);
         }

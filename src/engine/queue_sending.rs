@@ -1,11 +1,11 @@
 //! OutgoingDelivery across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
 
 use super::{
-    timers::TimerKey,
+    admission::{AdmissionTicket, Admitted, SendResult},
     concurrency_limiter::WokenQueues,
     endpoint_queue::EndpointQueue,
     endpoint_queues::EndpointQueues,
-    admission::{AdmissionTicket, Admitted, SendResult},
+    timers::TimerKey,
 };
 use crate::domain::{
     circuit::{Change, PausedUntil},
@@ -23,7 +23,13 @@ impl EndpointQueues {
     }
 
     /// Processes the return of a delivery worker; `report` is `None` if nothing is known of what it sent.
-    pub(super) fn finish_request(&self, lane: &Arc<EndpointQueue>, leave: &AdmissionTicket, report: Option<SendResult>, now: Timestamp) {
+    pub(super) fn finish_request(
+        &self,
+        lane: &Arc<EndpointQueue>,
+        leave: &AdmissionTicket,
+        report: Option<SendResult>,
+        now: Timestamp,
+    ) {
         let (change, look_at) = lane.finish_request(leave, report, now);
         self.wake_queues(lane.release_slot(leave, now), now);
         if change == Change::Recovered {

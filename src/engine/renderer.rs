@@ -8,10 +8,10 @@
 mod tests;
 
 use super::{
-    render_error::RenderError,
+    function_fairness::{AppFairness, AppTurns, ExpectedDuration, FunctionName, TurnQueue},
+    function_run::{FunctionRun, RunResult, SlotGuard},
     function_slots::FunctionSlots,
-    function_run::{RunResult, SlotGuard, FunctionRun},
-    function_fairness::{ExpectedDuration, FunctionName, TurnQueue, AppTurns, AppFairness},
+    render_error::RenderError,
 };
 use crate::domain::{
     body,
@@ -78,7 +78,9 @@ impl Renderer {
             None => self.convert(event, &version, endpoint.contract.rendering).await?,
         };
         match ended {
-            RunResult::Converted(data) => Ok(Payload { converted: Some(data), version: Some(version.name.clone()) }),
+            RunResult::Converted(data) => {
+                Ok(Payload { converted: Some(data), version: Some(version.name.clone()) })
+            }
             RunResult::Failed(why) | RunResult::OutOfTime(why) => {
                 let about = format!("payload version {pinned} of {}: {why}", event.event_type);
                 Err(RenderError::no_payload(about))
@@ -100,9 +102,10 @@ impl Renderer {
                 let place = self.quick_slots.take(until).await;
                 (&self.quick_slots, place.map(SlotGuard::of))
             }
-            Some((ExpectedDuration::Doubtful, turn)) => {
-                (&self.doubtful_slots, take_slot_in_turn(turn, &turn.doubtful, &self.doubtful_slots, until).await)
-            }
+            Some((ExpectedDuration::Doubtful, turn)) => (
+                &self.doubtful_slots,
+                take_slot_in_turn(turn, &turn.doubtful, &self.doubtful_slots, until).await,
+            ),
             Some((ExpectedDuration::Slow, turn)) => {
                 (&self.slow_slots, take_slot_in_turn(turn, &turn.slow, &self.slow_slots, until).await)
             }
@@ -128,7 +131,12 @@ impl Renderer {
     }
 
     /// Waits for a run that should be quick; if it is not, it moves to the slow slots.
-    async fn finish(&self, mut trial: FunctionRun, event: &Event, function: FunctionName) -> Result<RunResult, RenderError> {
+    async fn finish(
+        &self,
+        mut trial: FunctionRun,
+        event: &Event,
+        function: FunctionName,
+    ) -> Result<RunResult, RenderError> {
         if let Ok(ended) = timeout(QUICK_RUN_MAX, trial.finish()).await {
             return Ok(ended);
         }
@@ -139,21 +147,29 @@ impl Renderer {
             trial.give_up(turn);
             return Err(busy_error(&function, &self.slow_slots));
         };
-        trial.move_to_slot(SlotGuard::take_slot_in_turn(place, turn.clone(), permit));
+        trial.move_to_slot(SlotGuard::in_turn(place, turn.clone(), permit));
         Ok(trial.finish_slow(&turn).await)
     }
 }
 
 /// Waits for the app's turn and then for a slot: only one run of each app waits for a slot, so that all apps get theirs in
 /// turn.
-async fn take_slot_in_turn(turn: &Arc<AppTurns>, queue: &TurnQueue, places: &FunctionSlots, until: Instant) -> Option<SlotGuard> {
+async fn take_slot_in_turn(
+    turn: &Arc<AppTurns>,
+    queue: &TurnQueue,
+    places: &FunctionSlots,
+    until: Instant,
+) -> Option<SlotGuard> {
     let permit = queue.take(until).await?;
     let place = places.take(until).await?;
-    Some(SlotGuard::take_slot_in_turn(place, turn.clone(), permit))
+    Some(SlotGuard::in_turn(place, turn.clone(), permit))
 }
 
 fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
-    event.bodies.converted(version).map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
+    event
+        .bodies
+        .converted(version)
+        .map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }
 
 fn busy_error((event_type, version): &FunctionName, places: &FunctionSlots) -> RenderError {
@@ -163,5 +179,7 @@ fn busy_error((event_type, version): &FunctionName, places: &FunctionSlots) -> R
             "payload version {version} of {event_type} has no place to be made in: the functions in all of them do not stop"
         ));
     }
-    RenderError::temporary(format!("payload version {version} of {event_type} is being made for another event"))
+    RenderError::temporary(format!(
+        "payload version {version} of {event_type} is being made for another event"
+    ))
 }

@@ -11,11 +11,11 @@ use crate::{
         storage::Storage,
         time::Timestamp,
     },
+    runtime::{Clock, Shutdown},
     store::{
         Browse, Cluster, Ledger, StoreError,
         replays::{ReplayPage, Source, SourceId, SourceSearch, Sources},
     },
-    runtime::{Clock, Shutdown},
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -137,7 +137,11 @@ impl Replayer {
 
     /// Brings a replay forward by one page, or one pause for want of capacity. Returns the replay after that; `None` when it
     /// is not to go on.
-    async fn proceed(&self, one: &RunningReplay, now: Timestamp) -> Result<Option<RunningReplay>, StoreError> {
+    async fn proceed(
+        &self,
+        one: &RunningReplay,
+        now: Timestamp,
+    ) -> Result<Option<RunningReplay>, StoreError> {
         let RunningReplay { replay, waited, .. } = one;
         // A running replay goes on by itself once the storage has space again.
         if self.storage.refusal().is_some() {
@@ -186,8 +190,9 @@ impl Replayer {
         sources: &[(i64, EndpointId)],
         now: Timestamp,
     ) -> Result<HashMap<EndpointId, usize>, StoreError> {
-        let room =
-            |(_, endpoint): &(i64, EndpointId)| Some((*endpoint, self.queues.remote_replay_capacity(*endpoint)?));
+        let room = |(_, endpoint): &(i64, EndpointId)| {
+            Some((*endpoint, self.queues.remote_replay_capacity(*endpoint)?))
+        };
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
             for behind in self.cluster_store.lanes_behind(elsewhere.keys().copied().collect(), now).await? {

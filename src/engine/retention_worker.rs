@@ -13,11 +13,11 @@ use crate::{
         tally::{Removed, Tally},
         time::Timestamp,
     },
+    runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger, StoreError,
         retention::{Expired, OverdueSearch, Ranges},
     },
-    runtime::{Clock, Shutdown},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -6,8 +6,8 @@ use crate::{
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
-    store::{Ledger, StoreError, ledger::Recovery as Page},
     runtime::{Clock, Shutdown},
+    store::{Ledger, StoreError, ledger::Recovery as Page},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;

@@ -1,16 +1,16 @@
 //! Finds endpoint queues that are due, and leases from the store as many deliveries as there are free permits for.
 
 use super::{
-    endpoint_queue::{RefillPermits, RefillOutcome, RefillDecision},
+    endpoint_queue::{RefillDecision, RefillOutcome, RefillPermits},
     endpoint_queues::EndpointQueues,
 };
 use crate::{
     domain::{directory::Directory, id::EndpointId, time::Timestamp},
+    runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger,
         ledger::{Refilled, Want},
     },
-    runtime::{Clock, Shutdown},
 };
 use std::{
     collections::HashSet,
@@ -24,11 +24,11 @@ const PERMITS_PER_QUEUE: usize = 64;
 const REFILL_ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Pause where a delivery is due and none came: another node is just leasing it, which takes a commit, as does asking again.
 const REFILL_CONTENTION_PAUSE: Duration = Duration::from_millis(50);
-/// Among several nodes notifications may be lost: the store is searched this often, after a pause of so many times as long
-/// as that took.
+/// Among several nodes notifications may be lost: the store is searched this often, or less often if a search takes long:
+/// the pause is then so many times as long as the search, up to `RECHECK_PAUSE_MAX`.
 const RECHECK_EVERY_IN_CLUSTER: Duration = Duration::from_secs(2);
 const RECHECK_PAUSE_FACTOR: u32 = 20;
-/// Longest such pause. A slow search may have waited for the store instead of working: what is due must be found soon all
+/// Longest pause for a slow search. It may have waited for the store instead of working: what is due must be found soon all
 /// the same.
 const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 
@@ -79,7 +79,12 @@ impl Scheduler {
                 for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
                     self.finish_refill(
                         endpoint,
-                        RefillOutcome { has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due },
+                        RefillOutcome {
+                            has_none,
+                            has_more_fresh,
+                            has_more_manual: has_more_by_hand,
+                            next_due,
+                        },
                         now,
                     );
                 }
@@ -117,7 +122,13 @@ impl Scheduler {
                         self.queues.put_due(&lane, until);
                     }
                 }
-                RefillDecision::Refill(RefillPermits { overdue: hands, is_probe, fresh, manual: by_hand, backlog_until }) => {
+                RefillDecision::Refill(RefillPermits {
+                    overdue: hands,
+                    is_probe,
+                    fresh,
+                    manual: by_hand,
+                    backlog_until,
+                }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {
@@ -159,7 +170,9 @@ impl Scheduler {
             self.recheck_every
         } else {
             let took = self.clock.steady().since(begun);
-            self.recheck_every.min(RECHECK_EVERY_IN_CLUSTER).max((took * RECHECK_PAUSE_FACTOR).min(RECHECK_PAUSE_MAX))
+            self.recheck_every
+                .min(RECHECK_EVERY_IN_CLUSTER)
+                .max((took * RECHECK_PAUSE_FACTOR).min(RECHECK_PAUSE_MAX))
         };
         self.recheck_at = now.plus(every);
     }
@@ -178,8 +191,12 @@ mod tests {
     #[test]
     fn another_node_is_assumed_only_where_something_is_due_and_nothing_came() {
         let now = Timestamp::from_millis(1000);
-        let none =
-            RefillOutcome { has_none: true, has_more_fresh: false, has_more_manual: false, next_due: Some(now) };
+        let none = RefillOutcome {
+            has_none: true,
+            has_more_fresh: false,
+            has_more_manual: false,
+            next_due: Some(now),
+        };
         assert!(is_leased_elsewhere(none, now));
         let later = now.plus(Duration::from_millis(1));
         for other in [

@@ -3,8 +3,8 @@
 
 use crate::{
     domain::{port::DialGate, tenure::Tenure},
-    store::Ledger,
     runtime::Clock,
+    store::Ledger,
 };
 use std::sync::Arc;
 

@@ -46,7 +46,8 @@ impl TimerQueue {
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
-        set.first().is_some_and(|(at, _)| *at <= now) || set.last().is_some_and(|(at, _)| *at > latest_plausible(now))
+        set.first().is_some_and(|(at, _)| *at <= now)
+            || set.last().is_some_and(|(at, _)| *at > latest_plausible(now))
     }
 
     /// Removes and returns all timers that are due.

@@ -5,12 +5,12 @@
 
 use super::{
     connector::Connector,
-    send_error::SendError,
     http_request::Route,
+    metered_stream::{AnswerMeter, MeteredStream},
     progress::{AttemptPhase, AttemptProgress},
     resolve::SystemResolver,
+    send_error::SendError,
     tls::{self, TlsError},
-    metered_stream::{AnswerMeter, MeteredStream},
 };
 use crate::domain::{
     address::AddressPolicy,

@@ -1,17 +1,17 @@
 //! The HTTP client for receivers: reuses a connection of the endpoint queue or opens one, and returns the outcome.
 
 use super::{
-    HttpSender, GateClosed, SendFuture, OutboundRequest,
-    connection::{HttpConnection, ExchangeError},
+    GateClosed, HttpSender, OutboundRequest, SendFuture,
+    connection::{ExchangeError, HttpConnection},
     connector::Connector,
-    send_error::SendError,
     http_request::{HttpRequest, Route},
+    metered_stream::OptionalSendGate,
     pool::ConnectionPool,
     progress::AttemptProgress,
     proxy::ProxyConnector,
     resolve::Resolver,
+    send_error::SendError,
     tls::{self, TlsError},
-    metered_stream::OptionalSendGate,
 };
 use crate::domain::{
     address::AddressPolicy,
@@ -90,7 +90,8 @@ impl HttpClient {
     pub fn new(options: ClientOptions, resolver: Arc<dyn Resolver>) -> Result<Self, TlsError> {
         let roots = tls::roots(options.extra_ca_pem.as_deref())?;
         let tls = tls::connector(roots.clone())?;
-        let gateway = options.proxy.map(|proxy| ProxyConnector::new(proxy, options.proxy_resolves, tls.clone()));
+        let gateway =
+            options.proxy.map(|proxy| ProxyConnector::new(proxy, options.proxy_resolves, tls.clone()));
         Ok(Self {
             policy: RwLock::new(Arc::new(options.policy)),
             dialer: Connector { resolver, tls, roots, gateway },
@@ -168,7 +169,9 @@ impl HttpClient {
         self.exchange(request, connection, message, progress).await.map_err(|lost| match lost {
             ExchangeError::NotSent => AttemptError::NotSent,
             ExchangeError::Failed(fault) => fault.into(),
-            ExchangeError::Unsent(_) => SendError::new(Class::Connect, "the server closed the connection at once").into(),
+            ExchangeError::Unsent(_) => {
+                SendError::new(Class::Connect, "the server closed the connection at once").into()
+            }
         })
     }
 
@@ -193,7 +196,8 @@ impl HttpClient {
         }
         let policy = self.policy();
         loop {
-            let connection = self.pool.take(request.endpoint_id, &request.target, request.tls.as_deref(), now)?;
+            let connection =
+                self.pool.take(request.endpoint_id, &request.target, request.tls.as_deref(), now)?;
             if connection.peer().is_none_or(|peer| policy.check(peer).is_ok()) {
                 return Some(connection);
             }

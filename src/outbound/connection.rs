@@ -6,11 +6,11 @@
 
 use super::{
     answer::is_framing_doubtful,
+    http_request::{HttpRequest, Route},
+    metered_stream::{AnswerMeter, MeteredStream, OptionalSendGate},
+    progress::{AttemptPhase, AttemptProgress, micros},
     send_error::SendError,
     stream::TargetStream,
-    http_request::{HttpRequest, Route},
-    progress::{AttemptPhase, AttemptProgress, micros},
-    metered_stream::{OptionalSendGate, AnswerMeter, MeteredStream},
 };
 use crate::domain::outcome::Class;
 use bytes::Bytes;
@@ -103,7 +103,11 @@ impl HttpConnection {
     }
 
     /// Sends a request and reads its answer into `progress`; true if the connection can be used again.
-    pub(super) async fn exchange(&mut self, message: HttpRequest, progress: &mut AttemptProgress) -> Result<bool, ExchangeError> {
+    pub(super) async fn exchange(
+        &mut self,
+        message: HttpRequest,
+        progress: &mut AttemptProgress,
+    ) -> Result<bool, ExchangeError> {
         progress.phase = AttemptPhase::Awaiting;
         progress.address = self.peer;
         self.meter.reset(self.is_reused);
@@ -131,13 +135,13 @@ impl HttpConnection {
             }
             if self.meter.interim_answers() > INTERIM_ANSWERS_MAX {
                 let fault = SendError::new(Class::Connect, "the server sent too many interim answers");
-                return Poll::CompiledType(Err(ExchangeError::Failed(fault)));
+                return Poll::Ready(Err(ExchangeError::Failed(fault)));
             }
             // The answer can only come out of the driver, so polling before the first byte is useless.
             if self.driver.is_some() && !has_read {
                 return Poll::Pending;
             }
-            Poll::CompiledType(ready!(answer.as_mut().poll(cx)).map_err(|error| self.exchange_error(error)))
+            Poll::Ready(ready!(answer.as_mut().poll(cx)).map_err(|error| self.exchange_error(error)))
         })
         .await
     }
@@ -150,7 +154,10 @@ impl HttpConnection {
             return ExchangeError::Unsent(Box::new(message));
         }
         if self.meter.is_exhausted() {
-            return ExchangeError::Failed(SendError::new(Class::Connect, "the head of the answer is too large"));
+            return ExchangeError::Failed(SendError::new(
+                Class::Connect,
+                "the head of the answer is too large",
+            ));
         }
         let fault = SendError::exchange(&error.into_error());
         if self.is_reused && !self.meter.has_read() && fault.class == Class::Connect {
@@ -161,7 +168,11 @@ impl HttpConnection {
     }
 
     /// Reads the body. True if it came to its end, false if reading stopped early.
-    async fn read_body(&mut self, mut body: Incoming, progress: &mut AttemptProgress) -> Result<bool, SendError> {
+    async fn read_body(
+        &mut self,
+        mut body: Incoming,
+        progress: &mut AttemptProgress,
+    ) -> Result<bool, SendError> {
         while !body.is_end_stream() {
             match poll_fn(|cx| self.poll_frame(&mut body, cx)).await {
                 Some(Ok(frame)) => {
@@ -182,8 +193,8 @@ impl HttpConnection {
         body: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Poll::CompiledType(frame) = Pin::new(&mut *body).poll_frame(cx) {
-            return Poll::CompiledType(frame);
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
+            return Poll::Ready(frame);
         }
         self.drive(cx);
         Pin::new(body).poll_frame(cx)

@@ -6,14 +6,14 @@
 
 use super::{
     connection::HttpConnection,
+    http_request::Route,
+    metered_stream::OptionalSendGate,
+    progress::{AttemptPhase, AttemptProgress, micros},
+    proxy::{DialTarget, ProxyConnector},
+    resolve::{ResolveError, Resolver},
     send_error::SendError,
     stream::{MaybeTls, ProxiedStream, TargetStream},
-    http_request::Route,
-    progress::{AttemptPhase, AttemptProgress, micros},
-    proxy::{ProxyConnector, DialTarget},
-    resolve::{Resolver, ResolveError},
     tls,
-    metered_stream::OptionalSendGate,
 };
 use crate::domain::{
     address::{AddressPolicy, Refused, Vetted},
@@ -158,7 +158,11 @@ impl Connector {
         Err(worst.unwrap_or_else(|| SendError::new(Class::Dns, ResolveError::NotFound.to_string())))
     }
 
-    async fn connect_to(&self, goal: &DialTarget<'_>, progress: &mut AttemptProgress) -> Result<ProxiedStream, SendError> {
+    async fn connect_to(
+        &self,
+        goal: &DialTarget<'_>,
+        progress: &mut AttemptProgress,
+    ) -> Result<ProxiedStream, SendError> {
         match (&self.gateway, goal) {
             (Some(gateway), goal) => gateway.tunnel(&*self.resolver, goal, progress).await,
             (None, DialTarget::Address(vetted)) => {

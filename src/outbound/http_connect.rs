@@ -1,11 +1,11 @@
-//! HTTP CONNECT: sends one request to the proxy, reads one bounded answer, and no byte after it.
+//! HTTP CONNECT: sends one request to the proxy and reads one bounded answer. Bytes that come with a success fail the attempt.
 //!
 //! `check_reply` decides which answers count against the receiver; docs/decisions/0009 gives the reasons.
 
 use super::{
+    proxy::{DialTarget, closed_early},
     send_error::SendError,
     stream::ProxiedStream,
-    proxy::{DialTarget, closed_early},
 };
 use crate::domain::{outcome::Class, proxy::Credentials};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -36,7 +36,7 @@ pub(super) async fn open_tunnel(
     check_reply(&head(link).await?)
 }
 
-/// Reads up to the empty line, and no byte after it: a receiver does not speak first.
+/// Reads up to the empty line. Bytes that come with a success are an error of the proxy: a receiver does not speak first.
 async fn head(link: &mut ProxiedStream) -> Result<Vec<u8>, SendError> {
     let mut answer = Vec::with_capacity(512);
     loop {
@@ -51,7 +51,9 @@ async fn head(link: &mut ProxiedStream) -> Result<Vec<u8>, SendError> {
             }
             Some(_) => return Err(SendError::proxy("sent more than its answer")),
             None if read == 0 => return Err(SendError::proxy("closed the connection instead of answering")),
-            None if answer.len() > HEAD_BYTES_MAX => return Err(SendError::proxy("sent an answer without end")),
+            None if answer.len() > HEAD_BYTES_MAX => {
+                return Err(SendError::proxy("sent an answer without end"));
+            }
             None => {}
         }
     }
@@ -85,7 +87,10 @@ fn check_reply(head: &[u8]) -> Result<(), SendError> {
 }
 
 fn address_refused(status: u16) -> SendError {
-    SendError::new(Class::AddressRefused, format!("the proxy does not allow the address (it answered {status})"))
+    SendError::new(
+        Class::AddressRefused,
+        format!("the proxy does not allow the address (it answered {status})"),
+    )
 }
 
 /// Smokescreen refuses an address with 407, and says why in a header of its own.

@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 pub(super) type HttpRequest = http::Request<Full<Bytes>>;
 
-const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("posthaste/", env!("CARGO_PKG_VERSION")));
+const USER_AGENT_VALUE: HeaderValue =
+    HeaderValue::from_static(concat!("posthaste/", env!("CARGO_PKG_VERSION")));
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// A target URL in the HTTP library's own types, built once for a connection instead of for every request.

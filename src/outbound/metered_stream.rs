@@ -103,7 +103,7 @@ impl MeteredStream {
     }
 
     fn note_written(&self, polled: &Poll<io::Result<usize>>) {
-        if matches!(polled, Poll::CompiledType(Ok(written)) if *written > 0) {
+        if matches!(polled, Poll::Ready(Ok(written)) if *written > 0) {
             self.meter.is_unsent.store(false, Relaxed);
         }
     }
@@ -120,11 +120,11 @@ impl AsyncRead for MeteredStream {
             // A connection that the peer has closed, or on which it spoke unasked, must not get another request.
             if !self.stream.is_open_and_silent() {
                 // No bytes read means closed: the library then gives the request back unsent.
-                return Poll::CompiledType(Ok(()));
+                return Poll::Ready(Ok(()));
             }
         }
         if self.meter.is_exhausted() {
-            return Poll::CompiledType(Err(io::Error::new(io::ErrorKind::FileTooLarge, "the answer is too large")));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::FileTooLarge, "the answer is too large")));
         }
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);

@@ -7,27 +7,27 @@
 //! checked before a connection is opened and before the first byte of a request: while it is closed, no request goes out.
 
 mod answer;
+mod cli_http;
 mod client;
 mod connection;
 mod connector;
-mod cli_http;
-mod send_error;
 mod http_connect;
-mod stream;
-mod smtp;
 mod http_request;
+mod metered_stream;
 mod pool;
 mod progress;
 mod proxy;
 mod resolve;
+mod send_error;
+mod smtp;
 mod socks;
+mod stream;
 mod tls;
-mod metered_stream;
 
-pub use client::{HttpClient, ClientOptions};
-pub use cli_http::{ClientRequest, ClientError, CliClient};
-pub use smtp::{SendMailResult, Mailer, SendMailFuture, CloseFuture, MailSecurity, SmtpMailer, SmtpOptions};
-pub use resolve::{Resolver, ResolveError, ResolveFuture, SystemResolver};
+pub use cli_http::{CliClient, ClientError, ClientRequest};
+pub use client::{ClientOptions, HttpClient};
+pub use resolve::{ResolveError, ResolveFuture, Resolver, SystemResolver};
+pub use smtp::{CloseFuture, MailSecurity, Mailer, SendMailFuture, SendMailResult, SmtpMailer, SmtpOptions};
 pub use tls::TlsError;
 
 use crate::domain::{id::EndpointId, outcome::Outcome, target::Target, tls::EndpointTls};

@@ -4,12 +4,13 @@
 //! the receiver's. The connection is always a tunnel, also for plain HTTP.
 
 use super::{
-    send_error::SendError,
     http_connect,
-    stream::{MaybeTls, ProxiedStream, HasSocket},
     progress::{AttemptPhase, AttemptProgress},
     resolve::Resolver,
-    socks, tls,
+    send_error::SendError,
+    socks,
+    stream::{HasSocket, MaybeTls, ProxiedStream},
+    tls,
 };
 use crate::domain::{
     address::Vetted,
@@ -110,7 +111,9 @@ impl ProxyConnector {
             ProxyKind::Http => MaybeTls::Plain(stream),
             ProxyKind::Https => {
                 let secured = tls::secure(&self.tls, &self.proxy.host, stream).await;
-                MaybeTls::Tls(secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.words)))?)
+                MaybeTls::Tls(
+                    secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.words)))?,
+                )
             }
             ProxyKind::Socks5 => {
                 let mut link = MaybeTls::Plain(stream);

@@ -79,7 +79,8 @@ impl Resolver for SystemResolver {
             let looked_up = async {
                 let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
                 // No free thread is a local failure that must not count against this name.
-                let free = tokio::time::timeout(LOOKUP_WAIT_MAX, Arc::clone(&self.lookups).acquire_owned()).await;
+                let free =
+                    tokio::time::timeout(LOOKUP_WAIT_MAX, Arc::clone(&self.lookups).acquire_owned()).await;
                 let Ok(Ok(permit)) = free else { return Ok(None) };
                 self.look_up(name, (turn, permit)).await.map(Some)
             };

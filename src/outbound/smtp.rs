@@ -156,7 +156,9 @@ impl SmtpMailer {
         match ended {
             Ok(()) => SendMailResult::Sent,
             Err(MailError::Refused(words)) => SendMailResult::Refused(self.redact(&words)),
-            Err(MailError::Down(words) | MailError::Stale(words)) => SendMailResult::Down(self.redact(&words)),
+            Err(MailError::Down(words) | MailError::Stale(words)) => {
+                SendMailResult::Down(self.redact(&words))
+            }
         }
     }
 
@@ -233,7 +235,10 @@ impl Mailer for SmtpMailer {
     }
 }
 
-async fn transfer(connection: &mut AsyncSmtpConnection, message: &message::RenderedMail) -> Result<(), MailError> {
+async fn transfer(
+    connection: &mut AsyncSmtpConnection,
+    message: &message::RenderedMail,
+) -> Result<(), MailError> {
     let mail = connection.command(Mail::new(Some(message.from.clone()), vec![])).await;
     mail.map_err(|error| match error.status() {
         // A sender that is not accepted at all is no failure of this mail.

@@ -1,9 +1,9 @@
 //! SOCKS5 (RFC 1928, and RFC 1929 for user and password), the part that a client needs to open one tunnel.
 
 use super::{
+    proxy::{DialTarget, closed_early},
     send_error::SendError,
     stream::ProxiedStream,
-    proxy::{DialTarget, closed_early},
 };
 use crate::domain::{outcome::Class, proxy::Credentials};
 use std::net::IpAddr;
@@ -18,7 +18,10 @@ const DOMAIN_NAME: u8 = 3;
 const IPV6: u8 = 4;
 
 /// Negotiates authentication. Where credentials are set, a proxy that does not ask for them is refused.
-pub(super) async fn negotiate(link: &mut ProxiedStream, credentials: Option<&Credentials>) -> Result<(), SendError> {
+pub(super) async fn negotiate(
+    link: &mut ProxiedStream,
+    credentials: Option<&Credentials>,
+) -> Result<(), SendError> {
     let method = if credentials.is_some() { USER_AND_PASSWORD } else { NO_AUTHENTICATION };
     send_bytes(link, &[VERSION, 1, method]).await?;
     let [version, chosen] = receive_bytes(link).await?;

@@ -63,8 +63,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for MaybeTls<S> {
             Self::Tls(stream) => match Pin::new(stream).poll_read(cx, buf) {
                 // The peer closed without a TLS close_notify. The answer's framing decides whether it was complete,
                 // as without TLS.
-                Poll::CompiledType(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    Poll::CompiledType(Ok(()))
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    Poll::Ready(Ok(()))
                 }
                 polled => polled,
             },

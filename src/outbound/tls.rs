@@ -55,7 +55,10 @@ pub(super) fn mail_connector(roots: Arc<RootCertStore>) -> Result<TlsConnector, 
 }
 
 /// TLS under an endpoint's own settings: its certificate, and its authorities instead of `public`.
-pub(super) fn connector_of(tls: &EndpointTls, public: &Arc<RootCertStore>) -> Result<TlsConnector, SendError> {
+pub(super) fn connector_of(
+    tls: &EndpointTls,
+    public: &Arc<RootCertStore>,
+) -> Result<TlsConnector, SendError> {
     let made = tls.config(|| config(tls.roots(public), tls.identity()));
     made.map(TlsConnector::from)
         .map_err(|_| SendError::new(Class::Local, "the endpoint's TLS settings cannot be used"))

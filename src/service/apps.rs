@@ -3,8 +3,8 @@
 use super::{
     Caller, Error, Patch, Service, audit,
     contracts::DEFAULT_CONTRACT,
-    paging::{Cursor, Page, page_by_id},
     endpoint_loader::ContractChange,
+    paging::{Cursor, Page, page_by_id},
 };
 use crate::{
     domain::{

@@ -1,6 +1,6 @@
 //! A closed store and an engine without permits, for tests that need neither.
 
-use super::{ServiceLimits, ServiceDeps, Service, NodeInfo};
+use super::{NodeInfo, Service, ServiceDeps, ServiceLimits};
 use crate::{
     domain::{
         address::AddressPolicy,
@@ -25,6 +25,7 @@ use crate::{
         tenure::Tenure,
         time::Timestamp,
     },
+    runtime::{SeededEntropy, SystemClock},
     store::{
         Browse, Cluster, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
@@ -42,7 +43,6 @@ use crate::{
         retention::{Expired, Overdue, OverdueSearch, Ranges},
         statistics::{Statistics, StatisticsSearch},
     },
-    runtime::{SeededEntropy, SystemClock},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -77,10 +77,10 @@ pub(crate) fn service() -> Service {
 struct ClosedStore;
 
 fn closed<'a, T: Send + 'a>() -> Reply<'a, T> {
-    Box::pin(async { Err(StoreError::ClosedStore) })
+    Box::pin(async { Err(StoreError::Closed) })
 }
 
-/// Implements each method as `StoreError::ClosedStore`.
+/// Implements each method as `StoreError::Closed`.
 macro_rules! all_closed {
     ($(fn $name:ident($($kind:ty),*) -> $answer:ty;)+) => {
         $(fn $name(&self, $(_: $kind),*) -> Reply<'_, $answer> {

@@ -223,15 +223,18 @@ mod tests {
         let stored =
             json!({ "https_only": true, "retry": { "jitter": "none" }, "retention": { "events": "1d" } });
         let asked = json!({ "retry": { "waits": ["1s"] } });
-        let allowed =
-            contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), APP).unwrap();
+        let allowed = contracts
+            .allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), APP)
+            .unwrap();
         let merged =
             json!({ "https_only": true, "retention": { "events": "1d" }, "retry": { "waits": ["1s"] } });
         assert_eq!(allowed, Some(merged));
         let cleared = contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), None, APP).unwrap();
         assert_eq!(cleared, Some(json!({ "https_only": true, "retention": { "events": "1d" } })));
         assert_eq!(
-            contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), ADMIN).unwrap(),
+            contracts
+                .allowed_overrides(DEFAULT_CONTRACT, over(Some(&stored)), Some(asked.clone()), ADMIN)
+                .unwrap(),
             Some(asked)
         );
     }
@@ -239,8 +242,9 @@ mod tests {
     #[test]
     fn operator_fields_are_forbidden_to_an_app_key_and_unknown_fields_are_invalid() {
         let contracts = contracts();
-        let ask =
-            |overrides| contracts.allowed_overrides(DEFAULT_CONTRACT, over(None), Some(overrides), APP).unwrap_err();
+        let ask = |overrides| {
+            contracts.allowed_overrides(DEFAULT_CONTRACT, over(None), Some(overrides), APP).unwrap_err()
+        };
         let Error::Forbidden { field, .. } = ask(json!({ "https_only": false })) else { panic!() };
         assert_eq!(field.as_deref(), Some("overrides.https_only"));
         let Error::Field(error) = ask(json!({ "retry": { "wait": [] } })) else { panic!() };
@@ -285,9 +289,13 @@ mod tests {
     fn an_app_key_can_remove_the_paired_fields_it_set() {
         let pair = json!({ "health": { "degraded_above": "50%", "degraded_window": "1h" } });
         let contracts = contracts();
-        let allowed = contracts.allowed_overrides(DEFAULT_CONTRACT, over(None), Some(pair.clone()), APP).unwrap();
+        let allowed =
+            contracts.allowed_overrides(DEFAULT_CONTRACT, over(None), Some(pair.clone()), APP).unwrap();
         assert_eq!(allowed.as_ref(), Some(&pair));
-        assert_eq!(contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&pair)), None, APP).unwrap(), None);
+        assert_eq!(
+            contracts.allowed_overrides(DEFAULT_CONTRACT, over(Some(&pair)), None, APP).unwrap(),
+            None
+        );
     }
 
     #[test]
@@ -303,8 +311,9 @@ mod tests {
         let swapped = OverrideLayers { app: Some(&endpoint), endpoint: Some(&app) };
         assert_eq!(contracts.resolve("zerofee", swapped).unwrap().contract.timeout.as_secs(), 7);
         let odd = json!({ "signature": { "ed25519": null } });
-        let Error::Field(error) =
-            contracts.resolve(DEFAULT_CONTRACT, OverrideLayers { app: Some(&odd), endpoint: None }).unwrap_err()
+        let Error::Field(error) = contracts
+            .resolve(DEFAULT_CONTRACT, OverrideLayers { app: Some(&odd), endpoint: None })
+            .unwrap_err()
         else {
             panic!()
         };

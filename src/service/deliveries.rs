@@ -2,8 +2,8 @@
 
 use super::{
     Caller, Error, Service,
-    paging::{Cursor, Listed, Page, PastAttempt},
     named_delivery::NamedDelivery,
+    paging::{Cursor, Listed, Page, PastAttempt},
 };
 use crate::{
     domain::{
@@ -94,7 +94,11 @@ impl Service {
         Ok(Page { rows: self.with_names(page.rows).await?, next: page.next })
     }
 
-    pub async fn delivery(&self, entry: &AppEntry, id: &str) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
+    pub async fn delivery(
+        &self,
+        entry: &AppEntry,
+        id: &str,
+    ) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         self.delivery_by_id(entry, id).await
     }
@@ -145,7 +149,13 @@ impl Service {
     }
 
     /// Performs the action and returns the delivery as it is afterwards. Replaying a delivered one returns the new delivery.
-    pub async fn act_on_delivery(&self, caller: Caller, entry: &AppEntry, id: &str, wish: RequestedAction) -> Result<NamedDelivery, Error> {
+    pub async fn act_on_delivery(
+        &self,
+        caller: Caller,
+        entry: &AppEntry,
+        id: &str,
+        wish: RequestedAction,
+    ) -> Result<NamedDelivery, Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let now = self.clock.now();
         let ask = match wish {

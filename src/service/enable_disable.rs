@@ -89,7 +89,11 @@ impl Service {
         let off_at = before.record.off.as_ref().map(|off| off.at);
         let since = self.trouble_since(&before, off_at).await?;
         // All checks that can refuse run before anything is changed.
-        let missed = MissedPeriod { since: since.unwrap_or_else(|| self.clock.now()), disabled_at: off_at, per_second };
+        let missed = MissedPeriod {
+            since: since.unwrap_or_else(|| self.clock.now()),
+            disabled_at: off_at,
+            per_second,
+        };
         let mut planned = self.replays_of_missed(entry, &before, missed)?;
         self.require_storage_space()?;
         let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
@@ -147,7 +151,8 @@ impl Service {
     /// Adjusts waiting deliveries to the endpoint's state. The change itself was published before; a second live update follows
     /// here.
     async fn apply_to_waiting(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
-        let settled = self.delivery_store.settle(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
+        let settled =
+            self.delivery_store.settle(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
         if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }

@@ -5,16 +5,19 @@ use super::{
     contracts::{DEFAULT_CONTRACT, OverrideLayers, ResolvedContract},
     endpoint_rules::check_headers,
 };
-use crate::domain::{
-    app::{App, AppRules},
-    directory::AppEntry,
-    endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-    seal::SealError,
-    secret::Secret,
-    signer::Signer,
-    subscription::Patterns,
-    target::Target,
-    tls::{EndpointTls, TlsDocument},
+use crate::{
+    domain::{
+        app::{App, AppRules},
+        directory::AppEntry,
+        endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+        seal::SealError,
+        secret::Secret,
+        signer::Signer,
+        subscription::Patterns,
+        target::Target,
+        tls::{EndpointTls, TlsDocument},
+    },
+    store::documents::{self, StoredDocument},
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -25,7 +28,11 @@ impl Service {
         settings.contract.as_deref().or(app.settings.contract.as_deref()).unwrap_or(DEFAULT_CONTRACT)
     }
 
-    pub(super) fn contract_of(&self, app: &App, settings: &EndpointSettings) -> Result<ResolvedContract, Error> {
+    pub(super) fn contract_of(
+        &self,
+        app: &App,
+        settings: &EndpointSettings,
+    ) -> Result<ResolvedContract, Error> {
         self.contracts.resolve(Self::contract_name(app, settings), Self::layers(app, settings))
     }
 
@@ -81,11 +88,16 @@ impl Service {
         })
     }
 
-    pub(super) fn decrypt(&self, app: &App, record: &EndpointRecord, sealed: &[u8]) -> Result<Vec<u8>, Error> {
+    pub(super) fn decrypt(
+        &self,
+        app: &App,
+        record: &EndpointRecord,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, Error> {
         self.keyring.open(sealed, &encryption_context(app, record)).map_err(|error| decryption_failed(&error))
     }
 
-    fn decrypt_document<T: DeserializeOwned>(
+    fn decrypt_document<T: StoredDocument + DeserializeOwned>(
         &self,
         app: &App,
         record: &EndpointRecord,
@@ -93,7 +105,8 @@ impl Service {
     ) -> Result<Option<T>, Error> {
         let Some(sealed) = sealed else { return Ok(None) };
         let document = self.decrypt(app, record, sealed)?;
-        serde_json::from_slice(&document).map(Some).map_err(|_| decryption_failed(&SealError::Damaged))
+        let text = std::str::from_utf8(&document).map_err(|_| decryption_failed(&SealError::Damaged))?;
+        documents::read(text).map(Some).map_err(|_| decryption_failed(&SealError::Damaged))
     }
 
     pub(super) fn encrypt(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
@@ -142,7 +155,11 @@ impl Service {
     }
 
     /// Activates the app's changed contract or overrides on the affected endpoints.
-    pub(super) async fn apply_contract_change(&self, entry: &AppEntry, follow: ContractChange) -> Result<(), Error> {
+    pub(super) async fn apply_contract_change(
+        &self,
+        entry: &AppEntry,
+        follow: ContractChange,
+    ) -> Result<(), Error> {
         let app = entry.app();
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
             let _turn = self.endpoint_locks.lock(endpoint.id().as_i64()).await;

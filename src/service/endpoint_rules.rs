@@ -4,18 +4,21 @@ use super::{
     Caller, Error, Patch, Service,
     apps::{check_metadata, check_text},
 };
-use crate::domain::{
-    app::App,
-    contract::Contract,
-    endpoint::{EndpointRecord, EndpointSettings},
-    event_type::{VERSION_NAME_FORM, is_version_name},
-    key::Scope,
-    order::{OnDead, Order},
-    static_headers,
-    subscription::Patterns,
-    target::Target,
-    time::Timestamp,
-    tls::{EndpointTls, TlsDocument},
+use crate::{
+    domain::{
+        app::App,
+        contract::Contract,
+        endpoint::{EndpointRecord, EndpointSettings},
+        event_type::{VERSION_NAME_FORM, is_version_name},
+        key::Scope,
+        order::{OnDead, Order},
+        static_headers,
+        subscription::Patterns,
+        target::Target,
+        time::Timestamp,
+        tls::{EndpointTls, TlsDocument},
+    },
+    store::documents,
 };
 use serde_json::{Map, Value};
 
@@ -76,8 +79,8 @@ impl Service {
     ) -> Result<Option<Vec<u8>>, Error> {
         let Some(headers) = headers.filter(|headers| !headers.is_empty()) else { return Ok(None) };
         check_headers(headers, contract)?;
-        let document = serde_json::to_vec(headers).map_err(|error| Error::Internal(error.to_string()))?;
-        self.encrypt(app, record, &document).map(Some)
+        let document = documents::write(headers).map_err(|error| Error::Internal(error.to_string()))?;
+        self.encrypt(app, record, document.as_bytes()).map(Some)
     }
 
     pub(super) fn encrypt_tls(
@@ -89,8 +92,8 @@ impl Service {
     ) -> Result<Vec<u8>, Error> {
         let document = TlsDocument::read(given)?;
         EndpointTls::read(&document)?.check_times(now)?;
-        let document = serde_json::to_vec(&document).map_err(|error| Error::Internal(error.to_string()))?;
-        self.encrypt(app, record, &document)
+        let document = documents::write(&document).map_err(|error| Error::Internal(error.to_string()))?;
+        self.encrypt(app, record, document.as_bytes())
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Caller, Error, Patch, Service, audit,
     contracts::ResolvedContract,
     endpoint_rules::{
-        apply_order, check_headers, check_tls_is_used, require_admin_for, forbid_to_portal_links,
+        apply_order, check_headers, check_tls_is_used, forbid_to_portal_links, require_admin_for,
     },
     paging::{Cursor, Page, page_by_id},
 };

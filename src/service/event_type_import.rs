@@ -2,7 +2,7 @@
 
 use super::{
     Caller, Error, Service,
-    event_types::{TypeDraft, CompiledType},
+    event_types::{CompiledType, TypeDraft},
 };
 use crate::domain::{event_type::EventTypeDocument, field::FieldError};
 use std::collections::HashMap;

@@ -3,8 +3,8 @@
 
 use super::{
     Caller, Error, Service, audit,
-    paging::{Cursor, Page, page_by_id},
     function_pool::function_clock,
+    paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
     audit::{Action, changed_fields},

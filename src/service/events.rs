@@ -2,8 +2,8 @@
 
 use super::{
     Caller, Error, Service,
-    paging::{Cursor, Page, internal_event_id},
     named_delivery::NamedDelivery,
+    paging::{Cursor, Page, internal_event_id},
 };
 use crate::{
     domain::{audit::Action, directory::AppEntry, event::Event, time::Timestamp},

@@ -4,11 +4,11 @@
 use super::{Error, Service};
 use crate::{
     domain::{id::AppId, tenure::Stewarding},
+    runtime::Shutdown,
     store::{
         inbox::{Intake, Submission},
         ledger::Accepted,
     },
-    runtime::Shutdown,
 };
 use std::{collections::BTreeMap, time::Duration};
 use tokio::time::Instant;

@@ -3,45 +3,45 @@
 //! The process has a single `Service`. It checks permissions, calls the store and keeps the configuration cache up to date.
 //! Tests, inspections and retries are rows, plus a wake-up, that the engine picks up.
 
+mod accept_timing;
+pub mod api_keys;
 pub mod apps;
 pub mod audit;
+mod change_locks;
 #[cfg(test)]
 pub(crate) mod closed_store;
+mod config_sync;
 mod contracts;
 pub mod deliveries;
+mod enable_disable;
+mod endpoint_loader;
 mod endpoint_rules;
 pub mod endpoints;
 pub mod error;
+pub mod event_status;
+pub mod event_type_import;
 pub mod event_types;
 pub mod events;
-pub mod search;
-mod config_sync;
+mod function_pool;
 pub mod health;
-pub mod event_type_import;
 mod inbox;
 pub mod inspections;
-pub mod api_keys;
-pub mod paging;
-mod accept_timing;
+mod key_rotation;
+pub mod load;
+pub mod named_delivery;
 pub mod notices;
+pub mod paging;
 pub mod patch;
 pub mod portal_links;
 pub mod publish;
 pub mod readiness;
 pub mod replays;
-mod key_rotation;
-mod endpoint_loader;
-pub mod storage_limits;
+pub mod search;
 pub mod secrets;
-pub mod named_delivery;
-pub mod load;
 pub mod statistics;
-pub mod event_status;
+pub mod storage_limits;
 pub mod stream;
-mod enable_disable;
 pub mod system;
-mod change_locks;
-mod function_pool;
 
 pub use error::Error;
 pub use patch::Patch;
@@ -63,14 +63,14 @@ use crate::{
         tenure::Tenure,
         time::Timestamp,
     },
-    store::{Browse, Cluster, Ledger, Registry},
     runtime::{Clock, Entropy},
+    store::{Browse, Cluster, Ledger, Registry},
 };
+use change_locks::ChangeLocks;
 use contracts::Contracts;
+use function_pool::FunctionPool;
 use std::sync::Arc;
 use stream::Streams;
-use change_locks::ChangeLocks;
-use function_pool::FunctionPool;
 
 /// ServiceLimits that the operator sets for all apps.
 #[derive(Clone, Copy, Debug)]

@@ -142,7 +142,15 @@ mod tests {
         let last_error = Some(LastError { status, error: Some("timed out".into()) });
         let contract = contract.map(Arc::new);
         let last_contract = contract.clone();
-        NamedDelivery { delivery, event, endpoint: "e".into(), url: None, last_error, contract, last_contract }
+        NamedDelivery {
+            delivery,
+            event,
+            endpoint: "e".into(),
+            url: None,
+            last_error,
+            contract,
+            last_contract,
+        }
     }
 
     #[test]

@@ -100,7 +100,11 @@ impl Service {
     }
 
     /// Adds public names; `None` if the app was deleted meanwhile.
-    fn with_notice_name(&self, notice: Notice, names: &HashMap<EndpointId, EndpointName>) -> Option<NamedNotice> {
+    fn with_notice_name(
+        &self,
+        notice: Notice,
+        names: &HashMap<EndpointId, EndpointName>,
+    ) -> Option<NamedNotice> {
         let app = self.config_cache.app_by_id(notice.app)?.app();
         let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());
         let of_digest = notice.digest.iter().flat_map(Digest::endpoints);

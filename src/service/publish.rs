@@ -4,9 +4,9 @@
 //! read only if their type's schema is enforced.
 
 mod build;
-mod validate;
-mod rules;
 mod from_inbox;
+mod rules;
+mod validate;
 
 use super::{Error, Service};
 use crate::{
@@ -24,11 +24,11 @@ use crate::{
         ledger::{Accepted, NewEvent},
     },
 };
-use bytes::Bytes;
 use build::PreparedEvent;
-use validate::{check_form, dedup_keys};
+use bytes::Bytes;
 use std::sync::Arc;
 use tokio::time::Instant;
+use validate::{check_form, dedup_keys};
 
 pub const BATCH_MAX: usize = 1000;
 
@@ -103,8 +103,10 @@ impl Service {
         self.require_accepting()?;
         let begun = Instant::now();
         let app = entry.app();
-        let examined: Vec<_> =
-            events.into_iter().map(|publish| self.check_quota_and_form(entry, &app, &publish).map(|()| publish)).collect();
+        let examined: Vec<_> = events
+            .into_iter()
+            .map(|publish| self.check_quota_and_form(entry, &app, &publish).map(|()| publish))
+            .collect();
         if let Err(full) = self.require_storage_space() {
             return self.answer_when_full(&app, examined, full).await;
         }
@@ -119,7 +121,8 @@ impl Service {
                     BatchEntry::Answered(self.repeat_or_refuse(&app, &publish, broken).await)
                 }
                 (Ok(publish), None) => {
-                    let PreparedEvent { new_event: new, deliveries } = self.build_event(&app, &endpoints, publish);
+                    let PreparedEvent { new_event: new, deliveries } =
+                        self.build_event(&app, &endpoints, publish);
                     let event = new.event.clone();
                     accepting.push(new);
                     BatchEntry::Accepting(event, deliveries)
@@ -180,7 +183,12 @@ impl Service {
     }
 
     /// Checks that need neither the store nor the event type: quota and form.
-    fn check_quota_and_form(&self, entry: &AppEntry, app: &App, publish: &PublishRequest<'_>) -> Result<(), Error> {
+    fn check_quota_and_form(
+        &self,
+        entry: &AppEntry,
+        app: &App,
+        publish: &PublishRequest<'_>,
+    ) -> Result<(), Error> {
         let now = self.clock.now();
         charge_quota(entry, app, publish, now)?;
         check_form(publish, now)
@@ -227,9 +235,17 @@ impl Service {
         refusal.map_or(Ok(()), |reason| Err(Error::Unavailable(reason.detail)))
     }
 
-    async fn store_event(&self, app: &App, composed: PreparedEvent, begun: Instant) -> Result<Published, Error> {
+    async fn store_event(
+        &self,
+        app: &App,
+        composed: PreparedEvent,
+        begun: Instant,
+    ) -> Result<Published, Error> {
         let event = composed.new_event.event.clone();
-        let accepted = self.record_accept(begun, self.with_accept_timeout(self.delivery_store.accept(vec![composed.new_event])).await)?;
+        let accepted = self.record_accept(
+            begun,
+            self.with_accept_timeout(self.delivery_store.accept(vec![composed.new_event])).await,
+        )?;
         let accepted = accepted.into_iter().next().ok_or_else(missing_result)?;
         self.publish_result(app, event, composed.deliveries, accepted).await
     }
@@ -277,7 +293,12 @@ impl Service {
 }
 
 /// Charges the quota. Repeated events and events refused later count too: they cost as much.
-fn charge_quota(entry: &AppEntry, app: &App, publish: &PublishRequest<'_>, now: Timestamp) -> Result<(), Error> {
+fn charge_quota(
+    entry: &AppEntry,
+    app: &App,
+    publish: &PublishRequest<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
     let Some(quota) = &app.settings.quota else { return Ok(()) };
     entry.spend(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)
 }

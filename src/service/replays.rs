@@ -133,17 +133,20 @@ impl Service {
     ) -> Result<(Replay, Entry), Error> {
         replay.total = self.count_sources(&replay).await?;
         let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
-        let noted = self.audit_entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
+        let noted =
+            self.audit_entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
         Ok((replay, noted))
     }
 
     /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn check_replay_count(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
         let newest = self.query_store.replays(entry.app().id, None, 100).await?;
-        if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNFINISHED_REPLAYS_MAX {
+        if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNFINISHED_REPLAYS_MAX
+        {
             return Ok(());
         }
-        let detail = format!("An app has at most {UNFINISHED_REPLAYS_MAX} replays under way; wait, or cancel one.");
+        let detail =
+            format!("An app has at most {UNFINISHED_REPLAYS_MAX} replays under way; wait, or cancel one.");
         Err(Error::Conflict(detail))
     }
 
@@ -166,7 +169,8 @@ impl Service {
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileOff::None) = (missed.disabled_at, endpoint.contract.off.published) {
+        if let (Some(off_at), PublishedWhileOff::None) = (missed.disabled_at, endpoint.contract.off.published)
+        {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
         }

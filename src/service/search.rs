@@ -77,7 +77,8 @@ impl Service {
     /// Finds every object with this id that the caller may see. A portal link finds only objects that the portal shows.
     pub async fn search(&self, caller: Caller, id: &str) -> Result<Vec<SearchResult>, Error> {
         let apps = self.visible_apps(caller);
-        let mut found: Vec<SearchResult> = self.search_by_internal_id(caller, id).await?.into_iter().collect();
+        let mut found: Vec<SearchResult> =
+            self.search_by_internal_id(caller, id).await?.into_iter().collect();
         found.extend(self.search_global(caller, id).await?);
         let seen = |entry: &Arc<AppEntry>| caller.scope.app().is_none_or(|own| own == entry.app().id);
         let named = self.config_cache.app(id).filter(|entry| !caller.scope.is_portal() && seen(entry));
@@ -138,7 +139,11 @@ impl Service {
                 None => self.config_store.key(key).await?,
             };
             found.extend(known.map(|key| SearchResult {
-                kind: if key.scope.is_portal() { SearchResultKind::PortalLink } else { SearchResultKind::Key },
+                kind: if key.scope.is_portal() {
+                    SearchResultKind::PortalLink
+                } else {
+                    SearchResultKind::Key
+                },
                 app: self.app_uid_of(&key),
                 ..SearchResult::global(SearchResultKind::Key, id)
             }));
@@ -157,13 +162,18 @@ impl Service {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =
             self.query_store.events_named(keys).await?.into_iter().map(|(_, app)| app).collect();
-        let own: HashSet<EventId> = apps.iter().filter_map(|entry| internal_event_id(&entry.app(), id)).collect();
+        let own: HashSet<EventId> =
+            apps.iter().filter_map(|entry| internal_event_id(&entry.app(), id)).collect();
         for event in own {
             if let Some(Owner(Some(app))) = self.query_store.owner(Thing::Event(event)).await? {
                 in_apps.insert(app);
             }
         }
         let is_in = |entry: &&Arc<AppEntry>| in_apps.contains(&entry.app().id);
-        Ok(apps.iter().filter(is_in).map(|entry| SearchResult::in_app(SearchResultKind::Event, id, entry)).collect())
+        Ok(apps
+            .iter()
+            .filter(is_in)
+            .map(|entry| SearchResult::in_app(SearchResultKind::Event, id, entry))
+            .collect())
     }
 }

@@ -113,7 +113,12 @@ fn rotation_times(rotation: Rotation, rotate: &RotateSecret, now: Timestamp) -> 
 }
 
 /// Adds the new secret last. SecretSource that sign now end at `old_until` or earlier; expired and planned ones are removed.
-fn replace_secrets(secrets: &mut Vec<SealedSecret>, new: SealedSecret, handover: RotationTimes, now: Timestamp) {
+fn replace_secrets(
+    secrets: &mut Vec<SealedSecret>,
+    new: SealedSecret,
+    handover: RotationTimes,
+    now: Timestamp,
+) {
     let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
         // This secret signs already, even if this clock is behind the clock of the node that made it.

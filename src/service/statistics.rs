@@ -50,7 +50,11 @@ pub struct EndpointStatistics {
 
 impl Service {
     /// Returns the statistics of all apps, for the operator.
-    pub async fn statistics(&self, caller: Caller, query: StatisticsQuery) -> Result<StatisticsReport, Error> {
+    pub async fn statistics(
+        &self,
+        caller: Caller,
+        query: StatisticsQuery,
+    ) -> Result<StatisticsReport, Error> {
         Self::require_admin(caller)?;
         let mut endpoints = Vec::new();
         self.each_endpoint(|endpoint| endpoints.push((endpoint.record.app, endpoint.id())));
@@ -75,7 +79,8 @@ impl Service {
     ) -> Result<StatisticsReport, Error> {
         let now = self.clock.now();
         let to = query.to.map_or(now, |to| to.min(now));
-        let a_day_before = Timestamp::from_millis(to.as_millis() - STATISTICS_WINDOW_DEFAULT.as_millis() as i64);
+        let a_day_before =
+            Timestamp::from_millis(to.as_millis() - STATISTICS_WINDOW_DEFAULT.as_millis() as i64);
         let from = query.from.unwrap_or(a_day_before);
         if from >= to {
             return Err(Error::field("from", "must be before `to`, and before now"));
@@ -108,7 +113,10 @@ impl Service {
     }
 
     /// Adds the endpoints to their counters; endpoints deleted meanwhile are left out.
-    async fn with_endpoints(&self, counted: Vec<(EndpointId, Sums)>) -> Result<Vec<EndpointStatistics>, Error> {
+    async fn with_endpoints(
+        &self,
+        counted: Vec<(EndpointId, Sums)>,
+    ) -> Result<Vec<EndpointStatistics>, Error> {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());
         for (id, sums) in counted {

@@ -106,7 +106,12 @@ impl Streams {
         let ring = rings.by_app.entry(app).or_insert_with(|| broadcast::channel(BUFFERED_UPDATES_MAX).0);
         let hints = ring.subscribe();
         self.open.fetch_add(1, Ordering::Relaxed);
-        Ok(Subscription { app, updates: hints, other_nodes: self.other_nodes.subscribe(), streams: self.clone() })
+        Ok(Subscription {
+            app,
+            updates: hints,
+            other_nodes: self.other_nodes.subscribe(),
+            streams: self.clone(),
+        })
     }
 
     /// Makes every stream report `Lagged`, because another node wrote something.
@@ -212,8 +217,12 @@ impl Service {
             About::Event(event) => {
                 NamedUpdate { kind: "event", event: Some(event.with_prefix(app.id_prefix())), ..named }
             }
-            About::Delivery(moved) => self.name_delivery_update(moved, &app, NamedUpdate { kind: "delivery", ..named }),
-            About::Attempt(moved) => self.name_delivery_update(moved, &app, NamedUpdate { kind: "attempt", ..named }),
+            About::Delivery(moved) => {
+                self.name_delivery_update(moved, &app, NamedUpdate { kind: "delivery", ..named })
+            }
+            About::Attempt(moved) => {
+                self.name_delivery_update(moved, &app, NamedUpdate { kind: "attempt", ..named })
+            }
             About::Deliveries(endpoint) => {
                 NamedUpdate { kind: "delivery", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }
@@ -269,7 +278,10 @@ mod tests {
             streams.tell(hint);
         }
         assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 2), event(ONE, 3)]));
-        assert_eq!(all.next().await, StreamItem::Updates(vec![event(OTHER, 1), event(ONE, 2), event(ONE, 3)]));
+        assert_eq!(
+            all.next().await,
+            StreamItem::Updates(vec![event(OTHER, 1), event(ONE, 2), event(ONE, 3)])
+        );
     }
 
     #[tokio::test]
@@ -289,7 +301,11 @@ mod tests {
         streams.report_other_node();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         streams.tell(event(ONE, 1));
-        assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 1)]), "an earlier change is not reported");
+        assert_eq!(
+            own.next().await,
+            StreamItem::Updates(vec![event(ONE, 1)]),
+            "an earlier change is not reported"
+        );
         streams.report_other_node();
         assert_eq!(own.next().await, StreamItem::Lagged);
         assert_eq!(all.next().await, StreamItem::Updates(vec![event(ONE, 1)]));

@@ -88,7 +88,7 @@ pub struct Want {
     /// While a backlog drains: `hands` take what is due until this, and `fresh` what is due after it.
     pub backlog_until: Option<Timestamp>,
     pub fresh: Vec<Hand>,
-    /// Permits for manually requested deliveries, whenever they are due.
+    /// Permits for manual deliveries that are due, before `backlog_until` or after it.
     pub by_hand: Vec<Hand>,
     /// Bodies beyond this many bytes stay in the store, but for the first of each kind.
     pub bytes_max: usize,
@@ -266,7 +266,7 @@ pub trait Ledger: Send + Sync {
     /// commit, whether or not the caller is still there.
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered>;
 
-    /// Marks the oldest waiting inspection as running and returns it, temporary over apps that have `per_app_max` running.
+    /// Marks the oldest waiting inspection as running and returns it, passing over apps that have `per_app_max` running.
     fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
 
     /// Ends a running inspection, as interrupted if there is no report, and deletes the oldest ended ones of its endpoint

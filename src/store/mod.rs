@@ -7,6 +7,7 @@ pub mod audit;
 pub mod births;
 pub mod browse;
 pub mod cluster;
+pub mod documents;
 pub mod inbox;
 pub mod ledger;
 pub mod notices;

@@ -88,7 +88,8 @@ pub trait Registry: Send + Sync {
     /// Returns keys in order of their ids, revoked ones too, at most `most`. Leaves out portal links.
     fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>>;
 
-    /// Adds a key. With a portal link, removes those of its app that expired a day ago or more, and returns their ids.
+    /// Adds a key. With a portal link, removes a bounded number of links of its app that expired a day ago or more, and returns
+    /// their ids.
     fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>>;
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;

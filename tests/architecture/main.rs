@@ -5,21 +5,21 @@
 
 mod source;
 
-use posthaste::config::KEYS;
+use posthaste::config::SETTINGS;
 use source::{SourceFile, has_word, read_sources};
 
 /// Which modules a module may use. Composing ones (app, cli, config, main, lib) may use all.
 const ALLOWED_USES: &[(&str, &[&str])] = &[
     ("domain", &[]),
-    ("world", &["domain"]),
+    ("runtime", &["domain"]),
     ("store", &["domain"]),
     ("outbound", &["domain"]),
-    ("engine", &["domain", "store", "outbound", "world"]),
-    ("service", &["domain", "store", "world"]),
+    ("engine", &["domain", "store", "outbound", "runtime"]),
+    ("service", &["domain", "store", "runtime"]),
     ("api", &["service", "domain"]),
 ];
 const MODULES: &[&str] =
-    &["domain", "world", "store", "outbound", "engine", "service", "api", "app", "cli", "config"];
+    &["domain", "runtime", "store", "outbound", "engine", "service", "api", "app", "cli", "config"];
 
 /// Files that may be longer than `LINES_MAX`, each with its reason.
 const LONG_FILES: &[(&str, &str)] = &[];
@@ -33,7 +33,7 @@ macro_rules! rule {
 
             #[test]
             fn holds() {
-                let broken: Vec<String> = house()
+                let broken: Vec<String> = read_sources()
                     .iter()
                     .flat_map(|source| $broken_by(source).into_iter().map(move |why| format!("src/{}: {why}", source.path)))
                     .collect();
@@ -43,10 +43,10 @@ macro_rules! rule {
             #[test]
             fn turns_red_on_its_examples() {
                 for (path, text) in [$($red),+] {
-                    assert!(!$broken_by(&Source::new(path, text)).is_empty(), "{path}: {text}");
+                    assert!(!$broken_by(&SourceFile::new(path, text)).is_empty(), "{path}: {text}");
                 }
                 let (path, text) = $green;
-                assert_eq!($broken_by(&Source::new(path, text)), Vec::<String>::new(), "{path}: {text}");
+                assert_eq!($broken_by(&SourceFile::new(path, text)), Vec::<String>::new(), "{path}: {text}");
             }
         }
     };
@@ -54,13 +54,13 @@ macro_rules! rule {
 
 rule!(modules_use_only_allowed_modules, forbidden_uses,
     red: [
-        ("domain/x.rs", "use crate::world::Clock;"),
-        ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, Lanes},\n};"),
-        ("api/x.rs", "fn f(ledger: &dyn crate::store::Ledger) {}"),
+        ("domain/x.rs", "use crate::runtime::Clock;"),
+        ("service/x.rs", "use crate::{\n    domain::id::EventId,\n    engine::{self, EndpointQueues},\n};"),
+        ("api/x.rs", "fn f(ledger: &dyn crate::store::DeliveryStore) {}"),
         ("engine/mod.rs", "use super::api;"),
-        ("engine/lane/x.rs", "super::super::super::api::problem()"),
+        ("engine/queue/x.rs", "super::super::super::api::problem()"),
     ],
-    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::lane::Lane, store::Ledger};\nuse super::app::X;")
+    green: ("engine/x.rs", "use crate::{domain::id::EventId, engine::endpoint_queue::EndpointQueue, store::DeliveryStore};\nuse super::app::X;")
 );
 
 rule!(sql_stays_in_the_store, sql_outside_the_store,
@@ -125,13 +125,13 @@ rule!(files_are_short, too_long,
 
 rule!(files_begin_with_a_description, no_opening,
     red: [("engine/x.rs", "use std::io;"), ("engine/x.rs", "//!\nuse std::io;")],
-    green: ("engine/x.rs", "//! Carries deliveries.\nuse std::io;")
+    green: ("engine/x.rs", "//! Sends deliveries.\nuse std::io;")
 );
 
 rule!(no_unfinished_work_is_left, left_for_later,
     red: [
         ("engine/x.rs", "#[allow(dead_code)]\nfn f() {}"),
-        ("engine/x.rs", "// TODO: lanes"),
+        ("engine/x.rs", "// TODO: queues"),
         ("engine/x.rs", "unimplemented!()"),
     ],
     green: ("engine/x.rs", "#[expect(dead_code, reason = \"…\")]\nfn f() {}")
@@ -139,11 +139,13 @@ rule!(no_unfinished_work_is_left, left_for_later,
 
 rule!(files_are_named_for_what_they_do, vague_name,
     red: [("engine/utils.rs", ""), ("api/types/mod.rs", "")],
-    green: ("engine/courier.rs", "")
+    green: ("engine/delivery_worker.rs", "")
 );
 
 fn forbidden_uses(source: &SourceFile) -> Vec<String> {
-    let Some((room, allowed)) = ALLOWED_USES.iter().find(|(room, _)| *room == source.module()) else { return vec![] };
+    let Some((room, allowed)) = ALLOWED_USES.iter().find(|(room, _)| *room == source.module()) else {
+        return vec![];
+    };
     let used = |other: &&&str| {
         let through_super = format!("{}{other}", source.way_up());
         first_names_after_crate(&source.code).contains(*other) || has_word(&source.code, &through_super)
@@ -263,7 +265,7 @@ fn impure_domain(source: &SourceFile) -> Vec<String> {
 }
 
 fn status_codes(source: &SourceFile) -> Vec<String> {
-    if source.is_in(&["domain", "world", "store", "outbound", "engine", "service"]) {
+    if source.is_in(&["domain", "runtime", "store", "outbound", "engine", "service"]) {
         broken("only the api names status codes", source.words(&["StatusCode::"]))
     } else {
         vec![]
@@ -315,7 +317,7 @@ fn every_setting_has_a_reader() {
         .map(|source| source.code.as_str())
         .collect();
     let is_read = |name: &str| has_word(&composition, &format!("settings.{name}"));
-    let unread: Vec<_> = KEYS.iter().map(|key| key.name).filter(|name| !is_read(name)).collect();
+    let unread: Vec<_> = SETTINGS.iter().map(|key| key.name).filter(|name| !is_read(name)).collect();
     assert!(unread.is_empty(), "app and cli never read settings.{unread:?}: wire them or remove them");
     assert!(!is_read("no_such_setting"));
 }
@@ -330,9 +332,9 @@ fn every_module_is_in_the_table() {
 
 #[test]
 fn a_file_excused_for_its_length_is_still_long() {
-    let house = read_sources();
+    let sources = read_sources();
     for (path, _reason) in LONG_FILES {
-        let is_long = house.iter().any(|s| s.path == *path && s.whole.lines().count() > LINES_MAX);
+        let is_long = sources.iter().any(|s| s.path == *path && s.whole.lines().count() > LINES_MAX);
         assert!(is_long, "{path} needs no excuse any more");
     }
 }

@@ -1,7 +1,7 @@
 //! Invalid configuration is refused at the start, with the nearest valid name and exit code 2.
 
 use crate::{
-    harness::{ADMIN_KEY, TestClient, NodeFolder},
+    harness::{ADMIN_KEY, NodeFolder, TestClient},
     world::World,
 };
 

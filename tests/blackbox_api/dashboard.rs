@@ -1,6 +1,6 @@
 //! The dashboard as the binary serves it: types, caching, compression, and the restrictions of its pages.
 
-use crate::harness::{TestAnswer, NodeFolder, TestNode};
+use crate::harness::{NodeFolder, TestAnswer, TestNode};
 use http::Method;
 
 const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");

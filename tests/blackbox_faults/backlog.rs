@@ -1,6 +1,6 @@
 //! Waiting deliveries must slow down neither a start nor other deliveries.
 
-use crate::harness::{Home, Receiver, from_now, wait_until};
+use crate::harness::{NodeFolder, TestReceiver, from_now, wait_until};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ async fn a_million_waiting_deliveries_do_not_delay_a_start_after_a_kill() {
 
 /// Publishes batches of a thousand waiting events; then a kill, a start, and an event that must be sent at once.
 async fn start_beside(batches: usize) {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start().await;
     node.client.make_app("a").await;
     for (id, types) in [("later", "later.*"), ("now", "now.*")] {

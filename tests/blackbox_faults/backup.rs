@@ -1,6 +1,6 @@
 //! A backup under load, and a start from the copy: every event that was answered before the backup is in it.
 
-use crate::harness::{Home, Receiver, wait_until};
+use crate::harness::{NodeFolder, TestReceiver, wait_until};
 use serde_json::{Value, json};
 use std::{
     path::Path,
@@ -21,7 +21,7 @@ pub(crate) fn posthaste(command: &str, store: &Path, file: &Path) -> Output {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_under_load_holds_every_event_answered_before_it_and_can_be_started() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start().await;
     let client = node.client.clone();
     client.make_app("a").await;
@@ -51,7 +51,7 @@ async fn a_backup_under_load_holds_every_event_answered_before_it_and_can_be_sta
 
     let refused = posthaste("restore", &store, &copy);
     assert_eq!(refused.status.code(), Some(1), "a store that exists is not overwritten");
-    let again = Home::new();
+    let again = NodeFolder::new();
     let restored = posthaste("restore", &again.store(), &copy);
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     assert_eq!(serde_json::from_slice::<Value>(&restored.stdout).unwrap(), inventory);

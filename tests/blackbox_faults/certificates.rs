@@ -3,9 +3,9 @@
 use crate::{
     backup::posthaste,
     harness::{
-        Client, Home,
+        NodeFolder, TestClient, attempt_classes,
         certificates::{Authority, acceptor, authority, identity},
-        classes, wait_for, wait_until,
+        wait_for, wait_until,
     },
 };
 use rcgen::KeyPair;
@@ -67,7 +67,7 @@ fn tls((certificate, key): &(rcgen::Certificate, KeyPair), authority: &Authority
     })
 }
 
-async fn delivered_with(client: &Client, seen: &SeenRequests, certificate: &rcgen::Certificate) {
+async fn delivered_with(client: &TestClient, seen: &SeenRequests, certificate: &rcgen::Certificate) {
     let before = seen.lock().unwrap().len();
     client.publish("a", &json!({ "type": "t", "data": 1 })).await;
     wait_until("one more came in", LIMIT, async || seen.lock().unwrap().len() > before).await;
@@ -76,7 +76,7 @@ async fn delivered_with(client: &Client, seen: &SeenRequests, certificate: &rcge
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_current_certificate_is_used_through_changes_restarts_and_a_restored_backup() {
-    let (home, authority) = (Home::new(), authority("private"));
+    let (home, authority) = (NodeFolder::new(), authority("private"));
     let (address, seen) = receiver(&authority).await;
     let [first, second] = ["first", "second"].map(|name| identity(name, Some(&authority), |_| {}));
     let mut node = home.start().await;
@@ -104,7 +104,7 @@ async fn the_current_certificate_is_used_through_changes_restarts_and_a_restored
     let copy = home.folder().join("copy.db");
     assert!(posthaste("backup", &home.store(), &copy).status.success());
     node.stop().await;
-    let again = Home::new();
+    let again = NodeFolder::new();
     assert!(posthaste("restore", &again.store(), &copy).status.success());
     let node = again.start().await;
     delivered_with(&node.client, &seen, &second.0).await;
@@ -115,8 +115,8 @@ async fn the_current_certificate_is_used_through_changes_restarts_and_a_restored
     let id = published["deliveries"][0]["id"].as_str().unwrap().to_owned();
     let delivery = wait_for("it was tried", LIMIT, async || {
         let delivery = node.client.delivery("a", &id).await;
-        (!classes(&delivery).is_empty()).then_some(delivery)
+        (!attempt_classes(&delivery).is_empty()).then_some(delivery)
     })
     .await;
-    assert!(["tls", "connect"].contains(&classes(&delivery)[0]), "{delivery:#}");
+    assert!(["tls", "connect"].contains(&attempt_classes(&delivery)[0]), "{delivery:#}");
 }

@@ -3,7 +3,7 @@
 //! Every experiment uses this checker; `control.rs` shows that it finds losses.
 
 use crate::{
-    harness::{Receipt, database::Server},
+    harness::{ReceivedWebhook, database::TestDatabaseServer},
     producer::PublishLog,
 };
 use rusqlite::{Connection, OpenFlags};
@@ -68,7 +68,7 @@ pub(crate) fn dump(store: &Path) -> Vec<StoredDelivery> {
 }
 
 /// Reads the deliveries of a database, also while nodes use it.
-pub(crate) fn dump_database(server: &Server) -> Vec<StoredDelivery> {
+pub(crate) fn dump_database(server: &TestDatabaseServer) -> Vec<StoredDelivery> {
     let rows = server.run(
         "postgres",
         "SELECT e.given_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
@@ -121,7 +121,7 @@ pub(crate) struct DeliveryFigures {
 
 impl DeliveryFigures {
     /// Computes the figures. `receipts` came to paths that are named like the endpoints.
-    pub(crate) fn of(sent: &PublishLog, receipts: &[Receipt], rows: &[StoredDelivery]) -> Self {
+    pub(crate) fn of(sent: &PublishLog, receipts: &[ReceivedWebhook], rows: &[StoredDelivery]) -> Self {
         let mut got: HashMap<(&str, &str), (usize, usize)> = HashMap::new();
         for receipt in receipts {
             let (all, good) = got.entry((receipt.id(), receipt.path.trim_start_matches('/'))).or_default();

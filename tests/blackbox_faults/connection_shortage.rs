@@ -2,10 +2,10 @@
 //! a pooler. Nodes wait, accept and send nothing meanwhile, and continue by themselves when there is room.
 
 use crate::{
-    database::{RECOVERY_LIMIT, LIMIT, DatabaseFixture, all_have_ended, reports_outage},
+    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT, all_have_ended, reports_outage},
     harness::{
-        Node,
-        crowd::Crowd,
+        TestNode,
+        connection_holders::ConnectionHolders,
         pooler::{POOL_CONNECTIONS, Pooler},
         report, wait_until,
     },
@@ -34,8 +34,8 @@ async fn world() -> DatabaseFixture {
     world
 }
 
-fn crowd(world: &DatabaseFixture, most: usize) -> Crowd {
-    Crowd::start(most, &world.server.folder, ROLE, "SELECT 1")
+fn crowd(world: &DatabaseFixture, most: usize) -> ConnectionHolders {
+    ConnectionHolders::start(most, &world.server.folder, ROLE, "SELECT 1")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,14 +102,14 @@ async fn a_node_without_connections_accepts_nothing_and_recovers_by_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_themselves() {
     let mut world = DatabaseFixture::new("").await;
-    let pooler = Pooler::before(&world.server.folder);
+    let pooler = Pooler::start_for(&world.server.folder);
     world.home.set("STORE", &pooler.address("postgres"));
     let mut one = world.start().await;
     let mut two = world.home.start().await;
     world.producers.follow_all(vec![one.client.clone(), two.client.clone()]);
     let running = world.producers.start(4, Duration::from_millis(8));
     world.some_are_accepted().await;
-    let others = Crowd::start(POOL_CONNECTIONS, pooler.folder(), "posthaste", "BEGIN");
+    let others = ConnectionHolders::start(POOL_CONNECTIONS, pooler.folder(), "posthaste", "BEGIN");
     wait_until("the others have it all", LIMIT, async || others.count() == POOL_CONNECTIONS).await;
     stays_away(&world, &[&one, &two]).await;
     drop(others);
@@ -134,7 +134,7 @@ async fn nodes_whose_pooler_has_no_connections_accept_nothing_and_recover_by_the
 }
 
 /// Asserts that for longer than a lease the nodes report the outage and send nothing.
-async fn stays_away(world: &DatabaseFixture, nodes: &[&Node]) {
+async fn stays_away(world: &DatabaseFixture, nodes: &[&TestNode]) {
     for node in nodes {
         let is_away = async || reports_outage(&node.client).await;
         wait_until("it says that it cannot promise", LIMIT, is_away).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     checker::{DeliveryFigures, copy_store, dump},
-    harness::{Behaviour, Home, Receiver, wait_until},
+    harness::{Behaviour, NodeFolder, TestReceiver, wait_until},
     producer::Producers,
 };
 use serde_json::json;
@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_checker_finds_the_losses_of_an_older_store_and_none_of_the_real_one() {
-    let (home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
+    let (home, receiver, producers) = (NodeFolder::new(), TestReceiver::start().await, Producers::default());
     receiver.behave("/one", Behaviour::Status(503));
     let mut node = home.start().await;
     node.client.make_app("a").await;

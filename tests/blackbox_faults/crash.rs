@@ -1,6 +1,6 @@
 //! The state of deliveries after a kill of the process.
 
-use crate::harness::{Behaviour, Home, Receiver, classes, from_now, wait_until};
+use crate::harness::{Behaviour, NodeFolder, TestReceiver, attempt_classes, from_now, wait_until};
 use serde_json::json;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const HOUR: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_kill_exactly_the_deliveries_in_flight_have_an_attempt_of_unknown_outcome() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     receiver.behave("/hung", Behaviour::Hang);
     let mut node = home.start().await;
     let client = node.client.clone();
@@ -45,7 +45,7 @@ async fn after_a_kill_exactly_the_deliveries_in_flight_have_an_attempt_of_unknow
     for (kind, id) in &made {
         let delivery = node.client.delivery("a", id).await;
         let expected: &[&str] = [&["unknown", "ok"][..], &["ok"], &[]][*kind];
-        assert_eq!(classes(&delivery), expected, "{delivery:#}");
+        assert_eq!(attempt_classes(&delivery), expected, "{delivery:#}");
         if *kind == 0 {
             assert_eq!(delivery["attempts"][0]["number"], json!(null), "it takes no place in the schedule");
             assert_eq!(delivery["attempts"][1]["number"], json!(1));

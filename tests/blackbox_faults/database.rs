@@ -6,10 +6,10 @@ mod starting;
 use crate::{
     checker::{DeliveryFigures, dump_database},
     harness::{
-        Behaviour, Client, Home, Node, Receiver,
-        database::{NO_BACKGROUND_WRITES, Server, address},
+        Behaviour, NodeFolder, TestClient, TestNode, TestReceiver,
+        database::{NO_BACKGROUND_WRITES, TestDatabaseServer, address},
+        database_proxy::{DatabaseProxy, WriterBatch},
         report, wait_for, wait_until,
-        wire::{Batch, Wire},
     },
     producer::Producers,
 };
@@ -23,24 +23,24 @@ const ENDPOINTS: [&str; 3] = ["one", "two", "shaky"];
 
 /// A database server, a node on it, producers and a receiver.
 pub(crate) struct DatabaseFixture {
-    pub(crate) server: Server,
-    pub(crate) home: Home,
-    pub(crate) receiver: Receiver,
+    pub(crate) server: TestDatabaseServer,
+    pub(crate) home: NodeFolder,
+    pub(crate) receiver: TestReceiver,
     pub(crate) producers: Producers,
 }
 
 impl DatabaseFixture {
     pub(crate) async fn new(options: &str) -> Self {
-        let server = Server::with(options);
-        let mut home = Home::new();
+        let server = TestDatabaseServer::with_options(options);
+        let mut home = NodeFolder::new();
         home.set("STORE", &server.address("postgres"));
-        let receiver = Receiver::start().await;
+        let receiver = TestReceiver::start().await;
         receiver.behave("/shaky", Behaviour::FailEvery(5));
         Self { server, home, receiver, producers: Producers::default() }
     }
 
     /// Starts the node for the first time.
-    pub(crate) async fn start(&self) -> Node {
+    pub(crate) async fn start(&self) -> TestNode {
         let node = self.home.start().await;
         node.client.make_app("a").await;
         let waits = ["50ms", "100ms", "200ms", "400ms", "800ms", "1s", "1s", "1s", "1s"];
@@ -70,7 +70,7 @@ impl DatabaseFixture {
         begun.elapsed()
     }
 
-    pub(crate) async fn finish(&self, node: &mut Node) -> DeliveryFigures {
+    pub(crate) async fn finish(&self, node: &mut TestNode) -> DeliveryFigures {
         all_have_ended(node).await;
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
         self.figures()
@@ -81,7 +81,7 @@ impl DatabaseFixture {
     }
 }
 
-pub(crate) async fn all_have_ended(node: &Node) {
+pub(crate) async fn all_have_ended(node: &TestNode) {
     wait_until("every delivery has ended", LIMIT, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })
@@ -89,7 +89,7 @@ pub(crate) async fn all_have_ended(node: &Node) {
 }
 
 /// Whether the node is alive but not ready because of its store, and refuses events with a Retry-After.
-pub(crate) async fn reports_outage(client: &Client) -> bool {
+pub(crate) async fn reports_outage(client: &TestClient) -> bool {
     let ready = client.get("/readyz").await;
     let refused = client.try_publish("a", &json!({ "type": "t", "data": 1 })).await.unwrap();
     client.get("/livez").await.status == 200
@@ -194,7 +194,7 @@ async fn while_the_database_is_unreachable_no_event_is_accepted_and_no_request_i
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
     let mut world = DatabaseFixture::new("").await;
-    let wire = Wire::new(&world.server.folder);
+    let wire = DatabaseProxy::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
     let running = world.producers.start(4, Duration::from_millis(8));
@@ -211,11 +211,12 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
     lost.push(last);
     wait_until("publishing is refused", LIMIT, async || world.producers.sent().refused.contains_key(&503))
         .await;
-    let is_another = |one: &Batch, next: &Batch| one.epoch == next.epoch && one.number < next.number;
+    let is_another =
+        |one: &WriterBatch, next: &WriterBatch| one.epoch == next.epoch && one.number < next.number;
     assert!(lost.is_sorted_by(is_another), "each time it was a batch of the writer: {lost:?}");
     let counted = world.run("SELECT epoch, batch FROM posthaste.ledger WHERE writer = 0");
     assert_eq!(counted, format!("{}|{}", last.epoch, last.number), "that was done, and nothing since");
-    wire.mend();
+    wire.reconnect();
     let back = world.time_to_recover().await;
     world.producers.finish(running).await;
     let figures = world.finish(&mut node).await;
@@ -228,7 +229,7 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_connection_makes_the_node_slow_but_loses_nothing() {
     let mut world = DatabaseFixture::new("").await;
-    let wire = Wire::new(&world.server.folder);
+    let wire = DatabaseProxy::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
     world.producers.publish("before").await;
@@ -248,7 +249,7 @@ async fn a_slow_connection_makes_the_node_slow_but_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_a_round_trip_takes_two_seconds_a_node_keeps_its_lease_and_loses_nothing() {
     let mut world = DatabaseFixture::new("").await;
-    let wire = Wire::new(&world.server.folder);
+    let wire = DatabaseProxy::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     let mut node = world.start().await;
     world.producers.publish("near").await;
@@ -323,7 +324,7 @@ async fn a_node_waits_for_its_database_and_refuses_one_that_breaks_its_promise()
     assert!(node.log().contains("fsync = off"), "{}", node.log());
 
     let secret = "hunter2";
-    world.server = Server::start();
+    world.server = TestDatabaseServer::start();
     let address = format!("{}&password={secret}", world.server.address("nobody_made_this"));
     world.home.set("STORE", &address);
     let mut node = world.home.spawn(&[], &["serve"]);

@@ -2,7 +2,7 @@
 
 use crate::{
     checker::{DeliveryFigures, dump},
-    harness::{Home, Namespace, Receiver, from_now, wait_until},
+    harness::{Namespace, NodeFolder, TestReceiver, from_now, wait_until},
     producer::Producers,
 };
 use serde_json::{Value, json};
@@ -39,7 +39,8 @@ async fn a_full_disk_is_answered_503_and_with_free_space_publishing_works_again(
     if !inside.enter() {
         return;
     }
-    let (mut home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
+    let (mut home, receiver, producers) =
+        (NodeFolder::new(), TestReceiver::start().await, Producers::default());
     home.set("STORE", &format!("sqlite:{SMALL_DISK}/posthaste.db"));
     home.set("DISK_FREE_MIN", "0");
     let mut node = home.start().await;
@@ -96,7 +97,8 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
     if !inside.enter() {
         return;
     }
-    let (mut home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
+    let (mut home, receiver, producers) =
+        (NodeFolder::new(), TestReceiver::start().await, Producers::default());
     home.set("STORE", &format!("sqlite:{SMALL_DISK}/posthaste.db"));
     home.set("DISK_FREE_MIN", "0");
     let mut node = home.start_with(&["--shutdown-grace", "2s"]).await;
@@ -130,7 +132,7 @@ async fn a_node_on_a_full_disk_can_be_stopped_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_failed_flush_nothing_is_accepted_until_it_is_started_again() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     // One flush fails; later ones would succeed again, but cannot be trusted.
     let strace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null"];
     let fail = ["-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO:when=40"];

@@ -1,6 +1,6 @@
 //! The promise of a 202: the event is on the disk, not merely in memory.
 
-use crate::harness::Home;
+use crate::harness::NodeFolder;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ const EVENTS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_202_waits_for_the_disk() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let slow = format!("inject=fsync,fdatasync:delay_exit={}", FLUSH_TAKES.as_micros());
     let strace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &slow];
     let node = home.start_under(&strace, &[]).await;

@@ -2,7 +2,9 @@
 //!
 //! Endpoints lead to 127.0.0.2, where a canary listens; the proxy leads to 127.0.0.1, where the receiver is.
 
-use crate::harness::{Client, Home, Receiver, ConnectProxy, classes, wait_for, wait_until};
+use crate::harness::{
+    ConnectProxy, NodeFolder, TestClient, TestReceiver, attempt_classes, wait_for, wait_until,
+};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -28,14 +30,14 @@ async fn canary(address: (&str, u16)) -> (Arc<AtomicUsize>, u16) {
     (count, port)
 }
 
-async fn publish(client: &Client, n: u32) -> String {
+async fn publish(client: &TestClient, n: u32) -> String {
     let published = client.publish("a", &json!({ "type": "t", "data": n })).await;
     published["deliveries"][0]["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_of_the_environment_are_ignored() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let (called, port) = canary(("127.0.0.1", 0)).await;
     let set = |name: &str| format!("{name}=http://127.0.0.1:{port}");
     let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
@@ -52,7 +54,7 @@ async fn proxies_of_the_environment_are_ignored() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
-    let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    let (mut home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let (dialled, port) = canary(("127.0.0.2", receiver.address.port())).await;
     let tunnel = ConnectProxy::start("127.0.0.1:0").await;
     let proxy = tunnel.address;
@@ -75,10 +77,10 @@ async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
     let waiting = publish(&client, 2).await;
     let delivery = wait_for("it was tried", LIMIT, async || {
         let delivery = client.delivery("a", &waiting).await;
-        (!classes(&delivery).is_empty()).then_some(delivery)
+        (!attempt_classes(&delivery).is_empty()).then_some(delivery)
     })
     .await;
-    assert_eq!(classes(&delivery)[0], "local", "{delivery:#}");
+    assert_eq!(attempt_classes(&delivery)[0], "local", "{delivery:#}");
     assert_eq!(delivery["attempt_count"], 0, "it used no attempt: {delivery:#}");
     let error = delivery["attempts"][0]["error"].as_str().unwrap();
     assert!(error.contains("the proxy cannot be reached"), "{error}");
@@ -91,7 +93,7 @@ async fn without_its_proxy_no_request_is_sent_and_no_endpoint_is_blamed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_proxy_settings_are_refused_without_repeating_the_password() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     for (proxy, resolves, words) in [
         ("http://user:marker@proxy", "false", "proxy (variable POSTHASTE_PROXY): the value is not allowed"),
         ("ftp://user:marker@proxy:1", "false", "give http://host:port"),

@@ -1,6 +1,6 @@
 //! `posthaste dev` as a new user meets it: an empty folder, and the printed commands, pasted.
 
-use crate::harness::{Home, wait_for, wait_until};
+use crate::harness::{NodeFolder, wait_for, wait_until};
 use serde_json::Value;
 use std::{process::Command, time::Duration};
 
@@ -21,7 +21,7 @@ fn paste(command: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_minute_works_as_printed_and_shows_a_retry() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     home.unset_all();
     assert_eq!(std::fs::read_dir(home.run_folder()).unwrap().count(), 0, "it starts from nothing");
     let mut dev = home.spawn(&[], &["dev", "--listen", "127.0.0.1:0"]);

@@ -1,7 +1,7 @@
 //! Receivers that send too much, too slowly or nonsense, with the whole binary: each costs little, and none slows
 //! down the other endpoints.
 
-use crate::harness::{Behaviour, Home, Receiver, classes, wait_until};
+use crate::harness::{Behaviour, NodeFolder, TestReceiver, attempt_classes, wait_until};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::{process::Command, time::Duration};
@@ -65,7 +65,7 @@ fn villains() -> Vec<(&'static str, Behaviour, &'static str)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_recorded() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start().await;
     let client = node.client.clone();
     client.make_app("a").await;
@@ -95,7 +95,7 @@ async fn hostile_receivers_cost_little_and_each_of_their_attempts_is_recorded() 
         for delivery in waiting {
             let delivery = client.delivery("a", delivery["id"].as_str().unwrap()).await;
             // Some of them answer and close: a kept-alive connection may be gone at the next request.
-            let mut classes = classes(&delivery);
+            let mut classes = attempt_classes(&delivery);
             classes.retain(|class| *class != "stale_connection");
             assert_eq!(classes, [*class], "{name}: {delivery:#}");
             let attempts = delivery["attempts"].as_array().unwrap();

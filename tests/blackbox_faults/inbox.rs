@@ -1,7 +1,9 @@
 //! Events that a product publishes inside its own transactions, on a real server: delivered if and once the transaction
 //! commits, exactly once even if the node is killed in between.
 
-use crate::harness::{Behaviour, Home, Node, Receiver, database::Server, report, wait_until};
+use crate::harness::{
+    Behaviour, NodeFolder, TestNode, TestReceiver, database::TestDatabaseServer, report, wait_until,
+};
 use http::Method;
 use serde_json::json;
 use std::{
@@ -19,17 +21,17 @@ const SINGLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A product and a node on one database, and a receiver.
 pub(crate) struct InboxFixture {
-    pub(crate) server: Arc<Server>,
-    home: Home,
-    pub(crate) receiver: Receiver,
+    pub(crate) server: Arc<TestDatabaseServer>,
+    home: NodeFolder,
+    pub(crate) receiver: TestReceiver,
 }
 
 impl InboxFixture {
-    pub(crate) async fn open() -> (Self, Node) {
-        let server = Arc::new(Server::start());
-        let mut home = Home::new();
+    pub(crate) async fn open() -> (Self, TestNode) {
+        let server = Arc::new(TestDatabaseServer::start());
+        let mut home = NodeFolder::new();
         home.set("STORE", &server.address("postgres"));
-        let receiver = Receiver::start().await;
+        let receiver = TestReceiver::start().await;
         let node = home.start().await;
         node.client.make_app("shop").await;
         let contract = json!({ "overrides": { "retry": { "waits": ["100ms", "1s"], "jitter": "none" } } });
@@ -342,7 +344,12 @@ async fn one_of_two_nodes_reads_the_inbox_and_the_other_after_a_kill() {
     report(format_args!(
         "two nodes, published in SQL: delivered after median={median:?} slowest={slowest:?}, first after a kill {first:?}, next {next:?}"
     ));
-    assert!(median < MEDIAN_LIMIT && slowest < SINGLE_LIMIT && first < Duration::from_secs(15) && next < SINGLE_LIMIT);
+    assert!(
+        median < MEDIAN_LIMIT
+            && slowest < SINGLE_LIMIT
+            && first < Duration::from_secs(15)
+            && next < SINGLE_LIMIT
+    );
     assert_eq!(other.stop().await, Some(0), "{}", other.log());
     let received = shop.received();
     assert_eq!(received.len(), 22);

@@ -1,7 +1,7 @@
 //! The examples of docs/transactional-publish.md work as described, as a role with only these privileges: in psql, and in Python
 //! with SQLAlchemy, which `./check` installs; in a soak also in Rust with sqlx, which is compiled for it.
 
-use crate::{harness::Node, inbox::InboxFixture};
+use crate::{harness::TestNode, inbox::InboxFixture};
 use std::{
     fs,
     io::Write,
@@ -23,7 +23,7 @@ fn here(path: &str) -> PathBuf {
 }
 
 /// Opens a shop with two orders, and a role `product` that may only pay them and publish.
-async fn open_shop() -> (InboxFixture, Node) {
+async fn open_shop() -> (InboxFixture, TestNode) {
     let (shop, node) = InboxFixture::open().await;
     shop.run(
         "DROP TABLE orders; CREATE TABLE public.orders (id bigint PRIMARY KEY, amount text, paid_at timestamptz)",

@@ -1,6 +1,6 @@
 //! Endpoints that hang must not slow down the others.
 
-use crate::harness::{Behaviour, Client, Home, Receiver, quantile, wait_until};
+use crate::harness::{Behaviour, NodeFolder, TestClient, TestReceiver, quantile, wait_until};
 use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ fn path(endpoint: usize) -> String {
 
 /// Publishes to every endpoint at a steady pace. Returns the time of each healthy delivery from the publish to its
 /// receipt.
-async fn healthy_latencies(client: &Client, receiver: &Receiver, round: &str) -> Vec<Duration> {
+async fn healthy_latencies(client: &TestClient, receiver: &TestReceiver, round: &str) -> Vec<Duration> {
     let mut sent_at = HashMap::new();
     let mut ticks = tokio::time::interval(Duration::from_millis(10));
     for n in 0..EVENTS {
@@ -42,7 +42,7 @@ async fn healthy_latencies(client: &Client, receiver: &Receiver, round: &str) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fifth_of_the_endpoints_hanging_does_not_slow_the_others_down() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let node = home.start_with(&["--hands", &PERMITS.to_string()]).await;
     let client = node.client.clone();
     client.make_app("a").await;

@@ -1,8 +1,8 @@
 //! `kill -9` again and again under load, at random moments.
 
 use crate::{
-    checker::{DeliveryFigures, dump, count_in_flight},
-    harness::{Behaviour, Home, Node, Receiver, wait_until},
+    checker::{DeliveryFigures, count_in_flight, dump},
+    harness::{Behaviour, NodeFolder, TestNode, TestReceiver, wait_until},
     producer::Producers,
 };
 use serde_json::json;
@@ -28,7 +28,7 @@ async fn a_thousand_kills_under_load_lose_nothing_and_repeat_only_what_was_in_fl
 async fn kill_again_and_again(kills: usize, seed: u64) {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let (home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
+    let (home, receiver, producers) = (NodeFolder::new(), TestReceiver::start().await, Producers::default());
     receiver.behave("/shaky", Behaviour::FailEvery(5));
     let mut node = home.start().await;
     set_up(&node, &receiver).await;
@@ -64,7 +64,7 @@ async fn kill_again_and_again(kills: usize, seed: u64) {
     );
 }
 
-async fn set_up(node: &Node, receiver: &Receiver) {
+async fn set_up(node: &TestNode, receiver: &TestReceiver) {
     node.client.make_app("a").await;
     let waits = ["50ms", "100ms", "200ms", "400ms", "800ms", "1s", "1s", "1s", "1s"];
     let overrides = json!({ "overrides": { "retry": { "waits": waits, "jitter": "none" } } });
@@ -74,7 +74,7 @@ async fn set_up(node: &Node, receiver: &Receiver) {
     }
 }
 
-async fn wait_until_ended(node: &Node) {
+async fn wait_until_ended(node: &TestNode) {
     wait_until("every delivery has ended", SETTLED_WITHIN, async || {
         node.client.list("/v1/apps/a/deliveries?status=pending,retrying,in_flight").await.is_empty()
     })

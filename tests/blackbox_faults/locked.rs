@@ -2,7 +2,7 @@
 //! publishes meanwhile, and leaves no connection behind that waits for longer than the node itself.
 
 use crate::{
-    database::{RECOVERY_LIMIT, LIMIT, DatabaseFixture},
+    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT},
     harness::{report, wait_until},
 };
 use std::{sync::Arc, time::Duration};

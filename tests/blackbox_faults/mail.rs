@@ -3,7 +3,7 @@
 
 mod server;
 
-use crate::harness::{Behaviour, Client, Home, Receiver, wait_until};
+use crate::harness::{Behaviour, NodeFolder, TestClient, TestReceiver, wait_until};
 use serde_json::{Value, json};
 pub(crate) use server::TestMailServer;
 use server::{PASSWORD, USER};
@@ -11,8 +11,8 @@ use std::{process::Command, time::Duration};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-pub(crate) fn home(server: &TestMailServer, security: &str) -> Home {
-    let mut home = Home::new();
+pub(crate) fn home(server: &TestMailServer, security: &str) -> NodeFolder {
+    let mut home = NodeFolder::new();
     home.set("LOG_LEVEL", "trace");
     home.set("SMTP_SERVER", &format!("localhost:{}", server.port));
     home.set("SMTP_SECURITY", security);
@@ -27,7 +27,12 @@ pub(crate) fn home(server: &TestMailServer, security: &str) -> Home {
 }
 
 /// Creates an app under `bastionary` whose one endpoint lets every delivery die at the first try.
-pub(crate) async fn create_app(client: &Client, receiver: &Receiver, app: &str, contact: Option<&str>) {
+pub(crate) async fn create_app(
+    client: &TestClient,
+    receiver: &TestReceiver,
+    app: &str,
+    contact: Option<&str>,
+) {
     let body = json!({ "id": app, "name": format!("Café {app}"), "contract": "bastionary", "contact_email": contact });
     client.post("/v1/apps", &body).await.expect(201);
     receiver.behave("/", Behaviour::Status(503));
@@ -35,17 +40,17 @@ pub(crate) async fn create_app(client: &Client, receiver: &Receiver, app: &str, 
     client.make_endpoint(app, "shop", &receiver.url("/"), more).await;
 }
 
-pub(crate) async fn make_dead_letter(client: &Client, app: &str) -> String {
+pub(crate) async fn make_dead_letter(client: &TestClient, app: &str) -> String {
     let published = client.publish(app, &json!({ "type": "user.created", "data": { "n": 1 } })).await;
     published["deliveries"][0]["id"].as_str().unwrap().to_owned()
 }
 
-async fn mail_states(client: &Client, app: &str) -> Vec<Value> {
+async fn mail_states(client: &TestClient, app: &str) -> Vec<Value> {
     let notices = client.list(&format!("/v1/apps/{app}/notices")).await;
     notices.into_iter().map(|notice| notice["mail"].clone()).collect()
 }
 
-async fn until_sent(client: &Client, app: &str, count: usize) {
+async fn until_sent(client: &TestClient, app: &str, count: usize) {
     wait_until("every notice is mailed", LIMIT, async || {
         let states = mail_states(client, app).await;
         states.len() == count && states.iter().all(|mail| mail["state"] == "sent")
@@ -57,7 +62,7 @@ async fn until_sent(client: &Client, app: &str, count: usize) {
 async fn a_dead_letter_is_mailed_as_text_over_starttls_and_over_tls() {
     for security in ["starttls", "tls"] {
         let server = TestMailServer::start(security).await;
-        let (home, receiver) = (home(&server, security), Receiver::start().await);
+        let (home, receiver) = (home(&server, security), TestReceiver::start().await);
         let node = home.start().await;
         let client = &node.client;
         create_app(client, &receiver, "bakery", Some("owner@bakery.example")).await;
@@ -93,7 +98,7 @@ async fn a_dead_letter_is_mailed_as_text_over_starttls_and_over_tls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
     let server = TestMailServer::start("starttls").await;
-    let (mut home, receiver) = (home(&server, "starttls"), Receiver::start().await);
+    let (mut home, receiver) = (home(&server, "starttls"), TestReceiver::start().await);
     home.set("SMTP_PASSWORD", "marker-of-a-wrong-password");
     let mut node = home.start().await;
     create_app(&node.client, &receiver, "a", None).await;
@@ -117,7 +122,7 @@ async fn a_wrong_password_is_an_outage_and_nothing_is_lost() {
 async fn after_an_outage_the_mail_server_gets_every_mail_once_and_in_order() {
     let mut server = TestMailServer::start("starttls").await;
     server.down().await;
-    let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
+    let (home, receiver) = (home(&server, "starttls"), TestReceiver::start().await);
     let node = home.start().await;
     create_app(&node.client, &receiver, "a", None).await;
     let mut deliveries = Vec::new();
@@ -148,7 +153,7 @@ async fn a_4xx_is_retried_and_a_5xx_affects_one_recipient() {
     server.answers(&json!({
         "rcpt": { "gone@a.example": "550 5.1.1 no such user here" }, "data": "451 4.3.0 the disk is full",
     }));
-    let (home, receiver) = (home(&server, "starttls"), Receiver::start().await);
+    let (home, receiver) = (home(&server, "starttls"), TestReceiver::start().await);
     let node = home.start().await;
     create_app(&node.client, &receiver, "gone", Some("gone@a.example")).await;
     create_app(&node.client, &receiver, "well", Some("well@a.example")).await;
@@ -173,7 +178,7 @@ async fn a_4xx_is_retried_and_a_5xx_affects_one_recipient() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_after_the_server_took_a_mail_sends_that_one_again_under_the_same_id() {
     let server = TestMailServer::start("tls").await;
-    let (home, receiver) = (home(&server, "tls"), Receiver::start().await);
+    let (home, receiver) = (home(&server, "tls"), TestReceiver::start().await);
     let mut node = home.start().await;
     create_app(&node.client, &receiver, "a", None).await;
     server.answers(&json!({ "data_takes": 60 }));
@@ -193,7 +198,7 @@ async fn a_kill_after_the_server_took_a_mail_sends_that_one_again_under_the_same
 }
 
 /// Returns the results of `posthaste check --json` for the mail server, with its exit code.
-fn check(home: &Home, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
+fn check(home: &NodeFolder, more: &[&str]) -> (Option<i32>, Vec<(String, String)>) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_posthaste"));
     command
         .args(["check", "--json"])

@@ -1,7 +1,7 @@
 //! Migration of a file store into a database by the real binary: complete, also after a kill, and never into a database that is
 //! not its copy.
 
-use crate::harness::{Behaviour, Home, Receiver, database::Server, wait_until};
+use crate::harness::{Behaviour, NodeFolder, TestReceiver, database::TestDatabaseServer, wait_until};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 const BATCHES: usize = 6;
 
 /// Fills a store and kills the server while a delivery is in flight. Returns the deliveries before the kill.
-async fn fill_store(home: &Home, receiver: &Receiver) -> Vec<Value> {
+async fn fill_store(home: &NodeFolder, receiver: &TestReceiver) -> Vec<Value> {
     receiver.behave("/dead", Behaviour::Status(500));
     receiver.behave("/hang", Behaviour::Hang);
     let mut node = home.start().await;
@@ -49,11 +49,12 @@ async fn fill_store(home: &Home, receiver: &Receiver) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
-    let (server, receiver, mut home) = (Server::start(), Receiver::start().await, Home::new());
+    let (server, receiver, mut home) =
+        (TestDatabaseServer::start(), TestReceiver::start().await, NodeFolder::new());
     let before = fill_store(&home, &receiver).await;
     let (from, to) = (format!("sqlite:{}", home.store().display()), server.address("postgres"));
     let run = |sql: &str| server.run("postgres", sql);
-    let migrate = |home: &Home| home.spawn(&[], &["migrate", "--from", &from, "--to", &to]);
+    let migrate = |home: &NodeFolder| home.spawn(&[], &["migrate", "--from", &from, "--to", &to]);
 
     // The state after an interrupted roll-up.
     let file = Connection::open(home.store()).unwrap();
@@ -130,7 +131,8 @@ async fn a_store_is_migrated_completely_also_after_a_kill_in_the_middle() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
-    let (server, receiver, home) = (Server::start(), Receiver::start().await, Home::new());
+    let (server, receiver, home) =
+        (TestDatabaseServer::start(), TestReceiver::start().await, NodeFolder::new());
     let mut node = home.start().await;
     node.client.make_app("shop").await;
     node.client.make_endpoint("shop", "ok", &receiver.url("/ok"), json!({})).await;
@@ -183,13 +185,13 @@ async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_is_not_migrated_while_in_use_nor_into_a_database_that_is_not_its_copy() {
-    let server = Server::start();
-    let (mut home, other) = (Home::new(), Home::new());
+    let server = TestDatabaseServer::start();
+    let (mut home, other) = (NodeFolder::new(), NodeFolder::new());
     let to = server.address("postgres");
     let mut node = home.start().await;
     node.client.make_app("shop").await;
     let from = format!("sqlite:{}", home.store().display());
-    let refused = async |home: &Home, from: &str, to: &str, code: i32, said: &str| {
+    let refused = async |home: &NodeFolder, from: &str, to: &str, code: i32, said: &str| {
         let mut migrate = home.spawn(&[], &["migrate", "--from", from, "--to", to]);
         assert_eq!(migrate.exited().await.code(), Some(code), "{}", migrate.log());
         assert!(migrate.log().contains(said), "{said}: {}", migrate.log());

@@ -7,10 +7,10 @@
 mod absence;
 mod control;
 mod faults;
+mod fixture;
+mod leader;
 mod limits;
 mod slow;
-mod fixture;
 mod standby;
-mod leader;
 mod together;
 mod verdict;

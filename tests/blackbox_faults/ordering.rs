@@ -3,7 +3,7 @@
 
 use crate::{
     checker::count_in_flight,
-    harness::{Behaviour, Client, Home, Node, Receipt, Receiver, wait_until},
+    harness::{Behaviour, NodeFolder, ReceivedWebhook, TestClient, TestNode, TestReceiver, wait_until},
 };
 use http::Method;
 use rusqlite::{Connection, OpenFlags};
@@ -55,7 +55,7 @@ struct Load {
 async fn keep_order(load: Load, seed: u64) {
     println!("seed {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let (home, receiver, book) = (Home::new(), Receiver::start().await, Arc::new(Mutex::default()));
+    let (home, receiver, book) = (NodeFolder::new(), TestReceiver::start().await, Arc::new(Mutex::default()));
     for path in ["/keyed", "/whole"] {
         receiver.behave(path, recording_behaviour(book.clone()));
     }
@@ -86,13 +86,14 @@ async fn keep_order(load: Load, seed: u64) {
         load.kills, book.requests, book.refused
     );
     assert!(book.inversions.is_empty(), "{:?}", book.inversions);
-    let expected = StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
+    let expected =
+        StoredCounts { deliveries: events, delivered: events, in_ordering_group: 0, unknown: carried };
     assert_eq!(stored, expected, "nothing lost, nothing stuck");
     assert!(duplicates <= carried, "only what was in flight at a kill comes twice");
     assert!(carried > 0 && book.refused > events / FAILS_ONE_IN / 2, "too little happened to show anything");
 }
 
-async fn set_up(node: &Node, receiver: &Receiver) {
+async fn set_up(node: &TestNode, receiver: &TestReceiver) {
     node.client.make_app("a").await;
     let overrides = json!({ "retry": { "waits": vec!["50ms"; 20], "jitter": "none" } });
     for (id, ordered, types) in [("keyed", "key", "order.*"), ("whole", "endpoint", "audit.*")] {
@@ -119,7 +120,7 @@ fn lock(book: &Mutex<ArrivalLog>) -> MutexGuard<'_, ArrivalLog> {
 }
 
 fn recording_behaviour(book: Arc<Mutex<ArrivalLog>>) -> Behaviour {
-    Behaviour::Judge(Arc::new(move |receipt: &Receipt| Some(lock(&book).record(receipt.id()))))
+    Behaviour::Decide(Arc::new(move |receipt: &ReceivedWebhook| Some(lock(&book).record(receipt.id()))))
 }
 
 impl ArrivalLog {
@@ -146,10 +147,10 @@ impl ArrivalLog {
 
 /// The node to publish to.
 #[derive(Clone, Default)]
-struct CurrentNode(Arc<Mutex<Option<Client>>>);
+struct CurrentNode(Arc<Mutex<Option<TestClient>>>);
 
 impl CurrentNode {
-    fn follow(&self, client: &Client) {
+    fn follow(&self, client: &TestClient) {
         *self.0.lock().unwrap() = Some(client.clone());
     }
 

@@ -1,7 +1,7 @@
 //! An endpoint with a rate limit and a hundred thousand waiting deliveries after an outage: it is never called faster than
 //! its rate, and new events do not wait behind the backlog.
 
-use crate::harness::{Behaviour, Home, Receiver, quantile, wait_for, wait_until};
+use crate::harness::{Behaviour, NodeFolder, TestReceiver, quantile, wait_for, wait_until};
 use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ const TIME_TOLERANCE: Duration = Duration::from_millis(300);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_rate_and_fresh_events_are_prompt()
  {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let node = home.start().await;
     let client = &node.client;
     client.make_app("a").await;
@@ -61,8 +61,8 @@ async fn a_recovered_endpoint_with_a_hundred_thousand_waiting_is_called_at_its_r
     assert!(drained.len() > FRESH * 2, "the backlog drains meanwhile: {}", drained.len());
     for (first, from) in drained.iter().enumerate() {
         for (until, count) in drained[first..].iter().zip(1u32..) {
-            let allowed =
-                f64::from(BURST) + f64::from(PER_SECOND) * (until.at - from.at + TIME_TOLERANCE).as_secs_f64();
+            let allowed = f64::from(BURST)
+                + f64::from(PER_SECOND) * (until.at - from.at + TIME_TOLERANCE).as_secs_f64();
             assert!(f64::from(count) <= allowed, "{count} requests within {:?}", until.at - from.at);
         }
     }

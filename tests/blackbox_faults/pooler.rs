@@ -2,8 +2,8 @@
 //! another's NOTIFY, and survive its restarts; an unconfigured pooler is detected.
 
 use crate::{
-    database::{RECOVERY_LIMIT, LIMIT, DatabaseFixture},
-    harness::{Behaviour, Node, pooler::Pooler, report, wait_until},
+    database::{DatabaseFixture, LIMIT, RECOVERY_LIMIT},
+    harness::{Behaviour, TestNode, pooler::Pooler, report, wait_until},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
 /// Returns the number of shards of each node, as this one sees it.
-async fn shards(node: &Node) -> Vec<u64> {
+async fn shards(node: &TestNode) -> Vec<u64> {
     let system = node.client.get("/v1/system").await.expect(200);
     system["nodes"].as_array().unwrap().iter().map(|node| node["shards"].as_u64().unwrap()).collect()
 }
@@ -21,7 +21,7 @@ async fn shards(node: &Node) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() {
     let mut world = DatabaseFixture::new("").await;
-    let pooler = Pooler::before(&world.server.folder);
+    let pooler = Pooler::start_for(&world.server.folder);
     world.home.set("STORE", &pooler.address("postgres"));
     let mut one = world.start().await;
     let mut two = world.home.start().await;
@@ -74,7 +74,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unconfigured_pooler_is_refused_and_one_without_its_database_is_waited_for() {
     let mut world = DatabaseFixture::new("").await;
-    let pooler = Pooler::before(&world.server.folder);
+    let pooler = Pooler::start_for(&world.server.folder);
     world.home.set("STORE", &pooler.unsaid("postgres"));
     for command in ["serve", "check"] {
         let mut node = world.home.spawn(&[], &[command]);

@@ -1,7 +1,7 @@
 //! Producers that publish under their own ids until stopped, and retry an id until it is accepted: after an unknown
 //! outcome they publish again under the same id, on the current node, or with several nodes on the next one.
 
-use crate::harness::{Answer, Client};
+use crate::harness::{TestAnswer, TestClient};
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
@@ -34,7 +34,7 @@ pub(crate) struct PublishLog {
 #[derive(Clone)]
 pub(crate) struct Producers {
     sent: Arc<Mutex<PublishLog>>,
-    nodes: Arc<Mutex<Vec<Client>>>,
+    nodes: Arc<Mutex<Vec<TestClient>>>,
     /// Counts tries, which go to one node after the other.
     tries: Arc<AtomicUsize>,
     rounds: Arc<AtomicUsize>,
@@ -64,12 +64,12 @@ impl Producers {
     }
 
     /// Sets the node to publish to.
-    pub(crate) fn follow(&self, client: &Client) {
+    pub(crate) fn follow(&self, client: &TestClient) {
         self.follow_all(vec![client.clone()]);
     }
 
     /// Sets the nodes to publish to, in turn.
-    pub(crate) fn follow_all(&self, clients: Vec<Client>) {
+    pub(crate) fn follow_all(&self, clients: Vec<TestClient>) {
         *self.nodes.lock().unwrap() = clients;
     }
 
@@ -141,7 +141,7 @@ impl Producers {
         json!({ "id": id, "type": event_type, "key": line, "data": data })
     }
 
-    fn next_node(&self) -> Client {
+    fn next_node(&self) -> TestClient {
         let nodes = self.nodes.lock().unwrap();
         nodes[self.tries.fetch_add(1, Ordering::Relaxed) % nodes.len()].clone()
     }
@@ -149,7 +149,7 @@ impl Producers {
 
 impl PublishLog {
     /// Records an answer. Returns whether the event is accepted.
-    pub(crate) fn note(&mut self, id: &str, answered: io::Result<Answer>) -> bool {
+    pub(crate) fn note(&mut self, id: &str, answered: io::Result<TestAnswer>) -> bool {
         let answer = match answered {
             Ok(answer) if answer.status == 202 || answer.status == 200 => answer,
             Ok(answer) => {

@@ -1,6 +1,6 @@
 //! Refusals of the binary: a shared store, and more events than it can hold.
 
-use crate::harness::{Client, Home, Receiver, wait_until};
+use crate::harness::{NodeFolder, TestClient, TestReceiver, wait_until};
 use bytes::Bytes;
 use http::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_on_the_same_store_is_refused_and_the_first_is_unharmed() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let node = home.start().await;
     node.client.make_app("a").await;
     node.client.make_endpoint("a", "one", &receiver.url("/one"), Value::Null).await;
@@ -30,7 +30,7 @@ async fn a_second_process_on_the_same_store_is_refused_and_the_first_is_unharmed
 
 /// Floods the node and counts accepted publishes and those refused with 429. The rest of a refused body is read only
 /// for a while; a client that still sends by then is cut off, and counted as refused.
-async fn flood(client: &Client, senders: usize, each: usize, body: Bytes) -> (usize, usize) {
+async fn flood(client: &TestClient, senders: usize, each: usize, body: Bytes) -> (usize, usize) {
     let mut running = JoinSet::new();
     for _ in 0..senders {
         let (client, body) = (client.clone(), body.clone());
@@ -61,7 +61,7 @@ async fn flood(client: &Client, senders: usize, each: usize, body: Bytes) -> (us
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_is_refused_with_429_before_memory_grows_and_accepted_events_arrive() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let flags = ["--accept-queue-max", "8", "--queued-bytes-max", "8MiB"];
     let mut node = home.start_with(&flags).await;
     node.client.make_app("a").await;

@@ -1,6 +1,6 @@
 //! A large replay whose node is killed in the middle: it continues where it was, and replays no delivery twice.
 
-use crate::harness::{Client, Home, Receiver, wait_for, wait_until};
+use crate::harness::{NodeFolder, TestClient, TestReceiver, wait_for, wait_until};
 use serde_json::json;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::{Instant, interval};
@@ -23,7 +23,7 @@ async fn a_replay_of_a_million_survives_kills_and_sends_each_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "soak: prints how long fresh events take alone and beside a replay of a million"]
 async fn fresh_events_beside_a_replay_of_a_million() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let node = home.start().await;
     let client = node.client.clone();
     client.make_app("fresh").await;
@@ -43,7 +43,7 @@ async fn fresh_events_beside_a_replay_of_a_million() {
 }
 
 /// Returns the times from publishing to receipt, sorted.
-async fn latencies(client: &Client, receiver: &Receiver, count: usize) -> Vec<Duration> {
+async fn latencies(client: &TestClient, receiver: &TestReceiver, count: usize) -> Vec<Duration> {
     let before = receiver.count_at("/fresh");
     let (mut sent, mut pace) = (HashMap::new(), interval(Duration::from_millis(20)));
     for _ in 0..count {
@@ -62,7 +62,7 @@ async fn latencies(client: &Client, receiver: &Receiver, count: usize) -> Vec<Du
 }
 
 async fn replay_through_kills(count: usize, kills: usize) {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start().await;
     let client = node.client.clone();
     let path = cancelled(&client, &receiver, count, 10_000).await;
@@ -97,7 +97,7 @@ async fn replay_through_kills(count: usize, kills: usize) {
 }
 
 /// Makes `count` cancelled deliveries, and a replay of all of them. Returns the replay's path.
-async fn cancelled(client: &Client, receiver: &Receiver, count: usize, per_second: u32) -> String {
+async fn cancelled(client: &TestClient, receiver: &TestReceiver, count: usize, per_second: u32) -> String {
     client.make_app("a").await;
     let cancelling = json!({
         "overrides": { "off": { "waiting": "cancelled", "published": "cancelled" } }, "max_in_flight": IN_FLIGHT,

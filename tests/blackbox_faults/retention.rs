@@ -3,7 +3,7 @@
 use crate::{
     age_store::{age, pages},
     checker::{DeliveryFigures, dump},
-    harness::{Behaviour, Client, Home, Receiver, wait_until},
+    harness::{Behaviour, NodeFolder, TestClient, TestReceiver, wait_until},
     producer::Producers,
 };
 use serde_json::{Value, json};
@@ -12,16 +12,16 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_mins(1);
 const DAY: Duration = Duration::from_hours(24);
 
-async fn only_delivery(client: &Client, endpoint: &str) -> Option<Value> {
+async fn only_delivery(client: &TestClient, endpoint: &str) -> Option<Value> {
     client.list(&format!("/v1/apps/a/deliveries?endpoint_id={endpoint}")).await.into_iter().next()
 }
 
-async fn detail(client: &Client, endpoint: &str) -> Value {
+async fn detail(client: &TestClient, endpoint: &str) -> Value {
     let id = only_delivery(client, endpoint).await.expect("a delivery")["id"].clone();
     client.get(&format!("/v1/apps/a/deliveries/{}", id.as_str().unwrap())).await.json()
 }
 
-async fn is_in(client: &Client, endpoint: &str, status: &str) {
+async fn is_in(client: &TestClient, endpoint: &str, status: &str) {
     wait_until(&format!("{endpoint} is {status}"), LIMIT, async || {
         only_delivery(client, endpoint).await.is_some_and(|delivery| delivery["status"] == status)
     })
@@ -30,7 +30,7 @@ async fn is_in(client: &Client, endpoint: &str, status: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     receiver.behave("/dead", Behaviour::Status(500));
     let mut node = home.start().await;
     let client = node.client.clone();
@@ -111,7 +111,7 @@ async fn the_api_shows_the_remaining_records_after_days_weeks_and_months() {
 }
 
 /// Publishes `count` events of an app whose receiver accepts them all, under the same ids each time.
-async fn publish_old(client: &Client, count: usize) {
+async fn publish_old(client: &TestClient, count: usize) {
     let pad = "x".repeat(500);
     let event = |n: usize| json!({ "id": format!("old-{n}"), "type": "t", "data": { "pad": pad } });
     for start in (0..count).step_by(1000) {
@@ -131,13 +131,13 @@ async fn publish_old(client: &Client, count: usize) {
 }
 
 /// Whether the process has removed events since its start.
-async fn has_removed(client: &Client) -> bool {
+async fn has_removed(client: &TestClient) -> bool {
     let metrics = client.get("/metrics").await.text();
     let removed = "posthaste_retention_removed_total{what=\"events\"} ";
     metrics.lines().filter_map(|line| line.strip_prefix(removed)).any(|count| count != "0")
 }
 
-async fn old_is_gone(client: &Client) {
+async fn old_is_gone(client: &TestClient) {
     wait_until("all that is old is gone", LIMIT, async || {
         client.list("/v1/apps/old/events").await.is_empty()
     })
@@ -146,8 +146,8 @@ async fn old_is_gone(client: &Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_during_deletion_lose_no_new_events_and_the_file_stays_small() {
-    let (home, producers) = (Home::new(), Producers::default());
-    let (fresh, old) = (Receiver::start().await, Receiver::start().await);
+    let (home, producers) = (NodeFolder::new(), Producers::default());
+    let (fresh, old) = (TestReceiver::start().await, TestReceiver::start().await);
     let mut node = home.start().await;
     node.client.make_app("a").await;
     node.client.make_endpoint("a", "one", &fresh.url("/one"), Value::Null).await;

@@ -1,7 +1,7 @@
 //! Rotation of the encryption key while the node works: nothing is lost, also after a kill, and a key that is still
 //! needed is asked for.
 
-use crate::harness::{Client, ENCRYPTION_KEY, Home, Receiver, wait_until};
+use crate::harness::{ENCRYPTION_KEY, NodeFolder, TestClient, TestReceiver, wait_until};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
@@ -13,7 +13,7 @@ fn key(fill: u8) -> String {
     BASE64_STANDARD.encode([fill; 32])
 }
 
-async fn secrets(client: &Client) -> BTreeMap<String, Value> {
+async fn secrets(client: &TestClient) -> BTreeMap<String, Value> {
     let mut secrets = BTreeMap::new();
     for endpoint in client.list("/v1/apps/a/endpoints").await {
         let id = endpoint["id"].as_str().unwrap().to_owned();
@@ -23,18 +23,18 @@ async fn secrets(client: &Client) -> BTreeMap<String, Value> {
     secrets
 }
 
-async fn encryption(client: &Client) -> Value {
+async fn encryption(client: &TestClient) -> Value {
     client.get("/v1/system").await.expect(200)["encryption"].clone()
 }
 
-async fn until_rotated(client: &Client) {
+async fn until_rotated(client: &TestClient) {
     wait_until("everything is re-encrypted", LIMIT, async || encryption(client).await["rotating"] == false)
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_are_re_encrypted_through_a_kill_and_changes_and_then_the_old_key_can_go() {
-    let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    let (mut home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start().await;
     node.client.make_app("a").await;
     for n in 0..ENDPOINTS {
@@ -89,7 +89,7 @@ async fn secrets_are_re_encrypted_through_a_kill_and_changes_and_then_the_old_ke
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_that_is_still_needed_is_asked_for_by_its_id_before_anything_is_served() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     home.set("ENCRYPTION_KEY", &format!("old:{}", key(1)));
     let mut node = home.start().await;
     node.client.make_app("a").await;
@@ -110,7 +110,7 @@ async fn a_key_that_is_still_needed_is_asked_for_by_its_id_before_anything_is_se
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_of_the_file_beside_the_store_can_move_into_the_settings_and_be_replaced() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     home.unset("ENCRYPTION_KEY");
     let mut node = home.start().await;
     node.client.make_app("a").await;

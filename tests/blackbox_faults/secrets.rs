@@ -1,7 +1,8 @@
 //! No secret may appear in a log, a metric, an error or the store, at any log level.
 
 use crate::harness::{
-    ADMIN_KEY, Answer, Behaviour, Client, ENCRYPTION_KEY, Home, Receiver, ConnectProxy, wait_until,
+    ADMIN_KEY, Behaviour, ConnectProxy, ENCRYPTION_KEY, NodeFolder, TestAnswer, TestClient, TestReceiver,
+    wait_until,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::Method;
@@ -20,7 +21,11 @@ fn secret(bytes: &[u8]) -> String {
 }
 
 /// Runs every operation that could leak a secret: create, use, fail, rotate. Returns the answers and the secrets.
-async fn use_secrets(client: &Client, receiver: &Receiver, identity: &Value) -> (Vec<Answer>, Vec<String>) {
+async fn use_secrets(
+    client: &TestClient,
+    receiver: &TestReceiver,
+    identity: &Value,
+) -> (Vec<TestAnswer>, Vec<String>) {
     let mut secrets = Vec::new();
     client.make_app("a").await;
     // The receiver speaks no TLS, so the request fails with its certificate loaded.
@@ -97,7 +102,7 @@ fn search(folder: &Path, markers: &[Vec<u8>], hits: &mut Vec<String>) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_secret_appears_in_a_log_a_metric_an_error_or_the_store() {
-    let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    let (mut home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let tunnel = ConnectProxy::start("127.0.0.1:0").await;
     home.set("LOG_LEVEL", "trace");
     home.set("PROXY", &format!("http://user:{PROXY_PASSWORD}@{}", tunnel.address));

@@ -1,6 +1,6 @@
 //! Signatures of received requests, verified by the official libraries of Standard Webhooks: Rust, npm and PyPI.
 
-use crate::harness::{Home, Receipt, Receiver, wait_until};
+use crate::harness::{NodeFolder, ReceivedWebhook, TestReceiver, wait_until};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use http::{HeaderMap, HeaderName, Method};
 use serde_json::{Value, json};
@@ -31,13 +31,13 @@ const ODD_JSON: [&str; 12] = [
 
 struct SignatureCase {
     secret: String,
-    receipt: Receipt,
+    receipt: ReceivedWebhook,
     is_genuine: bool,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered_with() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let node = home.start().await;
     let client = node.client.clone();
     client.make_app("a").await;
@@ -71,7 +71,7 @@ async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered
         );
     }
     let mut cases = Vec::new();
-    let mut add = |secret: &str, receipt: &Receipt, is_genuine| {
+    let mut add = |secret: &str, receipt: &ReceivedWebhook, is_genuine| {
         cases.push(SignatureCase { secret: secret.to_owned(), receipt: receipt.clone(), is_genuine });
     };
     for receipt in &before {
@@ -92,11 +92,11 @@ async fn official_libraries_verify_what_is_received_and_refuse_what_was_tampered
     }
 }
 
-fn tampered(receipt: &Receipt) -> Receipt {
+fn tampered(receipt: &ReceivedWebhook) -> ReceivedWebhook {
     let mut body = receipt.body.to_vec();
     let last = body.len() - 2;
     body[last] ^= 1;
-    Receipt { body: body.into(), ..receipt.clone() }
+    ReceivedWebhook { body: body.into(), ..receipt.clone() }
 }
 
 fn by_rust(cases: &[SignatureCase]) -> Vec<bool> {

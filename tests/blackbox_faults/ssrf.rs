@@ -1,6 +1,6 @@
 //! Addresses that the binary must never connect to, tested in a network without a route out.
 
-use crate::harness::{Home, Namespace, Receiver, classes, wait_until};
+use crate::harness::{Namespace, NodeFolder, TestReceiver, attempt_classes, wait_until};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn a_forbidden_address_is_refused_when_written_and_never_connected_to_thro
     if !inside.enter() {
         return;
     }
-    let (mut home, canary) = (Home::new(), Receiver::start().await);
+    let (mut home, canary) = (NodeFolder::new(), TestReceiver::start().await);
     home.unset("ALLOW_ADDRESSES");
     let mut node = home.start().await;
     let client = node.client.clone();
@@ -51,7 +51,7 @@ async fn a_forbidden_address_is_refused_when_written_and_never_connected_to_thro
         })
         .await;
         let delivery = client.delivery("a", id).await;
-        assert_eq!(classes(&delivery), ["address_refused"], "{delivery:#}");
+        assert_eq!(attempt_classes(&delivery), ["address_refused"], "{delivery:#}");
     }
     assert_eq!(canary.connections(), 0, "the canary was reached");
     node.stop().await;

@@ -2,7 +2,7 @@
 
 use crate::{
     checker::{DeliveryFigures, dump},
-    harness::{Behaviour, Client, Home, Receiver, classes, wait_until},
+    harness::{Behaviour, NodeFolder, TestClient, TestReceiver, attempt_classes, wait_until},
     producer::Producers,
 };
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Ten deliveries to each of three endpoints that take two at a time: slow ones that end within the grace period, and
 /// ones that hang or drip for ever.
-async fn set_up(client: &Client, receiver: &Receiver) -> Vec<(String, String)> {
+async fn set_up(client: &TestClient, receiver: &TestReceiver) -> Vec<(String, String)> {
     receiver.behave("/slow", Behaviour::Slow(Duration::from_millis(500)));
     receiver.behave("/hung", Behaviour::Hang);
     receiver.behave("/drip", Behaviour::Drip(Duration::from_millis(50)));
@@ -38,7 +38,7 @@ async fn set_up(client: &Client, receiver: &Receiver) -> Vec<(String, String)> {
     deliveries
 }
 
-async fn all_delivered(client: &Client, count: usize) {
+async fn all_delivered(client: &TestClient, count: usize) {
     wait_until("all are delivered", LIMIT, async || {
         client.list("/v1/apps/a/deliveries?status=delivered").await.len() == count
     })
@@ -47,7 +47,7 @@ async fn all_delivered(client: &Client, count: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_finishes_deliveries_in_flight_and_releases_the_rest_unattempted() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start_with(&["--shutdown-grace", "2s"]).await;
     let client = node.client.clone();
     let deliveries = set_up(&client, &receiver).await;
@@ -75,7 +75,7 @@ async fn sigterm_finishes_deliveries_in_flight_and_releases_the_rest_unattempted
     let mut histories = Vec::new();
     for (endpoint, id) in deliveries {
         let delivery = node.client.delivery("a", &id).await;
-        histories.push(format!("{endpoint}: {}", classes(&delivery).join(", ")));
+        histories.push(format!("{endpoint}: {}", attempt_classes(&delivery).join(", ")));
     }
     histories.sort_unstable();
     let count = |history: &str| histories.iter().filter(|known| *known == history).count();
@@ -89,7 +89,7 @@ async fn sigterm_finishes_deliveries_in_flight_and_releases_the_rest_unattempted
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_sigterm_ends_it_at_once_and_loses_nothing() {
-    let (home, receiver) = (Home::new(), Receiver::start().await);
+    let (home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     let mut node = home.start_with(&["--shutdown-grace", "10m"]).await;
     let client = node.client.clone();
     set_up(&client, &receiver).await;
@@ -110,7 +110,7 @@ async fn a_second_sigterm_ends_it_at_once_and_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_restarts_under_load_repeat_nothing_and_leave_nothing_unknown() {
-    let (home, receiver, producers) = (Home::new(), Receiver::start().await, Producers::default());
+    let (home, receiver, producers) = (NodeFolder::new(), TestReceiver::start().await, Producers::default());
     let mut node = home.start().await;
     node.client.make_app("a").await;
     for endpoint in ["one", "two"] {

@@ -3,7 +3,7 @@
 
 use crate::{
     age_store::age,
-    harness::{Client, Home, Namespace, Receiver, from_now, wait_for, wait_until},
+    harness::{Namespace, NodeFolder, TestClient, TestReceiver, from_now, wait_for, wait_until},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_mins(1);
 const SMALL_DISK: &str = "/mnt";
 
-async fn set_up(client: &Client, receiver: &Receiver) {
+async fn set_up(client: &TestClient, receiver: &TestReceiver) {
     client.make_app("a").await;
     client.make_endpoint("a", "one", &receiver.url("/one"), Value::Null).await;
 }
@@ -21,7 +21,7 @@ fn event(bytes: usize) -> Value {
 }
 
 /// Checks the answers while there is no space, and the operations that still work.
-async fn assert_full(client: &Client, setting: &str) {
+async fn assert_full(client: &TestClient, setting: &str) {
     let refused = client.try_publish("a", &event(10)).await.unwrap();
     let problem = refused.expect(507);
     assert_eq!(problem["code"], "storage_full");
@@ -53,7 +53,7 @@ async fn a_nearly_full_disk_refuses_events_but_deliveries_continue() {
     if !inside.enter() {
         return;
     }
-    let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    let (mut home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     home.set("STORE", &format!("sqlite:{SMALL_DISK}/posthaste.db"));
     home.set("DISK_FREE_MIN", "48MiB");
     let node = home.start().await;
@@ -93,7 +93,7 @@ async fn a_nearly_full_disk_refuses_events_but_deliveries_continue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_at_its_limit_accepts_events_again_after_retention_freed_space() {
-    let (mut home, receiver) = (Home::new(), Receiver::start().await);
+    let (mut home, receiver) = (NodeFolder::new(), TestReceiver::start().await);
     home.set("STORE_BYTES_MAX", "4MiB");
     let mut node = home.start().await;
     let client = node.client.clone();

@@ -1,24 +1,24 @@
 //! Nodes that migrate a database, concurrently, beside other users of the schema, and killed in the middle; and nodes of two versions on
 //! one database. The next version's migrations are made here by hand.
 
-use crate::harness::{Home, Receiver, database::Server, wait_until};
+use crate::harness::{NodeFolder, TestReceiver, database::TestDatabaseServer, wait_until};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
 const LIMIT: Duration = Duration::from_mins(1);
 
 struct VersionsFixture {
-    server: Arc<Server>,
-    home: Home,
-    receiver: Receiver,
+    server: Arc<TestDatabaseServer>,
+    home: NodeFolder,
+    receiver: TestReceiver,
 }
 
 impl VersionsFixture {
     async fn new() -> Self {
-        let server = Arc::new(Server::start());
-        let mut home = Home::new();
+        let server = Arc::new(TestDatabaseServer::start());
+        let mut home = NodeFolder::new();
         home.set("STORE", &server.address("postgres"));
-        Self { server, home, receiver: Receiver::start().await }
+        Self { server, home, receiver: TestReceiver::start().await }
     }
 
     fn run(&self, sql: &str) -> String {
@@ -74,7 +74,7 @@ async fn nodes_run_and_start_beside_the_next_version_if_that_only_added_columns_
     running.client.make_app("a").await;
     let retries = json!({ "overrides": { "retry": { "waits": ["10ms"], "jitter": "none" } } });
     running.client.make_endpoint("a", "hook", &world.receiver.url("/hook"), retries).await;
-    let publish = async |node: &crate::harness::Node, id: &str| {
+    let publish = async |node: &crate::harness::TestNode, id: &str| {
         node.client.publish("a", &json!({ "id": id, "type": "t", "data": 1 })).await;
         let is_there = async || world.receiver.receipts().iter().any(|receipt| receipt.id() == id);
         wait_until("it is delivered", LIMIT, is_there).await;

@@ -2,8 +2,8 @@
 //! unchanged.
 
 use crate::{
-    harness::Home,
     command_output::{run, run_in, url},
+    harness::NodeFolder,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -29,7 +29,7 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[tokio::test]
 async fn before_the_first_start_it_warns_of_risky_settings_and_creates_nothing() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     let found = run_in(&home, &["check", "--json"]).await.ended(0).json();
     assert_eq!(found["ok"], true);
     says(&found, "configuration", "warning", "https_only is false");
@@ -59,7 +59,7 @@ async fn before_the_first_start_it_warns_of_risky_settings_and_creates_nothing()
 
 #[tokio::test]
 async fn beside_a_running_server_all_checks_pass_and_nothing_changes() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let mut node = home.start().await;
     node.client.make_app("shop").await;
     node.client.make_endpoint("shop", "e", "http://127.0.0.1:9/", json!({ "headers": { "x-a": "1" } })).await;
@@ -93,7 +93,7 @@ async fn beside_a_running_server_all_checks_pass_and_nothing_changes() {
 
 #[tokio::test]
 async fn problems_fail_and_come_with_advice() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     let refused = run_in(&home, &["check", "--hands", "none", "--https-only", "maybe"]).await.ended(1);
     assert_eq!(refused.out.matches("failed   configuration").count(), 2, "{refused:?}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,6 +1,6 @@
 //! Runs a command to its end, and returns its output.
 
-use crate::harness::{ADMIN_KEY, Home, Node};
+use crate::harness::{ADMIN_KEY, NodeFolder, TestNode};
 use std::{
     net::SocketAddr,
     process::{Output, Stdio},
@@ -42,14 +42,14 @@ pub(crate) async fn run(args: &[&str]) -> ToolOutput {
 }
 
 /// Runs a command with a server's address and an admin key in the environment.
-pub(crate) async fn run_with_key(node: &Node, args: &[&str]) -> ToolOutput {
+pub(crate) async fn run_with_key(node: &TestNode, args: &[&str]) -> ToolOutput {
     let mut command = command(args);
     command.env("POSTHASTE_URL", url(node)).env("POSTHASTE_KEY", ADMIN_KEY);
     ToolOutput::of(command.output().await.unwrap())
 }
 
 /// Runs a command with the settings of a server in the environment, in its folder.
-pub(crate) async fn run_in(home: &Home, args: &[&str]) -> ToolOutput {
+pub(crate) async fn run_in(home: &NodeFolder, args: &[&str]) -> ToolOutput {
     let mut command = command(args);
     command.current_dir(home.run_folder()).envs(home.settings());
     ToolOutput::of(command.output().await.unwrap())
@@ -65,7 +65,7 @@ pub(crate) async fn run_with_input(args: &[&str], input: &[u8]) -> ToolOutput {
     ToolOutput::of(child.wait_with_output().await.unwrap())
 }
 
-pub(crate) fn url(node: &Node) -> String {
+pub(crate) fn url(node: &TestNode) -> String {
     format!("http://{}", node.client.address())
 }
 

@@ -1,8 +1,8 @@
 //! Commands with a database as store: no password is ever printed, and `check` finds the problems that would stop a server.
 
 use crate::{
-    harness::{Home, database::Server},
     command_output::run_in,
+    harness::{NodeFolder, database::TestDatabaseServer},
 };
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const OTHER_KEY: &str = "other:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 #[tokio::test]
 async fn an_invalid_address_is_refused_with_the_reason_and_without_its_password() {
-    let mut home = Home::new();
+    let mut home = NodeFolder::new();
     let from = format!("sqlite:{}", home.store().display());
     for (address, why) in [
         ("postgres://me:hunter2@db/ph?sslmode=verify-ca", "sslmode must be disable, prefer"),
@@ -46,7 +46,7 @@ async fn an_invalid_address_is_refused_with_the_reason_and_without_its_password(
     home.set("STORE", "postgres://me:hunter2@db/ph?pooler=perhaps");
     let said = run_in(&home, &["migrate", "--from", &from]).await.ended(2);
     assert!(said.err.contains("pooler must be true or false") && !said.err.contains("hunter2"), "{said:?}");
-    let server = Server::start();
+    let server = TestDatabaseServer::start();
     home.set("STORE", &server.address("postgres"));
     let said = run_in(&home, &["migrate", "--from", "sqlite:/nowhere/at/all.db"]).await.ended(1);
     assert!(said.err.contains("there is no store at"), "{said:?}");
@@ -54,13 +54,13 @@ async fn an_invalid_address_is_refused_with_the_reason_and_without_its_password(
 
 /// A database with an ordinary role.
 struct PrivilegesFixture {
-    server: Server,
-    home: Home,
+    server: TestDatabaseServer,
+    home: NodeFolder,
 }
 
 impl PrivilegesFixture {
     fn new() -> Self {
-        let estate = Self { server: Server::start(), home: Home::new() };
+        let estate = Self { server: TestDatabaseServer::start(), home: NodeFolder::new() };
         estate.run("CREATE ROLE tenant LOGIN; CREATE ROLE admin CREATEROLE; CREATE ROLE product; CREATE ROLE guest LOGIN");
         estate
     }

@@ -2,8 +2,8 @@
 //! nothing.
 
 use crate::{
-    harness::{Home, Node},
     command_output::{ToolOutput, run_with_key},
+    harness::{NodeFolder, TestNode},
 };
 use serde_json::json;
 use std::fs;
@@ -15,13 +15,13 @@ const TYPES: &str = r#"{ "event_types": [
 ] }"#;
 
 struct CatalogueFixture {
-    home: Home,
-    node: Node,
+    home: NodeFolder,
+    node: TestNode,
 }
 
 impl CatalogueFixture {
     async fn new() -> Self {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
         Self { home, node }
     }

@@ -2,8 +2,8 @@
 //! control the terminal or exhaust its memory.
 
 use crate::{
-    harness::{ADMIN_KEY, Client, Home, Node, wait_for, wait_until},
     command_output::{listening_at, run, url},
+    harness::{ADMIN_KEY, NodeFolder, TestClient, TestNode, wait_for, wait_until},
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -12,19 +12,19 @@ use std::{net::SocketAddr, time::Duration};
 const WAIT_LIMIT: Duration = Duration::from_secs(20);
 const SECRET: &str = "whsec_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
 
-async fn listening(home: &Home, args: &[&str]) -> (Node, SocketAddr) {
+async fn listening(home: &NodeFolder, args: &[&str]) -> (TestNode, SocketAddr) {
     let node = home.spawn(&[], &[&["listen", "--port", "0"], args].concat());
     let address = wait_for("it listens", WAIT_LIMIT, async || listening_at(&node.log())).await;
     (node, address)
 }
 
-async fn until_says(node: &Node, what: &str) {
+async fn until_says(node: &TestNode, what: &str) {
     wait_until(what, WAIT_LIMIT, async || node.log().contains(what)).await;
 }
 
 #[tokio::test]
 async fn with_a_key_it_makes_an_endpoint_verifies_and_deletes_it_at_the_end() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let node = home.start().await;
     node.client.make_app("shop").await;
     let server = url(&node);
@@ -48,7 +48,7 @@ async fn with_a_key_it_makes_an_endpoint_verifies_and_deletes_it_at_the_end() {
 
 #[tokio::test]
 async fn it_answers_with_the_given_statuses_prints_json_lines_and_ends_after_the_count() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let node = home.start().await;
     node.client.make_app("shop").await;
     let statuses = [
@@ -75,7 +75,11 @@ async fn it_answers_with_the_given_statuses_prints_json_lines_and_ends_after_the
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let answered: Vec<_> =
         lines.iter().map(|line| (line["status"].as_u64(), line["verified"].as_bool())).collect();
-    assert_eq!(answered, [(Some(500), Some(true)), (Some(503), Some(true)), (Some(201), Some(true))], "{log}");
+    assert_eq!(
+        answered,
+        [(Some(500), Some(true)), (Some(503), Some(true)), (Some(201), Some(true))],
+        "{log}"
+    );
     let first = &lines[0];
     assert_eq!(
         (&first["method"], &first["path"], &first["mismatch"]),
@@ -91,7 +95,7 @@ async fn it_answers_with_the_given_statuses_prints_json_lines_and_ends_after_the
 
 #[tokio::test]
 async fn every_contract_is_verified_by_its_own_scheme() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let node = home.start().await;
     node.client.make_app("shop").await;
     for contract in ["standard", "sendnomi", "zerofee", "bastionary", "orientedos", "simpaisa"] {
@@ -113,9 +117,9 @@ async fn every_contract_is_verified_by_its_own_scheme() {
 
 #[tokio::test]
 async fn unverifiable_requests_are_refused_and_explained_and_hostile_ones_do_no_harm() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let (mut listen, address) = listening(&home, &["--secret", SECRET, "--status", "/fine=204"]).await;
-    let client = Client::new(address, "");
+    let client = TestClient::new(address, "");
     let send = async |path: &str, headers: &[(&str, &str)], body: Vec<u8>| {
         client.send(Method::POST, path, headers, body).await.unwrap().status
     };
@@ -127,7 +131,7 @@ async fn unverifiable_requests_are_refused_and_explained_and_hostile_ones_do_no_
     until_says(&listen, "bytes that are no text").await;
     assert_eq!(send("/fine", &[], vec![b' '; 1000]).await, 204, "told so, whatever it is");
     // The server may close the connection before all of the body is sent.
-    let huge = Client::new(address, "").send(Method::POST, "/", &[], vec![b'x'; 9 << 20]).await;
+    let huge = TestClient::new(address, "").send(Method::POST, "/", &[], vec![b'x'; 9 << 20]).await;
     assert!(huge.as_ref().map_or(413, |answer| answer.status) == 413, "{huge:?}");
     until_says(&listen, "has more than 8388608 bytes").await;
     assert_eq!(send("/%1b%5b2J", &[], b"\x1b[2J plain".to_vec()).await, 401);

@@ -8,8 +8,8 @@
 mod harness;
 
 mod check;
+mod command_output;
 mod database;
 mod event_types;
 mod listen;
-mod command_output;
 mod verify;

@@ -1,8 +1,8 @@
 //! `posthaste verify` on a request of a real server: unchanged it is genuine, and each mistake is explained.
 
 use crate::{
-    harness::{Home, Receiver, wait_for},
     command_output::{run, run_with_input},
+    harness::{NodeFolder, TestReceiver, wait_for},
 };
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf, time::Duration};
@@ -18,9 +18,9 @@ struct RequestFixture {
 
 impl RequestFixture {
     async fn new(contract: &str) -> Self {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
-        let receiver = Receiver::start().await;
+        let receiver = TestReceiver::start().await;
         node.client.make_app("shop").await;
         let more = json!({ "secret": SECRET, "contract": contract, "overrides": { "https_only": false } });
         node.client.make_endpoint("shop", "hook", &receiver.url("/in"), more).await;

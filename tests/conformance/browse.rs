@@ -1,4 +1,4 @@
-//! VerifyResult an event or a delivery, and the details that are shown.
+//! Finding an event or a delivery, and the details that are shown.
 
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{

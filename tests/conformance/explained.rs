@@ -1,6 +1,6 @@
 //! A server that logs the plan of each statement: the indexes used, the blocks read, and the rows read in vain.
 
-use crate::{database::Server, stage::Backend};
+use crate::{database::TestDatabaseServer, stage::Backend};
 use posthaste::{
     domain::port::Handover,
     store::{
@@ -36,7 +36,7 @@ impl CommitWatch for SlowWatch {
 }
 
 #[derive(Clone)]
-pub(crate) struct Explained(Arc<Server>);
+pub(crate) struct Explained(Arc<TestDatabaseServer>);
 
 impl Backend for Explained {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
@@ -49,7 +49,7 @@ impl Backend for Explained {
 
 impl Explained {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Server::with(OPTIONS)))
+        Self(Arc::new(TestDatabaseServer::with_options(OPTIONS)))
     }
 
     /// Opens a snapshot: the server keeps all current rows until the client is dropped.

@@ -5,7 +5,8 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
         inspection::{
-            Check, CheckName, VerifyResult, IDS_TAKEN, Inspection, KEPT_PER_ENDPOINT, Kind, Report, State,
+            Check, CheckName, IDS_TAKEN, Inspection, InspectionFinding, KEPT_PER_ENDPOINT, Kind, Report,
+            State,
         },
     },
     store::ledger::Ordered,
@@ -38,8 +39,8 @@ fn report() -> Report {
     Report {
         contract: "standard".into(),
         checks: vec![
-            check(CheckName::TamperedBody, VerifyResult::Passed, None),
-            check(CheckName::HealthAddress, VerifyResult::DoesNotApply, Some("do")),
+            check(CheckName::TamperedBody, InspectionFinding::Passed, None),
+            check(CheckName::HealthAddress, InspectionFinding::DoesNotApply, Some("do")),
         ],
     }
 }

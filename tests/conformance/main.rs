@@ -18,14 +18,15 @@ mod cluster;
 #[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/database.rs"]
 mod database;
+#[expect(dead_code, reason = "the fault tests use other parts of it")]
+#[path = "../harness/database_proxy.rs"]
+mod database_proxy;
 mod explained;
 mod hand_back;
 mod health;
 mod heart;
 mod hints;
 mod inspections;
-#[path = "../harness/keeper.rs"]
-mod keeper;
 mod lists;
 mod meeting;
 mod nodes;
@@ -48,6 +49,8 @@ mod refill;
 mod registry;
 mod replays;
 mod retention;
+#[path = "../harness/server_shell.rs"]
+mod server_shell;
 mod settle;
 mod side_by_side;
 mod slots;
@@ -56,9 +59,6 @@ mod stage;
 mod statistics;
 mod turns;
 mod upgrade;
-#[expect(dead_code, reason = "the fault tests use other parts of it")]
-#[path = "../harness/wire.rs"]
-mod wire;
 
 /// Makes every case a separate test, under the name of the backend.
 macro_rules! cases {

@@ -2,12 +2,12 @@
 //! All tests share one throw-away server; each has its own database.
 
 use crate::{
-    database::{Server, address},
+    database::{TestDatabaseServer, address},
+    database_proxy::DatabaseProxy,
     pooler::Pooler,
     recorder::Recorder,
     sqlite::{NoWatch, block_on},
     stage::{Backend, Stage, after, draft},
-    wire::Wire,
 };
 use posthaste::{
     domain::{
@@ -18,13 +18,13 @@ use posthaste::{
         time::Timestamp,
     },
     engine::NodeSendGate,
+    runtime::SystemClock,
     store::{
         Browse, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
         ledger::{Accepted, Want},
         postgres::{Address, OpenError, PostgresStore, QueueLimits},
     },
-    runtime::SystemClock,
 };
 use std::{
     net::TcpListener,
@@ -39,8 +39,8 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-static SERVER: LazyLock<Server> = LazyLock::new(|| {
-    let server = Server::start();
+static SERVER: LazyLock<TestDatabaseServer> = LazyLock::new(|| {
+    let server = TestDatabaseServer::start();
     server.run("postgres", "CREATE DATABASE template_of_all").unwrap();
     drop(open(&server.address("template_of_all")).unwrap());
     server
@@ -70,8 +70,8 @@ impl Database {
     }
 
     /// Returns a wire to it, and the address at its other end.
-    pub(crate) fn wired(&self) -> (Wire, String) {
-        let wire = Wire::new(&SERVER.folder);
+    pub(crate) fn wired(&self) -> (DatabaseProxy, String) {
+        let wire = DatabaseProxy::new(&SERVER.folder);
         let address = address(&wire.folder(), &self.0);
         (wire, address)
     }
@@ -133,7 +133,7 @@ impl Backend for Database {
 }
 
 /// A pooler in front of that server, which lends connections for a transaction at a time.
-static POOLER: LazyLock<Pooler> = LazyLock::new(|| Pooler::before(&SERVER.folder));
+static POOLER: LazyLock<Pooler> = LazyLock::new(|| Pooler::start_for(&SERVER.folder));
 
 /// A database behind the pooler, where no state stays with a connection.
 pub(crate) struct Pooled(Database);
@@ -160,7 +160,7 @@ pub(crate) fn open(address: &str) -> Result<PostgresStore, OpenError> {
 
 /// Opens a store over this wire, on which only the test's publishes are committed from now on: after a first explicit heartbeat
 /// the store sends none by itself.
-fn open_quietly(wire: &Wire, database: &Database) -> PostgresStore {
+fn open_quietly(wire: &DatabaseProxy, database: &Database) -> PostgresStore {
     let store = open(&address(&wire.folder(), &database.0)).unwrap();
     block_on(store.beat(Beat::default())).unwrap();
     store
@@ -204,7 +204,7 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
 #[test]
 fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     let database = Database::new();
-    let wire = Wire::new(&SERVER.folder);
+    let wire = DatabaseProxy::new(&SERVER.folder);
     let first = Arc::new(open_quietly(&wire, &database));
     publish(&first, 3).unwrap();
     wire.lose_the_next_answer_to_a_batch();
@@ -224,7 +224,7 @@ fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     let second = database.open().unwrap();
     database.run("UPDATE posthaste.nodes SET steady_since = 0");
     assert_eq!(block_on(second.take_over(dead, Timestamp::from_millis(0))).unwrap(), Some(0));
-    wire.mend();
+    wire.reconnect();
     wait_until(
         "it knows that it was taken over",
         || matches!(publish(&first, 20), Err(StoreError::Unavailable(why)) if why.contains("took over")),
@@ -328,7 +328,7 @@ fn a_batch_whose_connection_broke_at_its_commit_is_written_again() {
 #[test]
 fn a_commit_whose_answer_was_lost_is_not_repeated() {
     let database = Database::new();
-    let wire = Wire::new(&SERVER.folder);
+    let wire = DatabaseProxy::new(&SERVER.folder);
     let store = open_quietly(&wire, &database);
     publish(&store, 3).unwrap();
     for (number, has_place) in [(1, false), (2, true)] {
@@ -345,7 +345,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
 }
 
 /// A database behind a wire.
-struct Wired(Database, Arc<Wire>);
+struct Wired(Database, Arc<DatabaseProxy>);
 
 impl Backend for Wired {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
@@ -357,7 +357,7 @@ impl Backend for Wired {
 
 #[test]
 fn a_refill_reads_only_the_bodies_that_it_keeps() {
-    let wire = Arc::new(Wire::new(&SERVER.folder));
+    let wire = Arc::new(DatabaseProxy::new(&SERVER.folder));
     block_on(async {
         let mut stage = Stage::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {

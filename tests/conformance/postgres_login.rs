@@ -2,7 +2,7 @@
 
 use crate::{
     certificates::{authority, identity},
-    database::Server,
+    database::TestDatabaseServer,
     postgres::open,
 };
 use posthaste::store::postgres::OpenError;
@@ -18,7 +18,7 @@ host all all 127.0.0.1/32 scram-sha-256
 #[test]
 fn a_wrong_password_is_refused_at_once_and_never_shown() {
     let (certificate, key) = identity("localhost", Some(&authority("ours")), |_| ());
-    let server = Server::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
+    let server = TestDatabaseServer::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
     fs::write(format!("{}/data/pg_hba.conf", server.folder), ASK_EVERYBODY).unwrap();
     let run = |sql: &str| server.run("postgres", sql).unwrap();
     run("SELECT pg_reload_conf()");

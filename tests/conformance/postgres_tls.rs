@@ -2,7 +2,7 @@
 
 use crate::{
     certificates::{authority, identity},
-    database::Server,
+    database::TestDatabaseServer,
     postgres::{open, wait_until},
 };
 use tempfile::TempDir;
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 fn the_server_must_prove_its_identity_as_the_address_demands() {
     let (ours, other) = (authority("ours"), authority("another"));
     let (certificate, key) = identity("localhost", Some(&ours), |_| ());
-    let server = Server::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
+    let server = TestDatabaseServer::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
     let folder = TempDir::new().unwrap();
     let file = |name: &str, pem: String| {
         let path = folder.path().join(name);
@@ -52,7 +52,7 @@ fn the_server_must_prove_its_identity_as_the_address_demands() {
             _ => panic!("{host} {query}: {said:?}"),
         }
     }
-    let plain = Server::encrypted("");
+    let plain = TestDatabaseServer::encrypted("");
     let address = format!("postgres://posthaste@127.0.0.1:{}/postgres", plain.port);
     let said = open(&format!("{address}?sslmode=require")).map(drop).unwrap_err().to_string();
     assert!(said.contains("does not support TLS"), "{said}");

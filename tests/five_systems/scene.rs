@@ -2,7 +2,7 @@
 
 use crate::{
     article::Article,
-    harness::{Client, Home, Node, wait_for},
+    harness::{NodeFolder, TestClient, TestNode, wait_for},
 };
 use http::Method;
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) const DATA: &str = "{ \"z\": \"é 😀 < \u{2028} \\/ \\u00e9\", \"n\": {\"y\": 1.0, \"x\": 1e5, \"w\": [-0, 12345678901234567890, { \"b\":1, \"a\":2 } ]},\n\"a\": null }";
 
 pub(crate) struct Scene {
-    pub(crate) client: Client,
-    _home: Home,
-    _node: Node,
+    pub(crate) client: TestClient,
+    _home: NodeFolder,
+    _node: TestNode,
 }
 
 /// An event as the API answered to it, and the id of its only delivery.
@@ -30,7 +30,7 @@ pub(crate) struct Published {
 impl Scene {
     /// The app is `merchant-7` and not live. `more` is merged into it.
     pub(crate) async fn start(contract: &str, more: Value) -> Self {
-        let home = Home::new();
+        let home = NodeFolder::new();
         let node = home.start().await;
         let mut app = json!({ "id": "merchant-7", "name": "M", "contract": contract, "livemode": false });
         if let (Some(app), Value::Object(more)) = (app.as_object_mut(), more) {

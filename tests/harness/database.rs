@@ -1,7 +1,7 @@
 //! A temporary PostgreSQL server in a folder of its own. Both are removed when the process that started them is gone, however
 //! that ended. It listens on a socket in the folder only, unless it is to speak TLS.
 
-use super::keeper::ServerShell;
+use super::server_shell::ServerShell;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{net::TcpListener, path::PathBuf, process::Command};
 
@@ -44,7 +44,7 @@ pub(crate) struct TestDatabaseServer {
     pub(crate) folder: String,
     pub(crate) port: u16,
     programs: PathBuf,
-    keeper: ServerShell,
+    shell: ServerShell,
 }
 
 impl TestDatabaseServer {
@@ -72,18 +72,19 @@ impl TestDatabaseServer {
 
     fn make(port: u16, options: &str, identity: &str, primary: &str) -> Self {
         let programs = postgres_programs();
-        let keeper = ServerShell::start(SERVER_SCRIPT, &[&programs.display().to_string(), options, identity, primary]);
-        Self { folder: keeper.folder.clone(), port, programs, keeper }
+        let shell =
+            ServerShell::start(SERVER_SCRIPT, &[&programs.display().to_string(), options, identity, primary]);
+        Self { folder: shell.folder.clone(), port, programs, shell }
     }
 
     /// Stops the server as if its machine had failed. Returns when it is gone.
     pub(crate) fn crash(&self) {
-        self.keeper.tell("stop");
+        self.shell.run_command("stop");
     }
 
     /// Starts the server after a crash. Returns when it answers.
     pub(crate) fn start_again(&self) {
-        self.keeper.tell("start");
+        self.shell.run_command("start");
     }
 
     /// Makes the server confirm commits that are only in memory, although a client has read other settings; a crash loses

@@ -151,7 +151,8 @@ impl DatabaseProxy {
 
     /// Loses the answer to the next batch of a writer.
     pub(crate) fn lose_the_next_answer_to_a_batch(&self) {
-        *self.state.plan() = FaultPlan { fate: CommitFate::ToBeLost, is_for_a_batch: true, ..FaultPlan::default() };
+        *self.state.plan() =
+            FaultPlan { fate: CommitFate::ToBeLost, is_for_a_batch: true, ..FaultPlan::default() };
     }
 
     /// Loses the answer to a commit of any client, after `skipped` that are answered.
@@ -171,7 +172,8 @@ impl DatabaseProxy {
 
     /// Undoes the next batch of a writer, and reports it as done.
     pub(crate) fn undo_the_next_batch(&self) {
-        *self.state.plan() = FaultPlan { fate: CommitFate::ToBeUndone, is_for_a_batch: true, ..FaultPlan::default() };
+        *self.state.plan() =
+            FaultPlan { fate: CommitFate::ToBeUndone, is_for_a_batch: true, ..FaultPlan::default() };
     }
 
     pub(crate) fn has_undone_it(&self) -> bool {
@@ -204,7 +206,8 @@ fn forward(client: UnixStream, server: &PathBuf, state: &Arc<ProxyState>) {
     let (to_server, mut ask) = (server.try_clone().unwrap(), server.try_clone().unwrap());
     // The loss applies to the connection of that COMMIT only: others are answered meanwhile.
     let loses: Arc<AtomicBool> = Arc::default();
-    let (mut messages, mut asking, to_lose) = (Messages::default(), ClientStatements::default(), loses.clone());
+    let (mut messages, mut asking, to_lose) =
+        (Messages::default(), ClientStatements::default(), loses.clone());
     pump(from_client, Some(to_server), move |bytes| {
         messages.push(bytes);
         while let Some(mut message) = messages.next() {
@@ -284,7 +287,10 @@ impl ClientStatements {
             b'Q' if message.ends_with(COMMIT) => {
                 return Some(TransactionEnd { batch: self.begun.take(), is_at_once: false });
             }
-            b'P' if message.windows(SINGLE_STATEMENT_BATCH.len()).any(|said| said == SINGLE_STATEMENT_BATCH) => {
+            b'P' if message
+                .windows(SINGLE_STATEMENT_BATCH.len())
+                .any(|said| said == SINGLE_STATEMENT_BATCH) =>
+            {
                 self.statements.extend(name(0));
             }
             b'B' if name(1).is_some_and(|name| self.statements.contains(&name)) => {

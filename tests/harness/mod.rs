@@ -4,24 +4,24 @@
 
 mod api;
 pub(crate) mod certificates;
+mod connect_proxy;
 pub(crate) mod connection_holders;
 pub(crate) mod database;
+pub(crate) mod database_proxy;
 mod http;
-pub(crate) mod server_shell;
 mod namespace;
 mod node;
-mod receiver_connection;
 pub(crate) mod pooler;
 mod receiver;
-mod connect_proxy;
-pub(crate) mod database_proxy;
+mod receiver_connection;
+pub(crate) mod server_shell;
 
 pub(crate) use api::attempt_classes;
+pub(crate) use connect_proxy::ConnectProxy;
 pub(crate) use http::{TestAnswer, TestClient};
 pub(crate) use namespace::Namespace;
 pub(crate) use node::{ADMIN_KEY, ENCRYPTION_KEY, NodeFolder, TestNode};
 pub(crate) use receiver::{Behaviour, ReceivedWebhook, TestReceiver};
-pub(crate) use connect_proxy::ConnectProxy;
 
 use std::{fmt::Display, io::Write, time::Duration};
 use tokio::time::Instant;
@@ -44,7 +44,7 @@ pub(crate) async fn wait_until(what: &str, limit: Duration, mut is_so: impl Asyn
     wait_for(what, limit, async || is_so().await.then_some(())).await;
 }
 
-/// Prints measurements to standard error, because the runner hides what temporary tests print. `./check` repeats them at its end.
+/// Prints measurements to standard error, because the runner hides what passing tests print. `./check` repeats them at its end.
 pub(crate) fn report(figures: impl Display) {
     // In one piece: other tests write to the same place.
     let line = format!("figures: {figures}\n");

@@ -115,7 +115,13 @@ impl NodeFolder {
         let started_at = Instant::now();
         let child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", words[0]));
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        TestNode { client: TestClient::new(nowhere, ADMIN_KEY), child, log, started_at, ready_after: Duration::ZERO }
+        TestNode {
+            client: TestClient::new(nowhere, ADMIN_KEY),
+            child,
+            log,
+            started_at,
+            ready_after: Duration::ZERO,
+        }
     }
 }
 

@@ -181,12 +181,16 @@ impl TestReceiver {
         let plan = match ledger.behaviours.get(&path).cloned().unwrap_or(Behaviour::Ok) {
             Behaviour::Ok => AnswerPlan::Answer(200),
             Behaviour::Status(status) => AnswerPlan::Answer(status),
-            Behaviour::FailFirst { times, status } => AnswerPlan::Answer(if seen <= times { status } else { 200 }),
+            Behaviour::FailFirst { times, status } => {
+                AnswerPlan::Answer(if seen <= times { status } else { 200 })
+            }
             Behaviour::FailEvery(every) => {
                 AnswerPlan::Answer(if request.is_multiple_of(every) { 500 } else { 200 })
             }
             Behaviour::Slow(by) => AnswerPlan::After(by),
-            Behaviour::Decide(judge) => judge(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer),
+            Behaviour::Decide(judge) => {
+                judge(receipt).map_or(AnswerPlan::Odd(Behaviour::Hang), AnswerPlan::Answer)
+            }
             other => AnswerPlan::Odd(other),
         };
         (number, plan)

@@ -3,7 +3,7 @@
 use crate::receiver::ScriptedReceiver;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
-use posthaste::outbound::{ClientRequest, CliClient};
+use posthaste::outbound::{CliClient, ClientRequest};
 use std::time::Duration;
 use tokio::net::TcpListener;
 

@@ -3,7 +3,7 @@
 use crate::receiver::{ENDPOINT, OK, ScriptedReceiver, client, request};
 use posthaste::{
     domain::port::DialGate,
-    outbound::{HttpSender, HttpClient, GateClosed, OutboundRequest},
+    outbound::{GateClosed, HttpClient, HttpSender, OutboundRequest},
 };
 use std::sync::{
     Arc, Mutex,
@@ -99,7 +99,10 @@ async fn a_request_that_has_begun_may_end_after_the_gate_closes() {
     let gate = CountingGate::open_for(2);
     // More than a socket takes at once: the rest of it is written after the gate has closed.
     let body = vec![b'x'; 4 << 20].into();
-    let outcome = behind(&gate).post(OutboundRequest { endpoint_id: ENDPOINT, body, ..request(&receiver.url()) }).await.unwrap();
+    let outcome = behind(&gate)
+        .post(OutboundRequest { endpoint_id: ENDPOINT, body, ..request(&receiver.url()) })
+        .await
+        .unwrap();
     assert_eq!(outcome.status, Some(200), "{outcome:?}");
     assert!(heard.lock().unwrap().len() > 4 << 20);
     assert_eq!(gate.checks(), 2, "asked before connecting and before the first byte");

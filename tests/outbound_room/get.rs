@@ -6,7 +6,7 @@ use crate::receiver::{
 };
 use posthaste::{
     domain::outcome::Class,
-    outbound::{HttpSender, ClientOptions, OutboundRequest},
+    outbound::{ClientOptions, HttpSender, OutboundRequest},
 };
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -75,8 +75,14 @@ async fn a_get_neither_uses_nor_closes_the_connections_of_its_endpoint_queue() {
     let health = ScriptedReceiver::answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let client = client_with(ClientOptions { policy: loopback(), ..ClientOptions::default() }, &[]);
     assert_answered(&post(&client, &receiver.url()).await, 200);
-    assert_answered(&client.get(OutboundRequest { endpoint_id: ENDPOINT, ..request(&health.url()) }).await.unwrap(), 200);
-    assert_answered(&client.get(OutboundRequest { endpoint_id: ENDPOINT, ..request(&receiver.url()) }).await.unwrap(), 200);
+    assert_answered(
+        &client.get(OutboundRequest { endpoint_id: ENDPOINT, ..request(&health.url()) }).await.unwrap(),
+        200,
+    );
+    assert_answered(
+        &client.get(OutboundRequest { endpoint_id: ENDPOINT, ..request(&receiver.url()) }).await.unwrap(),
+        200,
+    );
     assert_eq!(
         (client.idle(), receiver.accepted()),
         (1, 2),

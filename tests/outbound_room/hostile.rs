@@ -1,6 +1,8 @@
 //! Receivers that send too much, too slowly, or nonsense.
 
-use crate::receiver::{OK, ScriptedReceiver, assert_answered, assert_failed, client, post, post_within, request};
+use crate::receiver::{
+    OK, ScriptedReceiver, assert_answered, assert_failed, client, post, post_within, request,
+};
 use posthaste::{
     domain::outcome::{Class, Outcome},
     outbound::{HttpSender, OutboundRequest},
@@ -40,7 +42,8 @@ async fn a_request_arrives_whole_with_its_headers_and_the_answer_is_returned() {
     })
     .await;
     let extra: Arc<[_]> = Arc::new([("authorization".to_owned(), "Bearer t".to_owned())]);
-    let outcome = client().post(OutboundRequest { extra_headers: extra, ..request(&receiver.url()) }).await.unwrap();
+    let outcome =
+        client().post(OutboundRequest { extra_headers: extra, ..request(&receiver.url()) }).await.unwrap();
     assert_answered(&outcome, 503);
     assert_eq!((outcome.retry_after.as_deref(), &outcome.response_body[..]), (Some("120"), &b"busy"[..]));
     assert!(outcome.response_headers.contains(&("x-why".to_owned(), "later".into())), "{outcome:?}");
@@ -250,7 +253,8 @@ async fn an_unrequested_upgrade_is_only_an_answer() {
 #[tokio::test]
 async fn plain_http_is_refused_where_https_is_required() {
     let canary = ScriptedReceiver::answering(OK).await;
-    let outcome = client().post(OutboundRequest { https_only: true, ..request(&canary.url()) }).await.unwrap();
+    let outcome =
+        client().post(OutboundRequest { https_only: true, ..request(&canary.url()) }).await.unwrap();
     assert_failed(&outcome, Class::AddressRefused, "https required");
     assert_eq!(canary.accepted(), 0);
 }

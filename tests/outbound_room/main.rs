@@ -6,12 +6,12 @@
 mod certificates;
 mod cli_http;
 mod gate;
-mod proxy_server;
 mod get;
 mod hostile;
 mod mutual_tls;
 mod names;
 mod proxy;
+mod proxy_server;
 mod receiver;
 mod reuse;
 mod spelling;

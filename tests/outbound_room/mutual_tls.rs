@@ -2,14 +2,17 @@
 
 use crate::{
     certificates::{Authority, acceptor, authority, identity},
-    receiver::{OK, ScriptedConnection, ScriptedReceiver, assert_answered, assert_failed, client_with, loopback, request},
+    receiver::{
+        OK, ScriptedConnection, ScriptedReceiver, assert_answered, assert_failed, client_with, loopback,
+        request,
+    },
 };
 use posthaste::{
     domain::{
         outcome::{Class, Outcome},
         tls::{EndpointTls, TlsDocument},
     },
-    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest},
+    outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use rcgen::{CertificateParams, date_time_ymd};
 use std::sync::{Arc, Mutex};
@@ -19,7 +22,10 @@ const NAME: &str = "hooks.example.com";
 
 /// Starts a receiver with a certificate of `servers` that asks for one of `clients`, and records the length of each
 /// client's certificate.
-async fn receiver(servers: &Authority, clients: Option<&Authority>) -> (ScriptedReceiver, Arc<Mutex<Vec<usize>>>) {
+async fn receiver(
+    servers: &Authority,
+    clients: Option<&Authority>,
+) -> (ScriptedReceiver, Arc<Mutex<Vec<usize>>>) {
     let acceptor = acceptor(&identity(NAME, Some(servers), |_| {}), clients);
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
@@ -66,7 +72,11 @@ fn ready(document: &TlsDocument) -> Arc<EndpointTls> {
     Arc::new(EndpointTls::read(document).unwrap())
 }
 
-async fn post(client: &HttpClient, receiver: &ScriptedReceiver, tls: impl Into<Option<Arc<EndpointTls>>>) -> Outcome {
+async fn post(
+    client: &HttpClient,
+    receiver: &ScriptedReceiver,
+    tls: impl Into<Option<Arc<EndpointTls>>>,
+) -> Outcome {
     let url = format!("https://{NAME}:{}/", receiver.address.port());
     client.post(OutboundRequest { tls: tls.into(), ..request(&url) }).await.unwrap()
 }
@@ -133,7 +143,8 @@ async fn a_health_check_shows_the_same_certificate() {
     let (receiver, seen) = receiver(&servers, Some(&clients)).await;
     let url = format!("https://{NAME}:{}/health", receiver.address.port());
     let tls = ready(&client_identity(Some(&clients), |_| {}));
-    let outcome = client(Some(&servers)).get(OutboundRequest { tls: Some(tls), ..request(&url) }).await.unwrap();
+    let outcome =
+        client(Some(&servers)).get(OutboundRequest { tls: Some(tls), ..request(&url) }).await.unwrap();
     assert_answered(&outcome, 200);
     assert!(matches!(seen.lock().unwrap()[..], [length] if length > 0));
 }

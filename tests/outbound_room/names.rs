@@ -2,11 +2,12 @@
 //! seen.
 
 use crate::receiver::{
-    OK, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, client_with, loopback, post, post_within,
+    OK, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, client_with, loopback, post,
+    post_within,
 };
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{HttpClient, ClientOptions, Resolver, ResolveError, ResolveFuture},
+    outbound::{ClientOptions, HttpClient, ResolveError, ResolveFuture, Resolver},
 };
 use std::sync::Arc;
 
@@ -47,7 +48,8 @@ async fn one_forbidden_answer_among_allowed_ones_refuses_the_name() {
 #[tokio::test]
 async fn a_name_with_changing_addresses_is_connected_to_only_at_a_checked_one() {
     let good =
-        ScriptedReceiver::answering(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
+        ScriptedReceiver::answering(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            .await;
     let flips: Vec<&[&str]> =
         (0..200).map(|n| if n % 2 == 0 { &["127.0.0.1"][..] } else { &["127.0.0.2"] }).collect();
     let client = client_with(only_127_0_0_1(), &[("flip.example.com", &flips)]);
@@ -95,7 +97,10 @@ async fn single_labels_are_not_even_looked_up() {
 async fn dev_reaches_a_receiver_on_localhost() {
     let receiver = ScriptedReceiver::answering(OK).await;
     let policy = AddressPolicy { dev: true, ..AddressPolicy::default() };
-    let client = client_with(ClientOptions { policy, ..ClientOptions::default() }, &[("localhost", &[&["127.0.0.1"]])]);
+    let client = client_with(
+        ClientOptions { policy, ..ClientOptions::default() },
+        &[("localhost", &[&["127.0.0.1"]])],
+    );
     let outcome = post(&client, &format!("http://localhost:{}/", receiver.address.port())).await;
     assert_answered(&outcome, 200);
 }

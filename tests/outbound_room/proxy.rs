@@ -5,12 +5,13 @@ use crate::{
     certificates::{acceptor, authority, identity},
     proxy_server::TestProxy,
     receiver::{
-        OK, ScriptedConnection, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, loopback, post, post_within, request,
+        OK, ScriptedConnection, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, loopback,
+        post, post_within, request,
     },
 };
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest},
+    outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use std::sync::{
     Arc,

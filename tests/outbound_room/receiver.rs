@@ -8,7 +8,9 @@ use posthaste::{
         outcome::{Class, Outcome},
         target::Target,
     },
-    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest, Resolver, ResolveError, ResolveFuture},
+    outbound::{
+        ClientOptions, HttpClient, HttpSender, OutboundRequest, ResolveError, ResolveFuture, Resolver,
+    },
 };
 use std::{
     borrow::Cow,

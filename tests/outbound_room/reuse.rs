@@ -1,11 +1,12 @@
 //! Kept-alive connections: used again when that is safe, and never when there is any doubt.
 
 use crate::receiver::{
-    ENDPOINT, OK, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, client, client_with, loopback, post, request,
+    ENDPOINT, OK, ScriptedReceiver, ScriptedResolver, assert_answered, assert_failed, client, client_with,
+    loopback, post, request,
 };
 use posthaste::{
     domain::{address::AddressPolicy, id::EndpointId, outcome::Class},
-    outbound::{HttpSender, HttpClient, ClientOptions, OutboundRequest},
+    outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use std::{
     io::{Read, Write},
@@ -60,11 +61,18 @@ async fn endpoint_queues_do_not_share_connections_and_fresh_opens_a_new_one() {
     let receiver = ScriptedReceiver::answering(OK).await;
     let client = client();
     for lane in [1, 2, 1, 2] {
-        client.post(OutboundRequest { endpoint_id: EndpointId::from_i64(lane), ..request(&receiver.url()) }).await.unwrap();
+        client
+            .post(OutboundRequest { endpoint_id: EndpointId::from_i64(lane), ..request(&receiver.url()) })
+            .await
+            .unwrap();
     }
     assert_eq!((receiver.accepted(), client.idle()), (2, 2));
     client
-        .post(OutboundRequest { fresh: true, endpoint_id: EndpointId::from_i64(1), ..request(&receiver.url()) })
+        .post(OutboundRequest {
+            fresh: true,
+            endpoint_id: EndpointId::from_i64(1),
+            ..request(&receiver.url())
+        })
         .await
         .unwrap();
     assert_eq!(receiver.accepted(), 3);
@@ -83,17 +91,19 @@ async fn a_queue_whose_url_changes_closes_its_old_connections() {
 async fn idle_connections_are_bounded_and_swept() {
     let receiver = ScriptedReceiver::answering(OK).await;
     let post_at_once = async |client: &HttpClient, lanes: i64| {
-        let posts = (0..lanes)
-            .map(|lane| OutboundRequest { endpoint_id: EndpointId::from_i64(lane % 2), ..request(&receiver.url()) });
+        let posts = (0..lanes).map(|lane| OutboundRequest {
+            endpoint_id: EndpointId::from_i64(lane % 2),
+            ..request(&receiver.url())
+        });
         let client = &client;
         let mut waiting: Vec<_> = posts.map(|request| client.post(request)).collect();
         std::future::poll_fn(|cx| {
             waiting.retain_mut(|post| post.as_mut().poll(cx).is_pending());
-            if waiting.is_empty() { std::task::Poll::CompiledType(()) } else { std::task::Poll::Pending }
+            if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
         })
         .await;
     };
-    let options = |idle_per_lane_max, idle_max, idle_for_max| ClientOptions {
+    let options = |idle_per_queue_max, idle_max, idle_for_max| ClientOptions {
         policy: loopback(),
         idle_per_queue_max,
         idle_max,
@@ -284,7 +294,8 @@ async fn a_name_is_looked_up_at_every_connect_and_not_for_an_idle_connection() {
         assert_answered(&post(&client, &url).await, 200);
     }
     assert_eq!(script.lookups.load(Ordering::SeqCst), 1);
-    let fresh = client.post(OutboundRequest { fresh: true, endpoint_id: ENDPOINT, ..request(&url) }).await.unwrap();
+    let fresh =
+        client.post(OutboundRequest { fresh: true, endpoint_id: ENDPOINT, ..request(&url) }).await.unwrap();
     assert_failed(&fresh, Class::AddressRefused, "address not allowed");
     assert_eq!(receiver.accepted(), 1);
 }
@@ -309,8 +320,9 @@ async fn every_answer_belongs_to_its_own_request() {
                 for n in 0..100 {
                     let number = (carrier * 1000 + n).to_string();
                     let headers = vec![("x-number".into(), number.clone())];
-                    let lane = EndpointId::from_i64(carrier % 4);
-                    let outcome = client.post(OutboundRequest { headers, endpoint_id, ..request(&url) }).await.unwrap();
+                    let endpoint_id = EndpointId::from_i64(carrier % 4);
+                    let outcome =
+                        client.post(OutboundRequest { headers, endpoint_id, ..request(&url) }).await.unwrap();
                     assert_answered(&outcome, 200);
                     assert_eq!(outcome.response_body, number);
                 }

@@ -7,7 +7,7 @@
 use crate::receiver::{ScriptedResolver, assert_failed, client_with, post, post_within};
 use posthaste::{
     domain::{address::AddressPolicy, outcome::Class},
-    outbound::{HttpClient, ClientOptions, SystemResolver},
+    outbound::{ClientOptions, HttpClient, SystemResolver},
 };
 use std::{
     collections::BTreeSet,
@@ -155,7 +155,8 @@ async fn a_missing_route_is_a_local_failure(guarded: &HttpClient) {
         assert_failed(&post(guarded, public).await, Class::Local, "no route");
     }
     let name = ScriptedResolver::new(&[("hooks.example.com", &[&["8.8.8.8", "2606:4700::1111"]])]);
-    let outcome = post(&HttpClient::new(ClientOptions::default(), name).unwrap(), "http://hooks.example.com/").await;
+    let outcome =
+        post(&HttpClient::new(ClientOptions::default(), name).unwrap(), "http://hooks.example.com/").await;
     assert_failed(&outcome, Class::Local, "no route");
     let system = HttpClient::new(ClientOptions::default(), Arc::new(SystemResolver::default())).unwrap();
     let outcome = post_within(&system, "http://hooks.example.com/", 10_000).await;

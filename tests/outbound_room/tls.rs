@@ -3,12 +3,13 @@
 use crate::{
     certificates::{Authority, acceptor, authority, identity},
     receiver::{
-        OK, ScriptedConnection, ScriptedReceiver, assert_answered, assert_failed, client_with, loopback, post, post_within,
+        OK, ScriptedConnection, ScriptedReceiver, assert_answered, assert_failed, client_with, loopback,
+        post, post_within,
     },
 };
 use posthaste::{
     domain::outcome::Class,
-    outbound::{HttpClient, ClientOptions, TlsError},
+    outbound::{ClientOptions, HttpClient, TlsError},
 };
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
@@ -131,7 +132,8 @@ async fn a_server_without_valid_tls_fails_cleanly() {
 #[tokio::test]
 async fn extra_certificates_must_be_certificates() {
     let build = |pem: &str| {
-        let options = ClientOptions { extra_ca_pem: Some(pem.as_bytes().to_vec()), ..ClientOptions::default() };
+        let options =
+            ClientOptions { extra_ca_pem: Some(pem.as_bytes().to_vec()), ..ClientOptions::default() };
         HttpClient::new(options, crate::receiver::ScriptedResolver::new(&[])).map(|_| ())
     };
     assert!(matches!(build(""), Err(TlsError::Empty)));

@@ -2,7 +2,7 @@
 
 use crate::{
     case::Case,
-    harness::{Answer, Client},
+    harness::{TestAnswer, TestClient},
     kit, scratch,
     suites::{cargo, go, run},
 };
@@ -108,7 +108,7 @@ impl Example {
     }
 
     pub(crate) async fn health(&self) -> u16 {
-        Client::new(self.address, "").get("/healthz").await.status
+        TestClient::new(self.address, "").get("/healthz").await.status
     }
 
     pub(crate) async fn post(&self, case: &Case) -> (u16, String) {
@@ -118,9 +118,9 @@ impl Example {
         (answer.status, answer.text())
     }
 
-    pub(crate) async fn send(&self, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+    pub(crate) async fn send(&self, headers: &[(&str, &str)], body: Vec<u8>) -> TestAnswer {
         // A connection for each: some of these servers close after every answer.
-        Client::new(self.address, "").send(Method::POST, "/webhooks", headers, body).await.unwrap()
+        TestClient::new(self.address, "").send(Method::POST, "/webhooks", headers, body).await.unwrap()
     }
 
     /// Moves the server's data away, or back.

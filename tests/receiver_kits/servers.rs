@@ -3,7 +3,7 @@
 use crate::{
     case::{CONTRACTS, Case, Payload, secret},
     example::{Example, Language, spawn},
-    harness::{Home, wait_for},
+    harness::{NodeFolder, wait_for},
 };
 use posthaste::domain::time::Timestamp;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ async fn no_example_starts_without_a_secret_that_can_verify() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_real_binary_delivers_to_every_example_and_a_replay_is_known_already() {
-    let home = Home::new();
+    let home = NodeFolder::new();
     let node = home.start().await;
     let client = node.client.clone();
     client.make_app("shop").await;

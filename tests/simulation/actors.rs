@@ -2,8 +2,8 @@
 //! disables endpoints.
 
 use crate::{
-    event_log::{AnswerFact, ActionFact, Promise, ActionAnswer, AvailabilityFact},
-    plan::{DiskTrouble, AvailabilityAction, AvailabilityPlan, ActionKind, ActionPlan},
+    event_log::{ActionAnswer, ActionFact, AnswerFact, AvailabilityFact, Promise},
+    plan::{ActionKind, ActionPlan, AvailabilityAction, AvailabilityPlan, DiskTrouble},
     process::ServiceAccess,
     simulation_env::SimulationEnv,
 };
@@ -174,7 +174,14 @@ pub(crate) async fn act(world: Arc<SimulationEnv>, plan: ActionPlan) {
     if let ActionAnswer::Made(made) = &said {
         journal.known.push(made.id);
     }
-    journal.asks.push(ActionFact { delivery, is_manual: true, kind: plan.kind, called_at, answered_at, said });
+    journal.asks.push(ActionFact {
+        delivery,
+        is_manual: true,
+        kind: plan.kind,
+        called_at,
+        answered_at,
+        said,
+    });
 }
 
 /// Enables or disables an endpoint, repeated until it is known to be done.

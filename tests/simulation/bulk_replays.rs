@@ -3,9 +3,9 @@
 //! The file itself takes notes, by triggers: a note exists if and only if its commit does, whatever was killed when.
 
 use crate::{
-    event_log::{ActionFact, EventLog, ActionAnswer},
     actors::{ADMIN, APP, CALL_TIMEOUT, wait_for_service},
-    plan::{DAY, HOUR, MINUTE, Moments, SECOND, ActionKind, pick},
+    event_log::{ActionAnswer, ActionFact, EventLog},
+    plan::{ActionKind, DAY, HOUR, MINUTE, Moments, SECOND, pick},
     simulation_env::SimulationEnv,
 };
 use fastrand::Rng;
@@ -129,7 +129,7 @@ pub(crate) struct ReplayNote {
 pub(crate) fn notes(disk: &Connection) -> Vec<ReplayNote> {
     let sql = "SELECT delivery, is_made, asked_at, due, history_len FROM sent_again ORDER BY rowid";
     let mut rows = disk.prepare(sql).unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| {
+    let read = |row: &rusqlite::Row<'_>| {
         let (delivery, is_made) = (row.get(0).map(DeliveryId::from_i64)?, row.get(1)?);
         // The id of a new one tells when it was made.
         let asked_at =
@@ -171,7 +171,8 @@ impl ReplayNote {
 /// Adds the effects of bulk replays to the journal, so that the checker follows each delivery through them.
 pub(crate) fn add_to_log(journal: &mut EventLog, disk: &Connection) {
     let untold = |note: &ReplayNote| !journal.asks.iter().any(|ask| note.is_answered_by(ask));
-    let added: Vec<ActionFact> = notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
+    let added: Vec<ActionFact> =
+        notes(disk).iter().filter(|note| untold(note)).map(ReplayNote::as_ask).collect();
     journal.asks.extend(added);
     journal.asks.sort_by_key(|ask| ask.answered_at);
 }

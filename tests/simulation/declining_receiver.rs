@@ -19,7 +19,10 @@ pub(crate) fn plan(seed: u64, others: usize, heal_at: i64) -> Option<EndpointPla
         return None;
     }
     let contract = pick(&mut rng, &["strict", "strict", "quick", "gives-up"]);
-    let ails = pick(&mut rng, &[ReceiverMode::Status(500), ReceiverMode::Status(404), ReceiverMode::Hang, ReceiverMode::Refused]);
+    let ails = pick(
+        &mut rng,
+        &[ReceiverMode::Status(500), ReceiverMode::Status(404), ReceiverMode::Hang, ReceiverMode::Refused],
+    );
     let well_until = if rng.bool() { rng.i64(0..heal_at) } else { 0 };
     Some(EndpointPlan {
         uid: format!("receiver-{others}"),

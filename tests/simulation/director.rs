@@ -2,10 +2,10 @@
 //! quiet, and passes the evidence to the checker.
 
 use crate::{
-    bulk_replays, checker,
-    event_log::{ProcessEnd, EventLog, Promise, Violation},
-    order, actors,
-    plan::{DAY, PlannedFault, HOUR, Plan, AvailabilityPlan, Trigger, ActionPlan},
+    actors, bulk_replays, checker,
+    event_log::{EventLog, ProcessEnd, Promise, Violation},
+    order,
+    plan::{ActionPlan, AvailabilityPlan, DAY, HOUR, Plan, PlannedFault, Trigger},
     process::Process,
     sabotage::Sabotage,
     simulation_env::SimulationEnv,
@@ -131,7 +131,9 @@ impl Director {
         }
         for fault in &plan.faults {
             match *fault {
-                PlannedFault::Kill { trigger: Trigger::At(at), down } => self.plan(at, AgendaItem::Kill(down)),
+                PlannedFault::Kill { trigger: Trigger::At(at), down } => {
+                    self.plan(at, AgendaItem::Kill(down))
+                }
                 PlannedFault::Kill { .. } => {}
                 PlannedFault::Stop { at, down } => self.plan(at, AgendaItem::Stop(down)),
                 PlannedFault::Disk { at, until, .. } => {

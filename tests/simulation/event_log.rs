@@ -2,7 +2,7 @@
 
 use crate::{
     network::SeenRequest,
-    plan::{DiskTrouble, AvailabilityAction, ActionKind},
+    plan::{ActionKind, AvailabilityAction, DiskTrouble},
 };
 use posthaste::domain::{
     delivery::Delivery,

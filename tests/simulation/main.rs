@@ -3,20 +3,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on ends, and its seed is printed")]
 
+mod actors;
 mod archive;
 mod bulk_replays;
 mod checker;
 mod contracts;
 mod controls;
 mod declining_receiver;
-mod node_builder;
 mod director;
 mod event_log;
 mod limits;
 mod network;
+mod node_builder;
 mod nodes;
 mod order;
-mod actors;
 mod plan;
 mod process;
 mod sabotage;

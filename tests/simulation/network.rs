@@ -9,7 +9,7 @@ use posthaste::{
         outcome::{Class, Outcome, Timings},
         time::Timestamp,
     },
-    outbound::{HttpSender, SendFuture, OutboundRequest},
+    outbound::{HttpSender, OutboundRequest, SendFuture},
     runtime::Clock,
 };
 use std::{sync::Arc, time::Duration};
@@ -161,7 +161,13 @@ pub(crate) fn attempt_of(request: &OutboundRequest) -> AttemptId {
 impl Fate {
     pub(crate) fn of(mut mode: ReceiverMode, request: &OutboundRequest, rng: &mut Rng) -> Self {
         if mode == ReceiverMode::Flapping {
-            mode = [ReceiverMode::Ok, ReceiverMode::Ok, ReceiverMode::Status(500), ReceiverMode::Refused, ReceiverMode::Lie][rng.usize(0..5)];
+            mode = [
+                ReceiverMode::Ok,
+                ReceiverMode::Ok,
+                ReceiverMode::Status(500),
+                ReceiverMode::Refused,
+                ReceiverMode::Lie,
+            ][rng.usize(0..5)];
         }
         if mode == ReceiverMode::Stale && request.fresh {
             mode = ReceiverMode::Ok;

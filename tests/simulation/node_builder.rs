@@ -11,11 +11,11 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{DeliveryWorker, Engine, QueueEvents, EndpointQueues, Renderer, Intervals},
+    engine::{DeliveryWorker, EndpointQueues, Engine, Intervals, QueueEvents, Renderer},
     outbound::HttpSender,
-    service::{ServiceLimits, ServiceDeps, Service, NodeInfo},
-    store::{CommitWatch, Ledger, Store},
     runtime::{Clock, SeededEntropy},
+    service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
+    store::{CommitWatch, Ledger, Store},
 };
 use std::{sync::Arc, time::Duration};
 

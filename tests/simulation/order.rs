@@ -3,7 +3,7 @@
 //! Drawn from a random generator of its own, so that stories without order stay as they are.
 
 use crate::{
-    plan::{EndpointPlan, EventPlan, Moments, AvailabilityAction, AvailabilityPlan, pick},
+    plan::{AvailabilityAction, AvailabilityPlan, EndpointPlan, EventPlan, Moments, pick},
     simulation_env::SimulationEnv,
 };
 use fastrand::Rng;
@@ -70,7 +70,7 @@ pub(crate) struct EndNote {
 
 pub(crate) fn notes(disk: &Connection) -> Vec<EndNote> {
     let mut rows = disk.prepare("SELECT delivery, state, is_closed, at FROM ends ORDER BY rowid").unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| {
+    let read = |row: &rusqlite::Row<'_>| {
         let is_dead = row.get::<_, u8>(1)? == 5;
         let delivery = row.get(0).map(DeliveryId::from_i64)?;
         let at = row.get(3).map(Timestamp::from_millis)?;

@@ -327,7 +327,8 @@ fn faults(rng: &mut Rng, near: &Moments, mood: StoryFocus) -> Vec<PlannedFault> 
     for _ in 0..pick(rng, &[0, 0, 1, 2]) {
         faults.push(PlannedFault::Stop { at: near.one(rng), down: pick(rng, &downs) });
     }
-    let troubles = if mood == StoryFocus::Failing { rng.usize(1..4) } else { usize::from(rng.u8(0..10) == 0) };
+    let troubles =
+        if mood == StoryFocus::Failing { rng.usize(1..4) } else { usize::from(rng.u8(0..10) == 0) };
     for _ in 0..troubles {
         let at = near.one(rng);
         let until = at + pick(rng, &[100, SECOND, 30 * SECOND, 2 * MINUTE, 4 * MINUTE]);
@@ -367,7 +368,8 @@ impl Script {
         if let Some((at, ReceiverMode::Local)) = changes.last().copied() {
             changes.push((at + 20 * SECOND, ReceiverMode::Ok));
         }
-        let dead_for_good = [ReceiverMode::Status(500), ReceiverMode::Hang, ReceiverMode::Refused, ReceiverMode::Status(404)];
+        let dead_for_good =
+            [ReceiverMode::Status(500), ReceiverMode::Hang, ReceiverMode::Refused, ReceiverMode::Status(404)];
         let at_last = if rng.u8(0..5) == 0 { pick(rng, &dead_for_good) } else { ReceiverMode::Ok };
         changes.push((heal_at, at_last));
         Self { changes }

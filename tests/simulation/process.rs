@@ -2,9 +2,9 @@
 
 use crate::{
     archive, bulk_replays,
-    node_builder::{NodeBuilder, NoWatch, EngineParts},
     event_log::{ProcessEnd, Promise},
     network::FakeHttpSender,
+    node_builder::{EngineParts, NoWatch, NodeBuilder},
     order,
     plan::SECOND,
     simulation_env::{SimulationEnv, apply_trouble},
@@ -15,13 +15,13 @@ use posthaste::{
         id::{EndpointId, Ids},
         tenure::Tenure,
     },
-    engine::{Engine, EngineLimits, QueueEvents, EndpointQueues, Intervals},
+    engine::{EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents},
+    runtime::{Clock, Shutdown, ShutdownHandle},
     service::Service,
     store::{
         Cluster,
         sqlite::{QueueLimits, SqliteStore, Turn, Writer},
     },
-    runtime::{Clock, Shutdown, ShutdownHandle},
 };
 use rusqlite::Connection;
 use std::{
@@ -280,7 +280,10 @@ impl ProcessStart {
                 purge: long,
                 recheck: Duration::from_millis(world.plan.recheck_every as u64),
                 key_uses: long,
-                retention: world.plan.retention.map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
+                retention: world
+                    .plan
+                    .retention
+                    .map_or(long, |keeps| Duration::from_millis(keeps.every as u64)),
                 audit_retention: long,
                 health: HEALTH_EVERY,
                 notices: long,

@@ -13,8 +13,8 @@ use posthaste::{
         time::Timestamp,
         verdict::Verdict,
     },
-    engine::{SharedLimits, EndpointQueues},
-    outbound::{HttpSender, SendFuture, OutboundRequest},
+    engine::{EndpointQueues, SharedLimits},
+    outbound::{HttpSender, OutboundRequest, SendFuture},
     store::{
         Ledger, Reply, StoreError,
         cluster::Joined,
@@ -176,11 +176,14 @@ impl Sabotage {
             }
             Self::ForgetSuccess => Arc::new(SabotagedStore { forgets: true, ..SabotagedStore::on(store) }),
             Self::SwitchHastily => Arc::new(SabotagedStore { is_hasty: true, ..SabotagedStore::on(store) }),
-            Self::ForgetFailures => Arc::new(SabotagedStore { is_lenient: true, ..SabotagedStore::on(store) }),
-            Self::TakeTwice => Arc::new(SabotagedStore { takes_twice: true, ..SabotagedStore::on(store) }),
-            Self::ExpireEarly => {
-                Arc::new(SabotagedStore { expires_early: Duration::from_hours(48), ..SabotagedStore::on(store) })
+            Self::ForgetFailures => {
+                Arc::new(SabotagedStore { is_lenient: true, ..SabotagedStore::on(store) })
             }
+            Self::TakeTwice => Arc::new(SabotagedStore { takes_twice: true, ..SabotagedStore::on(store) }),
+            Self::ExpireEarly => Arc::new(SabotagedStore {
+                expires_early: Duration::from_hours(48),
+                ..SabotagedStore::on(store)
+            }),
             _ => store,
         }
     }

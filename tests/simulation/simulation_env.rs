@@ -1,9 +1,9 @@
 //! Everything that outlives a process: the clock, the disk, the network, the plan and the journal. And how a process ends.
 
 use crate::{
-    event_log::{ProcessEnd, EventLog, ProcessFact, Promise, TroubleFact},
-    plan::{DiskTrouble, PlannedFault, Plan, Trigger},
-    process::{ServiceAccess, Process},
+    event_log::{EventLog, ProcessEnd, ProcessFact, Promise, TroubleFact},
+    plan::{DiskTrouble, Plan, PlannedFault, Trigger},
+    process::{Process, ServiceAccess},
     sabotage::Sabotage,
 };
 use fastrand::Rng;

@@ -2,8 +2,8 @@
 //! that.
 
 use crate::{
-    node_builder::NodeBuilder,
     fixture::{ADMIN, Behaviour, Fixture},
+    node_builder::NodeBuilder,
 };
 use posthaste::{
     domain::{
@@ -19,11 +19,12 @@ use posthaste::{
         tenure::Tenure,
         time::Timestamp,
     },
+    runtime::Clock,
     service::{
         Patch, Service,
+        api_keys::NewKey,
         apps::AppPatch,
         endpoints::{EndpointPatch, NewEndpoint},
-        api_keys::NewKey,
     },
     store::{
         Cluster, Registry, Reply,
@@ -31,7 +32,6 @@ use posthaste::{
         retention::{Overdue, OverdueSearch},
         sqlite::SqliteStore,
     },
-    runtime::Clock,
 };
 use serde_json::json;
 use std::{
@@ -137,7 +137,8 @@ impl SecondNode {
         let service = desk.service(hands.clone());
         service.load_config(Some("the key of the settings")).await.unwrap();
         let following = service.clone();
-        let following = tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
+        let following =
+            tokio::spawn(async move { following.sync_config(&Notify::new()).await }).abort_handle();
         Self { service, told, tenure, directory, hands, following }
     }
 

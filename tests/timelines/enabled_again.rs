@@ -1,8 +1,8 @@
 //! Enabling an endpoint with a replay: missed events are sent, once and paced; others are not.
 
 use crate::{
-    health::HOUR,
     fixture::{ADMIN, Behaviour, Fixture},
+    health::HOUR,
 };
 use posthaste::{domain::delivery::State, service::deliveries::RequestedAction};
 use std::time::Duration;

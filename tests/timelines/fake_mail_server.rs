@@ -3,7 +3,7 @@
 use posthaste::{
     domain::notice::Letter,
     engine::MailSettings,
-    outbound::{SendMailResult, Mailer, SendMailFuture, CloseFuture},
+    outbound::{CloseFuture, Mailer, SendMailFuture, SendMailResult},
 };
 use std::{
     sync::{Arc, Mutex},

@@ -1,7 +1,7 @@
 //! Fixture: a process in virtual time with a receiver that answers as the test says. Weeks pass as soon as no task has
 //! anything to do.
 
-use crate::node_builder::{NodeBuilder, LIMITS, NoWatch, QUEUE};
+use crate::node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -12,16 +12,17 @@ use posthaste::{
         tenure::Tenure,
         time::Timestamp,
     },
-    engine::{Engine, EndpointQueues, MailSettings},
-    outbound::{HttpSender, GateClosed, SendFuture, OutboundRequest},
+    engine::{EndpointQueues, Engine, MailSettings},
+    outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
+    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
     service::{
-        Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, publish::PublishRequest,
+        Caller, Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint,
+        publish::PublishRequest,
     },
     store::{
         Cluster,
         sqlite::{SqliteStore, Turn, Writer},
     },
-    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
 };
 use rusqlite::Connection;
 use std::{
@@ -237,7 +238,14 @@ async fn start(
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = Ids::new(joined.slot, joined.newest_id);
-    let desk = NodeBuilder { config_cache: directory, store: store.clone(), cluster: store.clone(), node_state: tenure, clock, ids };
+    let desk = NodeBuilder {
+        config_cache: directory,
+        store: store.clone(),
+        cluster: store.clone(),
+        node_state: tenure,
+        clock,
+        ids,
+    };
     let service = desk.service(lanes.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();

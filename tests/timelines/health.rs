@@ -122,7 +122,8 @@ async fn standard_is_warned_at_60_hours_and_disabled_at_5_days() {
     assert_eq!(reason, "failing");
     let soon = |at: Timestamp, due: Timestamp| at >= due && at <= due.plus(HOUR);
     assert!(soon(at, first.plus(DAY * 5)), "{at}");
-    let warning = notices(&stage).into_iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
+    let warning =
+        notices(&stage).into_iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
     assert!(soon(warning.1, first.plus(HOUR * 60)), "{}", warning.1);
 }
 
@@ -319,7 +320,11 @@ async fn ten_failures_in_a_row_are_failing_and_enabling_resets_them() {
     assert_eq!(kinds(&stage), [NoticeKind::EndpointDegraded]);
     stage.pass(HOUR).await;
     let health = stage.service.endpoint_health(&stage.entry, "ep").await.unwrap();
-    assert!(health.disables_at.is_some_and(|at| at > stage.clock.now().plus(DAY * 4)), "{:?}", health.disables_at);
+    assert!(
+        health.disables_at.is_some_and(|at| at > stage.clock.now().plus(DAY * 4)),
+        "{:?}",
+        health.disables_at
+    );
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     assert_eq!(stage.service.endpoint_health(&stage.entry, "ep").await.unwrap().state, "disabled");
     stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();

@@ -13,9 +13,9 @@ use posthaste::{
         time::Timestamp,
     },
     outbound::SendMailResult,
+    runtime::Clock,
     service::{endpoints::NewEndpoint, notices::NoticeQuery},
     store::{Ledger, replays::ReplayPage},
-    runtime::Clock,
 };
 use serde_json::json;
 use std::{collections::HashSet, time::Duration};
@@ -176,7 +176,9 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
     }
     let (mut mails, mut told) = (0, 0);
     // Failing, healthy again, gone.
-    for (does, events) in [(Behaviour::Answer(503), 10), (Behaviour::Answer(200), 3), (Behaviour::Answer(410), 1)] {
+    for (does, events) in
+        [(Behaviour::Answer(503), 10), (Behaviour::Answer(200), 3), (Behaviour::Answer(410), 1)]
+    {
         stage.set_behaviour(does);
         for _ in 0..events {
             stage.publish().await;

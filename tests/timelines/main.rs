@@ -5,20 +5,20 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
 mod answers;
-mod node_builder;
-mod ends;
 mod config_sync;
+mod enabled_again;
+mod ends;
+mod fake_mail_server;
+mod fixture;
 mod health;
 mod jitter;
 mod mails;
+mod node_builder;
 mod nodes;
 mod not_sent;
 mod pacing;
-mod fake_mail_server;
 mod probing;
 mod replays;
 mod retention;
 mod schedules;
-mod fixture;
-mod enabled_again;
 mod webhooks;

@@ -11,11 +11,13 @@ use posthaste::{
         tally::Tally,
         tenure::Tenure,
     },
-    engine::{SharedLimits, DeliveryWorker, Engine, EngineLimits, QueueEvents, EndpointQueues, Renderer, Intervals},
+    engine::{
+        DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,
+    },
     outbound::HttpSender,
-    service::{ServiceLimits, ServiceDeps, Service, NodeInfo},
-    store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
     runtime::{SeededEntropy, VirtualClock},
+    service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
+    store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -73,7 +75,12 @@ impl NodeBuilder {
     }
 
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
-    pub(crate) fn engine(self, lanes: Arc<EndpointQueues>, events: QueueEvents, carrier: Arc<dyn HttpSender>) -> Engine {
+    pub(crate) fn engine(
+        self,
+        lanes: Arc<EndpointQueues>,
+        events: QueueEvents,
+        carrier: Arc<dyn HttpSender>,
+    ) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
             queues: lanes,

@@ -2,8 +2,8 @@
 //! notifications between them: what waits for another node is found by polling.
 
 use crate::{
-    node_builder::{NodeBuilder, LIMITS, NoWatch, QUEUE},
     fixture::{ADMIN, payment},
+    node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE},
 };
 use posthaste::{
     domain::{
@@ -15,14 +15,14 @@ use posthaste::{
         tenure::{Home, Tenure},
         time::Timestamp,
     },
-    engine::{NodeSendGate, Engine, EndpointQueues, Intervals},
-    outbound::{HttpSender, GateClosed, SendFuture, OutboundRequest},
+    engine::{EndpointQueues, Engine, Intervals, NodeSendGate},
+    outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
+    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         Cluster,
         sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
     },
-    runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
 };
 use serde_json::json;
 use std::{
@@ -140,7 +140,8 @@ impl TwoNodes {
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();
-        let following = tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
+        let following =
+            tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
         Node { service, tenure, writer, stop, tasks: vec![writing, engine, following] }
     }
 

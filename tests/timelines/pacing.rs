@@ -7,8 +7,8 @@ use posthaste::{
         delivery::{Delivery, State},
         time::Timestamp,
     },
-    service::{Patch, deliveries::RequestedAction, endpoints::EndpointPatch},
     runtime::Clock,
+    service::{Patch, deliveries::RequestedAction, endpoints::EndpointPatch},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -131,7 +131,10 @@ async fn a_429_pauses_the_whole_queue_for_as_long_as_it_says_but_not_manual_deli
     let all = deliveries(&stage).await;
     let why = stage.service.delay_reason(&all[1]).unwrap();
     assert!(why.starts_with("the endpoint asked for a pause (429) until 20"), "{why}");
-    let asked = stage.service.act_on_delivery(ADMIN, &stage.entry, &all[0].id.to_string(), RequestedAction::Retry).await;
+    let asked = stage
+        .service
+        .act_on_delivery(ADMIN, &stage.entry, &all[0].id.to_string(), RequestedAction::Retry)
+        .await;
     assert_eq!(stage.service.delay_reason(&asked.unwrap().delivery), None);
     stage.service.send_test(&stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_secs(1)).await;

@@ -8,8 +8,8 @@ use posthaste::{
         order::Order,
         time::Timestamp,
     },
-    service::{Patch, endpoints::EndpointPatch},
     runtime::Clock,
+    service::{Patch, endpoints::EndpointPatch},
 };
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
 //! Bulk replays: a throttled endpoint gets nothing of them, and fresh events keep their pace.
 
 use crate::{
-    pacing::limit,
     fixture::{ADMIN, Behaviour, Fixture},
+    pacing::limit,
 };
 use posthaste::{
-    service::{deliveries::RequestedAction, replays::NewReplay},
     runtime::Clock,
+    service::{deliveries::RequestedAction, replays::NewReplay},
 };
 use std::time::Duration;
 

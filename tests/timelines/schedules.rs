@@ -136,7 +136,11 @@ async fn the_last_six_hours_of_orientedos_have_no_next_attempt_but_retry_now_sti
     assert_eq!((waiting.state, waiting.next_attempt_at()), (State::Retrying, None));
     stage.set_behaviour(Behaviour::Answer(200));
     let id = waiting.id.to_string();
-    stage.service.act_on_delivery(ADMIN, &stage.entry, &id, posthaste::service::deliveries::RequestedAction::Retry).await.unwrap();
+    stage
+        .service
+        .act_on_delivery(ADMIN, &stage.entry, &id, posthaste::service::deliveries::RequestedAction::Retry)
+        .await
+        .unwrap();
     stage.pass(Duration::from_secs(1)).await;
     let delivered = stage.delivery().await;
     assert_eq!((delivered.state, delivered.attempt_count), (State::Delivered, 6));

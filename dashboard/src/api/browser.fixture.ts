@@ -1,7 +1,7 @@
-// As much of a browser as our modules look for when they are loaded, for tests that have none. Import what needs it afterwards.
+// Stubs the browser globals that modules use on import, for tests without a browser. Import those modules afterwards.
 import { vi } from "vitest";
 
-export function standInForBrowser(path = "/") {
+export function stubBrowser(path = "/") {
   const document = Object.assign(new EventTarget(), { hidden: false, title: "" });
   const window = Object.assign(new EventTarget(), {
     location: { origin: "http://posthaste.test", href: `http://posthaste.test${path}`, pathname: path, search: "", hash: "" },

@@ -1,69 +1,69 @@
-// The only door to the server: the generated client, with the key in a header and every failure as a `Refusal`.
+// The API client, the only way to the server. Sends the key in a header and throws every failure as an `ApiError`.
 import createClient from "openapi-fetch";
-import { connectionIsLost, connectionIsUp } from "./connection";
-import { NO_ANSWER, ifThere, refusalOf } from "./problem";
+import { markDisconnected, markConnected } from "./connection";
+import { NO_ANSWER, nullIfNotFound, errorOfResponse } from "./error";
 import type { paths } from "./schema.gen";
 
-let key: string | null = null;
-let onUnauthorized: (detail: string) => void = () => undefined;
+let apiKey: string | null = null;
+let notifyUnauthorized: (detail: string) => void = () => undefined;
 
-/** The key lives in this variable and nowhere else: no storage, no cookie, no address. */
-export function holdKey(given: string | null): void {
-  key = given;
+/** Sets the key of all requests. It is kept in memory only: no storage, no cookie, no address. */
+export function setApiKey(key: string | null): void {
+  apiKey = key;
 }
 
-export function whenUnauthorized(tell: (detail: string) => void): void {
-  onUnauthorized = tell;
+export function onUnauthorized(listener: (detail: string) => void): void {
+  notifyUnauthorized = listener;
 }
 
-/** A request with the key. Throws `NO_ANSWER` when none comes. */
-export async function talk(request: Request): Promise<Response> {
-  if (key !== null) request.headers.set("authorization", `Bearer ${key}`);
-  const askedWith = key;
+/** Sends a request with the key. Throws `NO_ANSWER` if no response comes. */
+export async function sendRequest(request: Request): Promise<Response> {
+  if (apiKey !== null) request.headers.set("authorization", `Bearer ${apiKey}`);
+  const sentKey = apiKey;
   let response: Response;
   try {
     response = await fetch(request);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    connectionIsLost();
+    markDisconnected();
     throw NO_ANSWER;
   }
-  // A gateway that cannot reach the server is no answer of the server's.
-  if (response.status === 502 || response.status === 504) connectionIsLost();
-  else connectionIsUp();
-  if (response.status === 401 && key !== null && askedWith === key) {
-    const refusal = refusalOf(
+  // 502 and 504 come from a gateway that cannot reach the server.
+  if (response.status === 502 || response.status === 504) markDisconnected();
+  else markConnected();
+  if (response.status === 401 && apiKey !== null && sentKey === apiKey) {
+    const error = errorOfResponse(
       401,
       await response
         .clone()
         .json()
         .catch(() => null),
     );
-    onUnauthorized(refusal.message);
+    notifyUnauthorized(error.message);
   }
   return response;
 }
 
-/** A view asks one question at a time: one that is never answered must not be the last. Actions may take their time. */
-const READ_WITHIN_MS = 30_000;
+/** Limit for GET only: a view sends one query at a time, so a query without a response would block it. Actions have no limit. */
+const READ_TIMEOUT_MS = 30_000;
 
-function talkInTime(request: Request): Promise<Response> {
-  if (request.method !== "GET") return talk(request);
-  return talk(new Request(request, { signal: AbortSignal.timeout(READ_WITHIN_MS) }));
+function sendWithTimeout(request: Request): Promise<Response> {
+  if (request.method !== "GET") return sendRequest(request);
+  return sendRequest(new Request(request, { signal: AbortSignal.timeout(READ_TIMEOUT_MS) }));
 }
 
-export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: talkInTime });
+export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: sendWithTimeout });
 
-type Asked<T> = { data?: T; error?: unknown; response: Response };
+type ApiResult<T> = { data?: T; error?: unknown; response: Response };
 
-/** What was asked for, or a `Refusal`. */
-export async function ask<T>(asked: Promise<Asked<T>>): Promise<T> {
-  const { data, error, response } = await asked;
-  if (!response.ok) throw refusalOf(response.status, error);
+/** Returns the data of a response. Throws an `ApiError` for any status other than 2xx. */
+export async function dataOf<T>(result: Promise<ApiResult<T>>): Promise<T> {
+  const { data, error, response } = await result;
+  if (!response.ok) throw errorOfResponse(response.status, error);
   return data as T;
 }
 
-/** What was asked for, or null where there is no such thing. */
-export function askIfThere<T>(asked: Promise<Asked<T>>): Promise<T | null> {
-  return ifThere(ask(asked));
+/** Returns the data of a response, or null after 404. */
+export function dataOrNull<T>(result: Promise<ApiResult<T>>): Promise<T | null> {
+  return nullIfNotFound(dataOf(result));
 }

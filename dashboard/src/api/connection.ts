@@ -1,34 +1,34 @@
-// Whether the server can be reached. While it cannot, one quiet question every two seconds finds out when it is back.
+// Tracks whether the server can be reached. While it cannot, /livez is polled every two seconds.
 import { signal } from "@preact/signals";
-import { hintEverything } from "./hints";
+import { invalidateAll } from "./invalidation";
 
-const ASK_EVERY_MS = 2000;
+const PROBE_EVERY_MS = 2000;
 
 export const isConnected = signal(true);
-let asking: ReturnType<typeof setInterval> | null = null;
+let probeTimer: ReturnType<typeof setInterval> | null = null;
 
-export function connectionIsLost(): void {
+export function markDisconnected(): void {
   isConnected.value = false;
-  asking ??= setInterval(() => void lookAgain(), ASK_EVERY_MS);
+  probeTimer ??= setInterval(() => void probeServer(), PROBE_EVERY_MS);
 }
 
-export function connectionIsUp(): void {
-  if (asking !== null) clearInterval(asking);
-  asking = null;
+export function markConnected(): void {
+  if (probeTimer !== null) clearInterval(probeTimer);
+  probeTimer = null;
   if (isConnected.value) return;
   isConnected.value = true;
-  // Whatever happened meanwhile was missed.
-  hintEverything();
+  // Changes during the outage were missed.
+  invalidateAll();
 }
 
-/** The browser knows at once when a cable is pulled; an open stream would stay silent for a while. */
-window.addEventListener("offline", connectionIsLost);
-window.addEventListener("online", () => void lookAgain());
+/** The browser reports a lost network at once; an open stream would only stay silent for a while. */
+window.addEventListener("offline", markDisconnected);
+window.addEventListener("online", () => void probeServer());
 
-async function lookAgain(): Promise<void> {
-  const answered = await fetch("/livez").then(
+async function probeServer(): Promise<void> {
+  const isUp = await fetch("/livez").then(
     (response) => response.ok,
     () => false,
   );
-  if (answered) connectionIsUp();
+  if (isUp) markConnected();
 }

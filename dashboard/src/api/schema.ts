@@ -1,4 +1,4 @@
-// Short names for what the API answers, all out of its own description.
+// Short names for the API's types, all taken from its OpenAPI description.
 import type { components } from "./schema.gen";
 
 type Schemas = components["schemas"];
@@ -10,7 +10,7 @@ export type Delivery = Schemas["Delivery"];
 export type DeliveryDetail = Schemas["DeliveryDetail"];
 export type Attempt = Schemas["Attempt"];
 export type EndpointAttempt = Schemas["EndpointAttempt"];
-export type Found = Schemas["Found"];
+export type SearchResult = Schemas["Found"];
 export type DeadLetter = Schemas["DeadLetter"];
 export type Replay = Schemas["Replay"];
 export type Contract = Schemas["Contract"];

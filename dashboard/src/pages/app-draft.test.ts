@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { App } from "../api/schema";
 import { appChangesOf, appDraftOf } from "./app-draft";
 
-it("an app's draft sends what was changed, and its quota whole", () => {
+it("an app's draft sends only changed fields, and its quota as a whole", () => {
   const app = { name: "Shop", livemode: true, quota: { events_per_second: 5, bytes_per_second: 900 } };
   const before = appDraftOf(app as Partial<App> as App);
   expect(appChangesOf(before, { ...before })).toEqual({});

@@ -1,4 +1,4 @@
-// What is typed about an app, and what of it is sent.
+// The draft of an app's settings, and the changes in it that are sent.
 import type { App } from "../api/schema";
 
 export interface AppDraft {
@@ -21,7 +21,7 @@ export function appDraftOf(app: App): AppDraft {
   };
 }
 
-/** Only what was changed, so that what somebody else changed meanwhile stays. A quota is replaced whole. */
+/** Returns only the changed fields, so that concurrent changes of other fields stay. A quota is replaced as a whole. */
 export function appChangesOf(before: AppDraft, after: AppDraft) {
   const isChanged = (name: keyof AppDraft) => before[name] !== after[name];
   const quota = {

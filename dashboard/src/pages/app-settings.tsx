@@ -1,50 +1,50 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { type Refusal, asRefusal } from "../api/problem";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { type ApiError, toApiError } from "../api/error";
 import type { App } from "../api/schema";
-import { Action } from "../parts/action";
-import { Copyable } from "../parts/copy";
-import { Overtaken, useDraft } from "../parts/draft";
-import { Shown, Trouble } from "../parts/feedback";
-import { Check, Field } from "../parts/field";
-import { Card, Facts, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
-import { say } from "../parts/toast";
+import { Action } from "../components/action";
+import { Copyable } from "../components/copy";
+import { OutdatedNote, useDraft } from "../components/draft";
+import { QueryView, ErrorMessage } from "../components/query-view";
+import { Checkbox, Field } from "../components/field";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
+import { showToast } from "../components/toast";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { appChangesOf, appDraftOf } from "./app-draft";
 import { ContractChoice } from "./apps";
-import { useApp } from "./ask-app";
+import { useApp } from "./app-queries";
 
 export function AppSettings({ app }: { app: string }) {
-  const asked = useApp(app);
+  const query = useApp(app);
   return (
     <>
-      <Head title="Settings" trail={[{ label: asked.data?.name ?? app, href: paths.app(app) }]} />
-      <Shown asked={asked}>{(data) => <Settings app={data} />}</Shown>
+      <PageHead title="Settings" breadcrumbs={[{ label: query.data?.name ?? app, href: paths.app(app) }]} />
+      <QueryView query={query}>{(data) => <Settings app={data} />}</QueryView>
     </>
   );
 }
 
 function Settings({ app }: { app: App }) {
-  const edited = useDraft(appDraftOf(app), app.updated_at);
-  const { base, draft, change } = edited;
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const form = useDraft(appDraftOf(app), app.updated_at);
+  const { base, draft, change } = form;
+  const [error, setError] = useState<ApiError | null>(null);
   const path = { app: app.id };
-  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
+  const problem = (field: string) => (error?.field?.startsWith(field) ? error.text : null);
 
   const save = async (event: Event) => {
     event.preventDefault();
-    setRefusal(null);
+    setError(null);
     try {
       const body = appChangesOf(base, draft);
-      const now = await ask(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
-      edited.keep(draft, appDraftOf(now), now.updated_at);
-      hint("apps");
-      say("Saved.");
+      const now = await dataOf(api.PATCH("/v1/apps/{app}", { params: { path }, body }));
+      form.markSaved(draft, appDraftOf(now), now.updated_at);
+      invalidate("apps");
+      showToast("Saved.");
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
     }
   };
 
@@ -79,13 +79,13 @@ function Settings({ app }: { app: App }) {
               placeholder="no quota"
             />
           </div>
-          <Check
+          <Checkbox
             label="Live mode (some contracts tell receivers)"
             isOn={draft.isLive}
             onChange={(isLive) => change({ isLive })}
           />
-          <Overtaken by={edited} />
-          {refusal && <Trouble refusal={refusal} />}
+          <OutdatedNote by={form} />
+          {error && <ErrorMessage error={error} />}
           <div class="buttons end">
             <button type="submit" class="primary" disabled={draft.name.trim() === ""}>
               Save
@@ -94,8 +94,8 @@ function Settings({ app }: { app: App }) {
         </form>
       </Card>
       <Card title="About">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Id", <Copyable text={app.id} />],
             ["Overrides", app.overrides && <code>{JSON.stringify(app.overrides)}</code>],
             ["Metadata", app.metadata && <code>{JSON.stringify(app.metadata)}</code>],
@@ -115,9 +115,9 @@ function Settings({ app }: { app: App }) {
             isDangerous
             confirm={<>“{app.name}” and everything in it is deleted for good. This cannot be undone.</>}
             act={async () => {
-              await ask(api.DELETE("/v1/apps/{app}", { params: { path } }));
-              hint("apps");
-              go(paths.apps());
+              await dataOf(api.DELETE("/v1/apps/{app}", { params: { path } }));
+              invalidate("apps");
+              navigate(paths.apps());
             }}
           />
         </div>

@@ -1,101 +1,111 @@
-import { type Asked, useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { type Query, useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { Delivery, Endpoint } from "../api/schema";
-import { Copyable } from "../parts/copy";
-import { Empty, Shown } from "../parts/feedback";
-import { Card, Head } from "../parts/page";
-import { Strip } from "../parts/strip";
-import { Table } from "../parts/table";
+import { Copyable } from "../components/copy";
+import { Empty, QueryView } from "../components/query-view";
+import { Card, PageHead } from "../components/page";
+import { MarkStrip } from "../components/mark-strip";
+import { Table } from "../components/table";
 import { paths } from "../route/paths";
-import { may, mayActForProduct, session } from "../session/session";
-import { beforeDeliveries } from "../words/next-steps";
-import { useStats } from "./ask-stats";
-import { deliveryColumns, markOf } from "./delivery-rows";
+import { permissions, mayActForProduct, session } from "../session/session";
+import { noDeliveriesText } from "../text/empty-lists";
+import { useStats } from "./stats-query";
+import { deliveryColumns, deliveryMarkOf } from "./delivery-rows";
 import { endpointColumns } from "./endpoints";
 import { FirstSteps } from "./first-steps";
 import { PublishButton } from "./publish";
 import { StatsView } from "./stats-view";
 
 export function AppPage({ app }: { app: string }) {
-  // A portal link does not show the app itself, and knows its name.
+  // A portal session may not read the app, but contains its name.
   const own = session.value?.app?.id === app ? session.value.app : null;
-  const asked = useAsked(`app ${app}`, async () => own ?? (await ask(api.GET("/v1/apps/{app}", { params: { path: { app } } }))), [
-    "apps",
-  ]);
+  const query = useQuery(
+    `app ${app}`,
+    async () => own ?? (await dataOf(api.GET("/v1/apps/{app}", { params: { path: { app } } }))),
+    ["apps"],
+  );
   const stats = useStats({ app });
-  const endpoints = useAsked(
+  const endpoints = useQuery(
     `endpoints ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
+    () => dataOf(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: { limit: 250 } } })),
     ["endpoints"],
   );
   const isNew = endpoints.data?.data.length === 0;
   return (
     <>
-      <Head title={asked.data?.name ?? app} beside={<Copyable text={app} />}>
+      <PageHead title={query.data?.name ?? app} aside={<Copyable text={app} />}>
         {mayActForProduct.value && <PublishButton app={app} />}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView query={query}>
         {() => (
           <div class="stack">
-            {isNew && <FirstSteps app={app} may={may.value} />}
+            {isNew && <FirstSteps app={app} permissions={permissions.value} />}
             {(!isNew || (stats.data?.totals.events ?? 0) > 0) && (
-              <Shown asked={stats} lines={24}>
-                {(data) => <StatsView stats={data} isOfAll={false} />}
-              </Shown>
+              <QueryView query={stats} lines={24}>
+                {(data) => <StatsView stats={data} isAllApps={false} />}
+              </QueryView>
             )}
-            {!isNew && <NowInApp app={app} endpoints={endpoints} />}
+            {!isNew && <AppActivity app={app} endpoints={endpoints} />}
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }
 
-/** What matters now: how the latest deliveries went, what is in trouble, and where things go. */
-function NowInApp({ app, endpoints }: { app: string; endpoints: Asked<{ data: Endpoint[] }> }) {
+/** The latest deliveries, deliveries in trouble, and the endpoints. */
+function AppActivity({ app, endpoints }: { app: string; endpoints: Query<{ data: Endpoint[] }> }) {
   const list = (query: { status?: string; limit: number }) => () =>
-    ask(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
-  const recent = useAsked(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
-  const troubled = useAsked(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
+    dataOf(api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query } }));
+  const recent = useQuery(`recent ${app}`, list({ limit: 80 }), ["deliveries"]);
+  const troubled = useQuery(`troubled ${app}`, list({ status: "retrying,dead,held", limit: 8 }), ["deliveries"]);
   return (
     <>
-      <Card title="Latest deliveries" beside={<a href={paths.deliveries(app)}>All of them</a>}>
-        <Shown asked={recent} lines={2}>
+      <Card title="Latest deliveries" aside={<a href={paths.deliveries(app)}>All of them</a>}>
+        <QueryView query={recent} lines={2}>
           {({ data }) =>
             data.length > 0 ? (
-              <Strip marks={data.map((each) => markOf(app, each))} />
+              <MarkStrip marks={data.map((each) => deliveryMarkOf(app, each))} />
             ) : (
-              <Empty title="No deliveries yet">{beforeDeliveries(may.value)}</Empty>
+              <Empty title="No deliveries yet">{noDeliveriesText(permissions.value)}</Empty>
             )
           }
-        </Shown>
+        </QueryView>
       </Card>
-      <Troubled app={app} asked={troubled} endpoints={endpoints.data?.data ?? []} />
-      <Card title="Endpoints" beside={<a href={paths.endpoints(app)}>All of them</a>}>
-        <Shown asked={endpoints} lines={3}>
+      <TroubledDeliveries app={app} query={troubled} endpoints={endpoints.data?.data ?? []} />
+      <Card title="Endpoints" aside={<a href={paths.endpoints(app)}>All of them</a>}>
+        <QueryView query={endpoints} lines={3}>
           {({ data }) => (
             <Table
               caption="Endpoints"
               columns={endpointColumns(app)}
-              rows={offFirst(data).slice(0, 10)}
+              rows={disabledFirst(data).slice(0, 10)}
               idOf={(row) => row.id}
               hrefOf={(row) => paths.endpoint(app, row.id)}
             />
           )}
-        </Shown>
+        </QueryView>
       </Card>
     </>
   );
 }
 
-function offFirst(endpoints: Endpoint[]): Endpoint[] {
+function disabledFirst(endpoints: Endpoint[]): Endpoint[] {
   return [...endpoints].sort((one, other) => Number(one.status === "active") - Number(other.status === "active"));
 }
 
-function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data: Delivery[] }>; endpoints: Endpoint[] }) {
+function TroubledDeliveries({
+  app,
+  query,
+  endpoints,
+}: {
+  app: string;
+  query: Query<{ data: Delivery[] }>;
+  endpoints: Endpoint[];
+}) {
   return (
-    <Card title="In trouble" beside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
-      <Shown asked={asked} lines={3}>
+    <Card title="In trouble" aside={<a href={paths.deliveries(app, { status: "retrying,dead,held" })}>All of them</a>}>
+      <QueryView query={query} lines={3}>
         {({ data: rows }) =>
           rows.length === 0 ? (
             <p class="muted">Nothing: no delivery is being retried, held or dead.</p>
@@ -109,7 +119,7 @@ function Troubled({ app, asked, endpoints }: { app: string; asked: Asked<{ data:
             />
           )
         }
-      </Shown>
+      </QueryView>
     </Card>
   );
 }

@@ -1,40 +1,40 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
-import { Dialog } from "../parts/dialog";
-import { Skeleton, Trouble } from "../parts/feedback";
-import { Choice, Field } from "../parts/field";
-import { More } from "../parts/more";
-import { Head } from "../parts/page";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { usePagedList } from "../api/paged-list";
+import { Dialog } from "../components/dialog";
+import { Skeleton, ErrorMessage } from "../components/query-view";
+import { Choice, Field } from "../components/field";
+import { LoadMore } from "../components/load-more";
+import { PageHead } from "../components/page";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 import { AppTable } from "./overview";
 
 export function Apps() {
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     "apps",
-    (cursor) => ask(api.GET("/v1/apps", { params: { query: { limit: 100, ...(cursor ? { cursor } : {}) } } })),
+    (cursor) => dataOf(api.GET("/v1/apps", { params: { query: { limit: 100, ...(cursor ? { cursor } : {}) } } })),
     (row) => row.id,
     ["apps"],
   );
   return (
     <>
-      <Head title="Apps">
+      <PageHead title="Apps">
         <button type="button" class="primary" onClick={() => setOpen(true)}>
           Create an app
         </button>
-      </Head>
-      {pages.rows ? (
-        <AppTable apps={pages.rows} />
-      ) : pages.refusal ? (
-        <Trouble refusal={pages.refusal} again={pages.again} />
+      </PageHead>
+      {list.rows ? (
+        <AppTable apps={list.rows} />
+      ) : list.error ? (
+        <ErrorMessage error={list.error} onRetry={list.refetch} />
       ) : (
         <Skeleton />
       )}
-      <More pages={pages} />
+      <LoadMore list={list} />
       {isOpen && <NewApp onClose={() => setOpen(false)} />}
     </>
   );
@@ -44,14 +44,14 @@ function NewApp({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [id, setId] = useState("");
   const [contract, setContract] = useState("");
-  const make = async () => {
+  const create = async () => {
     const body = { name: name.trim(), ...(id.trim() ? { id: id.trim() } : {}), ...(contract ? { contract } : {}) };
-    const made = await ask(api.POST("/v1/apps", { body }));
-    hint("apps");
-    go(paths.app(made.id));
+    const created = await dataOf(api.POST("/v1/apps", { body }));
+    invalidate("apps");
+    navigate(paths.app(created.id));
   };
   return (
-    <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={make} onClose={onClose}>
+    <Dialog title="Create an app" action="Create it" isReady={name.trim() !== ""} onAct={create} onClose={onClose}>
       <p class="muted">
         A tenant of yours: a merchant, an organisation, a customer. Its endpoints, events and keys are separate from all others.
       </p>
@@ -72,7 +72,7 @@ function NewApp({ onClose }: { onClose: () => void }) {
 }
 
 export function ContractChoice({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const contracts = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  const contracts = useQuery("contracts", () => dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
   const names = contracts.data?.data.map((each) => each.name) ?? (value ? [value] : []);
   return (
     <Choice

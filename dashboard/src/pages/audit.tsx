@@ -1,18 +1,18 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { AuditEntry } from "../api/schema";
-import { Empty } from "../parts/feedback";
-import { FilterField, Filters } from "../parts/filters";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
-import { changed, picked } from "../route/query";
+import { Empty } from "../components/query-view";
+import { FilterField, Filters } from "../components/filters";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
+import { withChanges, pickQuery } from "../route/query-string";
 import { currentQuery } from "../route/router";
 import { TimeFilter } from "./deliveries";
 
-const FILTERS = ["app_id", "key_id", "action", "from", "to"] as const;
-const ACTIONS = [
+const AUDIT_FILTERS = ["app_id", "key_id", "action", "from", "to"] as const;
+const AUDIT_ACTIONS = [
   "app.created",
   "app.changed",
   "app.deleted",
@@ -43,31 +43,31 @@ const ACTIONS = [
   "replay.cancelled",
 ];
 
-/** Who changed what: everywhere, or in one app. */
+/** The audit log of all apps, or of one. */
 export function Audit({ app }: { app: string | null }) {
-  const { app_id, ...query } = picked(currentQuery.value, FILTERS);
-  const pages = usePages(
-    `audit ${app ?? ""} ${changed(new URLSearchParams(), { ...query, app_id })}`,
+  const { app_id, ...query } = pickQuery(currentQuery.value, AUDIT_FILTERS);
+  const list = usePagedList(
+    `audit ${app ?? ""} ${withChanges(new URLSearchParams(), { ...query, app_id })}`,
     (cursor) => {
       const filters = { ...query, ...(cursor ? { cursor } : {}) };
-      if (app !== null) return ask(api.GET("/v1/apps/{app}/audit", { params: { path: { app }, query: filters } }));
-      return ask(api.GET("/v1/audit", { params: { query: { ...filters, ...(app_id ? { app_id } : {}) } } }));
+      if (app !== null) return dataOf(api.GET("/v1/apps/{app}/audit", { params: { path: { app }, query: filters } }));
+      return dataOf(api.GET("/v1/audit", { params: { query: { ...filters, ...(app_id ? { app_id } : {}) } } }));
     },
     (row) => row.id,
   );
   return (
     <>
-      <Head title={app === null ? "Audit" : "Changes"} />
-      <Filters setCount={Object.keys(query).length + (app_id ? 1 : 0)}>
+      <PageHead title={app === null ? "Audit" : "Changes"} />
+      <Filters activeCount={Object.keys(query).length + (app_id ? 1 : 0)}>
         {app === null && <FilterField label="App" name="app_id" />}
-        <FilterField label="Action" name="action" suggestions={ACTIONS} />
+        <FilterField label="Action" name="action" suggestions={AUDIT_ACTIONS} />
         <FilterField label="Key" name="key_id" placeholder="key_… or settings" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
       </Filters>
-      <List
+      <PagedTable
         caption="Changes"
-        pages={pages}
+        list={list}
         columns={columns(app)}
         idOf={(row) => row.id}
         isFiltered={Object.keys(query).length > 0 || app_id !== undefined}
@@ -92,13 +92,13 @@ function columns(app: string | null): Column<AuditEntry>[] {
         </span>
       ),
     },
-    { name: "Detail", cell: (row) => (row.detail ? <code>{detailInWords(row.detail)}</code> : <span class="muted">–</span>) },
+    { name: "Detail", cell: (row) => (row.detail ? <code>{detailText(row.detail)}</code> : <span class="muted">–</span>) },
     { name: "When", cell: (row) => <Time at={row.at} /> },
   ];
   return all.filter((column) => column !== null);
 }
 
-function detailInWords(detail: object): string {
+function detailText(detail: object): string {
   return Object.entries(detail)
     .map(
       ([name, value]) =>

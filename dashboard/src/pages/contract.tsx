@@ -1,40 +1,40 @@
 import type { ComponentChildren } from "preact";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { Contract } from "../api/schema";
-import { Shown } from "../parts/feedback";
-import { Json } from "../parts/json";
-import { Card, Facts, Head } from "../parts/page";
-import { Table } from "../parts/table";
+import { QueryView } from "../components/query-view";
+import { Json } from "../components/json";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { Table } from "../components/table";
 import { paths } from "../route/paths";
 import { isPortal } from "../session/session";
-import { type ContractDocument, branded, headerTemplates } from "../words/contract";
-import { ContractTrack, endInWords } from "./contracts";
+import { type ContractDocument, withBrand, headerTemplates } from "../text/contract-document";
+import { ContractSchedule, endText } from "./contracts";
 import { SnippetCard } from "./snippet-card";
 
 export function ContractPage({ name }: { name: string }) {
-  const asked = useAsked(`contract ${name}`, () =>
-    ask(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })),
+  const query = useQuery(`contract ${name}`, () =>
+    dataOf(api.GET("/v1/contracts/{contract}", { params: { path: { contract: name } } })),
   );
   return (
     <>
-      <Head
+      <PageHead
         title={name}
-        trail={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
-        beside={asked.data && <span class="muted">{asked.data.built_in ? "built in" : "the operator’s own"}</span>}
+        breadcrumbs={isPortal.value ? [] : [{ label: "Contracts", href: paths.contracts() }]}
+        aside={query.data && <span class="muted">{query.data.built_in ? "built in" : "the operator’s own"}</span>}
       />
-      <Shown asked={asked}>{(contract) => <Whole contract={contract} />}</Shown>
+      <QueryView query={query}>{(contract) => <ContractDetails contract={contract} />}</QueryView>
     </>
   );
 }
 
-function Whole({ contract }: { contract: Contract }) {
+function ContractDetails({ contract }: { contract: Contract }) {
   const document = contract.document as unknown as ContractDocument;
   return (
     <div class="stack">
       <p>{contract.description}</p>
       <Card title="When attempts come">
-        <ContractTrack contract={contract} />
+        <ContractSchedule contract={contract} />
         <Table
           caption="Attempts"
           isTight
@@ -46,11 +46,11 @@ function Whole({ contract }: { contract: Contract }) {
           ]}
         />
         <p class="about">
-          Then {endInWords(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.
+          Then {endText(contract)}. T is the first attempt; the times are those of a receiver that always fails at once.
         </p>
       </Card>
       <Card title="What receivers get">
-        <Facts facts={promises(document)} />
+        <PropertyList properties={contractProperties(document)} />
       </Card>
       <SnippetCard contract={document} title="Verifying" />
       <Card title="Every field">
@@ -60,7 +60,7 @@ function Whole({ contract }: { contract: Contract }) {
   );
 }
 
-function promises(document: ContractDocument): [string, ComponentChildren][] {
+function contractProperties(document: ContractDocument): [string, ComponentChildren][] {
   const { signature } = document;
   return [
     [
@@ -71,10 +71,10 @@ function promises(document: ContractDocument): [string, ComponentChildren][] {
           : `{${document.body.fields.map((each) => each.name).join(", ")}}`}
       </code>,
     ],
-    ["Signature", <code>{`${branded(signature.header, document)}: ${signature.hmac_sha256 ?? signature.ed25519 ?? ""}`}</code>],
+    ["Signature", <code>{`${withBrand(signature.header, document)}: ${signature.hmac_sha256 ?? signature.ed25519 ?? ""}`}</code>],
     ["Signed", <code>{signature.signs}</code>],
     ["Headers", headerTemplates(document).map(([name, value]) => <span key={name} class="chip">{`${name}: ${value}`}</span>)],
-    ["User agent", <code>{branded(document.user_agent, document)}</code>],
+    ["User agent", <code>{withBrand(document.user_agent, document)}</code>],
     ["Answer within", document.timeout],
     ["Waiting when switched off", document.off.waiting],
     ["Published while off", document.off.published],

@@ -1,22 +1,22 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { Contract } from "../api/schema";
-import { Shown } from "../parts/feedback";
-import { Card, Head } from "../parts/page";
-import { Track } from "../parts/track";
+import { QueryView } from "../components/query-view";
+import { Card, PageHead } from "../components/page";
+import { ScheduleChart } from "../components/schedule-chart";
 import { paths } from "../route/paths";
-import type { Schedule } from "../words/timeline";
+import type { Schedule } from "../text/timeline";
 
 export function Contracts() {
-  const asked = useAsked("contracts", () => ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
+  const query = useQuery("contracts", () => dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })));
   return (
     <>
-      <Head title="Contracts" />
+      <PageHead title="Contracts" />
       <p class="lead">
         A contract is everything a sender promises its receivers: bytes, headers, signatures, times, the meaning of answers. Each
         line shows when attempts come if a receiver always fails: the first at T, a bar for how far each may be off.
       </p>
-      <Shown asked={asked}>
+      <QueryView query={query}>
         {({ data }) => (
           <div class="stack">
             {data.map((contract) => (
@@ -28,26 +28,26 @@ export function Contracts() {
                     </h2>
                     <span class="muted">{contract.description}</span>
                     <span class="muted">
-                      {contract.timeline.attempts.length} attempts, then {endInWords(contract)}
+                      {contract.timeline.attempts.length} attempts, then {endText(contract)}
                     </span>
                   </div>
-                  <ContractTrack contract={contract} />
+                  <ContractSchedule contract={contract} />
                 </div>
               </Card>
             ))}
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }
 
-export function ContractTrack({ contract }: { contract: Contract }) {
-  return <Track schedule={toldSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
+export function ContractSchedule({ contract }: { contract: Contract }) {
+  return <ScheduleChart schedule={apiSchedule(contract)} endLabel={contract.timeline.ends[0]?.contract_status ?? "dead"} />;
 }
 
-/** As the API tells it, rather than as we would reckon it. */
-function toldSchedule({ timeline }: Contract): Schedule {
+/** Returns the schedule that the API computed, instead of computing it here. */
+function apiSchedule({ timeline }: Contract): Schedule {
   const end = timeline.ends[0];
   return {
     attempts: timeline.attempts.map((each) => ({ number: each.number, earliestMs: each.earliest_ms, latestMs: each.latest_ms })),
@@ -55,6 +55,6 @@ function toldSchedule({ timeline }: Contract): Schedule {
   };
 }
 
-export function endInWords(contract: Contract): string {
+export function endText(contract: Contract): string {
   return contract.timeline.ends.map((end) => `${end.contract_status} at ${end.at}`).join(", or ");
 }

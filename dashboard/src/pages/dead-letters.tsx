@@ -1,47 +1,47 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { usePagedList } from "../api/paged-list";
 import type { DeadLetter, Endpoint } from "../api/schema";
-import { Action } from "../parts/action";
-import { Empty } from "../parts/feedback";
-import { Check } from "../parts/field";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Action } from "../components/action";
+import { Empty } from "../components/query-view";
+import { Checkbox } from "../components/field";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { picked } from "../route/query";
-import { currentQuery, filter } from "../route/router";
+import { pickQuery } from "../route/query-string";
+import { currentQuery, setFilters } from "../route/router";
 import { mayChange } from "../session/session";
-import { reasonInWords } from "../words/states";
-import { useEndpoints } from "./ask-app";
+import { reasonText } from "../text/states";
+import { useEndpoints } from "./app-queries";
 import { EndpointChoice } from "./endpoint-choice";
 import { ReplayDialog } from "./replay-dialog";
 
 export function DeadLetters({ app }: { app: string }) {
-  const query = picked(currentQuery.value, ["endpoint_id", "closed"]);
+  const query = pickQuery(currentQuery.value, ["endpoint_id", "closed"]);
   const endpoints = useEndpoints(app);
   const [isReplaying, setReplaying] = useState(false);
   return (
     <>
-      <Head title="Dead letters">
+      <PageHead title="Dead letters">
         {mayChange.value && (
           <button type="button" onClick={() => setReplaying(true)}>
             Replay many…
           </button>
         )}
-      </Head>
+      </PageHead>
       <div class="filters">
         <EndpointChoice
           endpoints={endpoints}
           value={query.endpoint_id ?? ""}
-          onChange={(value) => filter({ endpoint_id: value })}
+          onChange={(value) => setFilters({ endpoint_id: value })}
         />
-        <Check
+        <Checkbox
           label="Closed ones too"
           isOn={query.closed === "true"}
-          onChange={(isOn) => filter({ closed: isOn ? "true" : null })}
+          onChange={(isOn) => setFilters({ closed: isOn ? "true" : null })}
         />
       </div>
       <DeadLetterList
@@ -54,7 +54,7 @@ export function DeadLetters({ app }: { app: string }) {
         <ReplayDialog
           app={app}
           endpoints={endpoints}
-          first={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }}
+          initial={{ endpoint_id: query.endpoint_id ?? "", status: ["dead"] }}
           onClose={() => setReplaying(false)}
         />
       )}
@@ -71,19 +71,19 @@ interface ListProps {
 
 export function DeadLetterList({ app, endpoint, isClosedToo, endpoints }: ListProps) {
   const query = { ...(endpoint ? { endpoint_id: endpoint } : {}), ...(isClosedToo ? { closed: true } : {}) };
-  const pages = usePages(
+  const list = usePagedList(
     `dead-letters ${app} ${endpoint ?? ""} ${isClosedToo}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/dead-letters", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
       ),
     (row) => row.id,
     ["deliveries"],
   );
   return (
-    <List
+    <PagedTable
       caption="Dead letters"
-      pages={pages}
+      list={list}
       columns={columns(app, endpoint === null ? endpoints : null)}
       idOf={(row) => row.id}
       hrefOf={(row) => paths.delivery(app, row.id)}
@@ -115,7 +115,7 @@ function columns(app: string, endpoints: Endpoint[] | null): Column<DeadLetter>[
       name: "Kept until",
       cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : <span class="muted">deleted by hand</span>),
     },
-    mayChange.value ? { name: "", cell: (row) => <Buttons app={app} row={row} /> } : null,
+    mayChange.value ? { name: "", cell: (row) => <DeadLetterButtons app={app} row={row} /> } : null,
   ];
   return all.filter((column) => column !== null);
 }
@@ -123,13 +123,13 @@ function columns(app: string, endpoints: Endpoint[] | null): Column<DeadLetter>[
 function LastError({ row }: { row: DeadLetter }) {
   return (
     <span>
-      {row.last_error ?? (row.reason ? reasonInWords(row.reason) : "–")}
+      {row.last_error ?? (row.reason ? reasonText(row.reason) : "–")}
       {row.advice && <div class="about">{row.advice}</div>}
     </span>
   );
 }
 
-function Buttons({ app, row }: { app: string; row: DeadLetter }) {
+function DeadLetterButtons({ app, row }: { app: string; row: DeadLetter }) {
   const path = { app, delivery: row.id };
   return (
     <div class="buttons">
@@ -138,8 +138,8 @@ function Buttons({ app, row }: { app: string; row: DeadLetter }) {
         done="On its way again, with a fresh schedule."
         isSmall
         act={async () => {
-          await ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/replay", { params: { path } }));
-          hint("deliveries");
+          await dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/replay", { params: { path } }));
+          invalidate("deliveries");
         }}
       />
       {row.reason !== "closed" && (
@@ -149,8 +149,8 @@ function Buttons({ app, row }: { app: string; row: DeadLetter }) {
           isSmall
           title="Marks it as dealt with; it stays on record."
           act={async () => {
-            await ask(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", { params: { path } }));
-            hint("deliveries");
+            await dataOf(api.POST("/v1/apps/{app}/dead-letters/{delivery}/close", { params: { path } }));
+            invalidate("deliveries");
           }}
         />
       )}

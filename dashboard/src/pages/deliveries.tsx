@@ -1,30 +1,30 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
-import { Empty } from "../parts/feedback";
-import { Choice, Field } from "../parts/field";
-import { FilterField, Filters } from "../parts/filters";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import { changed, picked } from "../route/query";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
+import { Empty } from "../components/query-view";
+import { Choice, Field } from "../components/field";
+import { FilterField, Filters } from "../components/filters";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import { withChanges, pickQuery } from "../route/query-string";
 import { paths } from "../route/paths";
-import { currentQuery, filter } from "../route/router";
-import { may } from "../session/session";
-import { beforeDeliveries } from "../words/next-steps";
-import { DELIVERY_STATES, spoken } from "../words/states";
-import { fromField, toField } from "../words/times";
-import { useEndpoints } from "./ask-app";
+import { currentQuery, setFilters } from "../route/router";
+import { permissions } from "../session/session";
+import { noDeliveriesText } from "../text/empty-lists";
+import { DELIVERY_STATES, humanize } from "../text/states";
+import { fromDateTimeField, toDateTimeField } from "../text/times";
+import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 import { EndpointChoice } from "./endpoint-choice";
 
-const FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
+const DELIVERY_FILTERS = ["status", "endpoint_id", "event_type", "event_id", "from", "to", "order"] as const;
 
 export function Deliveries({ app }: { app: string }) {
-  const query = picked(currentQuery.value, FILTERS);
+  const query = pickQuery(currentQuery.value, DELIVERY_FILTERS);
   const endpoints = useEndpoints(app);
-  const pages = usePages(
-    `deliveries ${app} ${changed(new URLSearchParams(), query)}`,
+  const list = usePagedList(
+    `deliveries ${app} ${withChanges(new URLSearchParams(), query)}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/deliveries", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } }),
       ),
     (row) => row.id,
@@ -34,30 +34,30 @@ export function Deliveries({ app }: { app: string }) {
   const toggle = (state: string) => {
     if (states.has(state)) states.delete(state);
     else states.add(state);
-    filter({ status: [...states].join(",") });
+    setFilters({ status: [...states].join(",") });
   };
   const isFiltered = Object.keys(query).length > 0;
   return (
     <>
-      <Head title="Deliveries">
+      <PageHead title="Deliveries">
         {isFiltered && (
           <a class="button" href={paths.deliveries(app)}>
             Clear filters
           </a>
         )}
-      </Head>
+      </PageHead>
       <div class="states" role="group" aria-label="States">
         {DELIVERY_STATES.map((state) => (
           <button key={state} type="button" aria-pressed={states.has(state)} onClick={() => toggle(state)}>
-            {spoken(state)}
+            {humanize(state)}
           </button>
         ))}
       </div>
-      <Filters setCount={Object.keys(query).length}>
+      <Filters activeCount={Object.keys(query).length}>
         <EndpointChoice
           endpoints={endpoints}
           value={query.endpoint_id ?? ""}
-          onChange={(value) => filter({ endpoint_id: value })}
+          onChange={(value) => setFilters({ endpoint_id: value })}
         />
         <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <FilterField label="Event id" name="event_id" />
@@ -70,12 +70,12 @@ export function Deliveries({ app }: { app: string }) {
             { value: "", label: "Newest first" },
             { value: "next_attempt_at", label: "Waiting, next due first" },
           ]}
-          onChange={(value) => filter({ order: value })}
+          onChange={(value) => setFilters({ order: value })}
         />
       </Filters>
-      <List
+      <PagedTable
         caption="Deliveries"
-        pages={pages}
+        list={list}
         columns={deliveryColumns(app, endpoints)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}
@@ -83,7 +83,7 @@ export function Deliveries({ app }: { app: string }) {
         empty={
           <Empty title="No deliveries yet">
             A delivery is made for every <a href={paths.endpoints(app)}>endpoint</a> that wants a published event.{" "}
-            {beforeDeliveries(may.value)}
+            {noDeliveriesText(permissions.value)}
           </Empty>
         }
       />
@@ -96,8 +96,8 @@ export function TimeFilter({ name, label, value }: { name: string; label: string
     <Field
       label={label}
       type="datetime-local"
-      value={value && !Number.isNaN(Date.parse(value)) ? toField(value) : ""}
-      onInput={(text) => filter({ [name]: fromField(text) })}
+      value={value && !Number.isNaN(Date.parse(value)) ? toDateTimeField(value) : ""}
+      onInput={(text) => setFilters({ [name]: fromDateTimeField(text) })}
     />
   );
 }

@@ -1,5 +1,5 @@
 import type { Endpoint } from "../api/schema";
-import { Choice } from "../parts/field";
+import { Choice } from "../components/field";
 
 interface Props {
   endpoints: Endpoint[];
@@ -11,7 +11,7 @@ export function EndpointChoice({ endpoints, value, onChange }: Props) {
   return <Choice label="Endpoint" value={value} options={endpointOptions(endpoints, value)} onChange={onChange} />;
 }
 
-/** The one that is chosen is always among them, also if it was deleted or there are too many to list. */
+/** Returns the options. They always include the chosen endpoint, even if it was deleted or is beyond the listed ones. */
 export function endpointOptions(endpoints: readonly Endpoint[], value: string): { value: string; label: string }[] {
   const options = [
     { value: "", label: "Every endpoint" },

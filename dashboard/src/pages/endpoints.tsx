@@ -1,54 +1,54 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
-import { type Refusal, asRefusal } from "../api/problem";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { usePagedList } from "../api/paged-list";
+import { type ApiError, toApiError } from "../api/error";
 import type { Endpoint } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Dialog } from "../parts/dialog";
-import { Empty } from "../parts/feedback";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import { ShownOnce } from "../parts/shown-once";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Dialog } from "../components/dialog";
+import { Empty } from "../components/query-view";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import { OneTimeSecret } from "../components/one-time-secret";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
-import { may, mayChange } from "../session/session";
-import { BUCKET_STATES, stateOf } from "../words/health";
-import { beforeEndpoints } from "../words/next-steps";
-import { count, counted, share } from "../words/numbers";
-import { LISTED_MAX, successOf } from "../words/success";
-import { STATS_PAUSE_MS } from "./ask-stats";
-import { EMPTY_DRAFT, isDraftReady, newOf } from "./endpoint/draft";
+import { navigate } from "../route/router";
+import { permissions, mayChange } from "../session/session";
+import { BUCKET_STATES, bucketStateOf } from "../text/health";
+import { noEndpointsText } from "../text/empty-lists";
+import { formatCount, countOf, formatPercent } from "../text/numbers";
+import { LISTED_ENDPOINTS_MAX, successRateOf } from "../text/success-rate";
+import { STATS_REFETCH_PAUSE_MS } from "./stats-query";
+import { EMPTY_ENDPOINT_DRAFT, isDraftReady, newEndpointBody } from "./endpoint/draft";
 import { EndpointFields } from "./endpoint/form";
 
 export function Endpoints({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `endpoints ${app}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
+    (cursor) => dataOf(api.GET("/v1/apps/{app}/endpoints", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
     (row) => row.id,
     ["endpoints"],
   );
   const success = useSuccess(app);
   return (
     <>
-      <Head title="Endpoints">
+      <PageHead title="Endpoints">
         {mayChange.value && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Add an endpoint
           </button>
         )}
-      </Head>
-      <List
+      </PageHead>
+      <PagedTable
         caption="Endpoints"
-        pages={pages}
+        list={list}
         columns={[...endpointColumns(app), success]}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.endpoint(app, row.id)}
-        empty={<Empty title="No endpoints yet">{beforeEndpoints(may.value)}</Empty>}
+        empty={<Empty title="No endpoints yet">{noEndpointsText(permissions.value)}</Empty>}
       />
       {isOpen && <NewEndpoint app={app} onClose={() => setOpen(false)} />}
     </>
@@ -68,35 +68,35 @@ export function endpointColumns(app: string): Column<Endpoint>[] {
       ),
     },
     { name: "State", cell: (row) => <Badge state={row.status} /> },
-    { name: "Event types", cell: (row) => <Types types={row.event_types} /> },
+    { name: "Event types", cell: (row) => <EventTypeChips types={row.event_types} /> },
     { name: "Contract", cell: (row) => row.contract ?? <span class="muted nowrap">the app’s</span> },
     { name: "Created", cell: (row) => <Time at={row.created_at} /> },
   ];
 }
 
-/** How much of each succeeded lately: one question for the whole page. */
+/** Returns a column with each endpoint's success rate. One query serves all rows. */
 function useSuccess(app: string): Column<Endpoint> {
-  const asked = useAsked(
+  const query = useQuery(
     `success ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/stats", { params: { path: { app } } })),
+    () => dataOf(api.GET("/v1/apps/{app}/stats", { params: { path: { app } } })),
     ["stats", "deliveries"],
-    STATS_PAUSE_MS,
+    STATS_REFETCH_PAUSE_MS,
   );
   const cell = ({ id }: Endpoint) => {
-    const found = asked.data ? successOf(asked.data.endpoints, id) : "nothing sent";
+    const found = query.data ? successRateOf(query.data.endpoints, id) : "nothing sent";
     if (found === "nothing sent") return <span class="muted">–</span>;
-    if (found === "not listed") return <span class="muted about">not among the {LISTED_MAX} that fail most</span>;
-    const tone = BUCKET_STATES[stateOf(found, false)].tone;
+    if (found === "not listed") return <span class="muted about">not among the {LISTED_ENDPOINTS_MAX} that fail most</span>;
+    const tone = BUCKET_STATES[bucketStateOf(found, false)].tone;
     return (
-      <span class={`answer ${tone}`} title={`${count(found.failed)} of ${counted(found.attempts, "attempt")} failed`}>
-        {share(found.success_rate)}
+      <span class={`answer ${tone}`} title={`${formatCount(found.failed)} of ${countOf(found.attempts, "attempt")} failed`}>
+        {formatPercent(found.success_rate)}
       </span>
     );
   };
   return { name: "Success, 24 h", isNumber: true, cell };
 }
 
-function Types({ types }: { types: string[] }) {
+function EventTypeChips({ types }: { types: string[] }) {
   return (
     <span title={types.join("\n")}>
       {types.slice(0, 3).map((each) => (
@@ -110,34 +110,34 @@ function Types({ types }: { types: string[] }) {
 }
 
 function NewEndpoint({ app, onClose }: { app: string; onClose: () => void }) {
-  const [draft, setDraft] = useState(EMPTY_DRAFT);
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
-  const [made, setMade] = useState<Endpoint | null>(null);
-  const make = async () => {
-    setRefusal(null);
+  const [draft, setDraft] = useState(EMPTY_ENDPOINT_DRAFT);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [created, setCreated] = useState<Endpoint | null>(null);
+  const create = async () => {
+    setError(null);
     try {
-      setMade(await ask(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newOf(draft) })));
-      hint("endpoints");
+      setCreated(await dataOf(api.POST("/v1/apps/{app}/endpoints", { params: { path: { app } }, body: newEndpointBody(draft) })));
+      invalidate("endpoints");
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
       throw error;
     }
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
-      <ShownOnce
+      <OneTimeSecret
         title="The endpoint is there"
         about="Give this secret to the receiver. It verifies with it that requests come from here."
-        secret={made.secret ?? ""}
-        onClose={() => go(paths.endpoint(app, made.id, "verify"))}
+        secret={created.secret ?? ""}
+        onClose={() => navigate(paths.endpoint(app, created.id, "verify"))}
       >
         Next: how to verify, in five languages, and a test event.
-      </ShownOnce>
+      </OneTimeSecret>
     );
   }
   return (
-    <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={make} onClose={onClose}>
-      <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} refusal={refusal} />
+    <Dialog title="Add an endpoint" action="Add it" isReady={isDraftReady(draft)} onAct={create} onClose={onClose}>
+      <EndpointFields app={app} draft={draft} change={(changes) => setDraft({ ...draft, ...changes })} error={error} />
     </Dialog>
   );
 }

@@ -1,25 +1,25 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { EventType } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Empty, Shown } from "../parts/feedback";
-import { Code, Json } from "../parts/json";
-import { Card, Facts, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Empty, QueryView } from "../components/query-view";
+import { Code, Json } from "../components/json";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { isAdmin } from "../session/session";
 
 export function EventTypePage({ name }: { name: string }) {
   const params = { params: { path: { type: name } } };
-  const asked = useAsked(`event-type ${name}`, () => read(name));
-  const data = asked.data;
+  const query = useQuery(`event-type ${name}`, () => readEventType(name));
+  const data = query.data;
   return (
     <>
-      <Head
+      <PageHead
         title={name}
-        trail={[{ label: "Event types", href: paths.eventTypes() }]}
-        beside={data && <Badge state={data.archived_at ? "archived" : "active"} />}
+        breadcrumbs={[{ label: "Event types", href: paths.eventTypes() }]}
+        aside={data && <Badge state={data.archived_at ? "archived" : "active"} />}
       >
         {data && isAdmin.value && (
           <Action
@@ -27,35 +27,35 @@ export function EventTypePage({ name }: { name: string }) {
             done={data.archived_at ? "It can be published again." : "Archived."}
             {...(data.archived_at ? {} : { confirm: "It takes no new events; those there are go on being delivered." })}
             act={async () => {
-              if (data.archived_at) await ask(api.POST("/v1/event-types/{type}/unarchive", params));
-              else await ask(api.POST("/v1/event-types/{type}/archive", params));
-              asked.again();
+              if (data.archived_at) await dataOf(api.POST("/v1/event-types/{type}/unarchive", params));
+              else await dataOf(api.POST("/v1/event-types/{type}/archive", params));
+              query.refetch();
             }}
           />
         )}
-      </Head>
-      <Shown asked={asked}>{(type) => <Whole type={type} />}</Shown>
+      </PageHead>
+      <QueryView query={query}>{(type) => <EventTypeDetails type={type} />}</QueryView>
     </>
   );
 }
 
-/** A portal link sees the list only. */
-async function read(name: string): Promise<EventType> {
-  const asked = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
-  if (asked.response.status === 403) {
-    const { data } = await ask(api.GET("/v1/event-types", { params: { query: { limit: 250 } } }));
+/** Loads an event type. A portal link may read only the list. */
+async function readEventType(name: string): Promise<EventType> {
+  const result = await api.GET("/v1/event-types/{type}", { params: { path: { type: name } } });
+  if (result.response.status === 403) {
+    const { data } = await dataOf(api.GET("/v1/event-types", { params: { query: { limit: 250 } } }));
     const found = data.find((each) => each.name === name);
     if (found) return found;
   }
-  return ask(Promise.resolve(asked));
+  return dataOf(Promise.resolve(result));
 }
 
-function Whole({ type }: { type: EventType }) {
+function EventTypeDetails({ type }: { type: EventType }) {
   return (
     <div class="stack">
       <Card>
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Description", type.description],
             ["Schema", type.enforce_schema ? "enforced: other data is refused" : "not enforced"],
             ["Added", <LongTime at={type.created_at} />],

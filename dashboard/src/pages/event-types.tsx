@@ -1,28 +1,28 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { EventType } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Dialog } from "../parts/dialog";
-import { Empty } from "../parts/feedback";
-import { Check, Field } from "../parts/field";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Dialog } from "../components/dialog";
+import { Empty } from "../components/query-view";
+import { Checkbox, Field } from "../components/field";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { picked } from "../route/query";
-import { currentQuery, filter, go } from "../route/router";
+import { pickQuery } from "../route/query-string";
+import { currentQuery, setFilters, navigate } from "../route/router";
 import { isAdmin } from "../session/session";
 import { jsonProblem } from "./publish";
 
 export function EventTypes() {
-  const isArchivedToo = picked(currentQuery.value, ["archived"]).archived === "true";
+  const isArchivedToo = pickQuery(currentQuery.value, ["archived"]).archived === "true";
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `event-types ${isArchivedToo}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/event-types", {
           params: { query: { limit: 100, ...(isArchivedToo ? { archived: true } : {}), ...(cursor ? { cursor } : {}) } },
         }),
@@ -31,20 +31,24 @@ export function EventTypes() {
   );
   return (
     <>
-      <Head title="Event types">
+      <PageHead title="Event types">
         {isAdmin.value && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Add an event type
           </button>
         )}
-      </Head>
+      </PageHead>
       <div class="filters">
-        <Check label="Archived ones too" isOn={isArchivedToo} onChange={(isOn) => filter({ archived: isOn ? "true" : null })} />
+        <Checkbox
+          label="Archived ones too"
+          isOn={isArchivedToo}
+          onChange={(isOn) => setFilters({ archived: isOn ? "true" : null })}
+        />
       </div>
-      <List
+      <PagedTable
         caption="Event types"
-        pages={pages}
-        columns={COLUMNS}
+        list={list}
+        columns={EVENT_TYPE_COLUMNS}
         idOf={(row) => row.name}
         hrefOf={(row) => paths.eventType(row.name)}
         empty={
@@ -60,7 +64,7 @@ export function EventTypes() {
   );
 }
 
-const COLUMNS: Column<EventType>[] = [
+const EVENT_TYPE_COLUMNS: Column<EventType>[] = [
   { name: "Name", isMain: true, cell: (row) => <a href={paths.eventType(row.name)}>{row.name}</a> },
   { name: "Description", cell: (row) => row.description ?? <span class="muted">–</span> },
   { name: "State", cell: (row) => <Badge state={row.archived_at ? "archived" : "active"} /> },
@@ -86,21 +90,21 @@ function NewEventType({ onClose }: { onClose: () => void }) {
   const [description, setDescription] = useState("");
   const [sample, setSample] = useState("");
   const problem = sample.trim() === "" ? null : jsonProblem(sample);
-  const make = async () => {
+  const create = async () => {
     const body = {
       name: name.trim(),
       ...(description.trim() ? { description: description.trim() } : {}),
       ...(sample.trim() ? { sample: JSON.parse(sample) as unknown } : {}),
     };
-    const made = await ask(api.POST("/v1/event-types", { body }));
-    go(paths.eventType(made.name));
+    const created = await dataOf(api.POST("/v1/event-types", { body }));
+    navigate(paths.eventType(created.name));
   };
   return (
     <Dialog
       title="Add an event type"
       action="Add it"
       isReady={name.trim() !== "" && problem === null}
-      onAct={make}
+      onAct={create}
       onClose={onClose}
     >
       <div class="form">

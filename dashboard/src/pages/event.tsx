@@ -1,65 +1,65 @@
-import { api, ask } from "../api/client";
-import { useAsked } from "../api/asked";
-import { hint } from "../api/hints";
+import { api, dataOf } from "../api/client";
+import { useQuery } from "../api/query";
+import { invalidate } from "../api/invalidation";
 import type { EventDetail } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Copyable } from "../parts/copy";
-import { Empty, Shown } from "../parts/feedback";
-import { Json } from "../parts/json";
-import { Card, Facts, Head } from "../parts/page";
-import { Table } from "../parts/table";
-import { LongTime } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Copyable } from "../components/copy";
+import { Empty, QueryView } from "../components/query-view";
+import { Json } from "../components/json";
+import { Card, PropertyList, PageHead } from "../components/page";
+import { Table } from "../components/table";
+import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { mayActForProduct } from "../session/session";
-import { member } from "../words/json-text";
-import { reasonInWords } from "../words/states";
-import { useEndpoints } from "./ask-app";
+import { member } from "../text/json-text";
+import { reasonText } from "../text/states";
+import { useEndpoints } from "./app-queries";
 import { deliveryColumns } from "./delivery-rows";
 
-export interface ReadEvent {
+export interface EventWithData {
   event: EventDetail;
-  /** As it was published, byte for byte. */
+  /** The payload as published, byte for byte. */
   data: string;
 }
 
-/** Read as text, because JavaScript would round large numbers in the payload. */
-export async function readEvent(app: string, event: string): Promise<ReadEvent> {
-  const asked = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
-  const text = (await ask(asked)) as unknown as string;
+/** Loads an event as text, because JavaScript would round large numbers in its payload. */
+export async function readEvent(app: string, event: string): Promise<EventWithData> {
+  const response = api.GET("/v1/apps/{app}/events/{event}", { params: { path: { app, event } }, parseAs: "text" });
+  const text = (await dataOf(response)) as unknown as string;
   return { event: JSON.parse(text) as EventDetail, data: member(text, "data") ?? "null" };
 }
 
 export function EventPage({ app, id }: { app: string; id: string }) {
-  const asked = useAsked(`event ${app} ${id}`, () => readEvent(app, id), ["events", "deliveries"]);
+  const query = useQuery(`event ${app} ${id}`, () => readEvent(app, id), ["events", "deliveries"]);
   const endpoints = useEndpoints(app);
   return (
     <>
-      <Head
-        title={asked.data?.event.type ?? "Event"}
-        trail={[{ label: "Events", href: paths.events(app) }]}
-        beside={asked.data?.event.is_skipped ? <Badge state="skipped" /> : null}
+      <PageHead
+        title={query.data?.event.type ?? "Event"}
+        breadcrumbs={[{ label: "Events", href: paths.events(app) }]}
+        aside={query.data?.event.is_skipped ? <Badge state="skipped" /> : null}
       >
-        {asked.data && mayActForProduct.value && !asked.data.event.data_erased && (
+        {query.data && mayActForProduct.value && !query.data.event.data_erased && (
           <Action
             label="Erase the data"
             done="The data was erased."
             isDangerous
             confirm="What the event carried is erased for good; that it was, and its deliveries, stay on record. Deliveries that still wait cannot be sent any more."
             act={async () => {
-              await ask(api.DELETE("/v1/apps/{app}/events/{event}/data", { params: { path: { app, event: id } } }));
-              hint("events");
-              asked.again();
+              await dataOf(api.DELETE("/v1/apps/{app}/events/{event}/data", { params: { path: { app, event: id } } }));
+              invalidate("events");
+              query.refetch();
             }}
           />
         )}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView query={query}>
         {({ event, data }) => (
           <div class="stack">
             <Card>
-              <Facts
-                facts={[
+              <PropertyList
+                properties={[
                   ["Id", <Copyable text={event.id} />],
                   ["Created", <LongTime at={event.created_at} />],
                   ["Accepted", <LongTime at={event.accepted_at} />],
@@ -79,7 +79,7 @@ export function EventPage({ app, id }: { app: string; id: string }) {
                 />
               ) : (
                 <Empty title="It was delivered to nobody">
-                  {event.reason ? `Skipped: ${reasonInWords(event.reason)}. ` : ""}
+                  {event.reason ? `Skipped: ${reasonText(event.reason)}. ` : ""}
                   An <a href={paths.endpoints(app)}>endpoint</a> that subscribes to it later can get it by a backfill.
                 </Empty>
               )}
@@ -89,7 +89,7 @@ export function EventPage({ app, id }: { app: string; id: string }) {
             </Card>
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }

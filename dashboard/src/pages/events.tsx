@@ -1,51 +1,51 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { Event } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Empty } from "../parts/feedback";
-import { FilterField, Filters } from "../parts/filters";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Empty } from "../components/query-view";
+import { FilterField, Filters } from "../components/filters";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { changed, picked } from "../route/query";
+import { withChanges, pickQuery } from "../route/query-string";
 import { currentQuery } from "../route/router";
-import { may, mayActForProduct } from "../session/session";
-import { beforeEvents } from "../words/next-steps";
-import { reasonInWords } from "../words/states";
+import { permissions, mayActForProduct } from "../session/session";
+import { noEventsText } from "../text/empty-lists";
+import { reasonText } from "../text/states";
 import { TimeFilter } from "./deliveries";
 import { PublishButton } from "./publish";
 
-const FILTERS = ["event_type", "from", "to"] as const;
+const EVENT_FILTERS = ["event_type", "from", "to"] as const;
 
 export function Events({ app }: { app: string }) {
-  const query = picked(currentQuery.value, FILTERS);
-  const pages = usePages(
-    `events ${app} ${changed(new URLSearchParams(), query)}`,
+  const query = pickQuery(currentQuery.value, EVENT_FILTERS);
+  const list = usePagedList(
+    `events ${app} ${withChanges(new URLSearchParams(), query)}`,
     (cursor) =>
-      ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
+      dataOf(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { ...query, ...(cursor ? { cursor } : {}) } } })),
     (row) => row.id,
     ["events"],
   );
   return (
     <>
-      <Head title="Events">{mayActForProduct.value && <PublishButton app={app} />}</Head>
-      <Filters setCount={Object.keys(query).length}>
+      <PageHead title="Events">{mayActForProduct.value && <PublishButton app={app} />}</PageHead>
+      <Filters activeCount={Object.keys(query).length}>
         <FilterField label="Event type" name="event_type" placeholder="order.paid" />
         <TimeFilter name="from" label="From" value={query.from} />
         <TimeFilter name="to" label="Before" value={query.to} />
       </Filters>
-      <List
+      <PagedTable
         caption="Events"
-        pages={pages}
+        list={list}
         columns={eventColumns(app)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.event(app, row.id)}
         isFiltered={Object.keys(query).length > 0}
         empty={
           <Empty title="No events yet">
-            {beforeEvents(may.value)} {may.value.publish && <code>POST /v1/apps/{app}/events</code>}
+            {noEventsText(permissions.value)} {permissions.value.publish && <code>POST /v1/apps/{app}/events</code>}
           </Empty>
         }
       />
@@ -61,7 +61,7 @@ export function eventColumns(app: string): Column<Event>[] {
       name: "State",
       cell: (row) =>
         row.is_skipped ? (
-          <span title={row.reason ? reasonInWords(row.reason) : undefined}>
+          <span title={row.reason ? reasonText(row.reason) : undefined}>
             <Badge state="skipped" />
           </span>
         ) : (

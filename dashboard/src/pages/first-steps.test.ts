@@ -1,22 +1,22 @@
 import { expect, it } from "vitest";
-import { readOut } from "../parts/read-out.fixture";
-import { type May, beforeDeliveries, beforeEndpoints, beforeEvents, beforeTests } from "../words/next-steps";
+import { textOf } from "../components/text-of.fixture";
+import { type Permissions, noDeliveriesText, noEndpointsText, noEventsText, nothingSentText } from "../text/empty-lists";
 import { FirstSteps } from "./first-steps";
 
-const said = (may: May) =>
+const texts = (permissions: Permissions) =>
   [
-    readOut(FirstSteps({ app: "shop", may })),
-    beforeEndpoints(may),
-    beforeEvents(may),
-    beforeDeliveries(may),
-    beforeTests(may),
+    textOf(FirstSteps({ app: "shop", permissions })),
+    noEndpointsText(permissions),
+    noEventsText(permissions),
+    noDeliveriesText(permissions),
+    nothingSentText(permissions),
   ].join("\n");
 
-it("nobody is told to do what they may not", () => {
+it("empty pages suggest only steps that the permissions allow", () => {
   const [reader, customer, product] = [
-    said({ change: false, publish: false }),
-    said({ change: true, publish: false }),
-    said({ change: true, publish: true }),
+    texts({ change: false, publish: false }),
+    texts({ change: true, publish: false }),
+    texts({ change: true, publish: true }),
   ];
   expect(reader).not.toMatch(/\b(add one|add an|publish an?|publish one|send|button|posthaste listen)\b/i);
   expect(customer).not.toMatch(/\b(publish an?|publish one|button|posthaste listen)\b/i);

@@ -1,30 +1,30 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { usePages } from "../api/pages";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { usePagedList } from "../api/paged-list";
 import type { Key } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Dialog } from "../parts/dialog";
-import { Empty } from "../parts/feedback";
-import { Check, Choice, Field } from "../parts/field";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import { ShownOnce } from "../parts/shown-once";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
-import { picked } from "../route/query";
-import { currentQuery, filter } from "../route/router";
-import { fromField } from "../words/times";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Dialog } from "../components/dialog";
+import { Empty } from "../components/query-view";
+import { Checkbox, Choice, Field } from "../components/field";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import { OneTimeSecret } from "../components/one-time-secret";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
+import { pickQuery } from "../route/query-string";
+import { currentQuery, setFilters } from "../route/router";
+import { fromDateTimeField } from "../text/times";
 
 export function Keys() {
-  const isRevokedToo = picked(currentQuery.value, ["revoked"]).revoked === "true";
+  const isRevokedToo = pickQuery(currentQuery.value, ["revoked"]).revoked === "true";
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `keys ${isRevokedToo}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/keys", { params: { query: { ...(isRevokedToo ? { revoked: true } : {}), ...(cursor ? { cursor } : {}) } } }),
       ),
     (row) => row.id,
@@ -32,18 +32,22 @@ export function Keys() {
   );
   return (
     <>
-      <Head title="Keys">
+      <PageHead title="Keys">
         <button type="button" class="primary" onClick={() => setOpen(true)}>
           Make a key
         </button>
-      </Head>
+      </PageHead>
       <div class="filters">
-        <Check label="Revoked ones too" isOn={isRevokedToo} onChange={(isOn) => filter({ revoked: isOn ? "true" : null })} />
+        <Checkbox
+          label="Revoked ones too"
+          isOn={isRevokedToo}
+          onChange={(isOn) => setFilters({ revoked: isOn ? "true" : null })}
+        />
       </div>
-      <List
+      <PagedTable
         caption="Keys"
-        pages={pages}
-        columns={COLUMNS}
+        list={list}
+        columns={KEY_COLUMNS}
         idOf={(row) => row.id}
         empty={
           <Empty title="Only the key of the settings">
@@ -56,7 +60,7 @@ export function Keys() {
   );
 }
 
-const COLUMNS: Column<Key>[] = [
+const KEY_COLUMNS: Column<Key>[] = [
   { name: "Name", isMain: true, cell: (row) => row.name ?? <span class="muted">without a name</span> },
   { name: "Key", cell: (row) => (row.prefix ? <code title={row.id}>{row.prefix}…</code> : <span class="muted">–</span>) },
   { name: "Scope", cell: (row) => row.scope },
@@ -79,8 +83,8 @@ const COLUMNS: Column<Key>[] = [
             isDangerous
             confirm="It stops working at once, on open connections too. This cannot be undone."
             act={async () => {
-              await ask(api.DELETE("/v1/keys/{key}", { params: { path: { key: row.id } } }));
-              hint("keys");
+              await dataOf(api.DELETE("/v1/keys/{key}", { params: { path: { key: row.id } } }));
+              invalidate("keys");
             }}
           />
         </div>
@@ -88,7 +92,7 @@ const COLUMNS: Column<Key>[] = [
   },
 ];
 
-const SCOPES = [
+const KEY_SCOPES = [
   { value: "app", label: "app: everything in one app, but what only the operator may set" },
   { value: "publish", label: "publish: only publish events to one app" },
   { value: "read", label: "read: only look at one app, and not at secrets" },
@@ -100,34 +104,34 @@ function NewKey({ onClose }: { onClose: () => void }) {
   const [app, setApp] = useState("");
   const [name, setName] = useState("");
   const [expires, setExpires] = useState("");
-  const [made, setMade] = useState<Key | null>(null);
-  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
+  const [created, setCreated] = useState<Key | null>(null);
+  const apps = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })));
   const isForApp = scope !== "admin";
-  const make = async () => {
-    const at = fromField(expires);
+  const create = async () => {
+    const at = fromDateTimeField(expires);
     const body = {
       scope,
       ...(isForApp ? { app_id: app.trim() } : {}),
       ...(name.trim() ? { name: name.trim() } : {}),
       ...(at ? { expires_at: at } : {}),
     };
-    setMade(await ask(api.POST("/v1/keys", { body })));
-    hint("keys");
+    setCreated(await dataOf(api.POST("/v1/keys", { body })));
+    invalidate("keys");
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
-      <ShownOnce
+      <OneTimeSecret
         title="The key is there"
         about="It is shown this once; only its hash is kept."
-        secret={made.key ?? ""}
+        secret={created.key ?? ""}
         onClose={onClose}
       />
     );
   }
   return (
-    <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={make} onClose={onClose}>
+    <Dialog title="Make a key" action="Make it" isReady={!isForApp || app.trim() !== ""} onAct={create} onClose={onClose}>
       <div class="form">
-        <Choice label="Scope" value={scope} options={SCOPES} onChange={setScope} />
+        <Choice label="Scope" value={scope} options={KEY_SCOPES} onChange={setScope} />
         {isForApp && (
           <Field
             label="App"

@@ -1,11 +1,11 @@
-// The nodes that share the work: what each of them is doing, and whether the others still hear of it.
+// The cluster's nodes: the work of each, and whether its lease is valid.
 import type { System, SystemNode } from "../api/schema";
-import { Card } from "../parts/page";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
-import { leaseInWords } from "../words/leases";
-import { count, counted } from "../words/numbers";
-import { took } from "../words/times";
+import { Card } from "../components/page";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
+import { leaseText } from "../text/leases";
+import { formatCount, countOf } from "../text/numbers";
+import { formatDuration } from "../text/times";
 
 export function NodeName({ node }: { node: SystemNode }) {
   return (
@@ -27,17 +27,17 @@ export function NodesCard({ nodes, oldest_overdue: oldest }: Pick<System, "nodes
           { name: "Node", isMain: true, cell: (row) => <NodeName node={row} /> },
           { name: "Version", cell: (row) => row.version },
           { name: "Since", cell: (row) => <Time at={row.joined_at} /> },
-          { name: "Lease", cell: leaseInWords },
-          { name: "Shards", isNumber: true, cell: (row) => `${count(row.shards)} of 256` },
-          { name: "Free hands", isNumber: true, cell: (row) => count(row.free_hands) },
-          { name: "Configuration", cell: (row) => (row.lag === 0 ? "seen" : `${counted(row.lag, "change")} behind`) },
+          { name: "Lease", cell: leaseText },
+          { name: "Shards", isNumber: true, cell: (row) => `${formatCount(row.shards)} of 256` },
+          { name: "Free hands", isNumber: true, cell: (row) => formatCount(row.free_hands) },
+          { name: "Configuration", cell: (row) => (row.lag === 0 ? "seen" : `${countOf(row.lag, "change")} behind`) },
           { name: "Slot", isNumber: true, cell: (row) => row.slot ?? "–" },
           { name: "Epoch", cell: (row) => <code>{row.epoch}</code> },
         ]}
       />
       <p class="muted">
         {oldest
-          ? `The oldest delivery that is due has waited for ${took(oldest.overdue_ms)}: ${oldest.delivery_id ?? "one"} to ${oldest.endpoint_id} of ${oldest.app_id}.`
+          ? `The oldest delivery that is due has waited for ${formatDuration(oldest.overdue_ms)}: ${oldest.delivery_id ?? "one"} to ${oldest.endpoint_id} of ${oldest.app_id}.`
           : "Nothing that is due waits."}
       </p>
     </Card>

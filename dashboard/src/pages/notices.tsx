@@ -1,14 +1,14 @@
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { Notice } from "../api/schema";
-import { Empty, Skeleton, Trouble } from "../parts/feedback";
-import { More } from "../parts/more";
-import { Card, Head } from "../parts/page";
+import { Empty, Skeleton, ErrorMessage } from "../components/query-view";
+import { LoadMore } from "../components/load-more";
+import { Card, PageHead } from "../components/page";
 import { paths } from "../route/paths";
-import type { Tone } from "../words/states";
-import { LongTime, Time } from "../parts/time";
+import type { Tone } from "../text/states";
+import { LongTime, Time } from "../components/time";
 
-const KINDS: Record<string, { label: string; tone: Tone }> = {
+const NOTICE_KINDS: Record<string, { label: string; tone: Tone }> = {
   "endpoint.degraded": { label: "Endpoint degraded", tone: "warn" },
   "endpoint.warning": { label: "About to be switched off", tone: "warn" },
   "endpoint.disabled": { label: "Endpoint switched off", tone: "bad" },
@@ -17,27 +17,31 @@ const KINDS: Record<string, { label: string; tone: Tone }> = {
   "replay.finished": { label: "Replay finished", tone: "good" },
 };
 
-const MAIL: Record<string, string> = { waiting: "e-mail waiting", sent: "e-mail sent", refused: "e-mail refused by its server" };
+const MAIL_STATES: Record<string, string> = {
+  waiting: "e-mail waiting",
+  sent: "e-mail sent",
+  refused: "e-mail refused by its server",
+};
 
-/** What people were told. */
+/** The notices of all apps, or of one. */
 export function Notices({ app }: { app: string | null }) {
-  const pages = usePages(
+  const list = usePagedList(
     `notices ${app ?? ""}`,
     (cursor) => {
       const query = cursor ? { cursor } : {};
-      if (app === null) return ask(api.GET("/v1/notices", { params: { query } }));
-      return ask(api.GET("/v1/apps/{app}/notices", { params: { path: { app }, query } }));
+      if (app === null) return dataOf(api.GET("/v1/notices", { params: { query } }));
+      return dataOf(api.GET("/v1/apps/{app}/notices", { params: { path: { app }, query } }));
     },
     (row) => row.id,
     ["notices"],
   );
-  const rows = pages.rows;
+  const rows = list.rows;
   return (
     <>
-      <Head title="Notices" />
+      <PageHead title="Notices" />
       {rows === undefined ? (
-        pages.refusal ? (
-          <Trouble refusal={pages.refusal} again={pages.again} />
+        list.error ? (
+          <ErrorMessage error={list.error} onRetry={list.refetch} />
         ) : (
           <Skeleton />
         )
@@ -49,27 +53,27 @@ export function Notices({ app }: { app: string | null }) {
         <Card>
           <ul class="feed">
             {rows.map((row) => (
-              <OneNotice key={row.id} notice={row} isOfAll={app === null} />
+              <NoticeItem key={row.id} notice={row} isAllApps={app === null} />
             ))}
           </ul>
         </Card>
       )}
-      <More pages={pages} />
+      <LoadMore list={list} />
     </>
   );
 }
 
-function OneNotice({ notice, isOfAll }: { notice: Notice; isOfAll: boolean }) {
-  const kind = KINDS[notice.kind] ?? { label: notice.kind, tone: "quiet" };
+function NoticeItem({ notice, isAllApps }: { notice: Notice; isAllApps: boolean }) {
+  const kind = NOTICE_KINDS[notice.kind] ?? { label: notice.kind, tone: "quiet" };
   const { app_id: app, mail } = notice;
   return (
     <li>
       <div class="line">
         <span class={`badge ${kind.tone}`}>{kind.label}</span>
         {notice.count > 1 && <span class="muted">×{notice.count}</span>}
-        {isOfAll && <a href={paths.app(app)}>{app}</a>}
+        {isAllApps && <a href={paths.app(app)}>{app}</a>}
         <span class="when">
-          {mail && MAIL[mail.state] && <span title={mail.error ?? undefined}>{MAIL[mail.state]}, </span>}
+          {mail && MAIL_STATES[mail.state] && <span title={mail.error ?? undefined}>{MAIL_STATES[mail.state]}, </span>}
           <Time at={notice.at} />
         </span>
       </div>

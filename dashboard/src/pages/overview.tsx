@@ -1,29 +1,29 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { App } from "../api/schema";
-import { Empty, Shown } from "../parts/feedback";
-import { Card, Head } from "../parts/page";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Empty, QueryView } from "../components/query-view";
+import { Card, PageHead } from "../components/page";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { bytes } from "../words/numbers";
-import { STATS_PAUSE_MS, useStats } from "./ask-stats";
+import { formatBytes } from "../text/numbers";
+import { STATS_REFETCH_PAUSE_MS, useStats } from "./stats-query";
 import { NodeName } from "./nodes";
 import { StatsView } from "./stats-view";
 
 export function Overview() {
   const stats = useStats({ app: null });
-  const apps = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
+  const apps = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 1 } } })), ["apps"]);
   return (
     <>
-      <Head title="Overview" />
+      <PageHead title="Overview" />
       {apps.data?.data.length === 0 ? (
         <AppTable apps={[]} />
       ) : (
         <div class="stack">
-          <Shown asked={stats} lines={24}>
-            {(data) => <StatsView stats={data} isOfAll />}
-          </Shown>
+          <QueryView query={stats} lines={24}>
+            {(data) => <StatsView stats={data} isAllApps />}
+          </QueryView>
           <Nodes />
         </div>
       )}
@@ -31,12 +31,12 @@ export function Overview() {
   );
 }
 
-/** With an embedded store there is one. */
+/** The cluster's nodes. With an embedded store there is one. */
 function Nodes() {
-  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"], STATS_PAUSE_MS);
+  const query = useQuery("system", () => dataOf(api.GET("/v1/system")), ["stats"], STATS_REFETCH_PAUSE_MS);
   return (
-    <Card title="Nodes" beside={<a href={paths.system()}>System</a>}>
-      <Shown asked={asked} lines={2}>
+    <Card title="Nodes" aside={<a href={paths.system()}>System</a>}>
+      <QueryView query={query} lines={2}>
         {({ nodes, store }) => (
           <Table
             caption="Nodes"
@@ -46,12 +46,12 @@ function Nodes() {
               { name: "Node", isMain: true, cell: (row) => <NodeName node={row} /> },
               { name: "Version", cell: (row) => row.version },
               { name: "Events", cell: () => (store.full ? `refused: ${store.full}` : "accepted") },
-              { name: "Store", isNumber: true, cell: () => bytes(store.used_bytes) },
+              { name: "Store", isNumber: true, cell: () => formatBytes(store.used_bytes) },
               { name: "Running since", cell: (row) => <Time at={row.joined_at} /> },
             ]}
           />
         )}
-      </Shown>
+      </QueryView>
     </Card>
   );
 }

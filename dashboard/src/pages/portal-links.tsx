@@ -1,46 +1,46 @@
 import { useState } from "preact/hooks";
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { PortalLink } from "../api/schema";
-import { Action } from "../parts/action";
-import { Dialog } from "../parts/dialog";
-import { Empty, Shown } from "../parts/feedback";
-import { Check, Field } from "../parts/field";
-import { Head } from "../parts/page";
-import { ShownOnce } from "../parts/shown-once";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
-import { parseHex } from "../words/colour";
+import { Action } from "../components/action";
+import { Dialog } from "../components/dialog";
+import { Empty, QueryView } from "../components/query-view";
+import { Checkbox, Field } from "../components/field";
+import { PageHead } from "../components/page";
+import { OneTimeSecret } from "../components/one-time-secret";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
+import { parseHex } from "../text/colour";
 
 export function PortalLinks({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
-  const asked = useAsked(`links ${app}`, () => ask(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
+  const query = useQuery(`links ${app}`, () => dataOf(api.GET("/v1/apps/{app}/portal-links", { params: { path: { app } } })));
   return (
     <>
-      <Head title="Portal links">
-        {asked.data && (
+      <PageHead title="Portal links">
+        {query.data && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Make a link
           </button>
         )}
-      </Head>
-      <Shown asked={asked}>
+      </PageHead>
+      <QueryView query={query}>
         {(page) =>
           page.data.length === 0 ? (
             <Empty title="No links">
               A link lets a customer manage this app’s endpoints, see its deliveries, test and replay: this app, and nothing else.
             </Empty>
           ) : (
-            <Links app={app} links={page.data} again={asked.again} />
+            <LinkTable app={app} links={page.data} refetch={query.refetch} />
           )
         }
-      </Shown>
-      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onMade={asked.again} />}
+      </QueryView>
+      {isOpen && <NewLink app={app} onClose={() => setOpen(false)} onCreated={query.refetch} />}
     </>
   );
 }
 
-function Links({ app, links, again }: { app: string; links: PortalLink[]; again: () => void }) {
+function LinkTable({ app, links, refetch }: { app: string; links: PortalLink[]; refetch: () => void }) {
   return (
     <Table
       caption="Portal links"
@@ -73,8 +73,8 @@ function Links({ app, links, again }: { app: string; links: PortalLink[]; again:
                 isSmall
                 isDangerous
                 act={async () => {
-                  await ask(api.DELETE("/v1/apps/{app}/portal-links/{link}", { params: { path: { app, link: row.id } } }));
-                  again();
+                  await dataOf(api.DELETE("/v1/apps/{app}/portal-links/{link}", { params: { path: { app, link: row.id } } }));
+                  refetch();
                 }}
               />
             </div>
@@ -85,43 +85,43 @@ function Links({ app, links, again }: { app: string; links: PortalLink[]; again:
   );
 }
 
-function NewLink({ app, onClose, onMade }: { app: string; onClose: () => void; onMade: () => void }) {
+function NewLink({ app, onClose, onCreated }: { app: string; onClose: () => void; onCreated: () => void }) {
   const [lasts, setLasts] = useState("1h");
   const [isReadOnly, setReadOnly] = useState(false);
   const [name, setName] = useState("");
   const [logo, setLogo] = useState("");
   const [accent, setAccent] = useState("");
-  const [made, setMade] = useState<PortalLink | null>(null);
+  const [created, setCreated] = useState<PortalLink | null>(null);
   const accentProblem =
     accent !== "" && parseHex(accent) === null ? "Not a colour: six hex digits after #, for example #3450c4." : null;
-  const make = async () => {
+  const create = async () => {
     const theme = {
       ...(name.trim() ? { name: name.trim() } : {}),
       ...(logo.trim() ? { logo_url: logo.trim() } : {}),
       ...(accent ? { accent } : {}),
     };
     const body = { expires_in: lasts.trim(), read_only: isReadOnly, ...(Object.keys(theme).length > 0 ? { theme } : {}) };
-    setMade(await ask(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
-    onMade();
+    setCreated(await dataOf(api.POST("/v1/apps/{app}/portal-links", { params: { path: { app } }, body })));
+    onCreated();
   };
-  if (made !== null) {
+  if (created !== null) {
     return (
-      <ShownOnce
+      <OneTimeSecret
         title="The link is there"
         about="Whoever has it may use the portal until it expires. It is shown this once."
-        secret={made.url ?? ""}
+        secret={created.url ?? ""}
         onClose={onClose}
       />
     );
   }
   return (
-    <Dialog title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={make} onClose={onClose}>
+    <Dialog title="Make a portal link" action="Make it" isReady={accentProblem === null} onAct={create} onClose={onClose}>
       <div class="form">
         <div class="pair">
           <Field label="Lasts" value={lasts} onInput={setLasts} isCode hint="15m, 1h, 7d" />
           <Field label="Accent colour" value={accent} onInput={setAccent} isCode placeholder="#3450c4" problem={accentProblem} />
         </div>
-        <Check label="Read-only: look, and change nothing" isOn={isReadOnly} onChange={setReadOnly} />
+        <Checkbox label="Read-only: look, and change nothing" isOn={isReadOnly} onChange={setReadOnly} />
         <Field label="Name on top" value={name} onInput={setName} placeholder="Posthaste" />
         <Field
           label="Logo address"

@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { Dialog } from "../parts/dialog";
-import { Field } from "../parts/field";
-import { say } from "../parts/toast";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { Dialog } from "../components/dialog";
+import { Field } from "../components/field";
+import { showToast } from "../components/toast";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
+import { navigate } from "../route/router";
 
 export function PublishButton({ app }: { app: string }) {
   const [isOpen, setOpen] = useState(false);
@@ -24,9 +24,9 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
   const [data, setData] = useState('{\n  "order": 1001\n}');
   const problem = jsonProblem(data);
   const publish = async () => {
-    // As text, so that numbers reach receivers as they were typed.
+    // The body is text, so that numbers reach receivers as typed.
     const body = `{"type":${JSON.stringify(type.trim())},"data":${data}}`;
-    const published = await ask(
+    const published = await dataOf(
       api.POST("/v1/apps/{app}/events", {
         params: { path: { app } },
         body: body as never,
@@ -34,9 +34,9 @@ function PublishDialog({ app, onClose }: { app: string; onClose: () => void }) {
         headers: { "content-type": "application/json" },
       }),
     );
-    hint("events", "deliveries");
-    say("Published.");
-    go(paths.event(app, published.id));
+    invalidate("events", "deliveries");
+    showToast("Published.");
+    navigate(paths.event(app, published.id));
   };
   return (
     <Dialog

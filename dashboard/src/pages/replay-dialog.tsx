@@ -1,37 +1,37 @@
 import { useEffect, useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { hint } from "../api/hints";
-import { asRefusal } from "../api/problem";
+import { api, dataOf } from "../api/client";
+import { invalidate } from "../api/invalidation";
+import { toApiError } from "../api/error";
 import type { Endpoint } from "../api/schema";
-import { Dialog } from "../parts/dialog";
-import { Check, Field } from "../parts/field";
+import { Dialog } from "../components/dialog";
+import { Checkbox, Field } from "../components/field";
 import { paths } from "../route/paths";
-import { go } from "../route/router";
-import { counted } from "../words/numbers";
-import { fromField } from "../words/times";
+import { navigate } from "../route/router";
+import { countOf } from "../text/numbers";
+import { fromDateTimeField } from "../text/times";
 import { EndpointChoice } from "./endpoint-choice";
 
-const STATES = ["dead", "expired", "cancelled", "delivered"] as const;
+const REPLAYABLE_STATES = ["dead", "expired", "cancelled", "delivered"] as const;
 
 interface Props {
   app: string;
   endpoints: Endpoint[];
-  first?: { endpoint_id?: string; status?: string[]; from?: string };
+  initial?: { endpoint_id?: string; status?: string[]; from?: string };
   onClose: () => void;
 }
 
-/** Which deliveries to send again, counted while it is filled in. */
-export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
-  const [endpoint, setEndpoint] = useState(first.endpoint_id ?? "");
+/** Selects the deliveries to replay, and counts them while the form is filled in. */
+export function ReplayDialog({ app, endpoints, initial = {}, onClose }: Props) {
+  const [endpoint, setEndpoint] = useState(initial.endpoint_id ?? "");
   const [type, setType] = useState("");
-  const [status, setStatus] = useState<string[]>(first.status ?? ["dead"]);
-  const [from, setFrom] = useState(first.from ?? "");
+  const [status, setStatus] = useState<string[]>(initial.status ?? ["dead"]);
+  const [from, setFrom] = useState(initial.from ?? "");
   const [to, setTo] = useState("");
   const [speed, setSpeed] = useState("100");
-  const [said, setSaid] = useState("Counting…");
+  const [message, setMessage] = useState("Counting…");
   const [total, setTotal] = useState<number | null>(null);
 
-  const [fromAt, toAt] = [fromField(from), fromField(to)];
+  const [fromAt, toAt] = [fromDateTimeField(from), fromDateTimeField(to)];
   const body = {
     status,
     per_second: Number(speed) || 100,
@@ -44,15 +44,15 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
   useEffect(() => {
     let isStale = false;
     setTotal(null);
-    setSaid("Counting…");
+    setMessage("Counting…");
     const timer = setTimeout(() => {
-      ask(api.POST("/v1/apps/{app}/replays", { ...params, body: { ...body, dry_run: true } })).then(
+      dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body: { ...body, dry_run: true } })).then(
         (counts) => {
           if (isStale) return;
           setTotal(counts.total);
-          setSaid(`${counted(counts.total, "delivery", "deliveries")} would be sent again.`);
+          setMessage(`${countOf(counts.total, "delivery", "deliveries")} would be sent again.`);
         },
-        (error: unknown) => isStale || setSaid(asRefusal(error).message),
+        (error: unknown) => isStale || setMessage(toApiError(error).message),
       );
     }, 350);
     return () => {
@@ -61,10 +61,10 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
     };
   }, [JSON.stringify(body)]);
 
-  const begin = async () => {
-    const begun = await ask(api.POST("/v1/apps/{app}/replays", { ...params, body }));
-    hint("replays", "deliveries");
-    if ("id" in begun) go(paths.replay(app, begun.id));
+  const start = async () => {
+    const started = await dataOf(api.POST("/v1/apps/{app}/replays", { ...params, body }));
+    invalidate("replays", "deliveries");
+    if ("id" in started) navigate(paths.replay(app, started.id));
   };
   const toggle = (state: string, isOn: boolean) => setStatus(isOn ? [...status, state] : status.filter((each) => each !== state));
   return (
@@ -72,7 +72,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
       title="Replay deliveries"
       action="Begin the replay"
       isReady={total !== null && total > 0}
-      onAct={begin}
+      onAct={start}
       onClose={onClose}
     >
       <p class="muted">
@@ -81,8 +81,8 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
       </p>
       <div class="form">
         <div class="buttons" role="group" aria-label="Which states">
-          {STATES.map((state) => (
-            <Check key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
+          {REPLAYABLE_STATES.map((state) => (
+            <Checkbox key={state} label={state} isOn={status.includes(state)} onChange={(isOn) => toggle(state, isOn)} />
           ))}
         </div>
         <EndpointChoice endpoints={endpoints} value={endpoint} onChange={setEndpoint} />
@@ -99,7 +99,7 @@ export function ReplayDialog({ app, endpoints, first = {}, onClose }: Props) {
           hint="It never brings an endpoint more than half of what that takes at once."
         />
         <p class="note" role="status">
-          {said}
+          {message}
         </p>
       </div>
     </Dialog>

@@ -1,54 +1,58 @@
-import { api, ask } from "../api/client";
-import { useAsked } from "../api/asked";
-import { hint } from "../api/hints";
+import { api, dataOf } from "../api/client";
+import { useQuery } from "../api/query";
+import { invalidate } from "../api/invalidation";
 import type { Replay } from "../api/schema";
-import { Action } from "../parts/action";
-import { Badge } from "../parts/badge";
-import { Copyable } from "../parts/copy";
-import { Shown } from "../parts/feedback";
-import { Card, Facts, Figure, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
+import { Action } from "../components/action";
+import { Badge } from "../components/badge";
+import { Copyable } from "../components/copy";
+import { QueryView } from "../components/query-view";
+import { Card, PropertyList, Figure, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
-import { count } from "../words/numbers";
-import { useEndpoints } from "./ask-app";
-import { Progress, replayInWords, wanted } from "./replays";
+import { formatCount } from "../text/numbers";
+import { useEndpoints } from "./app-queries";
+import { Progress, replayText, toSendCount } from "./replays";
 
 export function ReplayPage({ app, id }: { app: string; id: string }) {
   const path = { app, replay: id };
-  const asked = useAsked(`replay ${app} ${id}`, () => ask(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), [
+  const query = useQuery(`replay ${app} ${id}`, () => dataOf(api.GET("/v1/apps/{app}/replays/{replay}", { params: { path } })), [
     "replays",
   ]);
   const endpoints = useEndpoints(app);
   return (
     <>
-      <Head
-        title={asked.data ? replayInWords(asked.data, endpoints) : "Replay"}
-        trail={[{ label: "Replays", href: paths.replays(app) }]}
-        beside={asked.data && <Badge state={asked.data.state} />}
+      <PageHead
+        title={query.data ? replayText(query.data, endpoints) : "Replay"}
+        breadcrumbs={[{ label: "Replays", href: paths.replays(app) }]}
+        aside={query.data && <Badge state={query.data.state} />}
       >
-        {asked.data && mayChange.value && <Buttons path={path} replay={asked.data} again={asked.again} />}
-      </Head>
-      <Shown asked={asked}>
+        {query.data && mayChange.value && <ReplayButtons path={path} replay={query.data} refetch={query.refetch} />}
+      </PageHead>
+      <QueryView query={query}>
         {(replay) => (
           <div class="stack">
             <Card>
               <Progress replay={replay} />
             </Card>
             <div class="figures">
-              <Figure name="To send again" value={count(wanted(replay))} />
-              <Figure name="Sent again" value={count(replay.replayed)} />
+              <Figure name="To send again" value={formatCount(toSendCount(replay))} />
+              <Figure name="Sent again" value={formatCount(replay.replayed)} />
               <Figure
                 name="Could not be"
-                value={count(replay.refused)}
+                value={formatCount(replay.refused)}
                 note={replay.last_refusal ?? undefined}
                 {...(replay.refused > 0 ? { tone: "warn" } : {})}
               />
-              <Figure name="A second" value={replay.average_per_second.toFixed(1)} note={`at most ${count(replay.per_second)}`} />
+              <Figure
+                name="A second"
+                value={replay.average_per_second.toFixed(1)}
+                note={`at most ${formatCount(replay.per_second)}`}
+              />
             </div>
             <Card>
-              <Facts
-                facts={[
+              <PropertyList
+                properties={[
                   ["Id", <Copyable text={replay.id} />],
                   ["Begun", <LongTime at={replay.created_at} />],
                   ["Last changed", <LongTime at={replay.changed_at} />],
@@ -62,15 +66,23 @@ export function ReplayPage({ app, id }: { app: string; id: string }) {
             </Card>
           </div>
         )}
-      </Shown>
+      </QueryView>
     </>
   );
 }
 
-function Buttons({ path, replay, again }: { path: { app: string; replay: string }; replay: Replay; again: () => void }) {
+function ReplayButtons({
+  path,
+  replay,
+  refetch,
+}: {
+  path: { app: string; replay: string };
+  replay: Replay;
+  refetch: () => void;
+}) {
   const after = () => {
-    hint("replays", "deliveries");
-    again();
+    invalidate("replays", "deliveries");
+    refetch();
   };
   return (
     <>
@@ -78,7 +90,7 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
         <Action
           label="Pause"
           done="Paused."
-          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)}
+          act={() => dataOf(api.POST("/v1/apps/{app}/replays/{replay}/pause", { params: { path } })).then(after)}
         />
       )}
       {replay.state === "paused" && (
@@ -86,7 +98,7 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
           label="Resume"
           done="Goes on."
           isPrimary
-          act={() => ask(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)}
+          act={() => dataOf(api.POST("/v1/apps/{app}/replays/{replay}/resume", { params: { path } })).then(after)}
         />
       )}
       {(replay.state === "running" || replay.state === "paused") && (
@@ -95,7 +107,7 @@ function Buttons({ path, replay, again }: { path: { app: string; replay: string 
           done="Cancelled."
           isDangerous
           confirm="What was sent again by now stays so; the rest is left as it is."
-          act={() => ask(api.DELETE("/v1/apps/{app}/replays/{replay}", { params: { path } })).then(after)}
+          act={() => dataOf(api.DELETE("/v1/apps/{app}/replays/{replay}", { params: { path } })).then(after)}
         />
       )}
     </>

@@ -1,40 +1,40 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../api/client";
-import { usePages } from "../api/pages";
+import { api, dataOf } from "../api/client";
+import { usePagedList } from "../api/paged-list";
 import type { Endpoint, Replay } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Empty } from "../parts/feedback";
-import { List } from "../parts/list";
-import { Head } from "../parts/page";
-import type { Column } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Empty } from "../components/query-view";
+import { PagedTable } from "../components/paged-table";
+import { PageHead } from "../components/page";
+import type { Column } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
 import { mayChange } from "../session/session";
-import { count } from "../words/numbers";
-import { useEndpoints } from "./ask-app";
+import { formatCount } from "../text/numbers";
+import { useEndpoints } from "./app-queries";
 import { ReplayDialog } from "./replay-dialog";
 
 export function Replays({ app }: { app: string }) {
   const endpoints = useEndpoints(app);
   const [isOpen, setOpen] = useState(false);
-  const pages = usePages(
+  const list = usePagedList(
     `replays ${app}`,
-    (cursor) => ask(api.GET("/v1/apps/{app}/replays", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
+    (cursor) => dataOf(api.GET("/v1/apps/{app}/replays", { params: { path: { app }, query: cursor ? { cursor } : {} } })),
     (row) => row.id,
     ["replays"],
   );
   return (
     <>
-      <Head title="Replays">
+      <PageHead title="Replays">
         {mayChange.value && (
           <button type="button" class="primary" onClick={() => setOpen(true)}>
             Replay deliveries
           </button>
         )}
-      </Head>
-      <List
+      </PageHead>
+      <PagedTable
         caption="Replays"
-        pages={pages}
+        list={list}
         columns={columns(app, endpoints)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.replay(app, row.id)}
@@ -52,13 +52,13 @@ export function Replays({ app }: { app: string }) {
 
 function columns(app: string, endpoints: Endpoint[]): Column<Replay>[] {
   return [
-    { name: "What", isMain: true, cell: (row) => <a href={paths.replay(app, row.id)}>{replayInWords(row, endpoints)}</a> },
+    { name: "What", isMain: true, cell: (row) => <a href={paths.replay(app, row.id)}>{replayText(row, endpoints)}</a> },
     { name: "State", cell: (row) => <Badge state={row.state} /> },
     { name: "Progress", cell: (row) => <Progress replay={row} /> },
     {
       name: "Sent again",
       isNumber: true,
-      cell: (row) => `${count(row.replayed)} of ${count(wanted(row))}`,
+      cell: (row) => `${formatCount(row.replayed)} of ${formatCount(toSendCount(row))}`,
     },
     { name: "Begun", cell: (row) => <Time at={row.created_at} /> },
   ];
@@ -73,12 +73,12 @@ export function Progress({ replay }: { replay: Replay }) {
   );
 }
 
-/** How many are to be sent again. More may have ended between the count and the walk, and are sent as well. */
-export function wanted(replay: Replay): number {
+/** Returns how many deliveries a replay sends. Deliveries that end after the count are sent too. */
+export function toSendCount(replay: Replay): number {
   return Math.max(replay.total, replay.replayed + replay.refused);
 }
 
-export function replayInWords(replay: Replay, endpoints: Endpoint[]): string {
+export function replayText(replay: Replay, endpoints: Endpoint[]): string {
   const endpoint = endpoints.find((each) => each.id === replay.endpoint_id);
   const where = replay.endpoint_id ? ` to ${endpoint?.url ?? replay.endpoint_id}` : "";
   const which = replay.event_type ? `${replay.event_type} ` : "";

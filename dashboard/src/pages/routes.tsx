@@ -1,8 +1,8 @@
-// Which page an address leads to.
+// Maps paths to pages.
 import type { ComponentChild } from "preact";
-import { Empty } from "../parts/feedback";
-import { Head } from "../parts/page";
-import { matched } from "../route/match";
+import { Empty } from "../components/query-view";
+import { PageHead } from "../components/page";
+import { matchPath } from "../route/match";
 import { isAdmin } from "../session/session";
 import { AppPage } from "./app";
 import { AppSettings } from "./app-settings";
@@ -69,16 +69,16 @@ const ROUTES: Route[] = [
   { pattern: "/apps/:app/replays/:replay", page: (n) => <ReplayPage app={name(n, "app")} id={name(n, "replay")} /> },
 ];
 
-/** The page, the app it is about, and a key that changes when another thing is shown. */
+/** Returns a path's page, its app, and a key that changes when the page shows another record. */
 export function pageAt(path: string): { page: ComponentChild; app: string | null; key: string } {
   for (const { pattern, needsAdmin, page } of ROUTES) {
-    const names = matched(pattern, path);
+    const names = matchPath(pattern, path);
     if (names === null || (needsAdmin && !isAdmin.value)) continue;
-    const { tab: _, ...things } = names;
+    const { tab: _, ...parts } = names;
     return {
       page: page(names),
       app: names["app"] ?? null,
-      key: `${pattern.replace("/:tab", "")} ${Object.values(things).join(" ")}`,
+      key: `${pattern.replace("/:tab", "")} ${Object.values(parts).join(" ")}`,
     };
   }
   return { page: <NoPage />, app: null, key: "none" };
@@ -87,7 +87,7 @@ export function pageAt(path: string): { page: ComponentChild; app: string | null
 function NoPage() {
   return (
     <>
-      <Head title="There is no such page" />
+      <PageHead title="There is no such page" />
       <Empty title="Nothing is here">The menu leads to all there is; the search box takes any id.</Empty>
     </>
   );

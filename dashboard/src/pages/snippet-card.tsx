@@ -1,13 +1,13 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { Empty } from "../parts/feedback";
-import { Code } from "../parts/json";
-import { Card } from "../parts/page";
-import type { ContractDocument } from "../words/contract";
-import type { KeyKind } from "../words/signing";
-import { LANGUAGES, type Language, snippet } from "../words/snippets";
+import { Empty } from "../components/query-view";
+import { Code } from "../components/json";
+import { Card } from "../components/page";
+import type { ContractDocument } from "../text/contract-document";
+import type { KeyKind } from "../text/signing";
+import { LANGUAGES, type Language, snippet } from "../text/snippets";
 
-/** How to verify what a contract signs, in the language of choice. */
+/** Shows how to verify a contract's signatures in the chosen language. */
 export function SnippetCard({
   contract,
   kind = "shared",
@@ -32,7 +32,7 @@ export function SnippetCard({
     </div>
   );
   return (
-    <Card title={title} beside={isAnywhere && choice}>
+    <Card title={title} aside={isAnywhere && choice}>
       {text === null ? (
         <Empty title={isAnywhere ? `No snippet in ${language} for this signature` : "No snippet for this signature"}>
           It has a form of its own. The contract says what is signed, and how.

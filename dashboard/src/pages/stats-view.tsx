@@ -1,57 +1,57 @@
-// Statistics of an app or of everything: figures, charts, and what fails most.
+// Statistics of one app or of all: figures, charts, and the most frequent failures.
 import type { Stats } from "../api/schema";
-import { Badge } from "../parts/badge";
-import { Empty } from "../parts/feedback";
-import { Card, Figure } from "../parts/page";
-import { Table } from "../parts/table";
-import { Time } from "../parts/time";
+import { Badge } from "../components/badge";
+import { Empty } from "../components/query-view";
+import { Card, Figure } from "../components/page";
+import { Table } from "../components/table";
+import { Time } from "../components/time";
 import { paths } from "../route/paths";
-import { count, share } from "../words/numbers";
-import { spoken } from "../words/states";
-import { took } from "../words/times";
+import { formatCount, formatPercent } from "../text/numbers";
+import { humanize } from "../text/states";
+import { formatDuration } from "../text/times";
 import { AttemptsChart, EventsChart, LatencyChart, WindowChoice } from "./stats-charts";
 
-export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
+export function StatsView({ stats, isAllApps }: { stats: Stats; isAllApps: boolean }) {
   const { totals, backlog } = stats;
   const rate = totals.success_rate ?? null;
   const tone = rate === null ? "" : rate >= 0.99 ? "good" : rate >= 0.9 ? "warn" : "bad";
   return (
     <div class="stack">
       <div class="figures">
-        <Figure name="Events" value={count(totals.events ?? 0)} />
-        <Figure name="Delivered" value={count(totals.delivered)} />
+        <Figure name="Events" value={formatCount(totals.events ?? 0)} />
+        <Figure name="Delivered" value={formatCount(totals.delivered)} />
         <Figure
           name="Success of attempts"
-          value={share(rate)}
+          value={formatPercent(rate)}
           tone={tone}
-          note={`${count(totals.failed)} of ${count(totals.attempts)} failed`}
+          note={`${formatCount(totals.failed)} of ${formatCount(totals.attempts)} failed`}
         />
         <Figure
           name="Latency"
-          value={totals.latency_ms.p50 == null ? "–" : took(totals.latency_ms.p50)}
+          value={totals.latency_ms.p50 == null ? "–" : formatDuration(totals.latency_ms.p50)}
           note={percentiles(stats)}
         />
         <Figure
           name="Waiting"
-          value={count(backlog.waiting)}
+          value={formatCount(backlog.waiting)}
           note={
             backlog.oldest_due_at ? (
               <>
                 oldest due <Time at={backlog.oldest_due_at} />
               </>
             ) : (
-              `${count(backlog.held)} held`
+              `${formatCount(backlog.held)} held`
             )
           }
         />
         <Figure
           name="Dead"
-          value={count(totals.dead)}
-          note={`${count(totals.expired)} expired`}
+          value={formatCount(totals.dead)}
+          note={`${formatCount(totals.expired)} expired`}
           {...(totals.dead > 0 ? { tone: "bad" } : {})}
         />
       </div>
-      <Card title="Events and deliveries" beside={<WindowChoice />}>
+      <Card title="Events and deliveries" aside={<WindowChoice />}>
         <EventsChart stats={stats} />
       </Card>
       <div class="two">
@@ -64,7 +64,7 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
       </div>
       <div class="two">
         <Card title="Endpoints that fail most">
-          <WorstEndpoints stats={stats} isOfAll={isOfAll} />
+          <WorstEndpoints stats={stats} isAllApps={isAllApps} />
         </Card>
         <Card title="Why attempts failed">
           <Failures stats={stats} />
@@ -72,7 +72,7 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
       </div>
       {stats.event_types.length > 0 && (
         <Card title="Event types">
-          <Types stats={stats} />
+          <EventTypeTable stats={stats} />
         </Card>
       )}
     </div>
@@ -81,10 +81,10 @@ export function StatsView({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }
 
 function percentiles(stats: Stats): string {
   const { p90, p99 } = stats.totals.latency_ms;
-  return [p90 != null && `p90 ${took(p90)}`, p99 != null && `p99 ${took(p99)}`].filter(Boolean).join(", ");
+  return [p90 != null && `p90 ${formatDuration(p90)}`, p99 != null && `p99 ${formatDuration(p99)}`].filter(Boolean).join(", ");
 }
 
-function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) {
+function WorstEndpoints({ stats, isAllApps }: { stats: Stats; isAllApps: boolean }) {
   const failing = stats.endpoints.filter((each) => each.failed > 0);
   if (failing.length === 0) {
     const isIdle = stats.totals.attempts === 0;
@@ -103,19 +103,19 @@ function WorstEndpoints({ stats, isOfAll }: { stats: Stats; isOfAll: boolean }) 
           cell: (row) => (
             <>
               <a href={paths.endpoint(row.app_id, row.endpoint_id)}>{row.url}</a>
-              {isOfAll && <div class="about">{row.app_id}</div>}
+              {isAllApps && <div class="about">{row.app_id}</div>}
             </>
           ),
         },
         { name: "State", cell: (row) => <Badge state={row.status} /> },
-        { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
-        { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+        { name: "Failed", isNumber: true, cell: (row) => formatCount(row.failed) },
+        { name: "Success", isNumber: true, cell: (row) => formatPercent(row.success_rate) },
       ]}
     />
   );
 }
 
-function Types({ stats }: { stats: Stats }) {
+function EventTypeTable({ stats }: { stats: Stats }) {
   return (
     <Table
       caption="Event types"
@@ -123,10 +123,10 @@ function Types({ stats }: { stats: Stats }) {
       idOf={(row) => row.event_type}
       columns={[
         { name: "Event type", isMain: true, cell: (row) => (row.event_type === "*" ? "others" : <code>{row.event_type}</code>) },
-        { name: "Events", isNumber: true, cell: (row) => count(row.events ?? 0) },
-        { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
-        { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
-        { name: "p99", isNumber: true, cell: (row) => (row.latency_ms.p99 == null ? "–" : took(row.latency_ms.p99)) },
+        { name: "Events", isNumber: true, cell: (row) => formatCount(row.events ?? 0) },
+        { name: "Attempts", isNumber: true, cell: (row) => formatCount(row.attempts) },
+        { name: "Success", isNumber: true, cell: (row) => formatPercent(row.success_rate) },
+        { name: "p99", isNumber: true, cell: (row) => (row.latency_ms.p99 == null ? "–" : formatDuration(row.latency_ms.p99)) },
       ]}
     />
   );
@@ -139,9 +139,9 @@ function Failures({ stats }: { stats: Stats }) {
     <div class="bars">
       {stats.failures.map((each) => (
         <div key={each.code}>
-          <span>{/^\d+$/.test(each.code) ? `HTTP ${each.code}` : spoken(each.code)}</span>
+          <span>{/^\d+$/.test(each.code) ? `HTTP ${each.code}` : humanize(each.code)}</span>
           <progress max={most} value={each.count} aria-label={`${each.code}: ${each.count}`} />
-          <span class="number">{count(each.count)}</span>
+          <span class="number">{formatCount(each.count)}</span>
         </div>
       ))}
     </div>

@@ -1,23 +1,23 @@
-import { useAsked } from "../api/asked";
-import { api, ask } from "../api/client";
+import { useQuery } from "../api/query";
+import { api, dataOf } from "../api/client";
 import type { System } from "../api/schema";
-import { Shown } from "../parts/feedback";
-import { Card, Facts, Figure, Head } from "../parts/page";
-import { LongTime } from "../parts/time";
-import { bytes, counted } from "../words/numbers";
+import { QueryView } from "../components/query-view";
+import { Card, PropertyList, Figure, PageHead } from "../components/page";
+import { LongTime } from "../components/time";
+import { formatBytes, countOf } from "../text/numbers";
 import { NodesCard } from "./nodes";
 
 export function SystemPage() {
-  const asked = useAsked("system", () => ask(api.GET("/v1/system")), ["stats"]);
+  const query = useQuery("system", () => dataOf(api.GET("/v1/system")), ["stats"]);
   return (
     <>
-      <Head title="System" />
-      <Shown asked={asked}>{(system) => <Whole system={system} />}</Shown>
+      <PageHead title="System" />
+      <QueryView query={query}>{(system) => <SystemDetails system={system} />}</QueryView>
     </>
   );
 }
 
-function Whole({ system }: { system: System }) {
+function SystemDetails({ system }: { system: System }) {
   const { version, started_at, store, encryption, egress } = system;
   const limit = store.store_bytes_max ?? null;
   return (
@@ -37,17 +37,17 @@ function Whole({ system }: { system: System }) {
             </>
           }
         />
-        <Figure name="Store" value={bytes(store.used_bytes)} note={limit ? `of ${bytes(limit)}` : store.kind} />
+        <Figure name="Store" value={formatBytes(store.used_bytes)} note={limit ? `of ${formatBytes(limit)}` : store.kind} />
         <Figure
           name="Free on its disk"
-          value={store.disk_free_bytes == null ? "–" : bytes(store.disk_free_bytes)}
-          note={`at least ${bytes(store.disk_free_min)} must stay free`}
+          value={store.disk_free_bytes == null ? "–" : formatBytes(store.disk_free_bytes)}
+          note={`at least ${formatBytes(store.disk_free_min)} must stay free`}
           {...(store.disk_free_bytes != null && store.disk_free_bytes < store.disk_free_min * 2 ? { tone: "warn" } : {})}
         />
         <Figure
           name="Log"
-          value={bytes(store.log_bytes)}
-          note={`${bytes(store.reusable_bytes)} of the store can be used again`}
+          value={formatBytes(store.log_bytes)}
+          note={`${formatBytes(store.reusable_bytes)} of the store can be used again`}
         />
       </div>
       <NodesCard nodes={system.nodes} oldest_overdue={system.oldest_overdue ?? null} />
@@ -57,15 +57,15 @@ function Whole({ system }: { system: System }) {
         </Card>
       )}
       <Card title="Secrets at rest">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Encrypting key", <code>{encryption.key}</code>],
             ["Rotation", encryption.rotating ? "under way: secrets are being encrypted anew" : "none under way"],
             [
               "Encrypted",
               encryption.sealed.map((each) => (
                 <div key={each.key}>
-                  {counted(each.count, "secret")} with <code>{each.key}</code>
+                  {countOf(each.count, "secret")} with <code>{each.key}</code>
                 </div>
               )),
             ],
@@ -73,8 +73,8 @@ function Whole({ system }: { system: System }) {
         />
       </Card>
       <Card title="Calls out">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Proxy", egress.proxy ? <code>{egress.proxy}</code> : "none: requests go straight out"],
             ["Names looked up", egress.proxy_resolves ? "by the proxy" : "here"],
           ]}

@@ -1,7 +1,7 @@
-// A portal's pages stay below the address that it was opened by: only those may be shown in a frame, and whoever is there came
-// by a link and has no key to sign in with.
+// A portal's pages stay below the path of its link. Only these paths may be shown in a frame, and their users have a link
+// instead of a key.
 
-/** `/portal/…` of a portal's address; empty everywhere else. */
+/** Returns `/portal/…` for a portal's path, and an empty text otherwise. */
 export function portalBaseOf(path: string): string {
   return /^\/portal\/[^/]+/.exec(path)?.[0] ?? "";
 }

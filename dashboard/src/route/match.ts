@@ -1,13 +1,13 @@
-// Which page an address is for, and the names in it.
+// Matches paths against patterns with named parts.
 
-/** `/apps/:app/events` against a path: the decoded names, or null. */
-export function matched(pattern: string, path: string): Record<string, string> | null {
-  const wanted = pattern.split("/");
-  const given = path.replace(/(.)\/$/, "$1").split("/");
-  if (wanted.length !== given.length) return null;
+/** Matches a path against a pattern such as `/apps/:app/events`. Returns the decoded parts, or null. */
+export function matchPath(pattern: string, path: string): Record<string, string> | null {
+  const patternParts = pattern.split("/");
+  const pathParts = path.replace(/(.)\/$/, "$1").split("/");
+  if (patternParts.length !== pathParts.length) return null;
   const names: Record<string, string> = {};
-  for (const [at, piece] of wanted.entries()) {
-    const value = given[at] ?? "";
+  for (const [at, piece] of patternParts.entries()) {
+    const value = pathParts[at] ?? "";
     if (piece.startsWith(":")) {
       const decoded = decodedOrNull(value);
       if (decoded === null || decoded === "") return null;

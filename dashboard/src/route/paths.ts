@@ -1,5 +1,5 @@
-// The addresses of pages. Ids may hold anything that an id may hold, so each is encoded.
-import { changed } from "./query";
+// The paths of pages. Ids may contain reserved characters, so each is encoded.
+import { withChanges } from "./query-string";
 
 const part = encodeURIComponent;
 
@@ -15,7 +15,7 @@ export const paths = {
   eventTypes: () => "/event-types",
   eventType: (name: string) => `/event-types/${part(name)}`,
   keys: () => "/keys",
-  audit: (query: Record<string, string> = {}) => `/audit${changed(new URLSearchParams(), query)}`,
+  audit: (query: Record<string, string> = {}) => `/audit${withChanges(new URLSearchParams(), query)}`,
   notices: () => "/notices",
   system: () => "/system",
   app: (app: string) => inApp(app),
@@ -25,13 +25,13 @@ export const paths = {
   appLinks: (app: string) => inApp(app, "/portal"),
   endpoints: (app: string) => inApp(app, "/endpoints"),
   endpoint: (app: string, id: string, tab = "") => inApp(app, `/endpoints/${part(id)}${tab ? `/${tab}` : ""}`),
-  events: (app: string, query: Record<string, string> = {}) => inApp(app, `/events${changed(new URLSearchParams(), query)}`),
+  events: (app: string, query: Record<string, string> = {}) => inApp(app, `/events${withChanges(new URLSearchParams(), query)}`),
   event: (app: string, id: string) => inApp(app, `/events/${part(id)}`),
   deliveries: (app: string, query: Record<string, string> = {}) =>
-    inApp(app, `/deliveries${changed(new URLSearchParams(), query)}`),
+    inApp(app, `/deliveries${withChanges(new URLSearchParams(), query)}`),
   delivery: (app: string, id: string) => inApp(app, `/deliveries/${part(id)}`),
   deadLetters: (app: string, query: Record<string, string> = {}) =>
-    inApp(app, `/dead-letters${changed(new URLSearchParams(), query)}`),
+    inApp(app, `/dead-letters${withChanges(new URLSearchParams(), query)}`),
   replays: (app: string) => inApp(app, "/replays"),
   replay: (app: string, id: string) => inApp(app, `/replays/${part(id)}`),
 };

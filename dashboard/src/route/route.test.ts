@@ -1,37 +1,37 @@
 import { describe, expect, it } from "vitest";
-import { matched } from "./match";
+import { matchPath } from "./match";
 import { paths } from "./paths";
-import { changed, picked } from "./query";
+import { withChanges, pickQuery } from "./query-string";
 
-describe("an address", () => {
-  it("gives its names back decoded, whatever is in them", () => {
+describe("a path", () => {
+  it("returns its parts decoded", () => {
     const id = "order:10/01~%2F é";
-    expect(matched("/apps/:app/events/:event", paths.event("shop", id))).toEqual({ app: "shop", event: id });
+    expect(matchPath("/apps/:app/events/:event", paths.event("shop", id))).toEqual({ app: "shop", event: id });
   });
 
-  it("matches whole, with or without a slash at the end", () => {
-    expect(matched("/apps/:app", "/apps/shop/")).toEqual({ app: "shop" });
-    expect(matched("/apps/:app", "/apps")).toBeNull();
-    expect(matched("/apps/:app", "/apps/shop/events")).toBeNull();
-    expect(matched("/", "/")).toEqual({});
+  it("matches as a whole, with or without a trailing slash", () => {
+    expect(matchPath("/apps/:app", "/apps/shop/")).toEqual({ app: "shop" });
+    expect(matchPath("/apps/:app", "/apps")).toBeNull();
+    expect(matchPath("/apps/:app", "/apps/shop/events")).toBeNull();
+    expect(matchPath("/", "/")).toEqual({});
   });
 
-  it("with broken encoding is no page", () => {
-    expect(matched("/apps/:app", "/apps/%zz")).toBeNull();
+  it("with invalid encoding does not match", () => {
+    expect(matchPath("/apps/:app", "/apps/%zz")).toBeNull();
   });
 });
 
 describe("filters", () => {
-  it("are written so that people can read them", () => {
+  it("are written readably into the query string", () => {
     const query = new URLSearchParams("status=dead&cursor=x");
-    expect(changed(query, { status: "dead,retrying", cursor: null, from: "2026-11-16T06:00:00Z" })).toBe(
+    expect(withChanges(query, { status: "dead,retrying", cursor: null, from: "2026-11-16T06:00:00Z" })).toBe(
       "?status=dead,retrying&from=2026-11-16T06:00:00Z",
     );
-    expect(changed(query, { status: "", cursor: undefined })).toBe("");
+    expect(withChanges(query, { status: "", cursor: undefined })).toBe("");
   });
 
-  it("survive the way through the address bar", () => {
-    const text = changed(new URLSearchParams(), { event_type: "a&b=c d", id: "x,y:z" });
-    expect(picked(new URLSearchParams(text), ["event_type", "id", "none"])).toEqual({ event_type: "a&b=c d", id: "x,y:z" });
+  it("are read back from the query string unchanged", () => {
+    const text = withChanges(new URLSearchParams(), { event_type: "a&b=c d", id: "x,y:z" });
+    expect(pickQuery(new URLSearchParams(text), ["event_type", "id", "none"])).toEqual({ event_type: "a&b=c d", id: "x,y:z" });
   });
 });

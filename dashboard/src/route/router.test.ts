@@ -1,21 +1,21 @@
 import { describe, expect, it, vi } from "vitest";
-import { standInForBrowser } from "../api/browser.fixture";
+import { stubBrowser } from "../api/browser.fixture";
 
-const { document, window } = standInForBrowser("/portal/key_1/apps/shop");
+const { document, window } = stubBrowser("/portal/key_1/apps/shop");
 vi.stubGlobal("Element", class extends EventTarget {});
-const { currentPath, followLinks, go, isPortalAddress, openApart } = await import("./router");
+const { currentPath, interceptLinks, navigate, isPortalAddress, openInNewTab } = await import("./router");
 
 describe("a portal's pages stay below its address", () => {
-  it("when they are gone to, and in another tab", () => {
+  it("on navigation and in a new tab", () => {
     expect([isPortalAddress, currentPath.value]).toEqual([true, "/apps/shop"]);
-    go("/apps/shop/events");
+    navigate("/apps/shop/events");
     expect(window.history.pushState).toHaveBeenCalledWith(null, "", "/portal/key_1/apps/shop/events");
-    openApart("/apps/shop/deliveries/dlv_1");
+    openInNewTab("/apps/shop/deliveries/dlv_1");
     expect(window.open).toHaveBeenCalledWith("/portal/key_1/apps/shop/deliveries/dlv_1", "_blank", "noopener");
   });
 
-  it("whichever way a link is followed", () => {
-    followLinks();
+  it("however a link is clicked", () => {
+    interceptLinks();
     const link = {
       target: "",
       hasAttribute: () => false,

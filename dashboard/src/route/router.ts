@@ -1,8 +1,8 @@
-// Where we are: the path and the query of the address bar, as signals. Small enough to be its own: the libraries for it treat
-// the query as a string, and here the filters of every list live in it.
+// The router: path and query of the address bar as signals. It is our own because router libraries treat the query as a
+// string, and here it holds the filters of every list.
 import { batch, computed, signal } from "@preact/signals";
 import { portalBaseOf } from "./base";
-import { type Changes, changed } from "./query";
+import { type QueryChanges, withChanges } from "./query-string";
 
 const base = portalBaseOf(window.location.pathname);
 export const isPortalAddress = base !== "";
@@ -17,49 +17,49 @@ const search = signal(window.location.search);
 export const currentPath = computed(() => path.value);
 export const currentQuery = computed(() => new URLSearchParams(search.value));
 
-function read(): void {
+function readAddress(): void {
   batch(() => {
     path.value = pathHere();
     search.value = window.location.search;
   });
 }
 
-export function go(to: string, options: { replace?: boolean } = {}): void {
+export function navigate(to: string, options: { replace?: boolean } = {}): void {
   const isOtherPage = new URL(to, window.location.href).pathname !== path.value;
   if (options.replace) window.history.replaceState(null, "", base + to);
   else window.history.pushState(null, "", base + to);
-  read();
+  readAddress();
   if (isOtherPage) window.scrollTo(0, 0);
 }
 
-/** In another tab. */
-export function openApart(to: string): void {
+/** Opens a page in a new tab. */
+export function openInNewTab(to: string): void {
   window.open(base + to, "_blank", "noopener");
 }
 
-/** Changes the query and stays on the page; the way back leads out of it, not through every filter. */
-export function filter(changes: Changes): void {
-  const query = changed(currentQuery.value, changes);
-  go(path.value + query, { replace: true });
+/** Changes the query of the current page. It replaces the history entry, so that Back leaves the page instead of undoing filters. */
+export function setFilters(changes: QueryChanges): void {
+  const query = withChanges(currentQuery.value, changes);
+  navigate(path.value + query, { replace: true });
 }
 
-/** Lets plain links be followed without loading the page anew. */
-export function followLinks(): void {
-  window.addEventListener("popstate", read);
-  document.addEventListener("click", followLink);
+/** Handles clicks on plain links without a page load. */
+export function interceptLinks(): void {
+  window.addEventListener("popstate", readAddress);
+  document.addEventListener("click", onLinkClick);
   // The middle button.
-  document.addEventListener("auxclick", followLink);
+  document.addEventListener("auxclick", onLinkClick);
 }
 
-function followLink(event: MouseEvent): void {
+function onLinkClick(event: MouseEvent): void {
   if (event.defaultPrevented || event.button > 1 || event.altKey) return;
-  const isApart = event.button === 1 || event.metaKey || event.ctrlKey || event.shiftKey;
-  // Links do not name a portal's address: the browser would open another one.
-  if (isApart && !isPortalAddress) return;
+  const isNewTab = event.button === 1 || event.metaKey || event.ctrlKey || event.shiftKey;
+  // Links lack the portal's base path, so in a portal new tabs are opened here and not by the browser.
+  if (isNewTab && !isPortalAddress) return;
   const link = event.target instanceof Element ? event.target.closest("a") : null;
   if (link === null || link.target !== "" || link.hasAttribute("download") || link.origin !== window.location.origin) return;
   event.preventDefault();
   const to = link.pathname + link.search;
-  if (isApart) openApart(to);
-  else go(to);
+  if (isNewTab) openInNewTab(to);
+  else navigate(to);
 }

@@ -1,10 +1,10 @@
-// The key that came in the address: `#key=…`. A fragment is never sent to a server; it is taken out of the address at once,
-// so that it is in no history entry, no copied link and no screenshot.
+// Reads the key from the address: `#key=…`. A fragment is never sent to a server. It is removed from the address at once, so
+// that it appears in no history entry, copied link or screenshot.
 
 export function takeKeyFromAddress(): string | null {
-  const given = new URLSearchParams(window.location.hash.slice(1)).get("key");
+  const key = new URLSearchParams(window.location.hash.slice(1)).get("key");
   if (window.location.hash !== "") {
     window.history.replaceState(null, "", window.location.pathname + window.location.search);
   }
-  return given === "" ? null : given;
+  return key === "" ? null : key;
 }

@@ -1,56 +1,56 @@
-// Who is signed in: what the key may do, which app it is for, and how a portal looks.
+// The session: what the key may do, its app, and the portal's theme.
 import { computed, signal } from "@preact/signals";
-import { api, ask, holdKey, whenUnauthorized } from "../api/client";
-import { Refusal } from "../api/problem";
+import { api, dataOf, setApiKey, onUnauthorized } from "../api/client";
+import { ApiError } from "../api/error";
 import type { PortalTheme, Session as SessionView } from "../api/schema";
-import type { May } from "../words/next-steps";
+import type { Permissions } from "../text/empty-lists";
 
 export interface Session {
   isAdmin: boolean;
-  /** It may look, and change nothing. */
+  /** The key may not change anything. */
   isReadOnly: boolean;
-  /** It came by a portal link: a customer's, who sees less than a key of the app. */
+  /** The session was opened by a portal link. A customer sees less than a key of the app. */
   isPortal: boolean;
-  /** The one app that it is for; null for an admin key. */
+  /** The key's app; null for an admin key. */
   app: { id: string; name: string; livemode: boolean } | null;
   theme: PortalTheme | null;
 }
 
 export const session = signal<Session | null>(null);
 /** Why the last session ended, for the sign-in page. */
-export const farewell = signal<string | null>(null);
+export const signOutReason = signal<string | null>(null);
 
 export const isAdmin = computed(() => session.value?.isAdmin === true);
 export const isPortal = computed(() => session.value?.isPortal === true);
 export const mayChange = computed(() => session.value?.isReadOnly === false);
-/** What is published, and erased for good, is the product's business and not its customers'. */
+/** Whether the session may publish events and erase data. Portal customers may not. */
 export const mayActForProduct = computed(() => mayChange.value && !isPortal.value);
-export const may = computed<May>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
+export const permissions = computed<Permissions>(() => ({ change: mayChange.value, publish: mayActForProduct.value }));
 
 export async function signIn(key: string): Promise<void> {
-  farewell.value = null;
-  holdKey(key);
+  signOutReason.value = null;
+  setApiKey(key);
   try {
-    session.value = fromView(await ask(api.GET("/v1/session")));
+    session.value = fromView(await dataOf(api.GET("/v1/session")));
   } catch (error) {
-    holdKey(null);
+    setApiKey(null);
     throw error;
   }
 }
 
 export function signOut(why: string | null): void {
-  holdKey(null);
+  setApiKey(null);
   session.value = null;
-  farewell.value = why;
+  signOutReason.value = why;
 }
 
-whenUnauthorized((detail) => {
+onUnauthorized((detail) => {
   if (session.value !== null) signOut(detail);
 });
 
 function fromView(view: SessionView): Session {
   if (view.scope === "publish") {
-    throw new Refusal(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
+    throw new ApiError(403, "forbidden", "This key may only publish events. Sign in with one that may look.");
   }
   return {
     isAdmin: view.scope === "admin",

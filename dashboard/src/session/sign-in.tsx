@@ -1,49 +1,49 @@
 import { useEffect, useState } from "preact/hooks";
-import { type Refusal, asRefusal } from "../api/problem";
-import { Trouble } from "../parts/feedback";
-import { Field } from "../parts/field";
+import { type ApiError, toApiError } from "../api/error";
+import { ErrorMessage } from "../components/query-view";
+import { Field } from "../components/field";
 import { isPortalAddress } from "../route/router";
-import { PortalDoor } from "./portal-door";
-import { farewell, signIn } from "./session";
+import { PortalSignIn } from "./portal-sign-in";
+import { signOutReason, signIn } from "./session";
 
-export function SignIn({ firstKey }: { firstKey: string | null }) {
-  const [key, setKey] = useState(firstKey ?? "");
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
-  const [isTrying, setTrying] = useState(firstKey !== null);
+export function SignIn({ initialKey }: { initialKey: string | null }) {
+  const [key, setKey] = useState(initialKey ?? "");
+  const [error, setError] = useState<ApiError | null>(null);
+  const [isTrying, setTrying] = useState(initialKey !== null);
 
-  const enter = async () => {
+  const submit = async () => {
     setTrying(true);
-    setRefusal(null);
+    setError(null);
     try {
       await signIn(key.trim());
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
       setTrying(false);
     }
   };
   useEffect(() => {
     document.title = isPortalAddress ? "Signed out" : "Sign in · Posthaste";
-    if (firstKey !== null) void enter();
+    if (initialKey !== null) void submit();
   }, []);
 
   if (isPortalAddress) {
-    return <PortalDoor isOpening={isTrying} refusal={refusal} farewell={farewell.value} again={() => void enter()} />;
+    return <PortalSignIn isOpening={isTrying} error={error} signOutReason={signOutReason.value} onRetry={() => void submit()} />;
   }
   return (
     <main class="sign-in">
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          void enter();
+          void submit();
         }}
       >
         <div class="brand">
           <img src="/icon.svg" alt="" /> Posthaste
         </div>
         <h1>Sign in</h1>
-        {farewell.value && (
+        {signOutReason.value && (
           <p class="note warn" role="status">
-            {farewell.value}
+            {signOutReason.value}
           </p>
         )}
         <Field
@@ -55,7 +55,7 @@ export function SignIn({ firstKey }: { firstKey: string | null }) {
           isCode
           hint="An admin key, or a key of one app. It stays in this page’s memory: a reload asks for it again."
         />
-        {refusal && <Trouble refusal={refusal} />}
+        {error && <ErrorMessage error={error} />}
         <button type="submit" class="primary" disabled={isTrying || key.trim() === ""}>
           {isTrying ? "Signing in…" : "Sign in"}
         </button>

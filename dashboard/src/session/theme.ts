@@ -1,34 +1,34 @@
-// Light, dark, or as the device says; and a portal's accent colour in a shade that is readable on either.
+// The theme: light, dark, or the device's setting, and a portal's accent colour in a shade that is readable on both.
 import { effect, signal } from "@preact/signals";
-import { type Grounds, readableOn } from "../words/colour";
+import { type Backgrounds, readableAccent } from "../text/colour";
 import { session } from "./session";
 
 export type Theme = "device" | "light" | "dark";
 
-const STORED_AS = "posthaste-theme";
+const THEME_STORAGE_KEY = "posthaste-theme";
 const device = window.matchMedia("(prefers-color-scheme: dark)");
 
-export const theme = signal<Theme>(stored());
-/** What is on show, for drawings that take their colours once. */
+export const theme = signal<Theme>(storedTheme());
+/** The theme in effect, for charts that read their colours once. */
 export const shownTheme = signal<"light" | "dark">("light");
 
-/** In a frame of another site there may be no storage; then it is as the device says. */
-function stored(): Theme {
+/** Reads the stored choice. In a frame of another site storage may be blocked; then the device's setting counts. */
+function storedTheme(): Theme {
   try {
-    const value = window.localStorage.getItem(STORED_AS);
+    const value = window.localStorage.getItem(THEME_STORAGE_KEY);
     return value === "light" || value === "dark" ? value : "device";
   } catch {
     return "device";
   }
 }
 
-export function choose(next: Theme): void {
+export function chooseTheme(next: Theme): void {
   theme.value = next;
   try {
-    if (next === "device") window.localStorage.removeItem(STORED_AS);
-    else window.localStorage.setItem(STORED_AS, next);
+    if (next === "device") window.localStorage.removeItem(THEME_STORAGE_KEY);
+    else window.localStorage.setItem(THEME_STORAGE_KEY, next);
   } catch {
-    // Then it lasts for as long as the page.
+    // The choice then lasts until the page is closed.
   }
 }
 
@@ -39,8 +39,8 @@ export function applyTheme(): void {
     const shown = theme.value === "device" ? (isDeviceDark.value ? "dark" : "light") : theme.value;
     const style = document.documentElement.style;
     document.documentElement.dataset["theme"] = shown;
-    const given = session.value?.theme?.accent;
-    const shades = given ? readableOn(given, groundsOnShow()) : null;
+    const accent = session.value?.theme?.accent;
+    const shades = accent ? readableAccent(accent, currentBackgrounds()) : null;
     if (shades === null) {
       for (const name of ["--accent", "--on-accent", "--accent-soft"]) style.removeProperty(name);
     } else {
@@ -52,8 +52,8 @@ export function applyTheme(): void {
   });
 }
 
-/** What the style sheet says of the theme that the document has now. */
-function groundsOnShow(): Grounds {
+/** Reads the background colours of the current theme from the style sheet. */
+function currentBackgrounds(): Backgrounds {
   const style = getComputedStyle(document.documentElement);
   const ground = (name: string) => style.getPropertyValue(name).trim();
   return { surface: ground("--surface"), others: [ground("--page"), ground("--sunken")] };

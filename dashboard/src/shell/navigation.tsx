@@ -1,6 +1,6 @@
-import { api, ask } from "../api/client";
-import { useAsked } from "../api/asked";
-import { go, currentPath } from "../route/router";
+import { api, dataOf } from "../api/client";
+import { useQuery } from "../api/query";
+import { navigate, currentPath } from "../route/router";
 import { paths } from "../route/paths";
 import { isAdmin, isPortal, mayChange, session } from "../session/session";
 
@@ -12,7 +12,7 @@ export function Navigation({ app }: { app: string | null }) {
   return (
     <>
       {isAdmin.value && <Group label="Operator" entries={operatorEntries()} />}
-      {isAdmin.value && <Apps app={app} />}
+      {isAdmin.value && <AppSelect app={app} />}
       {shown !== null && <Group label={isAdmin.value ? null : "Your webhooks"} entries={appEntries(shown)} />}
       {!isAdmin.value && (mayChange.value || isPortal.value) && <Group label="Reference" entries={referenceEntries()} />}
     </>
@@ -69,14 +69,14 @@ function Group({ label, entries }: { label: string | null; entries: Entry[] }) {
   );
 }
 
-/** An app's own page and the overview are above the others, not around them. */
+/** Whether an entry is also current on the pages below it. The overview, the app list and an app's own page are not. */
 function isDeep(href: string): boolean {
   return href !== "/" && href !== "/apps" && !/^\/apps\/[^/]+$/.test(href);
 }
 
-function Apps({ app }: { app: string | null }) {
-  const asked = useAsked("apps", () => ask(api.GET("/v1/apps", { params: { query: { limit: 250 } } })), ["apps"]);
-  const apps = asked.data?.data ?? [];
+function AppSelect({ app }: { app: string | null }) {
+  const query = useQuery("apps", () => dataOf(api.GET("/v1/apps", { params: { query: { limit: 250 } } })), ["apps"]);
+  const apps = query.data?.data ?? [];
   const isListed = app === null || apps.some((each) => each.id === app);
   return (
     <div class="nav">
@@ -88,7 +88,7 @@ function Apps({ app }: { app: string | null }) {
         value={app ?? ""}
         onChange={(event) => {
           const id = event.currentTarget.value;
-          go(id === "" ? paths.apps() : paths.app(id));
+          navigate(id === "" ? paths.apps() : paths.app(id));
         }}
       >
         <option value="" selected={app === null}>

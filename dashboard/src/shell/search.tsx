@@ -1,15 +1,15 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { asRefusal } from "../api/problem";
-import { go } from "../route/router";
-import { find } from "./find";
+import { toApiError } from "../api/error";
+import { navigate } from "../route/router";
+import { findById } from "./find-by-id";
 
-/** A box that takes any id. `/` leads into it. */
+/** The search box for ids. The key `/` focuses it. */
 export function Search({ app }: { app: string | null }) {
   const [typed, setTyped] = useState("");
-  const [said, setSaid] = useState<string | null>(null);
+  const [message, setMessage] = useState<string | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
-  // With the box itself: an effect after painting would miss a key that is pressed as soon as the box is seen.
+  // A layout effect, because an effect after painting would miss a key that is pressed right after the box appears.
   useLayoutEffect(() => {
     const focus = (event: KeyboardEvent) => {
       const isTyping = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
@@ -21,20 +21,20 @@ export function Search({ app }: { app: string | null }) {
     return () => document.removeEventListener("keydown", focus);
   }, []);
 
-  const look = async () => {
+  const search = async () => {
     const id = (field.current?.value ?? typed).trim();
     if (id === "") return;
-    setSaid("Looking…");
+    setMessage("Looking…");
     try {
-      const path = await find(id, app);
-      if (path === null) setSaid("Nothing that this key can see has this id.");
+      const path = await findById(id, app);
+      if (path === null) setMessage("Nothing that this key can see has this id.");
       else {
-        setSaid(null);
+        setMessage(null);
         setTyped("");
-        go(path);
+        navigate(path);
       }
     } catch (error) {
-      setSaid(asRefusal(error).message);
+      setMessage(toApiError(error).message);
     }
   };
 
@@ -44,7 +44,7 @@ export function Search({ app }: { app: string | null }) {
       role="search"
       onSubmit={(event) => {
         event.preventDefault();
-        void look();
+        void search();
       }}
     >
       <input
@@ -58,13 +58,13 @@ export function Search({ app }: { app: string | null }) {
         autocomplete="off"
         onInput={(event) => {
           setTyped(event.currentTarget.value);
-          setSaid(null);
+          setMessage(null);
         }}
-        onBlur={() => setSaid(null)}
+        onBlur={() => setMessage(null)}
       />
-      {said && (
+      {message && (
         <div class="about" role="status">
-          {said}
+          {message}
         </div>
       )}
     </form>

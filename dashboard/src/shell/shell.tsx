@@ -1,10 +1,10 @@
-// What is around every page: navigation, search, whether we are connected.
+// The frame of every page: navigation, search, connection status.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { currentPath } from "../route/router";
 import { session, signOut } from "../session/session";
-import { type Theme, choose, theme } from "../session/theme";
-import { Live, Lost } from "./live";
+import { type Theme, chooseTheme, theme } from "../session/theme";
+import { ConnectionIndicator, ConnectionBanner } from "./connection-status";
 import { Navigation } from "./navigation";
 import { Search } from "./search";
 
@@ -18,16 +18,16 @@ export function Shell({ app, children }: { app: string | null; children: Compone
   const first = useRef(true);
   useEffect(() => {
     setOpen(false);
-    // Screen readers go on reading where the new page begins.
+    // Moves the focus, so that screen readers continue at the start of the new page.
     if (first.current) first.current = false;
     else main.current?.focus({ preventScroll: true });
   }, [path]);
   useEffect(() => {
-    const shut = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false);
-    document.addEventListener("keydown", shut);
-    return () => document.removeEventListener("keydown", shut);
+    const closeOnEscape = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false);
+    document.addEventListener("keydown", closeOnEscape);
+    return () => document.removeEventListener("keydown", closeOnEscape);
   }, []);
-  const look = session.value?.theme;
+  const portalTheme = session.value?.theme;
   return (
     <div class={isOpen ? "shell is-open" : "shell"}>
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
@@ -35,11 +35,11 @@ export function Shell({ app, children }: { app: string | null; children: Compone
       </button>
       <aside class="side" aria-label="Pages">
         <a class="brand" href="/">
-          <img src={look?.logo_url ?? "/icon.svg"} alt="" /> {look?.name ?? "Posthaste"}
+          <img src={portalTheme?.logo_url ?? "/icon.svg"} alt="" /> {portalTheme?.name ?? "Posthaste"}
         </a>
         <Navigation app={app} />
       </aside>
-      {isOpen && <button type="button" class="shade" aria-label="Close the menu" onClick={() => setOpen(false)} />}
+      {isOpen && <button type="button" class="backdrop" aria-label="Close the menu" onClick={() => setOpen(false)} />}
       <div class="body">
         <header class="top">
           <button type="button" class="menu" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -47,12 +47,12 @@ export function Shell({ app, children }: { app: string | null; children: Compone
           </button>
           <Search app={app} />
           <div class="end">
-            <Live />
+            <ConnectionIndicator />
             <button
               type="button"
               class="small"
               title="Light, dark, or as the device says"
-              onClick={() => choose(NEXT_THEME[theme.value])}
+              onClick={() => chooseTheme(NEXT_THEME[theme.value])}
             >
               {THEME_NAMES[theme.value]}
             </button>
@@ -61,7 +61,7 @@ export function Shell({ app, children }: { app: string | null; children: Compone
             </button>
           </div>
         </header>
-        <Lost />
+        <ConnectionBanner />
         <main ref={main} tabIndex={-1}>
           {children}
         </main>

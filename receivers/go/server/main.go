@@ -3,7 +3,7 @@
 // Settings, all from the environment: WEBHOOK_SECRET, WEBHOOK_SECRET_OLD (accepted too while you change over), WEBHOOK_CONTRACT
 // (standard), WEBHOOK_BRAND, PORT (8000; 0 takes a free one), DATA (the folder for what was received, ./received).
 //
-// The answers are the protocol: 2xx "done, or known already", 4xx "this one will never be right", 5xx "my fault, send it again".
+// Answers: 2xx for a request that was handled or is known already, 4xx for one that can never be accepted, 5xx to get it again.
 package main
 
 import (
@@ -32,16 +32,16 @@ type receiver struct {
 	data     string
 }
 
-// keep keeps an event once and for all; false if it was here already.
+// keep stores an event once. Returns false if it is stored already.
 //
-// Go brings no database, so a file is the row: its name is the unique key, and Link puts it there whole or not at all, and
-// only if the name is free. With a database this is
+// Go has no database, so a file replaces the row: its name is the unique key, and Link creates it completely or not at all,
+// and only if the name is free. With a database this is
 //
 //	CREATE TABLE received (id TEXT PRIMARY KEY, body BYTEA NOT NULL);
 //	INSERT INTO received (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING; -- no row inserted: known already
 //
-// in one transaction with the work, if that is quick. Else a worker of yours goes through what was received, tries again, and
-// puts aside what it cannot do: your own dead letters.
+// in one transaction with the work, if that is quick. Otherwise a worker of your own processes the received events, retries
+// failures, and stores those that keep failing: your own dead letters.
 func (r *receiver) keep(key string, body []byte) (isNew bool, err error) {
 	draft, err := os.CreateTemp(r.data, "draft-")
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) (int, s
 		}
 		return status, fmt.Sprintf("%s: %s", refusal.Reason, refusal.Message)
 	}
-	// Only now is it worth parsing.
+	// The body is parsed only after verification.
 	key := verified.ID
 	var event map[string]json.RawMessage
 	err = json.Unmarshal(body, &event)
@@ -91,7 +91,7 @@ func (r *receiver) receive(w http.ResponseWriter, request *http.Request) (int, s
 	}
 	isNew, err := r.keep(key, body)
 	if err != nil {
-		// Whatever it is, it is ours: the sender tries again.
+		// Any other error is on this side, so the sender should retry.
 		log.Print(err)
 		return http.StatusInternalServerError, "trouble here, please send it again"
 	}

@@ -4,13 +4,13 @@
 //! let verified = verify(Contract::Standard, request.headers(), raw_body, &[secret], &Options::default())?;
 //! ```
 //!
-//! `raw_body` is what arrived, byte for byte, before anything parsed it. Several secrets may be given, so that an old and a
-//! new one both work while you change over. Whatever is wrong is a `VerificationError`, with a `reason` for programs and a
-//! message for people; after `Misconfigured` answer 5xx (the fault is on this side), after every other reason 4xx.
+//! `raw_body` is the body as it arrived, byte for byte, before any parser. Several secrets may be given, so that an old and a
+//! new one both work while you change over. Every failure is a `VerificationError`, with a `reason` for programs and a
+//! message for people. After `Misconfigured` answer 5xx (the error is on this side), after every other reason 4xx.
 //!
 //! Of the contract `standard`, `v1` signatures are checked with `whsec_` secrets and `v1a` (ed25519) ones with `whpk_` public
-//! keys; one that matches is enough. Rust's standard library has no cryptography: SHA-256, HMAC and the checking of ed25519
-//! stand at the end of this file.
+//! keys; one that matches is enough. Rust's standard library has no cryptography, so SHA-256, HMAC and the verification of
+//! ed25519 are at the end of this file.
 
 use std::{
     fmt,
@@ -104,10 +104,10 @@ impl fmt::Display for VerificationError {
 
 impl std::error::Error for VerificationError {}
 
-/// What a verified request says about itself. Deduplicate by `id`; where that is `None`, by the body's member `id_field`.
+/// The values of a verified request. Deduplicate by `id`; if it is `None`, by the body's member `id_field`.
 ///
-/// Not covered by the signature: the `id` of `OrientedOs` and the `timestamp` of `Simpaisa`. Whoever holds an old request of
-/// these can send it again under another id or time.
+/// Not covered by the signature: the `id` of `OrientedOs` and the `timestamp` of `Simpaisa`. An attacker with an old request
+/// of these can send it again with another id or time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     pub id: Option<String>,
@@ -120,7 +120,7 @@ pub struct Verified {
 pub struct Options<'a> {
     /// Replaces the contract's own name in `X-{brand}-Signature`.
     pub brand: Option<&'a str>,
-    /// Unix seconds; the clock's if `None`.
+    /// Unix seconds; the current time if `None`.
     pub now: Option<u64>,
     /// Seconds into the past and into the future.
     pub tolerance: u64,
@@ -144,7 +144,7 @@ enum Form {
 
 struct Rules {
     form: Form,
-    /// What follows `whsec_` is decoded; else the whole secret is the key.
+    /// The text after `whsec_` is decoded. Otherwise the whole secret is the key.
     is_base64: bool,
     signature: String,
     timestamp: Option<String>,
@@ -152,7 +152,7 @@ struct Rules {
     id_field: Option<&'static str>,
 }
 
-/// What checks signatures of the version `v1`, and what checks those of `v1a`.
+/// A key for signatures of the version `v1`, or for those of `v1a`.
 enum Key {
     Secret(Vec<u8>),
     Public([u8; 32]),
@@ -173,9 +173,9 @@ struct Given<'a> {
     text: &'a str,
 }
 
-/// Tells what the request says about itself, or why it must not be trusted. A `&HeaderMap` can be given as it is.
+/// Returns the request's values, or why it must not be trusted. `headers` may be a `&HeaderMap`.
 ///
-/// `OrientedOs` sends no time at all, so there an old request is as good as a new one: deduplicate.
+/// `OrientedOs` sends no time, so old requests are accepted like new ones: deduplicate.
 pub fn verify<N: AsRef<str>, V: AsRef<[u8]>>(
     contract: Contract,
     headers: impl IntoIterator<Item = (N, V)>,
@@ -348,7 +348,7 @@ fn hex<'a>(value: &'a str, rules: &Rules) -> Result<&'a str, VerificationError> 
     Err(malformed(rules, "a signature of 64 lower-case hex digits"))
 }
 
-/// The signatures that a key given here can check. Versions that are unknown are left out, but none may be malformed.
+/// Returns the signatures that a given key can check. Unknown versions are left out. A malformed one is an error.
 fn listed<'a>(value: &'a str, rules: &Rules, keys: &[Key]) -> Result<Vec<Given<'a>>, VerificationError> {
     let mut usable = Vec::new();
     for entry in value.split(' ') {
@@ -396,7 +396,7 @@ fn compare(given: &[Given], keys: &[Key], signed: &[&[u8]], form: Form) -> Resul
                 let digest = hmac_sha256(key, signed);
                 let expected = if form == Form::List { to_base64(&digest) } else { to_hex(&digest) };
                 for Given { text, .. } in of_this_kind {
-                    // Every pair is compared, each in constant time: how long it takes says nothing about what would match.
+                    // All pairs are compared, each in constant time, so that the duration reveals nothing about a match.
                     matches |= is_equal(expected.as_bytes(), text.as_bytes());
                 }
             }
@@ -415,14 +415,14 @@ fn compare(given: &[Given], keys: &[Key], signed: &[&[u8]], form: Form) -> Resul
     Err(VerificationError::new(Reason::SignatureMismatch, message))
 }
 
-/// In constant time for texts of the same length.
+/// Compares in constant time for texts of the same length.
 fn is_equal(a: &[u8], b: &[u8]) -> bool {
     let difference = a.iter().zip(b).fold(0, |difference, (a, b)| std::hint::black_box(difference | (a ^ b)));
     a.len() == b.len() && difference == 0
 }
 
 fn is_signed_by(public: &[u8; 32], signed: &[&[u8]], text: &str) -> bool {
-    // Bits that stand for nothing must be zero, so that a signature is written in one way only.
+    // Unused bits must be zero, so that a signature has only one encoding.
     let bytes = from_base64(text).filter(|bytes| to_base64(bytes) == text);
     let signature = bytes.and_then(|bytes| bytes.try_into().ok());
     signature.is_some_and(|signature| ed25519::verify(public, signed, &signature))
@@ -482,7 +482,7 @@ fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// RFC 2104 with SHA-256, over the parts one after the other.
+/// HMAC (RFC 2104) with SHA-256 of the concatenated parts.
 fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut block = [0u8; 64];
     if key.len() > 64 {
@@ -569,9 +569,9 @@ const ROUNDS: [u32; 64] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-/// RFC 8032, checking only: nothing here is secret, so nothing needs to take constant time.
+/// Ed25519 (RFC 8032), verification only. All inputs are public, so it does not take constant time.
 mod ed25519 {
-    /// Is this the signature of the parts one after the other? Without the cofactor, as most libraries check it: the bytes of R
+    /// Whether this is the signature of the concatenated parts. Checks without the cofactor, as most libraries do: the bytes of R
     /// must be exactly those of `[s]B - [h]A`.
     pub fn verify(public: &[u8; 32], signed: &[&[u8]], signature: &[u8; 64]) -> bool {
         let (r, s) = signature.split_at(32);
@@ -682,7 +682,7 @@ mod ed25519 {
             Self::carried(std::array::from_fn(|i| u128::from(self.0[i]) + u128::from(other.0[i])))
         }
 
-        /// 4p is added first, each limb of which is more than any limb of `other`.
+        /// Subtracts. 4p is added first, as each of its limbs is greater than any limb of `other`.
         pub fn minus(&self, other: &Self) -> Self {
             Self::carried(std::array::from_fn(|i| {
                 let limb_of_p = if i == 0 { LIMB - 18 } else { LIMB };
@@ -714,12 +714,12 @@ mod ed25519 {
             })
         }
 
-        /// To the power of p - 2.
+        /// Raises to the power of p - 2.
         fn inverse(&self) -> Self {
             self.power(255, 20)
         }
 
-        /// The 255 low bits, whatever the highest one is.
+        /// Reads the 255 low bits and ignores the highest one.
         fn decode(bytes: &[u8; 32]) -> Self {
             let words = words(bytes);
             Self(std::array::from_fn(|i| {
@@ -730,7 +730,7 @@ mod ed25519 {
         }
 
         pub fn encode(&self) -> [u8; 32] {
-            // Twice carried it is below 2p, so that p must be taken off once (adding 19 reaches 2^255) or not at all.
+            // After two carries it is below 2p, so p is subtracted once (if adding 19 reaches 2^255) or not at all.
             let Self(mut limbs) = Self::carried(Self::carried(self.0.map(u128::from)).0.map(u128::from));
             let mut carry = limbs.iter().fold(19, |carry, limb| (limb + carry) >> 51) * 19;
             for limb in &mut limbs {
@@ -758,7 +758,7 @@ mod ed25519 {
     }
 
     impl Point {
-        /// None if there is no such point, or if it is not encoded in the one way that it should be.
+        /// Returns `None` if there is no such point, or if its encoding is not canonical.
         pub fn decode(bytes: &[u8; 32]) -> Option<Self> {
             let y = Field::decode(bytes);
             let is_odd = bytes[31] >> 7 == 1;
@@ -799,7 +799,7 @@ mod ed25519 {
             Self { x: ZERO.minus(&self.x), y: self.y, z: self.z, t: ZERO.minus(&self.t) }
         }
 
-        /// RFC 8032, 5.1.4: right for every two points, also for a point and itself.
+        /// Adds two points (RFC 8032, 5.1.4). Valid for any two points, also for equal ones.
         fn plus(&self, other: &Self) -> Self {
             let a = self.y.minus(&self.x).times(&other.y.minus(&other.x));
             let b = self.y.plus(&self.x).times(&other.y.plus(&other.x));
@@ -967,7 +967,7 @@ mod tests {
     }
 
     #[test]
-    fn every_length_is_padded_as_it_should_be() {
+    fn every_length_is_padded_correctly() {
         // SHA-256 of the digests of 0, 1, … 130 times 'x', computed with Python's hashlib.
         let all: Vec<u8> = (0..=130).flat_map(|length| sha256(&[&vec![b'x'; length]])).collect();
         assert_eq!(
@@ -977,7 +977,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_goes_there_and_back_and_takes_nothing_else() {
+    fn base64_round_trips_and_other_texts_are_rejected() {
         for (text, encoded) in
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
         {
@@ -1158,7 +1158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_of_ed25519_are_what_they_should_be() {
+    fn the_constants_of_ed25519_are_correct() {
         use ed25519::{Field, D};
         let zero = Field::small(0);
         assert!(D.times(&Field::small(121_666)).is(&zero.minus(&Field::small(121_665))));

@@ -3,7 +3,7 @@
 use posthaste_webhooks::{verify, Contract, Options, Reason, VerificationError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the file of vectors is made of.
+/// A JSON value of the file of vectors.
 #[derive(Debug, PartialEq)]
 enum Json {
     Null,
@@ -45,7 +45,7 @@ impl Json {
     }
 }
 
-/// Reads our own file: no fractions, no booleans, and only such escapes as it has.
+/// Reads the file of vectors: no fractions, no booleans, and only the escapes that the file contains.
 struct Reader<'a>(std::iter::Peekable<std::str::Chars<'a>>);
 
 impl Reader<'_> {
@@ -146,7 +146,7 @@ fn reason(error: &VerificationError) -> &'static str {
 }
 
 #[test]
-fn every_vector_is_judged_as_it_should_be() {
+fn every_vector_has_the_expected_result() {
     let vectors = vectors();
     for case in &vectors {
         let name = case.get("name").text();
@@ -193,8 +193,8 @@ fn every_reason_has_a_vector() {
 }
 
 #[test]
-fn without_a_time_the_clock_is_asked() {
-    // A request of the past, as the vectors hold it: the clock is far from it.
+fn without_a_time_the_clock_is_used() {
+    // The request of a vector is in the past, far from the current time.
     let vectors = vectors();
     let case = vectors.iter().find(|case| case.get("name").text() == "zerofee: genuine").unwrap();
     let headers: Vec<_> = case
@@ -218,7 +218,7 @@ fn without_a_time_the_clock_is_asked() {
 }
 
 #[test]
-fn what_is_called_wrongly_is_refused_with_a_reason_too() {
+fn a_wrong_call_is_rejected_with_a_reason() {
     let unknown = "no such contract".parse::<Contract>().unwrap_err();
     assert_eq!(reason(&unknown), "misconfigured");
     let none: [(&str, &str); 0] = [];

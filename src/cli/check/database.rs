@@ -18,9 +18,15 @@ pub(super) async fn check_database(settings: &Settings, address: &Address) -> Ve
     let said = |words: &str| format!("{address}: {words}");
     let Look { found, lacks, sealed } = match is_done.await {
         Ok(Ok(look)) => look,
-        Ok(Err(error)) => return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))],
+        Ok(Err(error)) => {
+            return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))];
+        }
         Err(_) => {
-            return vec![CheckLine::failed(STORE_CHECK, said("it could not be looked at"), "Look at the log above.")];
+            return vec![CheckLine::failed(
+                STORE_CHECK,
+                said("it could not be looked at"),
+                "Look at the log above.",
+            )];
         }
     };
     let mut lines = vec![CheckLine::ok(STORE_CHECK, said(schema_state(found)))];

@@ -5,7 +5,7 @@ use crate::{
     app,
     config::Settings,
     domain::time::Timestamp,
-    outbound::{ClientRequest, Resolver, ResolveError, CliClient, SystemResolver},
+    outbound::{CliClient, ClientRequest, ResolveError, Resolver, SystemResolver},
     runtime::{Clock, SystemClock},
 };
 use bytes::Bytes;
@@ -69,7 +69,9 @@ pub(super) async fn check_clock_skew(server: &str) -> CheckLine {
             let said = format!("the server at {server} is {by} s {way}");
             let advice = "Keep both clocks in step (NTP).";
             match by {
-                0..SKEW_WARNING_SECONDS => CheckLine::ok(CLOCK_CHECK, format!("the server at {server} has the same time")),
+                0..SKEW_WARNING_SECONDS => {
+                    CheckLine::ok(CLOCK_CHECK, format!("the server at {server} has the same time"))
+                }
                 SKEW_WARNING_SECONDS..SKEW_FAILED_SECONDS => CheckLine::warning(CLOCK_CHECK, said, advice),
                 SKEW_FAILED_SECONDS.. => CheckLine::failed(CLOCK_CHECK, said, advice),
             }
@@ -81,8 +83,9 @@ async fn server_time(server: &str) -> anyhow::Result<Timestamp> {
     let runner = CliClient::new()?;
     let target = runner.target(&format!("{}/livez", server.trim_end_matches('/')))?;
     let (headers, body) = (HeaderMap::new(), Bytes::new());
-    let answer =
-        runner.send(ClientRequest { method: Method::GET, target, headers, body, timeout: SERVER_TIME_TIMEOUT }).await?;
+    let answer = runner
+        .send(ClientRequest { method: Method::GET, target, headers, body, timeout: SERVER_TIME_TIMEOUT })
+        .await?;
     let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok());
     let date = date.ok_or_else(|| anyhow::anyhow!("its answer has no date"))?;
     let read = jiff::fmt::rfc2822::parse(date)?;

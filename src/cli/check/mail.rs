@@ -9,7 +9,7 @@ use crate::{
         email::{ADDRESS_FORM, is_address},
         notice::Letter,
     },
-    outbound::{SendMailResult, Mailer, SmtpMailer},
+    outbound::{Mailer, SendMailResult, SmtpMailer},
     runtime::{Clock, SystemClock},
 };
 
@@ -39,11 +39,17 @@ pub(super) async fn check_mail(settings: &Settings, test_to: Option<String>) -> 
     }
     if settings.operator_email.is_none() {
         let said = "operator_email is not set: apps without a contact_email get no mails";
-        lines.push(CheckLine::warning(MAIL_CHECK, said, "Set operator_email to an address that somebody reads."));
+        lines.push(CheckLine::warning(
+            MAIL_CHECK,
+            said,
+            "Set operator_email to an address that somebody reads.",
+        ));
     }
     let advice = "Look at smtp_server, smtp_security and the login; notices wait until it works.";
     lines.push(match server.check_login().await {
-        Ok(()) if settings.smtp_user.is_some() => CheckLine::ok(MAIL_CHECK, "the mail server answers and lets us in"),
+        Ok(()) if settings.smtp_user.is_some() => {
+            CheckLine::ok(MAIL_CHECK, "the mail server answers and lets us in")
+        }
         Ok(()) => CheckLine::ok(MAIL_CHECK, "the mail server answers"),
         Err(words) => CheckLine::failed(MAIL_CHECK, words, advice),
     });
@@ -55,7 +61,11 @@ pub(super) async fn check_mail(settings: &Settings, test_to: Option<String>) -> 
 
 async fn send_test_mail(server: &SmtpMailer, to: String) -> CheckLine {
     if !is_address(&to) {
-        return CheckLine::failed(MAIL_CHECK, "the address of --mail-to is none", format!("Give {ADDRESS_FORM}."));
+        return CheckLine::failed(
+            MAIL_CHECK,
+            "the address of --mail-to is none",
+            format!("Give {ADDRESS_FORM}."),
+        );
     }
     let at = SystemClock.now();
     let letter = Letter {
@@ -70,8 +80,10 @@ async fn send_test_mail(server: &SmtpMailer, to: String) -> CheckLine {
     server.close_idle().await;
     match mailed {
         SendMailResult::Sent => CheckLine::ok(MAIL_CHECK, "the mail server took a test mail"),
-        SendMailResult::Refused(words) | SendMailResult::Down(words) => {
-            CheckLine::failed(MAIL_CHECK, words, "Look at mail_from and at the address; the server's words say which.")
-        }
+        SendMailResult::Refused(words) | SendMailResult::Down(words) => CheckLine::failed(
+            MAIL_CHECK,
+            words,
+            "Look at mail_from and at the address; the server's words say which.",
+        ),
     }
 }

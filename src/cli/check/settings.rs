@@ -4,7 +4,7 @@ use super::CheckLine;
 use crate::{
     app,
     config::Settings,
-    outbound::{HttpClient, ClientOptions, SystemResolver},
+    outbound::{ClientOptions, HttpClient, SystemResolver},
 };
 use ipnet::IpNet;
 use std::{fs, net::IpAddr, path::Path, sync::Arc};
@@ -29,9 +29,11 @@ pub(super) fn check_settings(settings: &Settings, store: Option<&Path>) -> Vec<C
     lines.extend(check_keys(settings, store));
     lines.push(match app::contracts(settings) {
         Ok(contracts) => CheckLine::ok("contracts", format!("{} can be used", contracts.len())),
-        Err(error) => {
-            CheckLine::failed("contracts", format!("{error:#}"), "Repair the file, or name another contracts_dir.")
-        }
+        Err(error) => CheckLine::failed(
+            "contracts",
+            format!("{error:#}"),
+            "Repair the file, or name another contracts_dir.",
+        ),
     });
     lines.extend(settings.extra_ca.as_deref().map(check_extra_ca));
     lines
@@ -47,7 +49,8 @@ fn check_addresses(settings: &Settings) -> Vec<CheckLine> {
             "Set https_only to true, unless every endpoint is inside your own network.",
         ));
     }
-    let metadata: Vec<IpAddr> = METADATA_ADDRESSES.iter().filter_map(|address| address.parse().ok()).collect();
+    let metadata: Vec<IpAddr> =
+        METADATA_ADDRESSES.iter().filter_map(|address| address.parse().ok()).collect();
     for net in &settings.allow_addresses {
         let is_wide = match net {
             IpNet::V4(net) => net.prefix_len() < 8,
@@ -57,10 +60,18 @@ fn check_addresses(settings: &Settings) -> Vec<CheckLine> {
             let said = format!(
                 "allow_addresses has {net}, which is wide: endpoints may lead into networks of your own"
             );
-            lines.push(CheckLine::warning(CONFIGURATION_CHECK, said, "Name the networks that are meant, as small as they are."));
+            lines.push(CheckLine::warning(
+                CONFIGURATION_CHECK,
+                said,
+                "Name the networks that are meant, as small as they are.",
+            ));
         } else if metadata.iter().any(|address| net.contains(address)) {
             let said = format!("allow_addresses has {net}, where clouds keep the credentials of machines");
-            lines.push(CheckLine::warning(CONFIGURATION_CHECK, said, "Take it out: whoever may make endpoints could read them."));
+            lines.push(CheckLine::warning(
+                CONFIGURATION_CHECK,
+                said,
+                "Take it out: whoever may make endpoints could read them.",
+            ));
         }
     }
     lines

@@ -46,7 +46,11 @@ pub(super) fn check_keys(settings: &Settings, path: &Path) -> Option<CheckLine> 
     let Ok(keyring) = Keyring::parse(given.trim()) else {
         let said =
             format!("{} secrets are encrypted, and there is no key in {}", sealed.len(), beside.display());
-        return Some(CheckLine::failed("keys", said, "Set encryption_key, or bring the file back from a backup."));
+        return Some(CheckLine::failed(
+            "keys",
+            said,
+            "Set encryption_key, or bring the file back from a backup.",
+        ));
     };
     Some(check_keyring(&keyring, &sealed))
 }
@@ -71,7 +75,9 @@ pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<C
     let mut seen = StoreFacts { user: sqlite::user_of(path), newest_at: None };
     let mut lines = Vec::new();
     match sqlite::look(path) {
-        Ok(None) => lines.push(CheckLine::ok(STORE_CHECK, format!("{} is made at the first start", path.display()))),
+        Ok(None) => {
+            lines.push(CheckLine::ok(STORE_CHECK, format!("{} is made at the first start", path.display())))
+        }
         Ok(Some(found)) => {
             seen.newest_at = found.newest_at;
             let used =
@@ -121,10 +127,15 @@ fn check_writable(path: &Path, folder: &Path, there: &Path) -> CheckLine {
     let advice = "Let the user that runs the server write there.";
     if there != folder {
         return match access(there, Access::WRITE_OK | Access::EXEC_OK) {
-            Ok(()) => CheckLine::ok(STORE_CHECK, format!("the folder {} is made at the first start", folder.display())),
-            Err(error) => {
-                CheckLine::failed(STORE_CHECK, format!("{} cannot be written: {error}", there.display()), advice)
-            }
+            Ok(()) => CheckLine::ok(
+                STORE_CHECK,
+                format!("the folder {} is made at the first start", folder.display()),
+            ),
+            Err(error) => CheckLine::failed(
+                STORE_CHECK,
+                format!("{} cannot be written: {error}", there.display()),
+                advice,
+            ),
         };
     }
     if path.exists() && access(path, Access::READ_OK | Access::WRITE_OK).is_err() {
@@ -141,9 +152,14 @@ fn check_writable(path: &Path, folder: &Path, there: &Path) -> CheckLine {
         }
         Ok(longest) => {
             let ms = longest.as_secs_f64() * 1000.0;
-            CheckLine::ok(STORE_CHECK, format!("its folder can be written, and a flush took at most {ms:.1} ms"))
+            CheckLine::ok(
+                STORE_CHECK,
+                format!("its folder can be written, and a flush took at most {ms:.1} ms"),
+            )
         }
-        Err(error) => CheckLine::failed(STORE_CHECK, format!("{} cannot be written: {error}", folder.display()), advice),
+        Err(error) => {
+            CheckLine::failed(STORE_CHECK, format!("{} cannot be written: {error}", folder.display()), advice)
+        }
     }
 }
 
@@ -157,8 +173,8 @@ fn flush_time(folder: &Path) -> io::Result<Duration> {
         file.sync_all()?;
         Ok(begun.elapsed())
     };
-    let longest =
-        (0..FLUSH_TRIES).try_fold(Duration::ZERO, |longest, _| flush().map(|took: Duration| longest.max(took)));
+    let longest = (0..FLUSH_TRIES)
+        .try_fold(Duration::ZERO, |longest, _| flush().map(|took: Duration| longest.max(took)));
     fs::remove_file(&path)?;
     longest
 }
@@ -173,7 +189,9 @@ fn check_free_space(there: &Path, disk_free_min: u64) -> Vec<CheckLine> {
             let advice = format!("Make room: below disk_free_min ({mib} MiB) publishing is answered 507.");
             lines.push(match free {
                 _ if free < disk_free_min => CheckLine::failed(STORE_CHECK, said, advice),
-                _ if free < disk_free_min.saturating_add(SPARE_BYTES_WANTED) => CheckLine::warning(STORE_CHECK, said, advice),
+                _ if free < disk_free_min.saturating_add(SPARE_BYTES_WANTED) => {
+                    CheckLine::warning(STORE_CHECK, said, advice)
+                }
                 _ => CheckLine::ok(STORE_CHECK, said),
             });
         }

@@ -1,6 +1,6 @@
 //! Writes `docs/contracts.md` from the built-in contracts. A test fails when the checked-in file differs.
 
-use super::{sample, describe};
+use super::{describe, sample};
 use crate::domain::contract::{Contract, FIELDS, Setter};
 use std::fmt::Write;
 

@@ -26,7 +26,11 @@ fn read_body(path: &Path, is_rehearsal: bool) -> anyhow::Result<Vec<u8>> {
         text
     } else {
         let bytes = fs::metadata(path).with_context(about)?.len();
-        anyhow::ensure!(bytes <= IMPORT_BYTES_MAX, "{}: a file has at most {IMPORT_BYTES_MAX} bytes", path.display());
+        anyhow::ensure!(
+            bytes <= IMPORT_BYTES_MAX,
+            "{}: a file has at most {IMPORT_BYTES_MAX} bytes",
+            path.display()
+        );
         fs::read_to_string(path).with_context(about)?
     };
     let is_toml = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));

@@ -40,7 +40,9 @@ impl RequestView<'_> {
             }),
             None => out.push_str("  not verified: no secret was given\n"),
         }
-        for (name, value) in self.received.headers.iter().filter(|(name, _)| !HIDDEN_HEADERS.contains(&name.as_str())) {
+        for (name, value) in
+            self.received.headers.iter().filter(|(name, _)| !HIDDEN_HEADERS.contains(&name.as_str()))
+        {
             let _ = writeln!(out, "  {name}: {}", visible(value));
         }
         self.body().lines().for_each(|line| {

@@ -48,8 +48,9 @@ mod tests {
 
     #[test]
     fn each_path_uses_its_list_in_order_and_then_keeps_the_last_status() {
-        let answers =
-            StatusRules::new(["500,503,200", "/slow=404"].map(|text| StatusRule::parse(text).unwrap()).into());
+        let answers = StatusRules::new(
+            ["500,503,200", "/slow=404"].map(|text| StatusRule::parse(text).unwrap()).into(),
+        );
         let next = |path| answers.next(path).map(|status| status.as_u16());
         assert_eq!(
             [next("/a"), next("/slow"), next("/b"), next("/a"), next("/a")].map(Option::unwrap),

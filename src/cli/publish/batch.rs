@@ -3,7 +3,7 @@
 use super::one_value;
 use crate::cli::{
     api_client::{ApiCall, Client, path},
-    exit::{ExitStatus, CommandError},
+    exit::{CommandError, ExitStatus},
     print,
     table::{aligned, visible, visible_json},
 };

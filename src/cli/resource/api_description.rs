@@ -123,7 +123,10 @@ mod tests {
         let endpoint = OperationParameters::read("PATCH", "/v1/apps/{app}/endpoints/{endpoint}").unwrap();
         assert_eq!(field(&endpoint.body, "headers").kind, FieldKind::Object { is_text: true });
         assert_eq!(field(&endpoint.body, "event_types").kind, FieldKind::List);
-        assert_eq!((field(&endpoint.body, "max_in_flight").kind, endpoint.is_list()), (FieldKind::Number, false));
+        assert_eq!(
+            (field(&endpoint.body, "max_in_flight").kind, endpoint.is_list()),
+            (FieldKind::Number, false)
+        );
         assert_eq!(endpoint.path.iter().map(|field| &field.name).collect::<Vec<_>>(), ["app", "endpoint"]);
         let list = OperationParameters::read("GET", "/v1/apps/{app}/deliveries").unwrap();
         assert_eq!((field(&list.query, "from").kind, list.is_list()), (FieldKind::Time, true));

@@ -1,19 +1,21 @@
 //! Executes an operation of the table: arguments to request, answer to output.
 
 use super::{
-    ALL_FLAG, EVERY_APP_FLAG, CommandEntry, JSON_FLAG, LIMIT_FLAG, LIMIT_DEFAULT, UNSET_FLAG, WATCH_FLAG, YES_FLAG,
+    ALL_FLAG, CommandEntry, EVERY_APP_FLAG, JSON_FLAG, LIMIT_DEFAULT, LIMIT_FLAG, UNSET_FLAG, WATCH_FLAG,
+    YES_FLAG,
     api_description::Parameter,
-    wait::{self, WaitResult},
     listing,
     operations::AfterAnswer,
+    wait::{self, WaitResult},
     wait_limit,
 };
 use crate::{
     cli::{
         api_client::{ApiAnswer, ApiCall, Client, path},
-        server_flags::ServerFlags,
         exit::CommandError,
-        inspect, print, render, terminal,
+        inspect, print, render,
+        server_flags::ServerFlags,
+        terminal,
     },
     config::{ClientSettings, load_client},
 };

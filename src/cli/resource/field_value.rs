@@ -74,7 +74,8 @@ impl FieldKind {
     /// Parses the text typed for `flag`. A hidden value is not repeated in errors.
     pub(super) fn read(self, flag: &str, typed: &[&String]) -> anyhow::Result<Value> {
         let last = typed.last().map(|text| text.as_str()).unwrap_or_default();
-        let refused = |form: &str| CommandError::usage(format!("--{flag}: {last:?} is not allowed; give {form}"));
+        let refused =
+            |form: &str| CommandError::usage(format!("--{flag}: {last:?} is not allowed; give {form}"));
         Ok(match self {
             Self::Text => Value::from(last),
             Self::Hidden => Value::from(from_file(last)?.trim_end_matches(['\r', '\n'])),
@@ -131,9 +132,8 @@ fn object(flag: &str, typed: &[&String], is_text: bool) -> anyhow::Result<Map<St
 /// Returns the typed text, or, after an `@`, the content of the file.
 fn from_file(typed: &str) -> anyhow::Result<String> {
     match typed.strip_prefix('@') {
-        Some(path) => {
-            fs::read_to_string(path).map_err(|error| CommandError::usage(format!("cannot read {path}: {error}")))
-        }
+        Some(path) => fs::read_to_string(path)
+            .map_err(|error| CommandError::usage(format!("cannot read {path}: {error}"))),
         None => Ok(typed.to_owned()),
     }
 }
@@ -158,7 +158,10 @@ mod tests {
             json!({ "a": 1, "b": "x=y", "c": null })
         );
         assert_eq!(read(texts, &["X-Code=007"]).unwrap(), json!({ "X-Code": "007" }));
-        assert_eq!(read(FieldKind::Time, &["2026-11-15T10:30:00+01:00"]).unwrap(), "2026-11-15T09:30:00.000Z");
+        assert_eq!(
+            read(FieldKind::Time, &["2026-11-15T10:30:00+01:00"]).unwrap(),
+            "2026-11-15T09:30:00.000Z"
+        );
         assert!(read(FieldKind::Number, &["-1"]).unwrap_err().contains("a whole number"));
         assert!(read(FieldKind::Time, &["soon"]).unwrap_err().contains("RFC 3339"));
         let hidden = read(texts, &["authorization: hunter2"]).unwrap_err();
@@ -172,7 +175,11 @@ mod tests {
         fs::write(&path, "whsec_x\n").unwrap();
         let named = format!("@{}", path.display());
         assert_eq!(read(FieldKind::Hidden, &[&named]).unwrap(), "whsec_x");
-        assert_eq!(read(FieldKind::Text, &[&named]).unwrap(), json!(named), "other texts may start with anything");
+        assert_eq!(
+            read(FieldKind::Text, &[&named]).unwrap(),
+            json!(named),
+            "other texts may start with anything"
+        );
         assert!(read(FieldKind::Hidden, &["@/nowhere"]).unwrap_err().contains("cannot read /nowhere"));
     }
 

@@ -2,9 +2,9 @@
 
 use crate::cli::{
     api_client::{ApiCall, Client},
-    print, write_stdout, render,
+    print, render,
     table::{TextTable, visible, visible_json},
-    terminal,
+    terminal, write_stdout,
 };
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};

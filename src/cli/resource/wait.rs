@@ -2,9 +2,10 @@
 
 use crate::cli::{
     api_client::{ApiAnswer, Client},
-    exit::{ExitStatus, CommandError},
-    write_stdout, render,
+    exit::{CommandError, ExitStatus},
+    render,
     table::visible,
+    write_stdout,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Deserialize;

@@ -28,7 +28,9 @@ pub struct SmtpServer {
 }
 
 pub(in crate::config) const SMTP_SERVER: ValueFormat<Option<SmtpServer>> =
-    ValueFormat::new("a host and a port, for example mail.example.com:587", |text| optional(text, smtp_server));
+    ValueFormat::new("a host and a port, for example mail.example.com:587", |text| {
+        optional(text, smtp_server)
+    });
 
 pub(in crate::config) const SMTP_SECURITY: ValueFormat<SmtpSecurity> =
     ValueFormat::new("starttls, tls or none", |text| match text {
@@ -39,11 +41,15 @@ pub(in crate::config) const SMTP_SECURITY: ValueFormat<SmtpSecurity> =
     });
 
 pub(in crate::config) const SMTP_USER: ValueFormat<Option<String>> =
-    ValueFormat::new("1 to 256 characters", |text| optional(text, |text| is_login(text).then(|| text.to_owned())));
+    ValueFormat::new("1 to 256 characters", |text| {
+        optional(text, |text| is_login(text).then(|| text.to_owned()))
+    });
 
 pub(in crate::config) const SMTP_PASSWORD: ValueFormat<Option<HiddenText>> =
-    ValueFormat::new("1 to 256 characters", |text| optional(text, |text| is_login(text).then(|| HiddenText::new(text))))
-        .hidden();
+    ValueFormat::new("1 to 256 characters", |text| {
+        optional(text, |text| is_login(text).then(|| HiddenText::new(text)))
+    })
+    .hidden();
 
 pub(in crate::config) const SMTP_TIMEOUT: ValueFormat<Duration> =
     ValueFormat::new("a whole number followed by ms, s or m, from 100ms to 5m, for example 30s", |text| {
@@ -57,9 +63,10 @@ pub(in crate::config) const MAIL_FROM: ValueFormat<Option<Sender>> =
 pub(in crate::config) const EMAIL_ADDRESS: ValueFormat<Option<String>> =
     ValueFormat::new(ADDRESS_FORM, |text| optional(text, |text| is_address(text).then(|| text.to_owned())));
 
-pub(in crate::config) const MAILS_PER_MINUTE: ValueFormat<u32> = ValueFormat::new("a whole number from 1 to 6000", |text| {
-    count(text, 1..=6_000).and_then(|count| u32::try_from(count).ok())
-});
+pub(in crate::config) const MAILS_PER_MINUTE: ValueFormat<u32> =
+    ValueFormat::new("a whole number from 1 to 6000", |text| {
+        count(text, 1..=6_000).and_then(|count| u32::try_from(count).ok())
+    });
 
 pub(in crate::config) const PUBLIC_URL: ValueFormat<Option<String>> = ValueFormat::new(
     "an http or https URL without a path or query, for example https://hooks.example.com",

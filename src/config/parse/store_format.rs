@@ -23,7 +23,9 @@ impl StoreLocation {
 }
 
 pub(in crate::config) const STORE: ValueFormat<StoreLocation> =
-    ValueFormat::new(STORE_ALLOWED, |text| StoreLocation::parse(text).ok()).with_explanation(explain).hidden();
+    ValueFormat::new(STORE_ALLOWED, |text| StoreLocation::parse(text).ok())
+        .with_explanation(explain)
+        .hidden();
 
 const STORE_ALLOWED: &str = "sqlite: and the path of a file, for example sqlite:/var/lib/posthaste/posthaste.db, or a database as \
      postgres://user:password@host:5432/name, after a ? with sslmode (disable, prefer, require, verify-full), sslrootcert (a \

@@ -3,7 +3,8 @@
 use super::*;
 use serde_json::json;
 
-fn record(document: serde_json::Value) -> EventTypeRecord {
+fn record(mut document: serde_json::Value) -> EventTypeRecord {
+    document.as_object_mut().unwrap().entry("versions").or_insert_with(|| json!([]));
     let now = Timestamp::from_millis(0);
     EventTypeRecord {
         id: EventTypeId::from_i64(1),

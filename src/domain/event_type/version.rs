@@ -19,14 +19,16 @@ pub fn is_version_name(name: &str) -> bool {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VersionDocument {
+    #[serde(rename = "name")]
     pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "description", default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "schema", default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<serde_json::Value>,
     /// JavaScript; see `domain/script.rs`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "function", default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
 }
 

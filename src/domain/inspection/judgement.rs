@@ -4,7 +4,7 @@
 //! after its response cannot be seen from outside, and the texts do not pretend otherwise.
 
 use super::{
-    Check, CheckName, VerifyResult, Report,
+    Check, CheckName, InspectionFinding, Report,
     probe::{Probe, Unsendable},
     words,
 };
@@ -65,7 +65,8 @@ impl<'a> Judge<'a> {
         if probe == Probe::Correct {
             self.stopped_by = Some(came_back.clone());
         }
-        let finding = if probe == Probe::Correct { VerifyResult::Failed } else { VerifyResult::Unknown };
+        let finding =
+            if probe == Probe::Correct { InspectionFinding::Failed } else { InspectionFinding::Unknown };
         let check = self.check(probe, finding, Some(words::UNSENDABLE.into()));
         self.checks.push(Check { came_back, ..check });
     }
@@ -75,11 +76,14 @@ impl<'a> Judge<'a> {
         let check = if probe.applies_to(self.contract) {
             let reason = self.stopped_by.as_deref().unwrap_or_default();
             let came_back = format!("Not sent: the correct delivery was not accepted. {reason}");
-            Check { came_back, ..self.check(probe, VerifyResult::Unknown, Some(words::FIRST_THINGS_FIRST.into())) }
+            Check {
+                came_back,
+                ..self.check(probe, InspectionFinding::Unknown, Some(words::FIRST_THINGS_FIRST.into()))
+            }
         } else {
             let advice = Some(words::no_signed_time(self.contract));
             let came_back = "Not sent: the signed text of this contract has no time in it.".to_owned();
-            Check { came_back, ..self.check(probe, VerifyResult::DoesNotApply, advice) }
+            Check { came_back, ..self.check(probe, InspectionFinding::DoesNotApply, advice) }
         };
         self.checks.push(check);
     }
@@ -90,7 +94,7 @@ impl<'a> Judge<'a> {
         let Some(outcome) = outcome else {
             return self.checks.push(Check {
                 name,
-                finding: VerifyResult::DoesNotApply,
+                finding: InspectionFinding::DoesNotApply,
                 status: None,
                 duration_ms: None,
                 sent: "Nothing.".into(),
@@ -101,9 +105,9 @@ impl<'a> Judge<'a> {
         };
         let is_well = outcome.status.is_some_and(|status| (200..300).contains(&status));
         let finding = match outcome.class {
-            Class::Local => VerifyResult::Unknown,
-            _ if is_well => VerifyResult::Passed,
-            _ => VerifyResult::Failed,
+            Class::Local => InspectionFinding::Unknown,
+            _ if is_well => InspectionFinding::Passed,
+            _ => InspectionFinding::Failed,
         };
         self.checks.push(Check {
             name,
@@ -113,7 +117,7 @@ impl<'a> Judge<'a> {
             sent: "A GET of the health_url.".into(),
             came_back: words::came_back(outcome),
             why,
-            advice: (finding == VerifyResult::Failed).then(|| words::HEALTH_FAILED.into()),
+            advice: (finding == InspectionFinding::Failed).then(|| words::HEALTH_FAILED.into()),
         });
     }
 
@@ -130,15 +134,19 @@ impl<'a> Judge<'a> {
         let limit = ANSWER_WITHIN.min(self.contract.timeout);
         let slowest = self.accepted_us.iter().max().copied();
         let (finding, came_back, advice) = match slowest {
-            None => (VerifyResult::Unknown, "Nothing was accepted.".to_owned(), Some(words::FIRST_THINGS_FIRST)),
+            None => (
+                InspectionFinding::Unknown,
+                "Nothing was accepted.".to_owned(),
+                Some(words::FIRST_THINGS_FIRST),
+            ),
             Some(slowest) => {
                 let is_quick = Duration::from_micros(slowest.into()) <= limit;
                 let (count, time) = (self.accepted_us.len(), words::time(slowest));
                 let came_back = format!("The slowest of {count} accepted requests took {time}.");
                 if is_quick {
-                    (VerifyResult::Passed, came_back, None)
+                    (InspectionFinding::Passed, came_back, None)
                 } else {
-                    (VerifyResult::Failed, came_back, Some(words::TOO_SLOW))
+                    (InspectionFinding::Failed, came_back, Some(words::TOO_SLOW))
                 }
             }
         };
@@ -156,7 +164,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn check(&self, probe: Probe, finding: VerifyResult, advice: Option<String>) -> Check {
+    fn check(&self, probe: Probe, finding: InspectionFinding, advice: Option<String>) -> Check {
         Check {
             name: probe.check(),
             finding,
@@ -171,30 +179,30 @@ impl<'a> Judge<'a> {
 }
 
 /// Evaluates a request that a receiver must accept.
-fn wanted(probe: Probe, outcome: &Outcome) -> (VerifyResult, Option<String>) {
+fn wanted(probe: Probe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     if outcome.class == Class::Ok {
         let once = (probe == Probe::Repeated).then(|| words::ONLY_ONCE.to_owned());
-        return (VerifyResult::Passed, once);
+        return (InspectionFinding::Passed, once);
     }
     if outcome.class == Class::Local {
-        return (VerifyResult::Unknown, Some(words::OUR_FAULT.into()));
+        return (InspectionFinding::Unknown, Some(words::OUR_FAULT.into()));
     }
     if probe != Probe::Correct && is_busy(outcome) {
-        return (VerifyResult::Unknown, Some(words::BUSY.into()));
+        return (InspectionFinding::Unknown, Some(words::BUSY.into()));
     }
-    (VerifyResult::Failed, Some(words::not_accepted(probe, outcome).into()))
+    (InspectionFinding::Failed, Some(words::not_accepted(probe, outcome).into()))
 }
 
 /// Evaluates a request that a receiver must refuse.
-fn forged(probe: Probe, outcome: &Outcome) -> (VerifyResult, Option<String>) {
+fn forged(probe: Probe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     match (outcome.class, outcome.status) {
-        (Class::Ok, _) => (VerifyResult::Failed, Some(words::let_in(probe).into())),
-        (Class::Http, _) if is_busy(outcome) => (VerifyResult::Unknown, Some(words::BUSY.into())),
-        (Class::Http, Some(400..500)) => (VerifyResult::Passed, None),
+        (Class::Ok, _) => (InspectionFinding::Failed, Some(words::let_in(probe).into())),
+        (Class::Http, _) if is_busy(outcome) => (InspectionFinding::Unknown, Some(words::BUSY.into())),
+        (Class::Http, Some(400..500)) => (InspectionFinding::Passed, None),
         (Class::Local | Class::Dns | Class::AddressRefused, _) => {
-            (VerifyResult::Unknown, Some(words::OUR_FAULT.into()))
+            (InspectionFinding::Unknown, Some(words::OUR_FAULT.into()))
         }
-        _ => (VerifyResult::Failed, Some(words::REFUSED_BADLY.into())),
+        _ => (InspectionFinding::Failed, Some(words::REFUSED_BADLY.into())),
     }
 }
 

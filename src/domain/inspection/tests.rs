@@ -1,7 +1,7 @@
 //! Probes under each contract, and the evaluation of each response.
 
 use super::{
-    CheckName, VerifyResult, Report,
+    CheckName, InspectionFinding, Report,
     judgement::Judge,
     probe::{INSPECTION_HEADER, Probe, ProbeRequest, Subject},
 };
@@ -211,7 +211,7 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
     judge.unsendable(Probe::Correct, &error);
     assert!(!judge.goes_on());
     let report = judge.into_report();
-    assert_eq!(report.checks[0].finding, VerifyResult::Failed);
+    assert_eq!(report.checks[0].finding, InspectionFinding::Failed);
     assert!(report.checks[0].came_back.contains("no secret that is valid now"), "{report:?}");
 }
 
@@ -220,7 +220,7 @@ fn answer(status: u16) -> Outcome {
     Outcome { status: Some(status), error: None, timings, ..Outcome::failed(Class::Http, "") }
 }
 
-fn finding(probe: Probe, outcome: Outcome) -> VerifyResult {
+fn finding(probe: Probe, outcome: Outcome) -> InspectionFinding {
     let contract = fixtures::standard();
     let mut judge = Judge::new(&contract);
     judge.answered(probe, outcome);
@@ -229,7 +229,7 @@ fn finding(probe: Probe, outcome: Outcome) -> VerifyResult {
 
 #[test]
 fn forged_requests_must_be_refused_with_a_4xx() {
-    use VerifyResult::{Failed, Passed, Unknown};
+    use InspectionFinding::{Failed, Passed, Unknown};
     for probe in [Probe::Tampered, Probe::OldTimestamp, Probe::UnknownSignature] {
         for (status, expected) in [
             (200, Failed),
@@ -259,7 +259,7 @@ fn forged_requests_must_be_refused_with_a_4xx() {
 
 #[test]
 fn correct_requests_must_be_accepted_as_the_contract_means_it() {
-    use VerifyResult::{Failed, Passed, Unknown};
+    use InspectionFinding::{Failed, Passed, Unknown};
     for probe in [Probe::Correct, Probe::Repeated, Probe::OddJson] {
         let busy = if probe == Probe::Correct { Failed } else { Unknown };
         for (status, expected) in [
@@ -289,9 +289,9 @@ fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     }
     judge.health(None);
     let report = judge.into_report();
-    let findings: Vec<VerifyResult> = report.checks.iter().map(|check| check.finding).collect();
-    let mut expected = vec![VerifyResult::Unknown; 8];
-    (expected[0], expected[7]) = (VerifyResult::Failed, VerifyResult::DoesNotApply);
+    let findings: Vec<InspectionFinding> = report.checks.iter().map(|check| check.finding).collect();
+    let mut expected = vec![InspectionFinding::Unknown; 8];
+    (expected[0], expected[7]) = (InspectionFinding::Failed, InspectionFinding::DoesNotApply);
     assert_eq!(findings, expected);
     for check in &report.checks[1..6] {
         assert!(check.came_back.contains("HTTP 401 after 12 ms, saying “no such <key>”"), "{check:?}");
@@ -304,7 +304,7 @@ fn a_probe_that_does_not_apply_advises_to_remember_ids() {
         let mut judge = Judge::new(&contract);
         judge.not_sent(Probe::OldTimestamp);
         let check = judge.into_report().checks.remove(0);
-        assert_eq!(check.finding, VerifyResult::DoesNotApply);
+        assert_eq!(check.finding, InspectionFinding::DoesNotApply);
         let advice = check.advice.unwrap();
         assert!(advice.contains("{body}") && advice.contains("remember every id"), "{advice}");
         assert_eq!(advice.contains("A timestamp in a header"), warns, "{advice}");
@@ -326,13 +326,13 @@ fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_time
         let report = judge.into_report();
         report.checks.into_iter().find(|check| check.name == CheckName::AnswerTime).unwrap()
     };
-    assert_eq!(time(&fixtures::standard(), &[0.1, 5.0]).finding, VerifyResult::Passed);
+    assert_eq!(time(&fixtures::standard(), &[0.1, 5.0]).finding, InspectionFinding::Passed);
     let slow = time(&fixtures::standard(), &[5.1, 0.1]);
-    assert_eq!((slow.finding, slow.duration_ms), (VerifyResult::Failed, Some(5100)));
+    assert_eq!((slow.finding, slow.duration_ms), (InspectionFinding::Failed, Some(5100)));
     assert!(slow.why.contains("15s") && slow.why.contains("5s"), "{slow:?}");
     let mut hurried = fixtures::standard();
     hurried.timeout = std::time::Duration::from_secs(2);
-    assert_eq!(time(&hurried, &[2.1, 0.1]).finding, VerifyResult::Failed);
+    assert_eq!(time(&hurried, &[2.1, 0.1]).finding, InspectionFinding::Failed);
 }
 
 #[test]
@@ -345,14 +345,14 @@ fn a_health_address_must_answer_2xx() {
         assert_eq!(report.checks.len(), 1, "a ping has no other check");
         report.checks.remove(0)
     };
-    assert_eq!(health(None).finding, VerifyResult::DoesNotApply);
+    assert_eq!(health(None).finding, InspectionFinding::DoesNotApply);
     assert!(health(None).advice.unwrap().contains("health_url"));
-    assert_eq!(health(Some(answer(204))).finding, VerifyResult::Passed);
+    assert_eq!(health(Some(answer(204))).finding, InspectionFinding::Passed);
     for status in [199, 302, 401, 404, 503] {
-        assert_eq!(health(Some(answer(status))).finding, VerifyResult::Failed, "{status}");
+        assert_eq!(health(Some(answer(status))).finding, InspectionFinding::Failed, "{status}");
     }
-    assert_eq!(health(Some(Outcome::failed(Class::Timeout, "x"))).finding, VerifyResult::Failed);
-    assert_eq!(health(Some(Outcome::failed(Class::Local, "x"))).finding, VerifyResult::Unknown);
+    assert_eq!(health(Some(Outcome::failed(Class::Timeout, "x"))).finding, InspectionFinding::Failed);
+    assert_eq!(health(Some(Outcome::failed(Class::Local, "x"))).finding, InspectionFinding::Unknown);
 }
 
 #[test]
@@ -363,7 +363,10 @@ fn every_check_that_does_not_pass_has_advice() {
                 let mut judge = Judge::new(&contract);
                 judge.answered(probe, answer(status));
                 let check = judge.into_report().checks.remove(0);
-                assert!(check.finding == VerifyResult::Passed || check.advice.is_some(), "{probe:?} {status}");
+                assert!(
+                    check.finding == InspectionFinding::Passed || check.advice.is_some(),
+                    "{probe:?} {status}"
+                );
                 assert!(![check.sent, check.came_back, check.why].iter().any(String::is_empty));
             }
         }

@@ -12,31 +12,40 @@ use serde::{Deserialize, Serialize};
 const ENDPOINTS_MAX: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Digest {
+    #[serde(rename = "first")]
     pub first: Example,
+    #[serde(rename = "last")]
     pub last: Example,
+    #[serde(rename = "endpoints")]
     endpoints: Vec<OfEndpoint>,
     /// Occurrences at further endpoints.
-    #[serde(default)]
+    #[serde(rename = "elsewhere")]
     pub elsewhere: u32,
 }
 
 /// An example of the occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Example {
+    #[serde(rename = "at")]
     pub at: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "delivery", default, skip_serializing_if = "Option::is_none")]
     delivery: Option<i64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "event", default, skip_serializing_if = "Option::is_none")]
     pub event: Option<AboutEvent>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "last_error", default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
 /// The number of occurrences at one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OfEndpoint {
+    #[serde(rename = "endpoint")]
     endpoint: i64,
+    #[serde(rename = "count")]
     pub count: u32,
 }
 

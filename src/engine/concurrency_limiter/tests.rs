@@ -54,7 +54,8 @@ fn slots_that_a_queue_does_not_need_go_to_the_next() {
 
 #[test]
 fn a_queue_that_waits_for_a_token_is_served_when_it_comes() {
-    let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: None, rate: Some(RateLimit::per_second(2)) });
+    let mut gates =
+        ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: None, rate: Some(RateLimit::per_second(2)) });
     gates.start(at(0));
     let (may, served) = gates.try_admit(A, lane(1), at(0));
     assert_eq!((may, served.look_at), (false, Some(at(500))));

@@ -1,7 +1,7 @@
 //! Heartbeats of this node: sent once a second, whether earlier ones were answered or not, so that a store that answers late
 //! and steadily is as good as one that answers at once.
 
-use super::{HEARTBEAT_SOON, HeartbeatReply, LEASE, LEASE_MARGIN, HEARTBEAT_TIMEOUT, MembershipState};
+use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, LEASE, LEASE_MARGIN, MembershipState};
 use crate::{
     domain::{id::EndpointId, time::Steady},
     store::{StoreError, cluster::View},
@@ -36,7 +36,14 @@ struct UnansweredHeartbeat {
 impl<'a> HeartbeatTask<'a> {
     pub(super) fn new(shared: &'a MembershipState) -> Self {
         let (under_way, answers) = (BTreeMap::new(), JoinSet::new());
-        Self { shared, unanswered: under_way, answers, sent_so_far: 0, newest_answered: 0, was_answered: true }
+        Self {
+            shared,
+            unanswered: under_way,
+            answers,
+            sent_so_far: 0,
+            newest_answered: 0,
+            was_answered: true,
+        }
     }
 
     pub(super) async fn run(mut self) -> Result<(), StoreError> {
@@ -72,7 +79,8 @@ impl<'a> HeartbeatTask<'a> {
         self.sent_so_far += 1;
         let number = self.sent_so_far;
         self.unanswered.insert(number, UnansweredHeartbeat { at, moves, unconfirmed: doubts });
-        let (cluster, clock, words) = (shared.cluster_store.clone(), shared.clock.clone(), shared.heartbeat());
+        let (cluster, clock, words) =
+            (shared.cluster_store.clone(), shared.clock.clone(), shared.heartbeat());
         self.answers.spawn(async move {
             let answer = tokio::select! {
                 biased;
@@ -85,7 +93,10 @@ impl<'a> HeartbeatTask<'a> {
 
     async fn handle_answer(&mut self, number: u64, answer: HeartbeatAnswer) -> Result<(), StoreError> {
         let shared = self.shared;
-        let Some(UnansweredHeartbeat { at, moves, unconfirmed: doubts }) = self.unanswered.remove(&number) else { return Ok(()) };
+        let Some(UnansweredHeartbeat { at, moves, unconfirmed: doubts }) = self.unanswered.remove(&number)
+        else {
+            return Ok(());
+        };
         match answer {
             Ok(Some(view)) => {
                 self.assign_version(number, &doubts, view.version);

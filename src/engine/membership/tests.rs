@@ -12,12 +12,12 @@ use crate::{
     },
     engine::{
         QueueEvents,
-        ownership::tests::{RATE, leased, in_shard, queues_of, limited, put},
+        ownership::tests::{RATE, in_shard, leased, limited, put, queues_of},
     },
     runtime::ShutdownHandle,
 };
+use fake_cluster::{FakeCluster, FakeNode};
 use tokio::{task::AbortHandle, time::sleep};
-use fake_cluster::{FakeNode, FakeCluster};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -127,13 +127,19 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
     assert!(!node.may_dial(&town), "five seconds after the last answer");
-    assert!(node.queues.context.permit_pool.is_send_gate_closed() && node.queues.take(EndpointId::from_i64(5), 1).is_none());
+    assert!(
+        node.queues.context.permit_pool.is_send_gate_closed()
+            && node.queues.take(EndpointId::from_i64(5), 1).is_none()
+    );
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
     let waited = town.clock.steady().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
     node.link.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
-    assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed(), "it opens by itself");
+    assert!(
+        node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed(),
+        "it opens by itself"
+    );
     assert_eq!(node.tenure().epoch(), 1, "there was no node to take over");
 }
 
@@ -176,7 +182,10 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     // One node stops and gives everything away; one dies and is taken over.
     third.stop.stop_softly();
     sleep(6 * SECOND).await;
-    assert_eq!((first.owned_shards(), second.owned_shards(), third.owned_shards()), (SHARDS / 2, SHARDS / 2, 0));
+    assert_eq!(
+        (first.owned_shards(), second.owned_shards(), third.owned_shards()),
+        (SHARDS / 2, SHARDS / 2, 0)
+    );
     drop(second);
     sleep(15 * SECOND).await;
     assert_eq!((first.owned_shards(), third.owned_shards()), (SHARDS, 0), "the one that stops still lives");
@@ -193,7 +202,11 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     second.put(&last);
     sleep(5 * SECOND).await;
     assert_eq!(first.tenure().home(255), Home::Leaving);
-    assert_eq!((first.owned_shards(), second.owned_shards()), (SHARDS / 2, SHARDS / 2 - 1), "the others have gone");
+    assert_eq!(
+        (first.owned_shards(), second.owned_shards()),
+        (SHARDS / 2, SHARDS / 2 - 1),
+        "the others have gone"
+    );
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
     drop(hand);
     sleep(4 * SECOND).await;
@@ -303,7 +316,11 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
-    assert_eq!((silent.owned_shards(), other.owned_shards()), (0, SHARDS), "what it could not serve stays with the other");
+    assert_eq!(
+        (silent.owned_shards(), other.owned_shards()),
+        (0, SHARDS),
+        "what it could not serve stays with the other"
+    );
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
     silent.tenure().has_seen(0, after);
     sleep(5 * SECOND).await;

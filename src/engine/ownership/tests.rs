@@ -13,7 +13,7 @@ use crate::{
         rate::{AppLimits, RateLimit},
         tenure::{shard_of, shard_of_app},
     },
-    engine::{SharedLimits, EngineLimits, QueueEvents, endpoint_queue::RefillDecision},
+    engine::{EngineLimits, QueueEvents, SharedLimits, endpoint_queue::RefillDecision},
 };
 use std::time::Duration;
 

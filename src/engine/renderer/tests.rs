@@ -130,7 +130,8 @@ async fn endless_runs_of_an_app_use_one_slow_slot_at_a_time_and_none_of_another_
     for bad in bad {
         ended.push(bad.await.unwrap());
     }
-    let is_out_of_time = |ended: &Result<RunResult, RenderError>| matches!(ended, Ok(RunResult::OutOfTime(_)));
+    let is_out_of_time =
+        |ended: &Result<RunResult, RenderError>| matches!(ended, Ok(RunResult::OutOfTime(_)));
     assert_eq!(ended.iter().filter(|ended| is_out_of_time(ended)).count(), 1);
     assert!(ended.iter().all(|ended| is_out_of_time(ended)
         || matches!(ended, Err(fault) if fault.dead_reason.is_none() && fault.error.contains("for another event"))));

@@ -126,7 +126,7 @@ impl AsyncRead for MailStream {
         let part = self.heard.len().min(buffer.remaining());
         buffer.put_slice(&self.heard[..part]);
         self.heard.drain(..part);
-        Poll::CompiledType(Ok(()))
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -23,7 +23,12 @@ pub(super) struct PreparedEvent {
 }
 
 impl Service {
-    pub(super) fn build_event(&self, app: &App, endpoints: &Roster, publish: PublishRequest<'_>) -> PreparedEvent {
+    pub(super) fn build_event(
+        &self,
+        app: &App,
+        endpoints: &Roster,
+        publish: PublishRequest<'_>,
+    ) -> PreparedEvent {
         let now = self.clock.now();
         let mut wanting = endpoints.wanting(publish.event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint));

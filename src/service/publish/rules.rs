@@ -120,7 +120,9 @@ impl Service {
             return errors;
         }
         let places: Vec<usize> = left.iter().map(|check| check.index).collect();
-        let work = move || left.iter().map(time_limited_check(Instant::now() + BATCH_CHECK_TIME_MAX)).collect::<Vec<_>>();
+        let work = move || {
+            left.iter().map(time_limited_check(Instant::now() + BATCH_CHECK_TIME_MAX)).collect::<Vec<_>>()
+        };
         match self.rule_pool.run(Some(app), "data", work).await {
             Ok(checked) => {
                 let checked = places.into_iter().zip(checked);

@@ -30,8 +30,9 @@ pub(super) fn check_form(publish: &PublishRequest<'_>, now: Timestamp) -> Result
             format!("must be 1 to {EVENT_KEY_BYTES_MAX} bytes without control characters"),
         ));
     }
-    let visible =
-        |key: &str| (1..=EVENT_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+    let visible = |key: &str| {
+        (1..=EVENT_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic())
+    };
     if publish.idempotency_key.is_some_and(|key| !visible(key)) {
         let message = format!("must be 1 to {EVENT_KEY_BYTES_MAX} visible ASCII characters");
         return Err(Error::field("Idempotency-Key", message));

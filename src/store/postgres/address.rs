@@ -90,7 +90,7 @@ fn every_parameter() -> String {
 
 /// How the server's identity is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum MailSecurity {
+pub(super) enum Security {
     Plain,
     /// Encrypted, if the server can; its certificate is not checked.
     IfOffered,
@@ -103,7 +103,7 @@ pub(super) enum MailSecurity {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     pub(super) config: Config,
-    pub(super) security: MailSecurity,
+    pub(super) security: Security,
     /// A pooler lends connections for a transaction at a time, so no state may stay with one.
     pub(super) is_pooled: bool,
 }
@@ -118,7 +118,7 @@ impl Address {
         let mut theirs = Vec::new();
         for (at, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
             if !ours.take(pair)? {
-                check_types_known(pair, at + 1)?;
+                require_known_parameter(pair, at + 1)?;
                 theirs.push(pair);
             }
         }
@@ -127,9 +127,9 @@ impl Address {
         must_be_complete(&config)?;
         let security = ours.security(config.get_hosts())?;
         config.ssl_mode(match security {
-            MailSecurity::Plain => SslMode::Disable,
-            MailSecurity::IfOffered => SslMode::Prefer,
-            MailSecurity::Encrypted | MailSecurity::Verified(_) => SslMode::Require,
+            Security::Plain => SslMode::Disable,
+            Security::IfOffered => SslMode::Prefer,
+            Security::Encrypted | Security::Verified(_) => SslMode::Require,
         });
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
@@ -159,7 +159,7 @@ fn must_be_complete(config: &Config) -> Result<(), AddressError> {
 }
 
 /// Checks that the client library knows the parameter and accepts its value.
-fn check_types_known(pair: &str, place: usize) -> Result<(), AddressError> {
+fn require_known_parameter(pair: &str, place: usize) -> Result<(), AddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = THEIRS.into_iter().find(|(name, _)| *name == given) {
         let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
@@ -229,7 +229,7 @@ impl Ours {
 
     /// Returns the security of the connection. A socket of this machine needs no encryption. Elsewhere the server has to
     /// prove its identity, unless the address says otherwise.
-    fn security(&self, hosts: &[Host]) -> Result<MailSecurity, AddressError> {
+    fn security(&self, hosts: &[Host]) -> Result<Security, AddressError> {
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
         let is_here = |host: &Host| match host {
             Host::Unix(_) => true,
@@ -238,21 +238,21 @@ impl Ours {
             }
         };
         let asked = match self.sslmode.as_deref() {
-            Some("disable") => MailSecurity::Plain,
-            Some("prefer") => MailSecurity::IfOffered,
-            Some("require") => MailSecurity::Encrypted,
-            Some("verify-full") => MailSecurity::Verified(self.sslrootcert.clone()),
+            Some("disable") => Security::Plain,
+            Some("prefer") => Security::IfOffered,
+            Some("require") => Security::Encrypted,
+            Some("verify-full") => Security::Verified(self.sslrootcert.clone()),
             Some(_) => {
                 let allowed = "disable, prefer, require or verify-full";
                 return Err(AddressError::Value { name: "sslmode", allowed });
             }
-            None if hosts.iter().all(is_here) && self.sslrootcert.is_none() => MailSecurity::IfOffered,
-            None => MailSecurity::Verified(self.sslrootcert.clone()),
+            None if hosts.iter().all(is_here) && self.sslrootcert.is_none() => Security::IfOffered,
+            None => Security::Verified(self.sslrootcert.clone()),
         };
-        if self.sslrootcert.is_some() && !matches!(asked, MailSecurity::Verified(_)) {
+        if self.sslrootcert.is_some() && !matches!(asked, Security::Verified(_)) {
             return Err(AddressError::InVain);
         }
-        Ok(if hosts.iter().all(is_socket) { MailSecurity::Plain } else { asked })
+        Ok(if hosts.iter().all(is_socket) { Security::Plain } else { asked })
     }
 }
 
@@ -260,20 +260,20 @@ impl Ours {
 mod tests {
     use super::*;
 
-    fn security(text: &str) -> Option<MailSecurity> {
+    fn security(text: &str) -> Option<Security> {
         Address::parse(text).ok().map(|address| address.security)
     }
 
     #[test]
     fn a_remote_server_has_to_prove_its_identity_unless_the_address_says_otherwise() {
-        let verified = |path: Option<&str>| Some(MailSecurity::Verified(path.map(PathBuf::from)));
+        let verified = |path: Option<&str>| Some(Security::Verified(path.map(PathBuf::from)));
         for (query, expected) in [
             ("", verified(None)),
             ("?sslmode=verify-full", verified(None)),
             ("?sslrootcert=/a%20b%2Bc.pem", verified(Some("/a b+c.pem"))),
-            ("?sslmode=require", Some(MailSecurity::Encrypted)),
-            ("?sslmode=prefer&pooler=true", Some(MailSecurity::IfOffered)),
-            ("?sslmode=disable", Some(MailSecurity::Plain)),
+            ("?sslmode=require", Some(Security::Encrypted)),
+            ("?sslmode=prefer&pooler=true", Some(Security::IfOffered)),
+            ("?sslmode=disable", Some(Security::Plain)),
             ("?sslmode=verify-ca", None),
             ("?sslmode=", None),
             ("?sslmode=require&sslrootcert=/a.pem", None),
@@ -281,9 +281,9 @@ mod tests {
             assert_eq!(security(&format!("postgres://me:pw@db.example.com/ph{query}")), expected, "{query}");
         }
         for here in ["127.0.0.1", "localhost:5433", "[::1]"] {
-            assert_eq!(security(&format!("postgresql://me@{here}/ph")), Some(MailSecurity::IfOffered));
+            assert_eq!(security(&format!("postgresql://me@{here}/ph")), Some(Security::IfOffered));
         }
-        assert_eq!(security("postgres:///ph?host=/run/pg&user=me&sslmode=require"), Some(MailSecurity::Plain));
+        assert_eq!(security("postgres:///ph?host=/run/pg&user=me&sslmode=require"), Some(Security::Plain));
     }
 
     #[test]

@@ -110,8 +110,8 @@ pub(super) async fn in_order<'a, T, E>(
 ) -> Option<Vec<Result<T, E>>> {
     let mut begun = Vec::new();
     for mut future in futures {
-        let first = poll_fn(|context| Poll::CompiledType(future.as_mut().poll(context))).await;
-        let is_last = matches!(first, Poll::CompiledType(Err(_)));
+        let first = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        let is_last = matches!(first, Poll::Ready(Err(_)));
         begun.push((future, first));
         if is_last {
             break;
@@ -120,7 +120,7 @@ pub(super) async fn in_order<'a, T, E>(
     let mut answers = Vec::with_capacity(begun.len());
     for (future, first) in begun {
         answers.push(match first {
-            Poll::CompiledType(answer) => answer,
+            Poll::Ready(answer) => answer,
             Poll::Pending => timeout(patience, future).await.ok()?,
         });
     }
@@ -147,7 +147,7 @@ mod tests {
                 // Answered only once the last of them was sent.
                 poll_fn(|context| {
                     context.waker().wake_by_ref();
-                    if begun.borrow().len() == 3 { Poll::CompiledType(()) } else { Poll::Pending }
+                    if begun.borrow().len() == 3 { Poll::Ready(()) } else { Poll::Pending }
                 })
                 .await;
                 Ok(number)

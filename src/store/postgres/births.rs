@@ -112,7 +112,7 @@ impl Births {
         Ok((born.events.len() > 0).then_some(born))
     }
 
-    /// Accepts events that did not get their keys one by one: another event has a key by now, and is found by it.
+    /// Accepts, one by one, the events that did not get their keys: another event has a key by now, and is found by it.
     pub(super) fn end(
         &mut self,
         tx: &Transaction<'_>,

@@ -19,7 +19,8 @@ macro_rules! numbers {
     };
 }
 
-/// Condition on a row `h` of `health`: a failure of the endpoint is recorded.
+/// Condition on a row `h` of `health`: failures or trouble of the endpoint are recorded. The writer calls it unhealthy then, even
+/// if its state is still `healthy`.
 macro_rules! unwell {
     () => {
         "(h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL

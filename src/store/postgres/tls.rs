@@ -1,7 +1,7 @@
 //! TLS to the database server, as its address asks for.
 
 use super::{
-    address::{Address, MailSecurity},
+    address::{Address, Security},
     open::OpenError,
 };
 use crate::domain::tls::provider;
@@ -66,8 +66,8 @@ impl Connector {
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?;
         let builder = match &address.security {
-            MailSecurity::Verified(authorities) => builder.with_root_certificates(roots(authorities.as_deref())?),
-            MailSecurity::Plain | MailSecurity::IfOffered | MailSecurity::Encrypted => {
+            Security::Verified(authorities) => builder.with_root_certificates(roots(authorities.as_deref())?),
+            Security::Plain | Security::IfOffered | Security::Encrypted => {
                 builder.dangerous().with_custom_certificate_verifier(Arc::new(Whoever(provider)))
             }
         };

@@ -1,4 +1,5 @@
-//! Reads and changes deliveries. Every change passes through here, which maintains the ordering groups.
+//! Reads and changes single deliveries. Every change that ends one in an ordering group passes through here, which promotes
+//! the next of the group.
 
 use super::{
     Result, Sql,

@@ -1,6 +1,10 @@
 //! Inspections: few rows, each requested by a person, run by the engine.
 
-use super::{Result, Row, Sql, params, registry::to_json, row::named};
+use super::{
+    Result, Row, Sql, params,
+    registry::{optional_json, to_json},
+    row::named,
+};
 use crate::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
@@ -21,7 +25,6 @@ fn inspection(row: &Row<'_>) -> Result<Inspection> {
 }
 
 fn read(row: &Row<'_>, id: InspectionId) -> Result<Inspection> {
-    let report: Option<&str> = row.get(7)?;
     Ok(Inspection {
         id,
         app: row.get(1)?,
@@ -30,7 +33,7 @@ fn read(row: &Row<'_>, id: InspectionId) -> Result<Inspection> {
         state: row.get(4)?,
         created_at: row.get(5)?,
         finished_at: row.get(6)?,
-        report: report.map(serde_json::from_str).transpose()?,
+        report: optional_json(row, 7)?,
     })
 }
 

@@ -67,9 +67,9 @@ pub(super) use nodes::Newcomer;
 pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
 pub(super) use queue::Queue;
 pub(super) use readers::{Reader, Readers};
-pub(super) use rollup::LOG as LOG_STATISTICS;
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;
+pub(super) use rollup::{LOG as LOG_STATISTICS, LogLine};
 pub(super) use row::write_return_to;
 pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;

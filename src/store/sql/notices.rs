@@ -1,6 +1,12 @@
 //! Notices: written with the change they report, and listed for people. OutgoingDelivery them is in `outbox`.
 
-use super::{Result, Row, Sql, browse::fill, params, registry::to_json, row::named};
+use super::{
+    Result, Row, Sql,
+    browse::fill,
+    params,
+    registry::{json, optional_json, to_json},
+    row::named,
+};
 use crate::{
     domain::{
         contract::Channel,
@@ -13,7 +19,6 @@ use crate::{
         notices::{NoticeFilter, NoticesWaiting, place_of},
     },
 };
-use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// How much longer notices that still wait to be sent are kept than other records.
@@ -115,10 +120,6 @@ pub(super) fn read(row: &Row<'_>) -> Result<Notice> {
 }
 
 fn read_columns(row: &Row<'_>, id: NoticeId) -> Result<Notice> {
-    fn document<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<Option<T>> {
-        let text: Option<&str> = row.get(column)?;
-        Ok(text.map(serde_json::from_str).transpose()?)
-    }
     Ok(Notice {
         id,
         app: row.get(1)?,
@@ -127,9 +128,9 @@ fn read_columns(row: &Row<'_>, id: NoticeId) -> Result<Notice> {
         delivery: row.get(4)?,
         replay: row.get(5)?,
         at: row.get(6)?,
-        facts: document(row, 7)?.unwrap_or_default(),
-        event: document(row, 8)?,
-        digest: document(row, 9)?,
+        facts: json(row, 7)?,
+        event: optional_json(row, 8)?,
+        digest: optional_json(row, 9)?,
         count: row.get(10)?,
         mail: row.get(11)?,
         mail_error: row.get(12)?,

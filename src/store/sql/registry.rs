@@ -11,11 +11,15 @@ use crate::{
         health::disabled_by_hand,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
-        portal::{EXPIRED_LINK_KEPT, Theme},
+        portal::EXPIRED_LINK_KEPT,
         time::Timestamp,
     },
-    store::registry::{Added, EndpointName, Everything},
+    store::{
+        documents::{self, StoredDocument},
+        registry::{Added, EndpointName, Everything},
+    },
 };
+use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
 /// Columns that `key` reads, in its order.
@@ -103,12 +107,8 @@ fn read_key(row: &Row<'_>, id: KeyId) -> Result<Key> {
         expires_at: row.get(7)?,
         last_used_at: row.get(8)?,
         revoked_at: row.get(9)?,
-        theme: read_theme(row.get(10)?)?,
+        theme: optional_json(row, 10)?,
     })
-}
-
-fn read_theme(text: Option<&str>) -> Result<Option<Theme>> {
-    Ok(text.map(serde_json::from_str).transpose()?)
 }
 
 /// An unknown scope is an error: it must not become one that allows more.
@@ -116,16 +116,24 @@ fn read_scope(name: &str, app: Option<AppId>) -> Result<Scope> {
     Scope::named(name, app).ok_or_else(|| Error::Wrong(format!("{name} is no scope of such a key")))
 }
 
-pub(super) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
-    Ok(serde_json::from_str(row.get(column)?)?)
+pub(super) fn json<T: StoredDocument + DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    Ok(documents::read(row.get(column)?)?)
 }
 
-pub(super) fn to_json(value: &impl serde::Serialize) -> Result<String> {
-    Ok(serde_json::to_string(value)?)
+/// Reads a document of a column that may be empty.
+pub(super) fn optional_json<T: StoredDocument + DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<Option<T>> {
+    Ok(row.get::<Option<&str>>(column)?.map(documents::read).transpose()?)
+}
+
+pub(super) fn to_json<T: StoredDocument + ?Sized>(value: &T) -> Result<String> {
+    Ok(documents::write(value)?)
 }
 
 pub(super) fn read_off(text: Option<&str>) -> Result<Option<SwitchedOff>> {
-    Ok(text.map(serde_json::from_str).transpose()?)
+    Ok(text.map(documents::read).transpose()?)
 }
 
 pub(super) fn write_off(off: &SwitchedOff) -> Result<String> {

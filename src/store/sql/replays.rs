@@ -117,7 +117,7 @@ pub(super) fn sources(connection: &dyn Sql, search: &SourceSearch, most: usize) 
 }
 
 /// Collects matching sources out of the examined rows, until there are enough.
-fn start(
+fn gather(
     connection: &dyn Sql,
     sql: &str,
     search: &SourceSearch,
@@ -160,7 +160,7 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let sql =
         "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries
          WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
-    start(connection, sql, search, most, |row| {
+    gather(connection, sql, search, most, |row| {
         let (app, of, state): (AppId, EndpointId, State) = (row.get(1)?, row.get(2)?, row.get(3)?);
         let fits = app == search.app
             && endpoint.is_none_or(|endpoint| endpoint == of)
@@ -180,7 +180,7 @@ fn past_events(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Resu
     let wanted = search.selection.event_type();
     let sql =
         "SELECT id, app, type, length(data) > 0 FROM events WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
-    start(connection, sql, search, most, |row| {
+    gather(connection, sql, search, most, |row| {
         let event_type: &str = row.get(2)?;
         let fits = row.get::<AppId>(1)? == search.app
             && row.get(3)?

@@ -23,8 +23,8 @@ use std::{
     time::Duration,
 };
 
-/// Log rows that one transaction adds up and removes at most, and the counters they may come to. Reading blocks no writer,
-/// because it is done beside it, but it takes memory. The more is added up, the less is written.
+/// Log rows that are added up at once, and removed by one transaction, at most; and the counters they may come to. They are
+/// read before that transaction, which blocks no writer but takes memory. The more is added up, the less is written.
 const ROWS_READ_PER_STEP: usize = 30_000;
 const SUMS_PER_STEP: usize = 100_000;
 /// Log rows that are read with one query.
@@ -36,7 +36,8 @@ const LINES_PER_ROW: usize = 125;
 
 /// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, unblamed,
 /// expired, total_us), the last success in milliseconds after the start, latency, endings.
-type Logged = (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
+pub(in crate::store) type LogLine =
+    (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
 
 pub(in crate::store) const LOG: &str = "INSERT INTO statistics_log (document) VALUES (?1)";
 
@@ -49,21 +50,21 @@ pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
 
 /// Returns the log rows of a batch.
 pub(super) fn documents(batch: &Batch) -> Result<Vec<String>> {
-    let logged: Vec<Logged> = batch.lines().map(|line| logged(&line)).collect();
-    logged.chunks(LINES_PER_ROW).map(|part| to_json(&part)).collect()
+    let logged: Vec<LogLine> = batch.lines().map(|line| logged(&line)).collect();
+    logged.chunks(LINES_PER_ROW).map(|part| to_json(part)).collect()
 }
 
 /// Puts a part back into the log, added up, to be written in parts: under ids below zero, which are read first.
 fn put_aside(tx: &dyn Sql, minutes: &Minutes) -> Result<()> {
-    let logged: Vec<Logged> = minutes.lines().map(|line| logged(&line)).collect();
+    let logged: Vec<LogLine> = minutes.lines().map(|line| logged(&line)).collect();
     for (id, part) in (1_i64..).zip(logged.chunks(LINES_PER_ROW)) {
         let insert = "INSERT INTO statistics_log (id, document) VALUES (?1, ?2)";
-        tx.execute(insert, params![-id, to_json(&part)?])?;
+        tx.execute(insert, params![-id, to_json(part)?])?;
     }
     Ok(())
 }
 
-fn logged(line: &Line<'_>) -> Logged {
+fn logged(line: &Line<'_>) -> LogLine {
     let Line { app, endpoint, minute, event_type, sums } = line;
     (
         app.as_i64(),
@@ -91,7 +92,7 @@ fn logged(line: &Line<'_>) -> Logged {
 struct Minutes(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), Sums>);
 
 impl Minutes {
-    fn add(&mut self, line: Logged) {
+    fn add(&mut self, line: LogLine) {
         let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
         let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
@@ -153,7 +154,7 @@ impl Part {
         self.runs.last().map(|(_, last)| *last)
     }
 
-    fn add(&mut self, id: i64, lines: Vec<Logged>) {
+    fn add(&mut self, id: i64, lines: Vec<LogLine>) {
         match self.runs.last_mut() {
             Some((_, last)) if *last + 1 == id => *last = id,
             _ => self.runs.push((id, id)),

@@ -193,7 +193,10 @@ pub(super) fn read_return_to(text: &str) -> Result<ReturnTo> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::attempts::{class_from, class_number},
+        *,
+    };
 
     #[test]
     fn a_saved_state_reads_back() {
@@ -211,12 +214,49 @@ mod tests {
     }
 
     #[test]
-    fn states_keep_their_numbers_in_the_file() {
-        let numbers: Vec<i64> = State::ALL.iter().map(|state| *state as i64).collect();
-        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(State::ALL[4], State::Delivered);
-        assert_eq!(Reason::ALL.map(|reason| reason as i64), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(inspection::State::ALL.map(|state| state as i64), [0, 1, 2, 3, 4]);
-        assert_eq!(Kind::ALL.map(|kind| kind as i64), [0, 1]);
+    fn a_saved_state_is_the_same_text_in_every_version() {
+        let at = Timestamp::from_millis;
+        let back = ReturnTo {
+            state: State::Dead,
+            reason: Some(Reason::Closed),
+            due: Some(at(1_800_000_000_123)),
+            at_due: AtDue::Expire,
+            finished_at: Some(at(1_800_000_000_456)),
+            is_probe: true,
+        };
+        assert_eq!(write_return_to(&back), "5,4,1800000000123,2,1800000000456,1");
+    }
+
+    /// The names in the order of the numbers that are stored.
+    macro_rules! assert_numbers {
+        ($type:ty: $($name:literal)+) => {
+            let numbers = [$($name),+].into_iter().zip(0..);
+            for (name, number) in numbers.clone() {
+                let found = <$type>::from_value(Value::Integer(number)).unwrap();
+                assert_eq!((found.name(), found.value()), (name, Value::Integer(number)));
+            }
+            assert!(<$type>::from_value(Value::Integer(numbers.count() as i64)).is_err());
+        };
+    }
+
+    #[test]
+    fn stored_numbers_mean_the_same_in_every_version() {
+        assert_numbers!(State: "pending" "retrying" "in_flight" "held" "delivered" "dead" "cancelled" "expired");
+        assert_numbers!(Reason: "exhausted" "refused_by_receiver" "serialisation_failed" "signing_failed" "closed"
+            "endpoint_off" "endpoint_deleted" "by_hand" "give_up_after" "retention");
+        assert_numbers!(inspection::State: "waiting" "running" "finished" "interrupted" "cancelled");
+        assert_numbers!(Kind: "inspect" "ping");
+        assert_numbers!(NoticeKind: "endpoint.degraded" "endpoint.warning" "endpoint.disabled" "endpoint.recovered"
+            "delivery.dead" "replay.finished");
+        assert_numbers!(Channel: "email" "list" "none");
+        assert_numbers!(MailState: "none" "waiting" "sent" "refused");
+        assert_numbers!(ReplayState: "running" "paused" "finished" "cancelled");
+        let due = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];
+        assert_eq!(due.each_ref().map(ToValue::value), [0, 1, 2, 3].map(Value::Integer));
+        let classes = "ok http timeout dns connect tls stale_connection address_refused local unknown";
+        for (name, number) in classes.split(' ').zip(0..) {
+            let class = class_from(number).unwrap();
+            assert_eq!((class.name(), class_number(class)), (name, number));
+        }
     }
 }

@@ -31,7 +31,7 @@ enum Failure {
     OfStore(StoreError),
 }
 
-/// Writes batches; one for each backend.
+/// Writes batches. Each backend implements it, SQLite also for several nodes on one file.
 pub(in crate::store) trait Commit {
     /// Writes a batch in one transaction and makes it durable; returns the id of the newest notice. After an error nothing of
     /// it is stored, unless that is `InDoubt`: then `stored` is called until it knows, before anything else is written.

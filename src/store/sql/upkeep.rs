@@ -1,4 +1,4 @@
-//! Removes old records of people's actions.
+//! Removes old audit entries, finished replays and inspections, notices, and keys that are revoked or expired.
 
 use super::{Result, Sql, cluster, notices, params};
 use crate::{

@@ -1,8 +1,8 @@
 //! A database that becomes unreachable while a node starts on it, at each of its commits in turn. The node must wait: if it ended, a
 //! supervisor would start it again, to end again.
 
-use super::{LIMIT, DatabaseFixture};
-use crate::harness::{database::address, report, wait_until, wire::Wire};
+use super::{DatabaseFixture, LIMIT};
+use crate::harness::{database::address, database_proxy::DatabaseProxy, report, wait_until};
 use std::{collections::BTreeMap, time::Duration};
 
 /// More commits than a start has: the loop ends long before.
@@ -47,7 +47,7 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
     let mut node = world.start().await;
     world.producers.publish("before").await;
     assert_eq!(node.stop().await, Some(0));
-    let wire = Wire::new(&world.server.folder);
+    let wire = DatabaseProxy::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     // A node counts this up when it joins, and later only if it takes over from another.
     let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.ledger WHERE writer = 1");
@@ -62,7 +62,7 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
         // A waiting node has tried again by then, in vain.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let (said, steps_before) = (node.log(), steps());
-        wire.mend();
+        wire.reconnect();
         node.wait_ready().await;
         let has_joined = steps_before != "0" && steps() == steps_before;
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
@@ -73,6 +73,7 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
         }
     }
     report(format_args!("one node, cut at each commit of its start: {met:?}"));
-    let all = [StartStage::Database, StartStage::Place, StartStage::Contents, StartStage::Engine, StartStage::End];
+    let all =
+        [StartStage::Database, StartStage::Place, StartStage::Contents, StartStage::Engine, StartStage::End];
     assert!(met.keys().copied().eq(all), "it was not cut everywhere: {met:?}");
 }

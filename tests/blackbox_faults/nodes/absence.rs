@@ -5,7 +5,7 @@ use super::{faults::BACK_WITHIN, fixture::ClusterFixture, verdict::FaultOutcome}
 use crate::{
     database::reports_outage,
     harness::{
-        database::{NO_BACKGROUND_WRITES, Server},
+        database::{NO_BACKGROUND_WRITES, TestDatabaseServer},
         report, wait_until,
     },
 };
@@ -109,16 +109,16 @@ async fn be_away(stage: &mut ClusterFixture, away: Duration, bent: Manipulation)
     let load = stage.load().await;
     stage.owner_of("paced").await;
     if bent == Manipulation::Forgets {
-        stage.run_on_server(Server::stop_flushing).await;
+        stage.run_on_server(TestDatabaseServer::stop_flushing).await;
         stage.some_are_accepted(60).await;
     }
     let in_flight = stage.in_flight().await;
-    stage.run_on_server(Server::crash).await;
+    stage.run_on_server(TestDatabaseServer::crash).await;
     let gone_at = Instant::now();
     tokio::time::sleep(QUIET_AFTER).await;
     let (sent_so_far, lines_so_far) = (stage.receiver.receipts().len(), lines(stage));
     if bent == Manipulation::StaysReachable {
-        stage.run_on_server(Server::start_again).await;
+        stage.run_on_server(TestDatabaseServer::start_again).await;
         stage.some_are_accepted(20).await;
     }
     let mut untrue = 0;
@@ -131,10 +131,10 @@ async fn be_away(stage: &mut ClusterFixture, away: Duration, bent: Manipulation)
     let sent = stage.receiver.receipts().len() - sent_so_far;
     let lines = lines(stage) - lines_so_far;
     if bent != Manipulation::StaysReachable {
-        stage.run_on_server(Server::start_again).await;
+        stage.run_on_server(TestDatabaseServer::start_again).await;
     }
     if bent == Manipulation::Forgets {
-        stage.run_on_server(Server::flush_again).await;
+        stage.run_on_server(TestDatabaseServer::flush_again).await;
     }
     let back = stage.all_are_back().await;
     let sends = async || stage.receiver.receipts().len() > sent_so_far + sent;

@@ -2,14 +2,14 @@
 
 use super::{
     faults::{cut_off, die, frozen},
-    fixture::{LIMIT, ClusterFixture},
+    fixture::{ClusterFixture, LIMIT},
     verdict::TAKEN_OVER_WITHIN,
 };
 use crate::harness::{
     Behaviour,
-    database::{NO_BACKGROUND_WRITES, Server},
+    database::{NO_BACKGROUND_WRITES, TestDatabaseServer},
+    database_proxy::DatabaseProxy,
     report, wait_until,
-    wire::Wire,
 };
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
         for wire in &stage.wires {
             wire.undo_the_next_batch();
         }
-        let all_undone = async || stage.wires.iter().all(Wire::has_undone_it);
+        let all_undone = async || stage.wires.iter().all(DatabaseProxy::has_undone_it);
         wait_until("a batch of every node is undone", LIMIT, all_undone).await;
         stage.some_are_accepted(20).await;
     }
@@ -95,11 +95,11 @@ async fn controls_of_database_faults_commits_that_are_undone_or_not_flushed() {
 
     let load = stage.load().await;
     // After the nodes checked the settings, which they would have refused.
-    stage.run_on_server(Server::stop_flushing).await;
+    stage.run_on_server(TestDatabaseServer::stop_flushing).await;
     stage.some_are_accepted(60).await;
-    stage.run_on_server(Server::crash).await;
-    stage.run_on_server(Server::start_again).await;
-    stage.run_on_server(Server::flush_again).await;
+    stage.run_on_server(TestDatabaseServer::crash).await;
+    stage.run_on_server(TestDatabaseServer::start_again).await;
+    stage.run_on_server(TestDatabaseServer::flush_again).await;
     for member in 0..3 {
         stage.members[member].node.kill().await;
     }

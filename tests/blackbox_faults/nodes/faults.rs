@@ -2,10 +2,10 @@
 //! over.
 
 use super::{
-    fixture::{LIMIT, ClusterFixture},
+    fixture::{ClusterFixture, LIMIT},
     verdict::FaultOutcome,
 };
-use crate::harness::{database::Server, wait_for, wire::Batch};
+use crate::harness::{database::TestDatabaseServer, database_proxy::WriterBatch, wait_for};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -65,7 +65,11 @@ pub(super) async fn die(stage: &mut ClusterFixture) -> KilledNode {
 
 /// Stops the node of the rate-limited endpoint by SIGSTOP, then SIGCONT. Its lease may be cut short without its
 /// knowledge.
-pub(super) async fn frozen(stage: &mut ClusterFixture, frozen_for: Duration, is_lease_kept: bool) -> FaultOutcome {
+pub(super) async fn frozen(
+    stage: &mut ClusterFixture,
+    frozen_for: Duration,
+    is_lease_kept: bool,
+) -> FaultOutcome {
     let load = stage.load().await;
     let zombie = stage.owner_of("paced").await;
     let (epoch, other) = (stage.epoch(zombie).await, (zombie + 1) % 3);
@@ -131,8 +135,8 @@ async fn restarted(stage: &mut ClusterFixture) {
     let (mut slowest, mut in_flight) = (Duration::ZERO, 0);
     for _ in 0..2 {
         in_flight += stage.in_flight().await;
-        stage.run_on_server(Server::crash).await;
-        stage.run_on_server(Server::start_again).await;
+        stage.run_on_server(TestDatabaseServer::crash).await;
+        stage.run_on_server(TestDatabaseServer::start_again).await;
         slowest = slowest.max(stage.all_are_back().await);
         stage.some_are_accepted(30).await;
     }
@@ -153,7 +157,7 @@ async fn cut_after_commit(stage: &mut ClusterFixture) {
         for (member, wire) in stage.wires.iter().enumerate() {
             let hit = wait_for("every node has lost an answer", LIMIT, async || wire.lost_batch()).await;
             assert_eq!(hit.epoch, stage.epoch(member).await, "it was a batch of its writer");
-            let Batch { epoch, number } = hit;
+            let WriterBatch { epoch, number } = hit;
             let stored = format!("ledger WHERE epoch = {epoch} AND writer = 0 AND batch >= {number}");
             assert_eq!(stage.count(&stored).await, 1, "which was stored: {hit:?}");
         }
@@ -180,7 +184,7 @@ pub(super) async fn cut_off(stage: &mut ClusterFixture) -> FaultOutcome {
     let in_flight = stage.in_flight_on(epoch).await;
     let takeover = stage.taken_over(epoch, other, begun).await;
     stage.some_are_accepted(20).await;
-    stage.wires[alone].mend();
+    stage.wires[alone].reconnect();
     let back = stage.all_are_back().await;
     stage.is_shared_evenly(&[0, 1, 2]).await;
     let verdict = stage.verdict("cut off from the database", load).await;

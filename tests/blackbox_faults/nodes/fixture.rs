@@ -1,13 +1,13 @@
 //! Three nodes, each with a proxy of its own to the database server, producers that publish to all of them in turn, and a receiver.
 
-use super::verdict::{ENDPOINT_LIMITS, TAKEN_OVER_WITHIN, Violations, FaultOutcome};
+use super::verdict::{ENDPOINT_LIMITS, FaultOutcome, TAKEN_OVER_WITHIN, Violations};
 use crate::{
     checker::{DeliveryFigures, dump_database},
     harness::{
-        Behaviour, Client, Home, Node, Receiver,
-        database::{Server, address},
+        Behaviour, NodeFolder, TestClient, TestNode, TestReceiver,
+        database::{TestDatabaseServer, address},
+        database_proxy::DatabaseProxy,
         wait_for, wait_until,
-        wire::Wire,
     },
     producer::Producers,
 };
@@ -33,13 +33,13 @@ const BURST_EVENTS: usize = 24;
 const BURST_INTERVAL: Duration = Duration::from_millis(2500);
 
 pub(super) struct TestMember {
-    pub(super) home: Home,
-    pub(super) node: Node,
+    pub(super) home: NodeFolder,
+    pub(super) node: TestNode,
 }
 
 impl TestMember {
     async fn start(number: usize, store: &str) -> Self {
-        let mut home = Home::new();
+        let mut home = NodeFolder::new();
         home.set("STORE", &format!("{store}&application_name=node-{number}"));
         let node = home.start().await;
         Self { home, node }
@@ -47,11 +47,11 @@ impl TestMember {
 }
 
 pub(super) struct ClusterFixture {
-    pub(super) server: Arc<Server>,
-    pub(super) receiver: Receiver,
+    pub(super) server: Arc<TestDatabaseServer>,
+    pub(super) receiver: TestReceiver,
     pub(super) producers: Producers,
     /// A database proxy for each node, unless the fixture was made without.
-    pub(super) wires: Vec<Wire>,
+    pub(super) wires: Vec<DatabaseProxy>,
     pub(super) members: Vec<TestMember>,
     /// The figures at the end of the last fault.
     before: DeliveryFigures,
@@ -67,21 +67,26 @@ pub(super) fn shards_of(system: &Value, epoch: i64) -> Option<u64> {
 impl ClusterFixture {
     /// Starts the fixture with options for the server.
     pub(super) async fn set(options: &str) -> Self {
-        let server = Server::with(&format!("{OPTIONS} {options}"));
-        let wires = [(); 3].map(|()| Wire::new(&server.folder));
+        let server = TestDatabaseServer::with_options(&format!("{OPTIONS} {options}"));
+        let wires = [(); 3].map(|()| DatabaseProxy::new(&server.folder));
         let stores = wires.each_ref().map(|wire| address(&wire.folder(), "postgres"));
         Self::on(Arc::new(server), stores, Vec::from(wires)).await
     }
 
     /// Starts a node for each of these addresses of the server. The server knows each node's connections by its
     /// number.
-    pub(super) async fn on(server: Arc<Server>, stores: [String; 3], wires: Vec<Wire>) -> Self {
+    pub(super) async fn on(
+        server: Arc<TestDatabaseServer>,
+        stores: [String; 3],
+        wires: Vec<DatabaseProxy>,
+    ) -> Self {
         // Concurrently: one of them prepares the database, the others wait for it.
         let [one, two, three] = &stores;
-        let started = tokio::join!(TestMember::start(0, one), TestMember::start(1, two), TestMember::start(2, three));
+        let started =
+            tokio::join!(TestMember::start(0, one), TestMember::start(1, two), TestMember::start(2, three));
         let members = vec![started.0, started.1, started.2];
         let producers = Producers::with_timing(Duration::from_secs(1), Duration::from_millis(200));
-        let receiver = Receiver::start().await;
+        let receiver = TestReceiver::start().await;
         let stage = Self { server, receiver, producers, wires, members, before: DeliveryFigures::default() };
         stage.create_endpoints().await;
         stage.follow_all();
@@ -125,7 +130,7 @@ impl ClusterFixture {
         }
     }
 
-    pub(super) fn client(&self, member: usize) -> Client {
+    pub(super) fn client(&self, member: usize) -> TestClient {
         self.members[member].node.client.clone()
     }
 
@@ -186,7 +191,7 @@ impl ClusterFixture {
     }
 
     /// Runs a blocking operation of the server.
-    pub(super) async fn run_on_server(&self, what: fn(&Server)) {
+    pub(super) async fn run_on_server(&self, what: fn(&TestDatabaseServer)) {
         let server = self.server.clone();
         tokio::task::spawn_blocking(move || what(&server)).await.unwrap();
     }
@@ -310,7 +315,7 @@ impl ClusterFixture {
     }
 }
 
-async fn query(server: &Arc<Server>, sql: &str) -> String {
+async fn query(server: &Arc<TestDatabaseServer>, sql: &str) -> String {
     let (server, sql) = (server.clone(), sql.to_owned());
     tokio::task::spawn_blocking(move || server.run("postgres", &sql).unwrap()).await.unwrap()
 }

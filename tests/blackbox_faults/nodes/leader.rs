@@ -2,7 +2,10 @@
 //! the other node continues.
 
 use crate::{
-    harness::{Client, Home, Node, Receiver, database::Server, report, wait_for, wait_until},
+    harness::{
+        NodeFolder, TestClient, TestNode, TestReceiver, database::TestDatabaseServer, report, wait_for,
+        wait_until,
+    },
     mail,
 };
 use serde_json::json;
@@ -22,14 +25,14 @@ const EVENTS: usize = 400;
 
 /// Two nodes on one database that share the shards.
 struct NodePair {
-    server: Server,
-    nodes: [Node; 2],
-    _homes: [Home; 2],
+    server: TestDatabaseServer,
+    nodes: [TestNode; 2],
+    _homes: [NodeFolder; 2],
 }
 
 impl NodePair {
-    async fn start(mut homes: [Home; 2]) -> Self {
-        let server = Server::start();
+    async fn start(mut homes: [NodeFolder; 2]) -> Self {
+        let server = TestDatabaseServer::start();
         for home in &mut homes {
             home.set("STORE", &server.address("postgres"));
         }
@@ -44,7 +47,7 @@ impl NodePair {
         self.server.run("postgres", sql).unwrap()
     }
 
-    fn client(&self, number: usize) -> Client {
+    fn client(&self, number: usize) -> TestClient {
         self.nodes[number % 2].client.clone()
     }
 
@@ -53,7 +56,7 @@ impl NodePair {
         let sql = "SELECT n.pid, n.epoch FROM posthaste.shards s JOIN posthaste.nodes n ON n.epoch = s.epoch WHERE s.shard = 0";
         let found = self.ask(sql);
         let (pid, epoch) = found.split_once('|').unwrap();
-        let is_it = |node: &Node| node.pid().to_string() == pid;
+        let is_it = |node: &TestNode| node.pid().to_string() == pid;
         (self.nodes.iter().position(is_it).unwrap(), epoch.parse().unwrap())
     }
 
@@ -73,7 +76,7 @@ fn times_by_mail(post: &mail::TestMailServer) -> BTreeMap<String, usize> {
 }
 
 /// Makes `count` dead letters, in all apps, at these nodes in turn.
-async fn let_die(nodes: &[Client], count: usize, dead: &mut BTreeSet<String>) {
+async fn let_die(nodes: &[TestClient], count: usize, dead: &mut BTreeSet<String>) {
     for number in 0..count {
         dead.insert(mail::make_dead_letter(&nodes[number % nodes.len()], APPS[number % APPS.len()]).await);
     }
@@ -100,7 +103,7 @@ async fn all_are_mailed(pair: &NodePair, post: &mail::TestMailServer, dead: &BTr
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_many() {
-    let (post, receiver) = (mail::TestMailServer::start("starttls").await, Receiver::start().await);
+    let (post, receiver) = (mail::TestMailServer::start("starttls").await, TestReceiver::start().await);
     let mut pair = NodePair::start([(); 2].map(|()| mail::home(&post, "starttls"))).await;
     for app in APPS {
         mail::create_app(&pair.client(0), &receiver, app, None).await;
@@ -145,8 +148,8 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_replays_each_once() {
-    let receiver = Receiver::start().await;
-    let mut pair = NodePair::start([(); 2].map(|()| Home::new())).await;
+    let receiver = TestReceiver::start().await;
+    let mut pair = NodePair::start([(); 2].map(|()| NodeFolder::new())).await;
     let client = pair.client(0);
     client.make_app("a").await;
     client.make_endpoint("a", "e", &receiver.url("/e"), json!({})).await;

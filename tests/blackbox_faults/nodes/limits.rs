@@ -2,10 +2,10 @@
 //! limit, and while shards move to a node that joins.
 
 use super::{
-    fixture::{LIMIT, ClusterFixture},
+    fixture::{ClusterFixture, LIMIT},
     verdict::{ENDPOINT_LIMITS, over_rate},
 };
-use crate::harness::{Behaviour, Receipt, report, wait_until};
+use crate::harness::{Behaviour, ReceivedWebhook, report, wait_until};
 use serde_json::{Value, json};
 use std::{collections::HashSet, time::Duration};
 use tokio::time::Instant;
@@ -21,7 +21,8 @@ const ENDPOINTS: [&str; 2] = ["one", "two"];
 async fn the_limits_of_an_app_hold_over_three_nodes_while_one_is_taken_over() {
     let mut stage = ClusterFixture::set("").await;
     let slim = json!({ "max_in_flight": ENDPOINT_LIMITS.in_flight });
-    let calm = json!({ "rate_limit": { "per_second": ENDPOINT_LIMITS.per_second, "burst": ENDPOINT_LIMITS.burst } });
+    let calm =
+        json!({ "rate_limit": { "per_second": ENDPOINT_LIMITS.per_second, "burst": ENDPOINT_LIMITS.burst } });
     create_app(&stage, "slim", Behaviour::Slow(TAKES), slim).await;
     create_app(&stage, "calm", Behaviour::Ok, calm).await;
     let begun = Instant::now();
@@ -82,6 +83,6 @@ async fn publish(stage: &ClusterFixture, app: &str) {
 /// Whether every event has arrived at both endpoints.
 fn has_all(stage: &ClusterFixture, app: &str) -> bool {
     let receipts = stage.receiver.receipts_at(&format!("/{app}"));
-    let events: HashSet<&str> = receipts.iter().map(Receipt::id).collect();
+    let events: HashSet<&str> = receipts.iter().map(ReceivedWebhook::id).collect();
     events.len() == EVENTS && receipts.len() >= EVENTS * ENDPOINTS.len()
 }

@@ -3,10 +3,10 @@
 
 use super::{
     faults::BACK_WITHIN,
-    fixture::{PLAIN, ClusterFixture},
+    fixture::{ClusterFixture, PLAIN},
 };
 use crate::{
-    harness::{Answer, Client, report},
+    harness::{TestAnswer, TestClient, report},
     producer::Producers,
 };
 use std::time::Duration;
@@ -67,13 +67,18 @@ async fn two_seconds_more_for_every_answer_make_three_nodes_slow_but_lose_nothin
 /// Answers to a producer that waits for each answer, and tries again when Retry-After says.
 #[derive(Default)]
 struct PatientAnswers {
-    answers: Vec<(Answer, Duration)>,
+    answers: Vec<(TestAnswer, Duration)>,
     /// How often the client of these tests gave up, which it does after half a minute.
     unanswered: usize,
 }
 
 /// Publishes one event after the other to this node, each under an id of its own.
-async fn publish_patiently(producers: Producers, client: Client, member: usize, until: Instant) -> PatientAnswers {
+async fn publish_patiently(
+    producers: Producers,
+    client: TestClient,
+    member: usize,
+    until: Instant,
+) -> PatientAnswers {
     let mut told = PatientAnswers::default();
     while Instant::now() < until {
         let id = format!("patient{member}x{}-0", told.answers.len() + told.unanswered);
@@ -84,7 +89,7 @@ async fn publish_patiently(producers: Producers, client: Client, member: usize, 
         };
         let took = begun.elapsed();
         let again_after = answer.header("retry-after").parse().unwrap_or_default();
-        let noted = Answer { headers: answer.headers.clone(), body: answer.body.clone(), ..answer };
+        let noted = TestAnswer { headers: answer.headers.clone(), body: answer.body.clone(), ..answer };
         producers.sent().note(&id, Ok(noted));
         told.answers.push((answer, took));
         tokio::time::sleep(Duration::from_secs(again_after)).await;

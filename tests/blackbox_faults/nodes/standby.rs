@@ -3,10 +3,10 @@
 
 use super::{
     faults::BACK_WITHIN,
-    fixture::{LIMIT, OPTIONS, ClusterFixture},
+    fixture::{ClusterFixture, LIMIT, OPTIONS},
     verdict::FaultOutcome,
 };
-use crate::harness::{Home, database::Server, wait_until};
+use crate::harness::{NodeFolder, database::TestDatabaseServer, wait_until};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -26,9 +26,9 @@ async fn control_of_the_standby_one_that_lagged_behind_loses_what_was_confirmed(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_started_on_a_standby_waits_until_that_is_promoted() {
-    let primary = Server::with(OPTIONS);
+    let primary = TestDatabaseServer::with_options(OPTIONS);
     for is_prepared in [false, true] {
-        let mut home = Home::new();
+        let mut home = NodeFolder::new();
         if is_prepared {
             home.set("STORE", &primary.address("postgres"));
             assert_eq!(home.start().await.stop().await, Some(0));
@@ -46,7 +46,7 @@ async fn a_node_that_is_started_on_a_standby_waits_until_that_is_promoted() {
 }
 
 async fn fail_over(is_followed: bool) -> FaultOutcome {
-    let primary = Arc::new(Server::with(OPTIONS));
+    let primary = Arc::new(TestDatabaseServer::with_options(OPTIONS));
     let standby = Arc::new(primary.standby(OPTIONS));
     if is_followed {
         configure(&primary, "synchronous_standby_names = '*'");
@@ -67,7 +67,7 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
         stage.some_are_accepted(60).await;
     }
     let in_flight = stage.in_flight().await;
-    stage.run_on_server(Server::crash).await;
+    stage.run_on_server(TestDatabaseServer::crash).await;
     stage.server = standby;
     stage.query("SELECT pg_promote()").await;
     let promoted_at = Instant::now();
@@ -81,7 +81,7 @@ async fn fail_over(is_followed: bool) -> FaultOutcome {
     stage.verdict("a promoted standby", load).await.in_flight(in_flight).back(back)
 }
 
-fn configure(server: &Server, setting: &str) {
+fn configure(server: &TestDatabaseServer, setting: &str) {
     for sql in [&format!("ALTER SYSTEM SET {setting}"), "SELECT pg_reload_conf()"] {
         server.run("postgres", sql).unwrap();
     }

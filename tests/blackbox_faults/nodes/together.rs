@@ -1,8 +1,8 @@
 //! Three nodes behave as one: changes at one node are known to all, each shows the state of all, an event published to all exists
 //! once, a replay runs once, and nodes that join or leave get and release their shards.
 
-use super::fixture::{LIMIT, ClusterFixture};
-use crate::harness::{ADMIN_KEY, Behaviour, Client, report, wait_for, wait_until};
+use super::fixture::{ClusterFixture, LIMIT};
+use crate::harness::{ADMIN_KEY, Behaviour, TestClient, report, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
     collections::{HashMap, HashSet},
@@ -57,7 +57,7 @@ async fn every_node_shows_all(stage: &ClusterFixture) {
 }
 
 /// Waits until all of these nodes know a change, and returns how long that took.
-async fn known(clients: &[Client], is_known: impl AsyncFn(&Client) -> bool) -> Duration {
+async fn known(clients: &[TestClient], is_known: impl AsyncFn(&TestClient) -> bool) -> Duration {
     let begun = Instant::now();
     for client in clients {
         wait_until("another node knows", LIMIT, async || is_known(client).await).await;
@@ -68,23 +68,23 @@ async fn known(clients: &[Client], is_known: impl AsyncFn(&Client) -> bool) -> D
 /// Creates, changes and removes an endpoint, creates and revokes a key, each at another node. Returns the slowest time until
 /// all nodes know.
 async fn changes_are_known_to_all(stage: &ClusterFixture) -> Duration {
-    let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
+    let clients: Vec<TestClient> = (0..3).map(|member| stage.client(member)).collect();
     let none = json!({ "event_types": ["nothing.of_this"] });
     let mut slowest = Duration::ZERO;
     for round in 0..5 {
         let at = |turn: usize| &clients[(round + turn) % 3];
         let id = format!("late-{round}");
         let path = format!("/v1/apps/a/endpoints/{id}");
-        let status = async |client: &Client| client.get(&path).await.status;
+        let status = async |client: &TestClient| client.get(&path).await.status;
         at(0).make_endpoint("a", &id, &stage.receiver.url("/late"), none.clone()).await;
         slowest = slowest.max(known(&clients, async |client| status(client).await == 200).await);
         at(1).patch(&path, &json!({ "event_types": ["something.else"] })).await.expect(200);
         let is_changed =
-            async |client: &Client| client.get(&path).await.json()["event_types"][0] == "something.else";
+            async |client: &TestClient| client.get(&path).await.json()["event_types"][0] == "something.else";
         slowest = slowest.max(known(&clients, is_changed).await);
         let key = at(2).post("/v1/keys", &json!({ "scope": "app", "app_id": "a" })).await.expect(201);
         let text = key["key"].as_str().unwrap();
-        let with_key: Vec<Client> = clients.iter().map(|client| client.with_key(text)).collect();
+        let with_key: Vec<TestClient> = clients.iter().map(|client| client.with_key(text)).collect();
         slowest = slowest.max(known(&with_key, async |client| status(client).await == 200).await);
         at(0).delete(&format!("/v1/keys/{}", key["id"].as_str().unwrap())).await.expect(204);
         slowest = slowest.max(known(&with_key, async |client| status(client).await == 401).await);
@@ -120,7 +120,7 @@ async fn a_frozen_node_lags(stage: &ClusterFixture) {
 }
 
 /// Returns the lag of each node in changes, by its epoch, as this node shows it.
-async fn lags(client: &Client) -> HashMap<String, i64> {
+async fn lags(client: &TestClient) -> HashMap<String, i64> {
     let system = client.get("/v1/system").await.expect(200);
     let nodes = system["nodes"].as_array().unwrap().iter();
     nodes.map(|node| (node["epoch"].as_str().unwrap().to_owned(), node["lag"].as_i64().unwrap())).collect()
@@ -141,7 +141,7 @@ async fn changes_at_one_node_reach_clients_of_another(stage: &ClusterFixture) {
 struct EventStreamClient(TcpStream);
 
 impl EventStreamClient {
-    async fn open(client: &Client, path: &str) -> Self {
+    async fn open(client: &TestClient, path: &str) -> Self {
         let mut stream = TcpStream::connect(client.address()).await.unwrap();
         let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN_KEY}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -164,7 +164,7 @@ impl EventStreamClient {
 /// An endpoint that takes one request at a time, slowly: only its shard's owner sends to it, and every node shows the
 /// oldest overdue delivery.
 async fn overdue_deliveries_are_shown_by_all(stage: &ClusterFixture) {
-    let clients: Vec<Client> = (0..3).map(|member| stage.client(member)).collect();
+    let clients: Vec<TestClient> = (0..3).map(|member| stage.client(member)).collect();
     stage.receiver.behave("/behind", Behaviour::Slow(SLOW_REQUEST));
     let one_by_one = json!({ "event_types": ["thing.slow"], "max_in_flight": 1 });
     clients[0].make_endpoint("a", "behind", &stage.receiver.url("/behind"), one_by_one).await;
@@ -190,7 +190,7 @@ async fn overdue_deliveries_are_shown_by_all(stage: &ClusterFixture) {
 }
 
 /// Returns the oldest overdue delivery as each of these nodes shows it.
-async fn overdue(clients: &[Client]) -> Vec<Value> {
+async fn overdue(clients: &[TestClient]) -> Vec<Value> {
     let mut shown = Vec::new();
     for client in clients {
         shown.push(client.get("/v1/system").await.expect(200)["oldest_overdue"].clone());

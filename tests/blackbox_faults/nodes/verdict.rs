@@ -3,7 +3,7 @@
 
 use crate::{
     checker::DeliveryFigures,
-    harness::{Receipt, Receiver, database::Server, report},
+    harness::{ReceivedWebhook, TestReceiver, database::TestDatabaseServer, report},
 };
 use std::{collections::HashMap, fmt, time::Duration};
 use tokio::time::Instant;
@@ -36,7 +36,7 @@ pub(super) struct Violations {
 }
 
 impl Violations {
-    pub(super) fn of(receiver: &Receiver, server: &Server) -> Self {
+    pub(super) fn of(receiver: &TestReceiver, server: &TestDatabaseServer) -> Self {
         Self {
             after_success: after_success(&receiver.receipts(), server),
             inversions: inversions(&receiver.receipts_at("/ordered")),
@@ -47,7 +47,7 @@ impl Violations {
 }
 
 /// Counts requests that arrived after the server committed their successful attempt.
-fn after_success(receipts: &[Receipt], server: &Server) -> usize {
+fn after_success(receipts: &[ReceivedWebhook], server: &TestDatabaseServer) -> usize {
     let known = server.run(
         "postgres",
         "SELECT e.given_id, p.uid, min(extract(epoch FROM pg_xact_commit_timestamp(a.xmin)) * 1000)::bigint
@@ -63,7 +63,7 @@ fn after_success(receipts: &[Receipt], server: &Server) -> usize {
         })
         .collect();
     let (now, now_ms) = now();
-    let is_late = |receipt: &&Receipt| {
+    let is_late = |receipt: &&ReceivedWebhook| {
         let came_ms = now_ms - (now - receipt.at).as_millis() as i64;
         let recorded = recorded.get(&(receipt.id(), receipt.path.trim_start_matches('/')));
         recorded.is_some_and(|at| came_ms > at + TIME_TOLERANCE.as_millis() as i64)
@@ -80,7 +80,7 @@ fn now() -> (Instant, i64) {
 }
 
 /// Counts requests that arrive after a later event of their ordering group; a repeated one is allowed.
-fn inversions(receipts: &[Receipt]) -> usize {
+fn inversions(receipts: &[ReceivedWebhook]) -> usize {
     let mut newest: HashMap<&str, usize> = HashMap::new();
     let mut inversions = 0;
     for receipt in receipts {
@@ -94,7 +94,7 @@ fn inversions(receipts: &[Receipt]) -> usize {
 }
 
 /// Returns the maximum by which any period exceeds the rate.
-pub(super) fn over_rate(receipts: &[Receipt]) -> usize {
+pub(super) fn over_rate(receipts: &[ReceivedWebhook]) -> usize {
     let mut most = 0;
     for (first, from) in receipts.iter().enumerate() {
         for (until, count) in receipts[first..].iter().zip(1_u32..) {
@@ -235,7 +235,7 @@ impl fmt::Display for FaultOutcome {
 #[test]
 fn the_verdict_counts_requests_out_of_order_and_over_the_rate() {
     let begun = Instant::now();
-    let receipt = |id: String, after: Duration| Receipt {
+    let receipt = |id: String, after: Duration| ReceivedWebhook {
         method: "POST".to_owned(),
         path: "/x".to_owned(),
         headers: HashMap::from([("webhook-id".to_owned(), id)]),
@@ -243,12 +243,12 @@ fn the_verdict_counts_requests_out_of_order_and_over_the_rate() {
         at: begun + after,
         answered: Some(200),
     };
-    let line = |numbers: &[usize]| -> Vec<Receipt> {
+    let line = |numbers: &[usize]| -> Vec<ReceivedWebhook> {
         numbers.iter().map(|number| receipt(format!("a-1-{number}"), Duration::ZERO)).collect()
     };
     assert_eq!(inversions(&line(&[0, 1, 1, 2, 3])), 0);
     assert_eq!(inversions(&line(&[0, 1, 0, 2, 1])), 2);
-    let paced = |times: u32| -> Vec<Receipt> {
+    let paced = |times: u32| -> Vec<ReceivedWebhook> {
         let every = Duration::from_secs(1) / (ENDPOINT_LIMITS.per_second * times);
         (0..60).map(|n| receipt(format!("p-{n}"), every * n)).collect()
     };

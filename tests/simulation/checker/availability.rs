@@ -20,7 +20,8 @@ impl AvailabilityHistory {
             .switches
             .iter()
             .filter(|fact| {
-                fact.endpoint == endpoint && !matches!(fact.kind, AvailabilityAction::Touch | AvailabilityAction::Skip)
+                fact.endpoint == endpoint
+                    && !matches!(fact.kind, AvailabilityAction::Touch | AvailabilityAction::Skip)
             })
             .map(|fact| AvailabilitySpan {
                 kind: fact.kind,
@@ -44,7 +45,8 @@ impl AvailabilityHistory {
     }
 
     pub(crate) fn is_certainly_disabled(&self, at: i64) -> bool {
-        self.disablings().any(|off| off.to < at && !self.enablings().any(|on| on.to >= off.from && on.from <= at))
+        self.disablings()
+            .any(|off| off.to < at && !self.enablings().any(|on| on.to >= off.from && on.from <= at))
     }
 
     /// Whether it may have been disabled at some time before `at`.
@@ -53,12 +55,15 @@ impl AvailabilityHistory {
     }
 
     fn is_certainly_enabled(&self, at: i64) -> bool {
-        self.disablings().filter(|off| off.from < at).all(|off| self.enablings().any(|on| on.from > off.to && on.to < at))
+        self.disablings()
+            .filter(|off| off.from < at)
+            .all(|off| self.enablings().any(|on| on.from > off.to && on.to < at))
     }
 
     /// Whether it was enabled for certain, and then disabled for certain, between the two.
     pub(crate) fn was_disabled_between(&self, after: i64, before: i64) -> bool {
-        self.disablings().any(|off| off.from > after && off.to < before && self.is_certainly_enabled(off.from))
+        self.disablings()
+            .any(|off| off.from > after && off.to < before && self.is_certainly_enabled(off.from))
     }
 
     pub(crate) fn was_deleted(&self, by: i64) -> bool {

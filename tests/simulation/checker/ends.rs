@@ -2,8 +2,8 @@
 //! disabled.
 
 use super::{
-    expected_course::{CourseEnd, ExpectedDeliveryState},
     evidence::{DeliveryFile, ReceiverFacts},
+    expected_course::{CourseEnd, ExpectedDeliveryState},
 };
 use crate::event_log::{Promise, Violation};
 use posthaste::domain::{
@@ -40,7 +40,8 @@ pub(crate) fn check(
     }
     if file.state == State::Delivered {
         return delivered(file).or_else(|| {
-            let is_right = is_murky || matches!(standing.end, Some(CourseEnd::Delivered(at)) if at == finished_at);
+            let is_right =
+                is_murky || matches!(standing.end, Some(CourseEnd::Delivered(at)) if at == finished_at);
             if is_right { None } else { complain(Promise::WrongEnd, "delivered at another time") }
         });
     }
@@ -56,7 +57,9 @@ pub(crate) fn check(
             }
             _ => false,
         },
-        (State::Dead, Some(Reason::RefusedByReceiver)) => standing.end == Some(CourseEnd::Refused(finished_at)),
+        (State::Dead, Some(Reason::RefusedByReceiver)) => {
+            standing.end == Some(CourseEnd::Refused(finished_at))
+        }
         (State::Dead, Some(Reason::Closed)) => {
             standing.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
         }
@@ -80,7 +83,12 @@ pub(crate) fn check(
 }
 
 /// Whether it ended not before `from`, and as soon as it could.
-fn is_punctual(receiver: &ReceiverFacts, standing: &ExpectedDeliveryState, from: i64, finished_at: i64) -> bool {
+fn is_punctual(
+    receiver: &ReceiverFacts,
+    standing: &ExpectedDeliveryState,
+    from: i64,
+    finished_at: i64,
+) -> bool {
     let asked_a_little_earlier = from - 100;
     let latest = standing.latest(receiver, finished_at).max(receiver.excuses.latest(from));
     finished_at >= asked_a_little_earlier && finished_at <= latest

@@ -1,10 +1,10 @@
 //! All evidence of the checker, put in order: a file for each delivery, and the facts about each endpoint.
 
-use super::{excuses::Excuses, health, availability::AvailabilityHistory};
+use super::{availability::AvailabilityHistory, excuses::Excuses, health};
 use crate::{
-    event_log::{ActionFact, ProcessEnd, EventLog, Promise, ActionAnswer, Violation},
+    event_log::{ActionAnswer, ActionFact, EventLog, ProcessEnd, Promise, Violation},
     network::SeenRequest,
-    plan::{Plan, ActionKind},
+    plan::{ActionKind, Plan},
 };
 use posthaste::domain::{
     contract::{Answer, Contract},
@@ -168,7 +168,14 @@ impl<'a> Evidence<'a> {
         let ruled_off = health::ruled_off(disk, id);
         let gone = gone.chain(ruled_off.iter().copied());
         let switches = AvailabilityHistory::of(self.journal, number, gone.collect(), &excuses);
-        ReceiverFacts { contract, switches, excuses, is_off, disabled_by_rule: ruled_off, warned: health::warned(disk, id) }
+        ReceiverFacts {
+            contract,
+            switches,
+            excuses,
+            is_off,
+            disabled_by_rule: ruled_off,
+            warned: health::warned(disk, id),
+        }
     }
 
     pub(crate) fn file(&self, delivery: DeliveryId) -> Option<&DeliveryFile<'a>> {
@@ -200,13 +207,15 @@ impl<'a> Evidence<'a> {
 impl DeliveryFile<'_> {
     /// Returns the request that a row of the history is about.
     pub(crate) fn post_of(&self, row: &AttemptRow) -> Option<&SeenRequest> {
-        let same = |post: &&&SeenRequest| post.attempt.position == row.position && post.started_at == row.started_at;
+        let same =
+            |post: &&&SeenRequest| post.attempt.position == row.position && post.started_at == row.started_at;
         self.posts.iter().find(same).copied()
     }
 
     /// Whether it is a dead letter that was neither replayed in time nor closed by a person.
     pub(crate) fn was_closed_by_retention(&self) -> bool {
-        let by_hand = |ask: &&ActionFact| ask.kind == ActionKind::Close && !matches!(ask.said, ActionAnswer::Refused);
+        let by_hand =
+            |ask: &&ActionFact| ask.kind == ActionKind::Close && !matches!(ask.said, ActionAnswer::Refused);
         self.reason == Some(Reason::Closed) && !self.asks.iter().any(by_hand)
     }
 
@@ -242,7 +251,7 @@ fn with_gone(columns: &str, table: &str, order: &str) -> String {
     )
 }
 
-fn instant(row: &rusqlite::ReplayRow<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
+fn instant(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
 }
 
@@ -250,7 +259,7 @@ fn read_files<'a>(journal: &EventLog, disk: &Connection) -> Vec<DeliveryFile<'a>
     let columns = "id, event, endpoint, state, reason, attempt_count, history_len, finished_at, replay_of";
     let sql = &with_gone(columns, "deliveries", "ORDER BY 1");
     let mut rows = disk.prepare(sql).unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| {
+    let read = |row: &rusqlite::Row<'_>| {
         let endpoint = row.get(2).map(EndpointId::from_i64)?;
         Ok(DeliveryFile {
             id: row.get(0).map(DeliveryId::from_i64)?,
@@ -279,7 +288,7 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
         "ORDER BY 1, 2",
     );
     let mut rows = disk.prepare(sql).unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| {
+    let read = |row: &rusqlite::Row<'_>| {
         let attempt = AttemptRow {
             position: row.get(1)?,
             number: row.get(2)?,
@@ -298,7 +307,7 @@ fn read_events(disk: &Connection) -> BTreeMap<EventId, EventRow> {
     let columns = "id, accepted_at, deliver_at, type, (SELECT data FROM erased WHERE event = id),
         (SELECT at FROM erased WHERE event = id), data";
     let mut rows = disk.prepare(&with_gone(columns, "events", "")).unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| {
+    let read = |row: &rusqlite::Row<'_>| {
         let event = EventRow {
             accepted_at: row.get(1).map(Timestamp::from_millis)?,
             deliver_at: instant(row, 2)?,

@@ -32,7 +32,10 @@ impl Excuses {
             spans.push((leaving.as_millis() - LATENESS_TOLERANCE, ready));
         }
         for trouble in &journal.troubles {
-            spans.push((trouble.from.as_millis() - LATENESS_TOLERANCE, trouble.until.as_millis() + RETRY_AFTER_DISK_TROUBLE));
+            spans.push((
+                trouble.from.as_millis() - LATENESS_TOLERANCE,
+                trouble.until.as_millis() + RETRY_AFTER_DISK_TROUBLE,
+            ));
         }
         let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
         let is_adaptive = contract.pacing == Pacing::Adaptive;

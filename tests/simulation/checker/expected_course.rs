@@ -2,12 +2,12 @@
 
 use super::{
     ends,
-    evidence::{AttemptRow, Evidence, DeliveryFile, ReceiverFacts},
-    retention,
+    evidence::{AttemptRow, DeliveryFile, Evidence, ReceiverFacts},
     order::OrderingGroups,
+    retention,
 };
 use crate::{
-    event_log::{ActionFact, Promise, ActionAnswer, Violation},
+    event_log::{ActionAnswer, ActionFact, Promise, Violation},
     network::SeenRequest,
     plan::ActionKind,
 };
@@ -120,7 +120,11 @@ pub(crate) fn check(
     violations.extend(ends::check(file, receiver, &standing, is_murky));
 }
 
-fn initial_state(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, receiver: &ReceiverFacts) -> Option<ExpectedDeliveryState> {
+fn initial_state(
+    evidence: &Evidence<'_>,
+    file: &DeliveryFile<'_>,
+    receiver: &ReceiverFacts,
+) -> Option<ExpectedDeliveryState> {
     let due = match (file.replay_of, file.made_by) {
         // By a person or by a bulk replay; a backfill has no source among deliveries.
         (_, Some(ask)) => requested_window(ask),
@@ -217,8 +221,14 @@ impl Course<'_> {
                     ..standing
                 };
             }
-            ActionKind::Cancel => self.standing = ExpectedDeliveryState { end: Some(CourseEnd::ByHand), extra: None, ..standing },
-            ActionKind::Close => self.standing = ExpectedDeliveryState { end: Some(CourseEnd::Closed), extra: None, ..standing },
+            ActionKind::Cancel => {
+                self.standing =
+                    ExpectedDeliveryState { end: Some(CourseEnd::ByHand), extra: None, ..standing }
+            }
+            ActionKind::Close => {
+                self.standing =
+                    ExpectedDeliveryState { end: Some(CourseEnd::Closed), extra: None, ..standing }
+            }
             ActionKind::Test => {}
         }
     }
@@ -250,7 +260,8 @@ impl Course<'_> {
         }
         let Some(post) = post else {
             // A takeover: due at once, or back to where it was before the extra attempt.
-            let mut next = ExpectedDeliveryState { due: Window::at(started_at), last_end: started_at, ..self.standing };
+            let mut next =
+                ExpectedDeliveryState { due: Window::at(started_at), last_end: started_at, ..self.standing };
             next.at_due = AtDue::Attempt;
             self.standing = next.back_if_extra();
             self.unnumbered += 1;

@@ -3,10 +3,10 @@
 //! A rule may count from the last success, or from when a person enabled the endpoint. Time without a process does not
 //! count; a kill may take a little more of it.
 
-use super::evidence::{Evidence, DeliveryFile, ReceiverFacts};
+use super::evidence::{DeliveryFile, Evidence, ReceiverFacts};
 use crate::{
     event_log::{ProcessEnd, Promise, Violation},
-    plan::{SECOND, AvailabilityAction},
+    plan::{AvailabilityAction, SECOND},
     process::HEALTH_EVERY,
 };
 use posthaste::domain::{
@@ -33,7 +33,7 @@ pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestam
 
 pub(crate) fn warned(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
     let mut rows = disk.prepare("SELECT at FROM warned WHERE endpoint = ?1 ORDER BY rowid").unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| row.get(0).map(Timestamp::from_millis);
+    let read = |row: &rusqlite::Row<'_>| row.get(0).map(Timestamp::from_millis);
     rows.query_map([endpoint.as_i64()], read).unwrap().map(Result::unwrap).collect()
 }
 
@@ -71,7 +71,8 @@ struct EndpointHistory<'a> {
 impl<'a> EndpointHistory<'a> {
     fn of(evidence: &'a Evidence<'_>, number: usize) -> Self {
         let journal = evidence.journal;
-        let is_test = |file: &&DeliveryFile<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
+        let is_test =
+            |file: &&DeliveryFile<'_>| evidence.events.get(&file.event).is_some_and(|event| event.is_test);
         let files: Vec<_> =
             evidence.files.iter().filter(|file| file.receiver == number && !is_test(file)).collect();
         let (mut attempts, mut gone) = (Vec::new(), Vec::new());
@@ -91,7 +92,8 @@ impl<'a> EndpointHistory<'a> {
         // Enabling an enabled endpoint changes nothing.
         let receiver = &evidence.receivers[number];
         let was_off = |at: Timestamp| receiver.switches.is_certainly_disabled(at.as_millis());
-        let ons = by_hand.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
+        let ons =
+            by_hand.iter().filter(|fact| fact.kind == AvailabilityAction::On && was_off(fact.called_at));
         let mut down = Vec::new();
         for (place, life) in journal.lives.iter().enumerate() {
             let Some(ended) = life.ended_at else { continue };
@@ -102,7 +104,8 @@ impl<'a> EndpointHistory<'a> {
                 down.push((ended.as_millis(), ready));
             }
         }
-        let kills = journal.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
+        let kills =
+            journal.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
         let has_local =
             evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == Class::Local));
         let is_plain =

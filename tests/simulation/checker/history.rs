@@ -1,6 +1,6 @@
 //! Every request is in the history, once; the history is numbered without gaps; duplicates have an excuse.
 
-use super::evidence::{AttemptRow, Evidence, DeliveryFile};
+use super::evidence::{AttemptRow, DeliveryFile, Evidence};
 use crate::{
     event_log::{ProcessEnd, Promise, Violation},
     network::SeenRequest,
@@ -59,8 +59,8 @@ fn tells_of(row: &AttemptRow, post: &SeenRequest) -> bool {
 /// request of a pair (lost connection, then fresh) shares the place of the first.
 fn is_unknown(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, post: &SeenRequest) -> bool {
     let life = &evidence.journal.lives[post.life as usize];
-    let died =
-        matches!(life.ending, Some(ProcessEnd::Killed | ProcessEnd::Exited)) || !evidence.journal.troubles.is_empty();
+    let died = matches!(life.ending, Some(ProcessEnd::Killed | ProcessEnd::Exited))
+        || !evidence.journal.troubles.is_empty();
     let takeover = |position| {
         let row = file.rows.iter().find(|row| row.position == position && row.class == Class::Unknown);
         row.is_some_and(|row| life.ended_at.is_some_and(|ended| ended <= row.started_at))

@@ -4,18 +4,18 @@
 //! rules.
 
 mod accepts;
-mod expected_course;
+mod availability;
 mod ends;
 mod evidence;
 mod excuses;
+mod expected_course;
 mod health;
 mod history;
-mod retention;
 mod notices;
 mod order;
 mod pacing;
 mod replays;
-mod availability;
+mod retention;
 
 pub(crate) use evidence::Figures;
 

@@ -1,7 +1,7 @@
 //! Order, where an endpoint keeps it: of an ordering group one delivery is under way at a time, in the order in which they
 //! were published, and a dead one blocks the rest or not, as chosen. Replays by people are outside the order.
 
-use super::evidence::{Evidence, DeliveryFile};
+use super::evidence::{DeliveryFile, Evidence};
 use crate::{
     event_log::{Promise, Violation},
     network::SeenRequest,
@@ -66,7 +66,11 @@ impl<'a> OrderingGroups<'a> {
         }
     }
 
-    fn others(&self, evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> impl Iterator<Item = &OrderedDelivery<'a>> {
+    fn others(
+        &self,
+        evidence: &Evidence<'_>,
+        file: &DeliveryFile<'_>,
+    ) -> impl Iterator<Item = &OrderedDelivery<'a>> {
         let line = group_of(evidence, file).and_then(|line| self.members.get(&line));
         line.into_iter().flatten().filter(|member| member.file.id != file.id)
     }

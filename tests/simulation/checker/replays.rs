@@ -1,9 +1,9 @@
 //! Bulk replays: each ends, reports truly how many deliveries it sent again, and takes no source twice.
 
-use super::evidence::{Evidence, DeliveryFile};
+use super::evidence::{DeliveryFile, Evidence};
 use crate::{
     bulk_replays,
-    event_log::{Promise, ActionAnswer, Violation},
+    event_log::{ActionAnswer, Promise, Violation},
     plan::ActionKind,
 };
 use posthaste::domain::{
@@ -68,7 +68,8 @@ pub(crate) fn check(evidence: &Evidence<'_>, disk: &Connection, violations: &mut
     for ((source, was_delivered), times) in taken {
         let Some(file) = evidence.file(source) else { continue };
         let endpoint = evidence.journal.endpoints[file.receiver];
-        let by_wish = wishes(|said| !matches!(said, ActionAnswer::Refused)).filter(|ask| ask.delivery == source);
+        let by_wish =
+            wishes(|said| !matches!(said, ActionAnswer::Refused)).filter(|ask| ask.delivery == source);
         let by_replay = rows.iter().filter(|row| row.means(file, endpoint, was_delivered));
         if times > by_wish.count() + by_replay.count() {
             let what = format!("{source} was sent again {times} times");
@@ -90,7 +91,7 @@ fn backfilled(evidence: &Evidence<'_>, delivery: DeliveryId) -> Option<Violation
 
 fn read(disk: &Connection) -> Vec<ReplayRow> {
     let mut rows = disk.prepare("SELECT id, state, to_id, replayed, selection FROM replays").unwrap();
-    let read = |row: &rusqlite::ReplayRow<'_>| {
+    let read = |row: &rusqlite::Row<'_>| {
         let state = ReplayState::ALL[row.get::<_, u8>(1)? as usize];
         let selection = serde_json::from_str(&row.get::<_, String>(4)?).unwrap();
         Ok(ReplayRow {

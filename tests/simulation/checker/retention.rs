@@ -1,10 +1,10 @@
 //! Retention, by the checker's own arithmetic: no record is removed before its time or before it has ended, and in the end
 //! every record is removed that is not kept forever.
 
-use super::evidence::{Evidence, DeliveryFile};
+use super::evidence::{DeliveryFile, Evidence};
 use crate::{
-    event_log::{ActionFact, Promise, ActionAnswer, Violation},
-    plan::{DAY, RetentionPlan, MINUTE, ActionKind},
+    event_log::{ActionAnswer, ActionFact, Promise, Violation},
+    plan::{ActionKind, DAY, MINUTE, RetentionPlan},
 };
 use posthaste::domain::{
     delivery::{Reason, State},
@@ -61,7 +61,8 @@ fn closed_after(file: &DeliveryFile<'_>, keeps: &RetentionPlan) -> Option<i64> {
 /// Returns when a person restarted it, as far as that is known by `at`.
 fn restarts(file: &DeliveryFile<'_>, at: i64) -> impl Iterator<Item = i64> {
     let is_restart = |ask: &&&ActionFact| {
-        matches!(ask.said, ActionAnswer::Done(_)) && matches!(ask.kind, ActionKind::Retry | ActionKind::Replay)
+        matches!(ask.said, ActionAnswer::Done(_))
+            && matches!(ask.kind, ActionKind::Retry | ActionKind::Replay)
     };
     let asks = file.asks.iter().filter(is_restart).copied().chain(file.made_by);
     asks.filter(move |ask| ask.answered_at.as_millis() <= at).map(|ask| ask.called_at.as_millis())
@@ -69,7 +70,9 @@ fn restarts(file: &DeliveryFile<'_>, at: i64) -> impl Iterator<Item = i64> {
 
 /// Returns until when an event is kept at least, by what is known of its deliveries at that time.
 fn end_at(evidence: &Evidence<'_>, id: EventId, at: i64) -> i64 {
-    let (Some(keeps), Some(event)) = (evidence.plan.retention, evidence.events.get(&id)) else { return i64::MAX };
+    let (Some(keeps), Some(event)) = (evidence.plan.retention, evidence.events.get(&id)) else {
+        return i64::MAX;
+    };
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at)).as_millis();
     let is_there = |file: &&DeliveryFile<'_>| file.gone_at.is_none_or(|gone| gone.as_millis() >= at);
     let files = evidence.files.iter().filter(|file| file.event == id).filter(is_there);
@@ -92,7 +95,12 @@ pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) ->
     })
 }
 
-fn went_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, keeps: &RetentionPlan, at: i64) -> Option<String> {
+fn went_early(
+    evidence: &Evidence<'_>,
+    file: &DeliveryFile<'_>,
+    keeps: &RetentionPlan,
+    at: i64,
+) -> Option<String> {
     let Some(finished_at) = file.finished_at.map(Timestamp::as_millis) else {
         return Some("went without having ended".to_owned());
     };

@@ -2,12 +2,12 @@
 //! triggers faults at their times, and waits until all is quiet.
 
 use super::{
+    environment::NodesEnv,
     node::{GRACE, Node},
-    plan::{BEGIN, NodeFault, NodeFaultKind, HEAL, NodesPlan},
+    plan::{BEGIN, HEAL, NodeFault, NodeFaultKind, NodesPlan},
     producers::{self, Producers},
     sabotage::NodeSabotage,
     standby,
-    environment::NodesEnv,
     verdict::{self, NodesFigures},
     witness,
 };
@@ -228,7 +228,8 @@ impl NodesDirector {
         while self.now < HEAL + QUIET_WITHIN {
             self.pass_until(self.now + SECOND);
             let is_quiet = verdict::is_quiet(&self.town);
-            let is_idle = |place: &NodeSlot| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
+            let is_idle =
+                |place: &NodeSlot| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
             if is_quiet && self.producers.are_done() && self.places.iter().all(is_idle) {
                 return true;
             }

@@ -136,8 +136,9 @@ impl NodesEnv {
         });
         // The town owns the file, so the file must not own the town.
         let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
-        let wire =
-            move |tx: &Connection, epoch| here.upgrade().map_or(Passage::Cut, |town| town.transaction_fate(tx, epoch));
+        let wire = move |tx: &Connection, epoch| {
+            here.upgrade().map_or(Passage::Cut, |town| town.transaction_fate(tx, epoch))
+        };
         let clock =
             move || there.upgrade().map_or(Timestamp::from_millis(START), |town| at(town.state().now));
         let file = SharedFile::over(Arc::new(wire), Arc::new(clock)).unwrap();

@@ -6,13 +6,13 @@
 
 mod controls;
 mod director;
-mod node_sender;
+mod environment;
 mod node;
+mod node_sender;
 mod plan;
 mod producers;
 mod sabotage;
 mod seeds;
 mod standby;
-mod environment;
 mod verdict;
 mod witness;

@@ -1,24 +1,24 @@
 //! A process among several. It has a runtime and therefore a time of its own: a node that is not driven stands still.
 
 use super::{
+    environment::{NodesEnv, ProcessLife, at},
     node_sender::NodeHttpSender,
     sabotage::CheckedSendGate,
-    environment::{ProcessLife, NodesEnv, at},
 };
 use crate::{
-    node_builder::{NodeBuilder, NoWatch, EngineParts},
-    event_log::Promise,
     actors::{ADMIN, APP},
+    event_log::Promise,
+    node_builder::{EngineParts, NoWatch, NodeBuilder},
 };
 use posthaste::{
     domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
-    engine::{SharedLimits, NodeSendGate, EngineLimits, QueueEvents, EndpointQueues, Intervals},
+    engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
+    runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
     store::{
         Cluster,
         sqlite::{NodeWriter, QueueLimits, SqliteNode, Turn},
     },
-    runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
 };
 use std::{
     sync::{
@@ -303,7 +303,11 @@ impl NodeStart {
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
             ledger: self.desk.store.clone(),
-            carrier: Arc::new(NodeHttpSender { town, life, gate: CheckedSendGate { honest, tenure, clock, sabotage } }),
+            carrier: Arc::new(NodeHttpSender {
+                town,
+                life,
+                gate: CheckedSendGate { honest, tenure, clock, sabotage },
+            }),
             grace: Duration::from_millis(GRACE as u64),
             rounds: Intervals {
                 gauges: seldom,

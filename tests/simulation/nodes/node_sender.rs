@@ -1,9 +1,9 @@
 //! HTTP sender of one process, which is watched: at its first byte every request is compared with the store.
 
 use super::{
+    environment::{NodesEnv, SentRequest, at},
     plan::EndpointKind,
     sabotage::CheckedSendGate,
-    environment::{SentRequest, NodesEnv, at},
 };
 use crate::{
     event_log::Promise,
@@ -14,7 +14,7 @@ use posthaste::{
         id::DeliveryId,
         outcome::{Class, Outcome},
     },
-    outbound::{HttpSender, GateClosed, SendFuture, OutboundRequest},
+    outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
 };
 use rusqlite::OptionalExtension;
 use std::sync::Arc;

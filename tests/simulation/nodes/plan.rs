@@ -148,12 +148,21 @@ fn endpoints(rng: &mut Rng) -> Vec<NodesEndpointPlan> {
 
 /// Draws when a receiver fails; it works again for a while in between, and from the heal on.
 fn script(rng: &mut Rng) -> Vec<(i64, ReceiverMode)> {
-    let mut changes = vec![(0, pick(rng, &[ReceiverMode::Ok, ReceiverMode::Ok, ReceiverMode::Slow(300), ReceiverMode::Slow(1500)]))];
+    let mut changes = vec![(
+        0,
+        pick(rng, &[ReceiverMode::Ok, ReceiverMode::Ok, ReceiverMode::Slow(300), ReceiverMode::Slow(1500)]),
+    )];
     let mut at = BEGIN;
     while rng.bool() && at < HEAL - 10 * SECOND {
         at += rng.i64(0..15 * SECOND);
-        let bad =
-            [ReceiverMode::Status(500), ReceiverMode::Refused, ReceiverMode::Refused, ReceiverMode::Hang, ReceiverMode::Slow(900), ReceiverMode::Slow(6000)];
+        let bad = [
+            ReceiverMode::Status(500),
+            ReceiverMode::Refused,
+            ReceiverMode::Refused,
+            ReceiverMode::Hang,
+            ReceiverMode::Slow(900),
+            ReceiverMode::Slow(6000),
+        ];
         changes.push((at, pick(rng, &bad)));
         at += rng.i64(SECOND..8 * SECOND);
         changes.push((at, pick(rng, &[ReceiverMode::Ok, ReceiverMode::Slow(200)])));

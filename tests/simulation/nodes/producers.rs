@@ -1,10 +1,10 @@
 //! Clients of the nodes: producers that publish to any node that answers until they know, and an operator that changes
 //! endpoints while they are sent to.
 
-use super::{node::Node, plan::EndpointKind, environment::NodesEnv, witness};
+use super::{environment::NodesEnv, node::Node, plan::EndpointKind, witness};
 use crate::{
-    event_log::Promise,
     actors::{ADMIN, APP},
+    event_log::Promise,
 };
 use bytes::Bytes;
 use posthaste::{
@@ -191,7 +191,12 @@ async fn ask(
     answers.lock().unwrap().push((wish, life, said));
 }
 
-async fn publish(town: &NodesEnv, service: &Service, entry: &AppEntry, number: usize) -> Result<EventId, Error> {
+async fn publish(
+    town: &NodesEnv,
+    service: &Service,
+    entry: &AppEntry,
+    number: usize,
+) -> Result<EventId, Error> {
     let plan = &town.plan.events[number];
     let publish = PublishRequest {
         id: plan.id.as_deref(),

@@ -2,8 +2,8 @@
 //! that, and everything about the rest.
 
 use super::{
-    sabotage::NodeSabotage,
     environment::{Loss, NodesEnv},
+    sabotage::NodeSabotage,
     witness::TAKEN_OVER,
 };
 use posthaste::domain::id::{DeliveryId, EventId};

@@ -2,9 +2,9 @@
 //! fault happened, and no rate was exceeded by all nodes together.
 
 use super::{
+    environment::{Loss, NodesEnv, SentRequest},
     plan::EndpointKind,
     producers::Published,
-    environment::{SentRequest, Loss, NodesEnv},
     witness::TAKEN_OVER,
 };
 use crate::event_log::Promise;
@@ -79,7 +79,7 @@ fn count(town: &NodesEnv, sql: &str) -> i64 {
     town.file().connection().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-fn all<T>(town: &NodesEnv, sql: &str, read: impl Fn(&rusqlite::ReplayRow<'_>) -> rusqlite::Result<T>) -> Vec<T> {
+fn all<T>(town: &NodesEnv, sql: &str, read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>) -> Vec<T> {
     let file = town.file().connection();
     let mut rows = file.prepare(sql).unwrap();
     rows.query_map([], read).unwrap().map(Result::unwrap).collect()

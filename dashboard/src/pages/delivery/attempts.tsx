@@ -1,28 +1,28 @@
 import type { Attempt } from "../../api/schema";
-import { Answer } from "../../parts/badge";
-import { now } from "../../parts/clock";
-import { At, Time } from "../../parts/time";
-import { attemptInWords } from "../../words/attempts";
-import { requestHeaders } from "../../words/request";
-import { isOverdue } from "../../words/story";
-import { took } from "../../words/times";
-import type { StoryParts } from "./delivery";
-import { attemptFactsOf, factsOf } from "./facts";
+import { AnswerBadge } from "../../components/badge";
+import { now } from "../../components/clock";
+import { LocalTime, Time } from "../../components/time";
+import { attemptText } from "../../text/attempts";
+import { requestHeaders } from "../../text/request";
+import { isOverdue } from "../../text/delivery-summary";
+import { formatDuration } from "../../text/times";
+import type { DeliveryContext } from "./delivery";
+import { attemptInputOf, requestInputOf } from "./request-input";
 import { Phases } from "./phases";
 
-export function Attempts({ parts }: { parts: StoryParts }) {
-  const { delivery } = parts;
+export function Attempts({ context }: { context: DeliveryContext }) {
+  const { delivery } = context;
   return (
     <>
       {delivery.attempts_expired && <p class="muted">Earlier attempts are kept no longer.</p>}
       {delivery.attempts.length === 0 && !delivery.next_attempt_at && <p class="muted">No attempt was made.</p>}
       <ol class="attempts">
         {delivery.attempts.map((attempt, at) => (
-          <OneAttempt key={attempt.id} attempt={attempt} parts={parts} isLast={at === delivery.attempts.length - 1} />
+          <AttemptItem key={attempt.id} attempt={attempt} context={context} isLast={at === delivery.attempts.length - 1} />
         ))}
         {delivery.next_attempt_at && (
           <li>
-            <span class="knot next" aria-hidden="true">
+            <span class="attempt-marker next" aria-hidden="true">
               {delivery.attempt_count + 1}
             </span>
             <div class="attempt-line">
@@ -31,7 +31,7 @@ export function Attempts({ parts }: { parts: StoryParts }) {
                 <Time at={delivery.next_attempt_at} />
               </span>
               <span class="when">
-                <At at={delivery.next_attempt_at} />
+                <LocalTime at={delivery.next_attempt_at} />
               </span>
             </div>
           </li>
@@ -41,28 +41,28 @@ export function Attempts({ parts }: { parts: StoryParts }) {
   );
 }
 
-function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: StoryParts; isLast: boolean }) {
-  const words = attemptInWords(attempt);
+function AttemptItem({ attempt, context, isLast }: { attempt: Attempt; context: DeliveryContext; isLast: boolean }) {
+  const text = attemptText(attempt);
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
   return (
     <li>
-      <span class={`knot ${tone}`} aria-hidden="true">
+      <span class={`attempt-marker ${tone}`} aria-hidden="true">
         {attempt.number ?? "·"}
       </span>
       <div class="attempt-line">
-        <Answer code={attempt.status_code} kind={attempt.class} success={attempt.success} />
-        <span>{words.what}</span>
+        <AnswerBadge code={attempt.status_code} kind={attempt.class} success={attempt.success} />
+        <span>{text.what}</span>
         <span class="when">
-          {took(attempt.timings.total_ms)}, <At at={attempt.started_at} />
+          {formatDuration(attempt.timings.total_ms)}, <LocalTime at={attempt.started_at} />
         </span>
       </div>
       {attempt.note && <p class="about">{attempt.note}</p>}
-      {words.advice && isLast && <p class="about">{words.advice}</p>}
+      {text.advice && isLast && <p class="about">{text.advice}</p>}
       <details>
         <summary>Request, response and times</summary>
         <div class="inside">
-          <Request attempt={attempt} parts={parts} />
-          <Response attempt={attempt} />
+          <RequestSection attempt={attempt} context={context} />
+          <ResponseSection attempt={attempt} />
           <div>
             <h3>Where the time went</h3>
             <Phases timings={attempt.timings} />
@@ -73,17 +73,17 @@ function OneAttempt({ attempt, parts, isLast }: { attempt: Attempt; parts: Story
   );
 }
 
-function Request({ attempt, parts }: { attempt: Attempt; parts: StoryParts }) {
-  const url = attempt.url ?? parts.endpoint?.url ?? null;
+function RequestSection({ attempt, context }: { attempt: Attempt; context: DeliveryContext }) {
+  const url = attempt.url ?? context.endpoint?.url ?? null;
   return (
     <div>
       <h3>Request</h3>
       <p>
         <code>POST {url ?? "(the endpoint was deleted)"}</code>
       </p>
-      {parts.contract && (
+      {context.contract && (
         <>
-          <HeaderList headers={requestHeaders(parts.contract, factsOf(parts), attemptFactsOf(attempt))} />
+          <HeaderList headers={requestHeaders(context.contract, requestInputOf(context), attemptInputOf(attempt))} />
           <p class="about">Made again from the contract as it is now. Signatures are not kept.</p>
         </>
       )}
@@ -91,7 +91,7 @@ function Request({ attempt, parts }: { attempt: Attempt; parts: StoryParts }) {
   );
 }
 
-function Response({ attempt }: { attempt: Attempt }) {
+function ResponseSection({ attempt }: { attempt: Attempt }) {
   const headers = Object.entries(attempt.response_headers ?? {}).map(([name, value]): [string, string] => [name, String(value)]);
   const isNothing = attempt.error == null && attempt.response_body == null && headers.length === 0;
   return (

@@ -1,86 +1,86 @@
-import { type Asked, useAsked } from "../../api/asked";
-import { api, ask, askIfThere } from "../../api/client";
-import { ifThere } from "../../api/problem";
+import { type Query, useQuery } from "../../api/query";
+import { api, dataOf, dataOrNull } from "../../api/client";
+import { nullIfNotFound } from "../../api/error";
 import type { DeliveryDetail, Endpoint } from "../../api/schema";
-import { Badge } from "../../parts/badge";
-import { now } from "../../parts/clock";
-import { Copyable } from "../../parts/copy";
-import { Empty, Shown } from "../../parts/feedback";
-import { Json } from "../../parts/json";
-import { Card, Facts, Head } from "../../parts/page";
-import { LongTime, Time } from "../../parts/time";
+import { Badge } from "../../components/badge";
+import { now } from "../../components/clock";
+import { Copyable } from "../../components/copy";
+import { Empty, QueryView } from "../../components/query-view";
+import { Json } from "../../components/json";
+import { Card, PropertyList, PageHead } from "../../components/page";
+import { LongTime, Time } from "../../components/time";
 import { paths } from "../../route/paths";
-import type { ContractDocument } from "../../words/contract";
-import { storyOf } from "../../words/story";
-import { useContractOf } from "../ask-app";
-import { type ReadEvent, readEvent } from "../event";
+import type { ContractDocument } from "../../text/contract-document";
+import { deliverySummaryOf } from "../../text/delivery-summary";
+import { useContractOf } from "../app-queries";
+import { type EventWithData, readEvent } from "../event";
 import { Attempts } from "./attempts";
-import { DeliveryButtons } from "./buttons";
-import { DeliveryTrack } from "./track";
+import { DeliveryButtons } from "./delivery-buttons";
+import { DeliverySchedule } from "./schedule";
 
 export function DeliveryPage({ app, id }: { app: string; id: string }) {
   const path = { app, delivery: id };
-  const asked = useAsked(
+  const query = useQuery(
     `delivery ${app} ${id}`,
-    () => ask(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })),
+    () => dataOf(api.GET("/v1/apps/{app}/deliveries/{delivery}", { params: { path } })),
     ["deliveries"],
   );
-  const delivery = asked.data;
-  const event = useAsked(
+  const delivery = query.data;
+  const event = useQuery(
     `event of ${delivery?.event_id ?? ""}`,
-    async () => (delivery ? ifThere(readEvent(app, delivery.event_id)) : undefined),
+    async () => (delivery ? nullIfNotFound(readEvent(app, delivery.event_id)) : undefined),
     ["events"],
   );
-  const endpoint = useAsked(
+  const endpoint = useQuery(
     `endpoint of ${delivery?.endpoint_id ?? ""}`,
     async () =>
       delivery
-        ? askIfThere(
+        ? dataOrNull(
             api.GET("/v1/apps/{app}/endpoints/{endpoint}", { params: { path: { app, endpoint: delivery.endpoint_id } } }),
           )
         : null,
     ["endpoints"],
   );
   const { contract, isLive } = useContractOf(app, delivery ? endpoint.data : undefined);
-  const parts: StoryParts | null = delivery
+  const context: DeliveryContext | null = delivery
     ? { app, delivery, event: event.data, endpoint: endpoint.data ?? null, contract: contract ?? null, isLive }
     : null;
   return (
     <>
-      <Head
+      <PageHead
         title={delivery?.event_type ?? "Delivery"}
-        trail={[{ label: "Deliveries", href: paths.deliveries(app) }]}
-        beside={delivery && <Badge state={delivery.status} called={delivery.contract_status} />}
+        breadcrumbs={[{ label: "Deliveries", href: paths.deliveries(app) }]}
+        aside={delivery && <Badge state={delivery.status} contractStatus={delivery.contract_status} />}
       >
-        {parts && <DeliveryButtons parts={parts} again={asked.again} />}
-      </Head>
-      <Shown asked={asked} lines={12}>
-        {() => parts && <WholeStory parts={parts} payload={event} />}
-      </Shown>
+        {context && <DeliveryButtons context={context} refetch={query.refetch} />}
+      </PageHead>
+      <QueryView query={query} lines={12}>
+        {() => context && <DeliveryDetails context={context} payload={event} />}
+      </QueryView>
     </>
   );
 }
 
-/** All that a delivery's story is told from; what is kept no longer is null. */
-export interface StoryParts {
+/** A delivery with everything that belongs to it. Records that no longer exist are null. */
+export interface DeliveryContext {
   app: string;
   delivery: DeliveryDetail;
-  /** Undefined while it is on its way, or cannot be had. */
-  event: ReadEvent | null | undefined;
+  /** Undefined while loading, or after a failure. */
+  event: EventWithData | null | undefined;
   endpoint: Endpoint | null;
   contract: ContractDocument | null;
   isLive: boolean;
 }
 
-function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<ReadEvent | null | undefined> }) {
-  const { app, delivery, endpoint } = parts;
-  const story = storyOf(delivery, parts.contract, now.value);
+function DeliveryDetails({ context, payload }: { context: DeliveryContext; payload: Query<EventWithData | null | undefined> }) {
+  const { app, delivery, endpoint } = context;
+  const summary = deliverySummaryOf(delivery, context.contract, now.value);
   return (
     <div class="stack">
-      <div class={`note ${story.tone}`} role="status">
+      <div class={`note ${summary.tone}`} role="status">
         <p>
-          {story.text} {story.nextAt && <Time at={story.nextAt} />}
-          {story.nextAt && "."}
+          {summary.text} {summary.nextAt && <Time at={summary.nextAt} />}
+          {summary.nextAt && "."}
         </p>
         {delivery.waits_because && <p>It is kept back: {delivery.waits_because}.</p>}
         {delivery.advice && <p>{delivery.advice}</p>}
@@ -100,15 +100,15 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
       <div class="wide-narrow">
         <div class="stack">
           <Card title="Attempts">
-            <DeliveryTrack parts={parts} />
-            <Attempts parts={parts} />
+            <DeliverySchedule context={context} />
+            <Attempts context={context} />
           </Card>
         </div>
         <div class="stack">
           <Card>
-            <Facts
-              facts={[
-                ["Endpoint", <EndpointFact parts={parts} />],
+            <PropertyList
+              properties={[
+                ["Endpoint", <EndpointLink context={context} />],
                 ["Event", <a href={paths.event(app, delivery.event_id)}>{delivery.event_id}</a>],
                 ["Delivery", <Copyable text={delivery.id} />],
                 ["Created", <LongTime at={delivery.created_at} />],
@@ -122,7 +122,7 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
             />
           </Card>
           <Card title="Payload">
-            <Shown asked={payload} lines={3}>
+            <QueryView query={payload} lines={3}>
               {(event) =>
                 !event || event.event.data_erased ? (
                   <Empty title={event ? "Its data was erased" : "Its event is kept no longer"} />
@@ -130,7 +130,7 @@ function WholeStory({ parts, payload }: { parts: StoryParts; payload: Asked<Read
                   <Json text={event.data} label="payload" />
                 )
               }
-            </Shown>
+            </QueryView>
           </Card>
         </div>
       </div>
@@ -143,7 +143,7 @@ function isRefusedSignature(delivery: DeliveryDetail): boolean {
   return status === 401 || status === 403;
 }
 
-function EndpointFact({ parts: { app, delivery, endpoint } }: { parts: StoryParts }) {
+function EndpointLink({ context: { app, delivery, endpoint } }: { context: DeliveryContext }) {
   if (endpoint === null) return <code>{delivery.endpoint_id}</code>;
   return <a href={paths.endpoint(app, endpoint.id)}>{endpoint.url}</a>;
 }

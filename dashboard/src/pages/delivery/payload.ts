@@ -1,45 +1,46 @@
-// The payload that a delivery's body holds: the data as published, or what its endpoint's version makes of it.
-import { useAsked } from "../../api/asked";
-import { api, ask, askIfThere } from "../../api/client";
+// The payload of a delivery: the data as published, or transformed to the endpoint's version.
+import { useQuery } from "../../api/query";
+import { api, dataOf, dataOrNull } from "../../api/client";
 import { isPortal } from "../../session/session";
-import { member } from "../../words/json-text";
-import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../words/payload";
-import type { StoryParts } from "./delivery";
+import { member } from "../../text/json-text";
+import { type Payload, type Version, decideVersion, dependsOnVersions } from "../../text/payload-version";
+import type { DeliveryContext } from "./delivery";
 
-/** Null while it is on its way, and where this key cannot tell. */
-export function usePayload({ delivery, endpoint, event, contract }: StoryParts): Payload | null {
+/** Returns the payload. Null while loading, and if this key cannot determine it. */
+export function usePayload({ delivery, endpoint, event, contract }: DeliveryContext): Payload | null {
   const isKnown = endpoint !== null && contract !== null && event != null && !event.event.data_erased;
   const pinned = endpoint?.payload_version ?? null;
-  const asked = useAsked(isKnown ? `payload ${delivery.id} ${contract.name} ${pinned ?? ""}` : "", async () => {
+  const query = useQuery(isKnown ? `payload ${delivery.id} ${contract.name} ${pinned ?? ""}` : "", async () => {
     if (!isKnown) return null;
     const type = event.event.type;
     const versions = dependsOnVersions(contract, pinned) ? await versionsOf(type) : [];
-    const decided = decideVersion(pinned, type, versions, !isPortal.value);
-    if (decided === null) return null;
-    const data = decided.isMade ? await made(type, decided.name, event.data) : event.data;
-    return data === null ? null : { data, version: decided.name };
+    const version = decideVersion(pinned, type, versions, !isPortal.value);
+    if (version === null) return null;
+    const data = version.isTransformed ? await transformed(type, version.name, event.data) : event.data;
+    return data === null ? null : { data, version: version.name };
   });
-  return asked.data ?? null;
+  return query.data ?? null;
 }
 
-/** A portal link sees the list only. A key that sees neither is refused, which leaves the payload untold. */
+/** Loads an event type's versions. A portal link may read only the list. A key without access gets an error, so the payload
+ *  stays unknown. */
 async function versionsOf(type: string): Promise<readonly Version[] | null> {
   if (!isPortal.value) {
-    const found = await askIfThere(api.GET("/v1/event-types/{type}", { params: { path: { type } } }));
+    const found = await dataOrNull(api.GET("/v1/event-types/{type}", { params: { path: { type } } }));
     return found?.versions ?? [];
   }
-  const page = await ask(api.GET("/v1/event-types", { params: { query: { limit: 250, archived: true } } }));
+  const page = await dataOf(api.GET("/v1/event-types", { params: { query: { limit: 250, archived: true } } }));
   const found = page.data.find((each) => each.name === type);
   return found?.versions ?? (page.next_cursor ? null : []);
 }
 
-/** Sent and read as text, so that no number is rounded on its way. */
-async function made(type: string, version: string, data: string): Promise<string | null> {
-  const asked = api.POST("/v1/event-types/{type}/try", {
+/** Transforms data to a version through the API. It is sent and read as text, so that no number is rounded. */
+async function transformed(type: string, version: string, data: string): Promise<string | null> {
+  const response = api.POST("/v1/event-types/{type}/try", {
     params: { path: { type } },
     body: {},
     bodySerializer: () => `{"version":${JSON.stringify(version)},"data":${data}}`,
     parseAs: "text",
   });
-  return member((await ask(asked)) as unknown as string, "data");
+  return member((await dataOf(response)) as unknown as string, "data");
 }

@@ -1,5 +1,5 @@
-import { phasesOf, type Timings } from "../../words/phases";
-import { took } from "../../words/times";
+import { phasesOf, type Timings } from "../../text/phases";
+import { formatDuration } from "../../text/times";
 
 export function Phases({ timings }: { timings: Timings }) {
   const phases = phasesOf(timings);
@@ -13,7 +13,7 @@ export function Phases({ timings }: { timings: Timings }) {
         viewBox="0 0 100 10"
         preserveAspectRatio="none"
         role="img"
-        aria-label={phases.map((phase) => `${phase.label}: ${took(phase.ms)}`).join(", ")}
+        aria-label={phases.map((phase) => `${phase.label}: ${formatDuration(phase.ms)}`).join(", ")}
       >
         {phases.map((phase) => {
           const width = (phase.ms / total) * 100;
@@ -26,10 +26,10 @@ export function Phases({ timings }: { timings: Timings }) {
         {phases.map((phase) => (
           <span key={phase.name}>
             <i class={`key-${phase.name}`} />
-            {phase.label} {took(phase.ms)}
+            {phase.label} {formatDuration(phase.ms)}
           </span>
         ))}
-        <span>total {took(timings.total_ms)}</span>
+        <span>total {formatDuration(timings.total_ms)}</span>
       </div>
     </div>
   );

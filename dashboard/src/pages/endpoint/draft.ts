@@ -1,8 +1,8 @@
-// What is typed about an endpoint, and what of it is sent.
+// The draft of an endpoint, and the fields of it that are sent.
 import type { Endpoint } from "../../api/schema";
-import { readPatterns } from "../../words/subscriptions";
+import { parsePatterns } from "../../text/subscriptions";
 
-export interface Draft {
+export interface EndpointDraft {
   url: string;
   description: string;
   types: string;
@@ -16,7 +16,7 @@ export interface Draft {
   burst: string;
 }
 
-export const EMPTY_DRAFT: Draft = {
+export const EMPTY_ENDPOINT_DRAFT: EndpointDraft = {
   url: "",
   description: "",
   types: "",
@@ -30,12 +30,12 @@ export const EMPTY_DRAFT: Draft = {
   burst: "",
 };
 
-/** With what only an endpoint that is there has. */
-export interface SettingsDraft extends Draft {
+/** The draft of an existing endpoint, which also has overrides. */
+export interface EndpointSettingsDraft extends EndpointDraft {
   overrides: string;
 }
 
-export function draftOf(endpoint: Endpoint): SettingsDraft {
+export function endpointDraftOf(endpoint: Endpoint): EndpointSettingsDraft {
   return {
     url: endpoint.url,
     description: endpoint.description ?? "",
@@ -52,11 +52,11 @@ export function draftOf(endpoint: Endpoint): SettingsDraft {
   };
 }
 
-/** What makes a new one. */
-export function newOf(draft: Draft) {
+/** Returns the request body for a new endpoint. */
+export function newEndpointBody(draft: EndpointDraft) {
   return {
     url: draft.url.trim(),
-    event_types: readPatterns(draft.types).patterns,
+    event_types: parsePatterns(draft.types).patterns,
     ...(draft.description.trim() ? { description: draft.description.trim() } : {}),
     ...(draft.contract ? { contract: draft.contract } : {}),
     ...(draft.healthUrl.trim() ? { health_url: draft.healthUrl.trim() } : {}),
@@ -68,14 +68,14 @@ export function newOf(draft: Draft) {
   };
 }
 
-/** Only what was changed: the audit log names it, and some fields are not for every key. */
-export function changesOf(before: SettingsDraft, after: SettingsDraft) {
-  const isChanged = (name: keyof SettingsDraft) => before[name] !== after[name];
+/** Returns only the changed fields: the audit log lists them, and some keys may not send all fields. */
+export function endpointChangesOf(before: EndpointSettingsDraft, after: EndpointSettingsDraft) {
+  const isChanged = (name: keyof EndpointSettingsDraft) => before[name] !== after[name];
   const { overrides } = after;
   return {
     ...(isChanged("url") ? { url: after.url.trim() } : {}),
     ...(isChanged("description") ? { description: after.description.trim() || null } : {}),
-    ...(isChanged("types") ? { event_types: readPatterns(after.types).patterns } : {}),
+    ...(isChanged("types") ? { event_types: parsePatterns(after.types).patterns } : {}),
     ...(isChanged("contract") ? { contract: after.contract || null } : {}),
     ...(isChanged("healthUrl") ? { health_url: after.healthUrl.trim() || null } : {}),
     ...(isChanged("inFlight") ? { max_in_flight: after.inFlight === "" ? null : Number(after.inFlight) } : {}),
@@ -89,12 +89,12 @@ export function changesOf(before: SettingsDraft, after: SettingsDraft) {
   };
 }
 
-export function isDraftReady(draft: Draft): boolean {
-  return draft.url.trim() !== "" && readPatterns(draft.types).wrong.length === 0;
+export function isDraftReady(draft: EndpointDraft): boolean {
+  return draft.url.trim() !== "" && parsePatterns(draft.types).wrong.length === 0;
 }
 
-/** Nothing is no limit. A rate is replaced whole: without the burst that it had it would get another. */
-function rateOf({ perSecond, burst }: Draft): { per_second: number; burst?: number } | null {
+/** Returns the rate limit; null for none. It is replaced as a whole: without its burst it would get the default one. */
+function rateOf({ perSecond, burst }: EndpointDraft): { per_second: number; burst?: number } | null {
   if (perSecond === "") return null;
   return { per_second: Number(perSecond), ...(burst === "" ? {} : { burst: Number(burst) }) };
 }

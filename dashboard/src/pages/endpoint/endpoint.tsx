@@ -1,15 +1,15 @@
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
 import type { Endpoint } from "../../api/schema";
-import { Badge } from "../../parts/badge";
-import { Shown } from "../../parts/feedback";
-import { Head, Tabs } from "../../parts/page";
-import { LongTime } from "../../parts/time";
+import { Badge } from "../../components/badge";
+import { QueryView } from "../../components/query-view";
+import { PageHead, Tabs } from "../../components/page";
+import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
 import { mayChange } from "../../session/session";
-import { reasonInWords } from "../../words/states";
-import { useContractOf, useEndpoint } from "../ask-app";
-import { EndpointButtons } from "./buttons";
+import { reasonText } from "../../text/states";
+import { useContractOf, useEndpoint } from "../app-queries";
+import { EndpointButtons } from "./endpoint-buttons";
 import { EndpointDeadLetters, EndpointDeliveries } from "./lists";
 import { EndpointOverview } from "./overview";
 import { EndpointSettings } from "./settings";
@@ -17,14 +17,14 @@ import { Inspections } from "./inspections";
 import { Verify } from "./verify";
 
 export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: string }) {
-  const asked = useEndpoint(app, id);
+  const query = useEndpoint(app, id);
   const path = { app, endpoint: id };
-  const health = useAsked(
+  const health = useQuery(
     `health ${app} ${id}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
+    () => dataOf(api.GET("/v1/apps/{app}/endpoints/{endpoint}/health", { params: { path } })),
     ["endpoints", "deliveries"],
   );
-  const endpoint = asked.data;
+  const endpoint = query.data;
   const state = health.data?.state ?? endpoint?.status;
   const tabs = [
     { label: "Overview", href: paths.endpoint(app, id) },
@@ -36,16 +36,16 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
   ];
   return (
     <>
-      <Head
+      <PageHead
         title={endpoint?.url ?? id}
-        trail={[{ label: "Endpoints", href: paths.endpoints(app) }]}
-        beside={state && <Badge state={state} />}
+        breadcrumbs={[{ label: "Endpoints", href: paths.endpoints(app) }]}
+        aside={state && <Badge state={state} />}
       >
         {endpoint && mayChange.value && <EndpointButtons app={app} endpoint={endpoint} />}
-      </Head>
-      {endpoint && <Off endpoint={endpoint} />}
+      </PageHead>
+      {endpoint && <DisabledNote endpoint={endpoint} />}
       <Tabs label="Endpoint" tabs={tabs} />
-      <Shown asked={asked}>
+      <QueryView query={query}>
         {(shown) =>
           tab === "deliveries" ? (
             <EndpointDeliveries app={app} id={id} />
@@ -61,7 +61,7 @@ export function EndpointPage({ app, id, tab }: { app: string; id: string; tab: s
             <EndpointOverview app={app} endpoint={shown} health={health} />
           )
         }
-      </Shown>
+      </QueryView>
     </>
   );
 }
@@ -71,19 +71,19 @@ function VerifyTab({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   return <Verify app={app} endpoint={endpoint} contract={contract} />;
 }
 
-const SWITCHED_BY: Record<string, string> = {
+const DISABLED_BY_TEXTS: Record<string, string> = {
   receiver: "by its receiver",
   posthaste: "by a rule of its contract",
   settings: "with the key of the settings",
 };
 
-function Off({ endpoint }: { endpoint: Endpoint }) {
+function DisabledNote({ endpoint }: { endpoint: Endpoint }) {
   if (endpoint.status !== "disabled") return null;
   return (
     <p class="note held" role="status">
-      Switched off {endpoint.disabled_by && (SWITCHED_BY[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
+      Switched off {endpoint.disabled_by && (DISABLED_BY_TEXTS[endpoint.disabled_by] ?? `with the key ${endpoint.disabled_by}`)}{" "}
       <LongTime at={endpoint.disabled_at} />
-      {endpoint.disabled_reason && `: ${reasonInWords(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
+      {endpoint.disabled_reason && `: ${reasonText(endpoint.disabled_reason)}`}. What waits is held or was cancelled, as its
       contract says. Tests still go out.
     </p>
   );

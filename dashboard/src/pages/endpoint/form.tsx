@@ -1,27 +1,27 @@
-// The fields of an endpoint, for making one and for changing one.
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
-import type { Refusal } from "../../api/problem";
-import { Choice, Field } from "../../parts/field";
+// The form fields of an endpoint, for a new one and for its settings.
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
+import type { ApiError } from "../../api/error";
+import { Choice, Field } from "../../components/field";
 import { isPortal } from "../../session/session";
-import { readPatterns } from "../../words/subscriptions";
-import type { Draft } from "./draft";
+import { parsePatterns } from "../../text/subscriptions";
+import type { EndpointDraft } from "./draft";
 import { MatchCount } from "./match-count";
 
 interface Props {
   app: string;
-  draft: Draft;
-  change: (changes: Partial<Draft>) => void;
-  refusal: Refusal | null;
+  draft: EndpointDraft;
+  change: (changes: Partial<EndpointDraft>) => void;
+  error: ApiError | null;
 }
 
-export function EndpointFields({ app, draft, change, refusal }: Props) {
-  const contracts = useAsked("contracts", async () =>
-    isPortal.value ? null : ask(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
+export function EndpointFields({ app, draft, change, error }: Props) {
+  const contracts = useQuery("contracts", async () =>
+    isPortal.value ? null : dataOf(api.GET("/v1/contracts", { params: { query: { limit: 250 } } })),
   );
   const names = contracts.data?.data.map((each) => each.name) ?? [];
-  const { patterns, wrong } = readPatterns(draft.types);
-  const problem = (field: string) => (refusal?.field?.startsWith(field) ? refusal.text : null);
+  const { patterns, wrong } = parsePatterns(draft.types);
+  const problem = (field: string) => (error?.field?.startsWith(field) ? error.text : null);
   return (
     <div class="form">
       <Field
@@ -73,7 +73,7 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
         problem={problem("health_url")}
         hint="Answers a GET with 2xx while the receiver is well; for pings and inspections."
       />
-      {!isPortal.value && <Pacing draft={draft} change={change} problem={problem} />}
+      {!isPortal.value && <SendingFields draft={draft} change={change} problem={problem} />}
       <div class="pair">
         <Field
           label="Payload version"
@@ -88,12 +88,12 @@ export function EndpointFields({ app, draft, change, refusal }: Props) {
   );
 }
 
-interface PacingProps extends Pick<Props, "draft" | "change"> {
+interface SendingFieldsProps extends Pick<Props, "draft" | "change"> {
   problem: (field: string) => string | null;
 }
 
-/** How fast and in which order: the app's to say, not its customers'. */
-function Pacing({ draft, change, problem }: PacingProps) {
+/** Limits and order of sending. Customers may not change them. */
+function SendingFields({ draft, change, problem }: SendingFieldsProps) {
   return (
     <>
       <div class="pair">

@@ -1,40 +1,40 @@
 import { useEffect } from "preact/hooks";
-import { api, ask } from "../../api/client";
-import { usePages } from "../../api/pages";
+import { api, dataOf } from "../../api/client";
+import { usePagedList } from "../../api/paged-list";
 import type { Endpoint, Inspection, InspectionCheck } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Badge } from "../../parts/badge";
-import { Empty, Skeleton, Trouble } from "../../parts/feedback";
-import { More } from "../../parts/more";
-import { Card } from "../../parts/page";
-import { Time } from "../../parts/time";
+import { Action } from "../../components/action";
+import { Badge } from "../../components/badge";
+import { Empty, Skeleton, ErrorMessage } from "../../components/query-view";
+import { LoadMore } from "../../components/load-more";
+import { Card } from "../../components/page";
+import { Time } from "../../components/time";
 import { mayChange } from "../../session/session";
-import { spoken, toneOf } from "../../words/states";
-import { took } from "../../words/times";
+import { humanize, toneOf } from "../../text/states";
+import { formatDuration } from "../../text/times";
 
-const MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
+const FINDING_MARKS: Record<string, string> = { passed: "✓", failed: "✗", does_not_apply: "–", unknown: "?" };
 
 export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint }) {
   const path = { app, endpoint: endpoint.id };
-  const pages = usePages(
+  const list = usePagedList(
     `inspections ${app} ${endpoint.id}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/endpoints/{endpoint}/inspections", {
           params: { path, query: { limit: 10, ...(cursor ? { cursor } : {}) } },
         }),
       ),
     (row) => row.id,
   );
-  const isRunning = pages.rows?.some((each) => each.status === "waiting" || each.status === "running") ?? false;
+  const isRunning = list.rows?.some((each) => each.status === "waiting" || each.status === "running") ?? false;
   useEffect(() => {
     if (!isRunning) return undefined;
-    const timer = setInterval(pages.again, 700);
+    const timer = setInterval(list.refetch, 700);
     return () => clearInterval(timer);
   }, [isRunning]);
   const run = (which: "inspect" | "ping") => async () => {
-    await ask(api.POST(`/v1/apps/{app}/endpoints/{endpoint}/${which}`, { params: { path } }));
-    pages.again();
+    await dataOf(api.POST(`/v1/apps/{app}/endpoints/{endpoint}/${which}`, { params: { path } }));
+    list.refetch();
   };
   return (
     <div class="stack">
@@ -51,28 +51,28 @@ export function Inspections({ app, endpoint }: { app: string; endpoint: Endpoint
         )}
         {!endpoint.health_url && <p class="about">It has no health address. Set one in its settings to ping it.</p>}
       </Card>
-      {pages.rows === undefined ? (
-        pages.refusal ? (
-          <Trouble refusal={pages.refusal} again={pages.again} />
+      {list.rows === undefined ? (
+        list.error ? (
+          <ErrorMessage error={list.error} onRetry={list.refetch} />
         ) : (
           <Skeleton />
         )
-      ) : pages.rows.length === 0 ? (
+      ) : list.rows.length === 0 ? (
         <Empty title="Not inspected yet">An inspection takes a few seconds.</Empty>
       ) : (
-        pages.rows.map((each) => <Report key={each.id} inspection={each} />)
+        list.rows.map((each) => <InspectionReport key={each.id} inspection={each} />)
       )}
-      <More pages={pages} label="Earlier ones" />
+      <LoadMore list={list} label="Earlier ones" />
     </div>
   );
 }
 
-function Report({ inspection }: { inspection: Inspection }) {
+function InspectionReport({ inspection }: { inspection: Inspection }) {
   const summary = inspection.report?.summary;
   return (
     <Card
       title={inspection.kind === "ping" ? "Health address" : "Inspection"}
-      beside={
+      aside={
         <>
           {summary && (
             <span class="muted">
@@ -87,7 +87,7 @@ function Report({ inspection }: { inspection: Inspection }) {
       {inspection.report ? (
         <ul class="checks">
           {inspection.report.checks.map((check) => (
-            <Check key={check.name} check={check} />
+            <FindingItem key={check.name} check={check} />
           ))}
         </ul>
       ) : (
@@ -97,17 +97,17 @@ function Report({ inspection }: { inspection: Inspection }) {
   );
 }
 
-function Check({ check }: { check: InspectionCheck }) {
+function FindingItem({ check }: { check: InspectionCheck }) {
   const isGap = check.finding === "failed" || check.finding === "unknown";
   return (
     <li>
-      <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={spoken(check.finding)}>
-        {MARKS[check.finding] ?? "?"}
+      <span class={`mark ${toneOf(check.finding)}`} role="img" aria-label={humanize(check.finding)}>
+        {FINDING_MARKS[check.finding] ?? "?"}
       </span>
       <div>
         <strong>{check.title}</strong>{" "}
         <span class="muted">
-          {check.status_code ?? ""} {check.duration_ms != null && `in ${took(check.duration_ms)}`}
+          {check.status_code ?? ""} {check.duration_ms != null && `in ${formatDuration(check.duration_ms)}`}
         </span>
         {isGap && (
           <div class="about">

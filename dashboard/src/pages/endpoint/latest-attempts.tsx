@@ -1,23 +1,23 @@
-// The latest attempts at an endpoint, whatever deliveries they were for: a mark each, and the newest in words.
+// The latest attempts at an endpoint, of all its deliveries: one mark each, and the newest in a table.
 import type { EndpointAttempt } from "../../api/schema";
-import { Answer } from "../../parts/badge";
-import { type Mark, Strip } from "../../parts/strip";
-import { type Column, Table } from "../../parts/table";
-import { Time } from "../../parts/time";
+import { AnswerBadge } from "../../components/badge";
+import { type Mark, MarkStrip } from "../../components/mark-strip";
+import { type Column, Table } from "../../components/table";
+import { Time } from "../../components/time";
 import { paths } from "../../route/paths";
-import { attemptInWords } from "../../words/attempts";
-import { took } from "../../words/times";
+import { attemptText } from "../../text/attempts";
+import { formatDuration } from "../../text/times";
 
-const IN_WORDS_MAX = 8;
+const ATTEMPT_ROWS_MAX = 8;
 
 export function LatestAttempts({ app, attempts }: { app: string; attempts: EndpointAttempt[] }) {
   return (
     <div class="stack">
-      <Strip marks={attempts.map((each) => markOf(app, each))} />
+      <MarkStrip marks={attempts.map((each) => attemptMarkOf(app, each))} />
       <Table
         caption="Recent attempts"
         columns={columns(app)}
-        rows={attempts.slice(0, IN_WORDS_MAX)}
+        rows={attempts.slice(0, ATTEMPT_ROWS_MAX)}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.delivery_id)}
       />
@@ -25,16 +25,20 @@ export function LatestAttempts({ app, attempts }: { app: string; attempts: Endpo
   );
 }
 
-function markOf(app: string, attempt: EndpointAttempt): Mark {
+function attemptMarkOf(app: string, attempt: EndpointAttempt): Mark {
   const tone = attempt.success ? "good" : attempt.number == null ? "" : "bad";
-  return { id: attempt.id, href: paths.delivery(app, attempt.delivery_id), tone, label: attemptInWords(attempt).what };
+  return { id: attempt.id, href: paths.delivery(app, attempt.delivery_id), tone, label: attemptText(attempt).what };
 }
 
 function columns(app: string): Column<EndpointAttempt>[] {
   return [
-    { name: "Answer", isMain: true, cell: (row) => <Answer code={row.status_code} kind={row.class} success={row.success} /> },
-    { name: "What happened", cell: (row) => attemptInWords(row).what },
-    { name: "Took", isNumber: true, cell: (row) => took(row.duration_ms) },
+    {
+      name: "Answer",
+      isMain: true,
+      cell: (row) => <AnswerBadge code={row.status_code} kind={row.class} success={row.success} />,
+    },
+    { name: "What happened", cell: (row) => attemptText(row).what },
+    { name: "Took", isNumber: true, cell: (row) => formatDuration(row.duration_ms) },
     { name: "Attempt", isNumber: true, cell: (row) => row.number ?? "–" },
     {
       name: "Delivery",

@@ -1,20 +1,20 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
-import { usePages } from "../../api/pages";
-import { Empty } from "../../parts/feedback";
-import { Check } from "../../parts/field";
-import { List } from "../../parts/list";
+import { api, dataOf } from "../../api/client";
+import { usePagedList } from "../../api/paged-list";
+import { Empty } from "../../components/query-view";
+import { Checkbox } from "../../components/field";
+import { PagedTable } from "../../components/paged-table";
 import { paths } from "../../route/paths";
-import { may } from "../../session/session";
-import { beforeTests } from "../../words/next-steps";
+import { permissions } from "../../session/session";
+import { nothingSentText } from "../../text/empty-lists";
 import { DeadLetterList } from "../dead-letters";
 import { deliveryColumns } from "../delivery-rows";
 
 export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
-  const pages = usePages(
+  const list = usePagedList(
     `deliveries ${app} ${id}`,
     (cursor) =>
-      ask(
+      dataOf(
         api.GET("/v1/apps/{app}/deliveries", {
           params: { path: { app }, query: { endpoint_id: id, ...(cursor ? { cursor } : {}) } },
         }),
@@ -27,13 +27,13 @@ export function EndpointDeliveries({ app, id }: { app: string; id: string }) {
       <p class="above">
         <a href={paths.deliveries(app, { endpoint_id: id })}>Filter these deliveries</a>
       </p>
-      <List
+      <PagedTable
         caption="Deliveries to this endpoint"
-        pages={pages}
+        list={list}
         columns={deliveryColumns(app, [], "endpoint")}
         idOf={(row) => row.id}
         hrefOf={(row) => paths.delivery(app, row.id)}
-        empty={<Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>}
+        empty={<Empty title="Nothing was sent here yet">{nothingSentText(permissions.value)}</Empty>}
       />
     </>
   );
@@ -43,7 +43,7 @@ export function EndpointDeadLetters({ app, id }: { app: string; id: string }) {
   const [isClosedToo, setClosedToo] = useState(false);
   return (
     <div class="stack">
-      <Check label="Closed ones too" isOn={isClosedToo} onChange={setClosedToo} />
+      <Checkbox label="Closed ones too" isOn={isClosedToo} onChange={setClosedToo} />
       <DeadLetterList app={app} endpoint={id} isClosedToo={isClosedToo} endpoints={[]} />
     </div>
   );

@@ -1,21 +1,21 @@
-import { useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
-import { count } from "../../words/numbers";
-import { takes } from "../../words/subscriptions";
+import { useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
+import { formatCount } from "../../text/numbers";
+import { matchesSubscription } from "../../text/subscriptions";
 
-/** How many of the latest events a subscription would have taken, counted while it is typed. */
+/** Counts how many of the latest events a subscription would have matched, while it is typed. */
 export function MatchCount({ app, patterns }: { app: string; patterns: string[] }) {
-  const asked = useAsked(
+  const query = useQuery(
     `latest events ${app}`,
-    () => ask(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { limit: 250 } } })),
+    () => dataOf(api.GET("/v1/apps/{app}/events", { params: { path: { app }, query: { limit: 250 } } })),
     ["events"],
   );
-  const types = asked.data?.data.map((each) => each.type).filter((type) => !type.startsWith("webhook."));
+  const types = query.data?.data.map((each) => each.type).filter((type) => !type.startsWith("webhook."));
   if (types === undefined || types.length === 0) return null;
-  const matching = types.filter((type) => takes(patterns, type)).length;
+  const matching = types.filter((type) => matchesSubscription(patterns, type)).length;
   return (
     <strong role="status">
-      {count(matching)} of the latest {count(types.length)} events would have matched.
+      {formatCount(matching)} of the latest {formatCount(types.length)} events would have matched.
     </strong>
   );
 }

@@ -1,54 +1,54 @@
-import { type Asked, useAsked } from "../../api/asked";
-import { api, ask } from "../../api/client";
+import { type Query, useQuery } from "../../api/query";
+import { api, dataOf } from "../../api/client";
 import type { Endpoint, EndpointHealth } from "../../api/schema";
-import { Copyable } from "../../parts/copy";
-import { Empty, Shown } from "../../parts/feedback";
-import { Card, Facts } from "../../parts/page";
-import { Table } from "../../parts/table";
-import { LongTime } from "../../parts/time";
+import { Copyable } from "../../components/copy";
+import { Empty, QueryView } from "../../components/query-view";
+import { Card, PropertyList } from "../../components/page";
+import { Table } from "../../components/table";
+import { LongTime } from "../../components/time";
 import { paths } from "../../route/paths";
-import { may } from "../../session/session";
-import { beforeTests } from "../../words/next-steps";
-import { count, share } from "../../words/numbers";
-import { took } from "../../words/times";
+import { permissions } from "../../session/session";
+import { nothingSentText } from "../../text/empty-lists";
+import { formatCount, formatPercent } from "../../text/numbers";
+import { formatDuration } from "../../text/times";
 import { LatestAttempts } from "./latest-attempts";
 import { Traffic } from "./traffic";
 
 interface Props {
   app: string;
   endpoint: Endpoint;
-  health: Asked<EndpointHealth>;
+  health: Query<EndpointHealth>;
 }
 
 export function EndpointOverview({ app, endpoint, health }: Props) {
   const path = { app, endpoint: endpoint.id };
-  const latest = useAsked(
+  const latest = useQuery(
     `attempts ${app} ${endpoint.id}`,
-    () => ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/attempts", { params: { path } })),
+    () => dataOf(api.GET("/v1/apps/{app}/endpoints/{endpoint}/attempts", { params: { path } })),
     ["deliveries"],
   );
   return (
     <div class="stack">
       <Traffic app={app} endpoint={endpoint} health={health.data ?? null} />
       <Card title="Health">
-        <Shown asked={health} lines={8}>
-          {(data) => <Health health={data} />}
-        </Shown>
+        <QueryView query={health} lines={8}>
+          {(data) => <HealthDetails health={data} />}
+        </QueryView>
       </Card>
-      <Card title="Recent attempts" beside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
-        <Shown asked={latest} lines={3}>
+      <Card title="Recent attempts" aside={<a href={paths.endpoint(app, endpoint.id, "deliveries")}>All deliveries</a>}>
+        <QueryView query={latest} lines={3}>
           {({ data: attempts }) =>
             attempts.length === 0 ? (
-              <Empty title="Nothing was sent here yet">{beforeTests(may.value)}</Empty>
+              <Empty title="Nothing was sent here yet">{nothingSentText(permissions.value)}</Empty>
             ) : (
               <LatestAttempts app={app} attempts={attempts} />
             )
           }
-        </Shown>
+        </QueryView>
       </Card>
       <Card title="About">
-        <Facts
-          facts={[
+        <PropertyList
+          properties={[
             ["Id", <Copyable text={endpoint.id} />],
             ["Description", endpoint.description],
             [
@@ -106,7 +106,7 @@ export function EndpointOverview({ app, endpoint, health }: Props) {
   );
 }
 
-function Health({ health }: { health: EndpointHealth }) {
+function HealthDetails({ health }: { health: EndpointHealth }) {
   return (
     <div class="stack">
       {health.off_at && (
@@ -114,11 +114,11 @@ function Health({ health }: { health: EndpointHealth }) {
           It will be switched off <LongTime at={health.off_at} /> unless something succeeds before.
         </p>
       )}
-      <Facts
-        facts={[
+      <PropertyList
+        properties={[
           ["State since", <LongTime at={health.since} />],
-          ["Failed attempts in a row", count(health.consecutive_failures)],
-          ["Undelivered events in a row", count(health.failed_events_in_a_row)],
+          ["Failed attempts in a row", formatCount(health.consecutive_failures)],
+          ["Undelivered events in a row", formatCount(health.failed_events_in_a_row)],
           ["Last error", health.last_error],
           ["First failure since the last success", health.first_failure_at && <LongTime at={health.first_failure_at} />],
           ["Last success", health.last_success_at && <LongTime at={health.last_success_at} />],
@@ -130,9 +130,9 @@ function Health({ health }: { health: EndpointHealth }) {
         idOf={(row) => row.window}
         columns={[
           { name: "Last", isMain: true, cell: (row) => row.window },
-          { name: "Attempts", isNumber: true, cell: (row) => count(row.attempts) },
-          { name: "Failed", isNumber: true, cell: (row) => count(row.failed) },
-          { name: "Success", isNumber: true, cell: (row) => share(row.success_rate) },
+          { name: "Attempts", isNumber: true, cell: (row) => formatCount(row.attempts) },
+          { name: "Failed", isNumber: true, cell: (row) => formatCount(row.failed) },
+          { name: "Success", isNumber: true, cell: (row) => formatPercent(row.success_rate) },
           { name: "p50", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p50) },
           { name: "p90", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p90) },
           { name: "p99", isNumber: true, cell: (row) => milliseconds(row.latency_ms.p99) },
@@ -143,5 +143,5 @@ function Health({ health }: { health: EndpointHealth }) {
 }
 
 function milliseconds(value: number | null | undefined): string {
-  return value == null ? "–" : took(value);
+  return value == null ? "–" : formatDuration(value);
 }

@@ -1,50 +1,50 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
-import { hint } from "../../api/hints";
-import { type Refusal, asRefusal } from "../../api/problem";
+import { api, dataOf } from "../../api/client";
+import { invalidate } from "../../api/invalidation";
+import { type ApiError, toApiError } from "../../api/error";
 import type { Endpoint } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Overtaken, useDraft } from "../../parts/draft";
-import { Trouble } from "../../parts/feedback";
-import { Check, Field } from "../../parts/field";
-import { Card } from "../../parts/page";
-import { say } from "../../parts/toast";
+import { Action } from "../../components/action";
+import { OutdatedNote, useDraft } from "../../components/draft";
+import { ErrorMessage } from "../../components/query-view";
+import { Checkbox, Field } from "../../components/field";
+import { Card } from "../../components/page";
+import { showToast } from "../../components/toast";
 import { paths } from "../../route/paths";
-import { go } from "../../route/router";
+import { navigate } from "../../route/router";
 import { isPortal } from "../../session/session";
-import { readHeaders } from "../../words/headers";
+import { parseHeaders } from "../../text/headers";
 import { jsonProblem } from "../publish";
 import { BackfillCard } from "./backfill";
-import { changesOf, draftOf, isDraftReady } from "./draft";
+import { endpointChangesOf, endpointDraftOf, isDraftReady } from "./draft";
 import { EndpointFields } from "./form";
 
 export function EndpointSettings({ app, endpoint }: { app: string; endpoint: Endpoint }) {
-  const edited = useDraft(draftOf(endpoint), endpoint.updated_at);
-  const { base, draft, change } = edited;
+  const form = useDraft(endpointDraftOf(endpoint), endpoint.updated_at);
+  const { base, draft, change } = form;
   const [headers, setHeaders] = useState("");
   const [isReplacing, setReplacing] = useState(false);
-  const [refusal, setRefusal] = useState<Refusal | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
   const path = { app, endpoint: endpoint.id };
   const overridesProblem = draft.overrides.trim() === "" ? null : jsonProblem(draft.overrides);
-  const read = readHeaders(headers);
+  const read = parseHeaders(headers);
   const isReady = isDraftReady(draft) && overridesProblem === null && (!isReplacing || read.wrong === null);
 
   const save = async (event: Event) => {
     event.preventDefault();
-    setRefusal(null);
+    setError(null);
     const body = {
-      ...changesOf(base, draft),
+      ...endpointChangesOf(base, draft),
       ...(isReplacing ? { headers: read.headers as Record<string, never> } : {}),
     };
     try {
-      const now = await ask(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
-      edited.keep(draft, draftOf(now), now.updated_at);
+      const now = await dataOf(api.PATCH("/v1/apps/{app}/endpoints/{endpoint}", { params: { path }, body }));
+      form.markSaved(draft, endpointDraftOf(now), now.updated_at);
       setHeaders("");
       setReplacing(false);
-      hint("endpoints");
-      say("Saved.");
+      invalidate("endpoints");
+      showToast("Saved.");
     } catch (error) {
-      setRefusal(asRefusal(error));
+      setError(toApiError(error));
     }
   };
 
@@ -53,7 +53,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
     <div class="stack">
       <Card title="Settings">
         <form onSubmit={(event) => void save(event)}>
-          <EndpointFields app={app} draft={draft} change={change} refusal={refusal} />
+          <EndpointFields app={app} draft={draft} change={change} error={error} />
           <div class="form">
             {!isPortal.value && (
               <Field
@@ -66,7 +66,7 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
                 placeholder='{"retry": {"waits": ["1m", "5m"]}}'
               />
             )}
-            <Check
+            <Checkbox
               label={`Replace the headers that every request has${names.length > 0 ? ` (now: ${names.join(", ")})` : ""}`}
               isOn={isReplacing}
               onChange={setReplacing}
@@ -83,8 +83,8 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
                 hint="One a line, Name: value. Stored encrypted, never shown again."
               />
             )}
-            <Overtaken by={edited} />
-            {refusal && <Trouble refusal={refusal} />}
+            <OutdatedNote by={form} />
+            {error && <ErrorMessage error={error} />}
             <div class="buttons end">
               <button type="submit" class="primary" disabled={!isReady}>
                 Save
@@ -103,9 +103,9 @@ export function EndpointSettings({ app, endpoint }: { app: string; endpoint: End
             isDangerous
             confirm="Deliveries that wait for it are cancelled. This cannot be undone."
             act={async () => {
-              await ask(api.DELETE("/v1/apps/{app}/endpoints/{endpoint}", { params: { path } }));
-              hint("endpoints", "deliveries");
-              go(paths.endpoints(app));
+              await dataOf(api.DELETE("/v1/apps/{app}/endpoints/{endpoint}", { params: { path } }));
+              invalidate("endpoints", "deliveries");
+              navigate(paths.endpoints(app));
             }}
           />
         </div>

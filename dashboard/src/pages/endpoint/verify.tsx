@@ -1,24 +1,24 @@
 import { useState } from "preact/hooks";
-import { api, ask } from "../../api/client";
-import { hint } from "../../api/hints";
+import { api, dataOf } from "../../api/client";
+import { invalidate } from "../../api/invalidation";
 import type { Endpoint, Secrets } from "../../api/schema";
-import { Action } from "../../parts/action";
-import { Copyable } from "../../parts/copy";
-import { Dialog } from "../../parts/dialog";
-import { Empty, Skeleton } from "../../parts/feedback";
-import { Field } from "../../parts/field";
-import { Card } from "../../parts/page";
-import { LongTime } from "../../parts/time";
+import { Action } from "../../components/action";
+import { Copyable } from "../../components/copy";
+import { Dialog } from "../../components/dialog";
+import { Empty, Skeleton } from "../../components/query-view";
+import { Field } from "../../components/field";
+import { Card } from "../../components/page";
+import { LongTime } from "../../components/time";
 import { mayChange } from "../../session/session";
-import type { ContractDocument } from "../../words/contract";
-import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../words/signing";
-import { fromField } from "../../words/times";
+import type { ContractDocument } from "../../text/contract-document";
+import { type KeyKind, deduplicateBy, keyKindOf, signingOf, signsTime } from "../../text/signing";
+import { fromDateTimeField } from "../../text/times";
 import { SnippetCard } from "../snippet-card";
 
 interface Props {
   app: string;
   endpoint: Endpoint;
-  /** Undefined while it is on its way, null if it cannot be had. */
+  /** Undefined while loading, null if not available. */
   contract: ContractDocument | null | undefined;
 }
 
@@ -65,12 +65,14 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
   return (
     <Card
       title="Secret"
-      beside={
+      aside={
         <>
           {secrets === null ? (
             <Action
               label="Show"
-              act={async () => setSecrets(await ask(api.GET("/v1/apps/{app}/endpoints/{endpoint}/secret", { params: { path } })))}
+              act={async () =>
+                setSecrets(await dataOf(api.GET("/v1/apps/{app}/endpoints/{endpoint}/secret", { params: { path } })))
+              }
             />
           ) : (
             <button type="button" onClick={() => setSecrets(null)}>
@@ -127,7 +129,7 @@ function SecretCard({ app, endpoint, contract }: { app: string; endpoint: Endpoi
 
 interface RotateProps {
   path: { app: string; endpoint: string };
-  /** Both secrets sign for a while; else the new one takes over at an instant. */
+  /** Whether both secrets sign for a while. Otherwise the new one takes over at one instant. */
   isOverlapping: boolean;
   onClose: () => void;
   onRotated: (secrets: Secrets) => void;
@@ -137,10 +139,10 @@ function RotateDialog({ path, isOverlapping, onClose, onRotated }: RotateProps) 
   const [overlap, setOverlap] = useState("24h");
   const [at, setAt] = useState("");
   const rotate = async () => {
-    const effective = fromField(at);
+    const effective = fromDateTimeField(at);
     const body = isOverlapping ? { overlap } : effective ? { effective_at: effective } : {};
-    onRotated(await ask(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
-    hint("endpoints");
+    onRotated(await dataOf(api.POST("/v1/apps/{app}/endpoints/{endpoint}/secret/rotate", { params: { path }, body })));
+    invalidate("endpoints");
     onClose();
   };
   return (

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as a receiver needs: one request a connection, its body by content-length.
+//! A minimal HTTP/1.1 server: one request per connection, with the body length from content-length.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -20,7 +20,7 @@ pub struct Request {
 
 /// Reads the request, answers it and closes.
 pub fn serve(stream: TcpStream, answer: impl Fn(&Request) -> (u16, String)) {
-    // A sender that went away, or that is too slow, gets no answer and tries again.
+    // A sender that disconnected or is too slow gets no answer and retries.
     let _ = converse(&stream, answer);
 }
 
@@ -38,13 +38,13 @@ fn converse(mut stream: &TcpStream, answer: impl Fn(&Request) -> (u16, String)) 
          connection: close\r\n\r\n{text}",
         text.len()
     )?;
-    // What was not read would turn the close into a reset, and the answer would be lost: some of it is read and forgotten.
+    // Unread bytes would turn the close into a reset and lose the answer, so some of them are read and dropped.
     stream.shutdown(std::net::Shutdown::Write)?;
     io::copy(&mut reader.take(4 * BODY_BYTES_MAX as u64), &mut io::sink())?;
     Ok(())
 }
 
-/// The request, or what to answer instead.
+/// Returns the request, or the answer to an invalid one.
 fn read(reader: &mut impl BufRead) -> io::Result<Result<Request, (u16, String)>> {
     let mut head = reader.take(HEAD_BYTES_MAX);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! As much of JSON as a receiver needs to find an id: checks the whole text, keeps the texts of the outermost object.
+//! A minimal JSON reader for finding an id: checks the whole text, and keeps the texts of the outermost object.
 
 const DEPTH_MAX: usize = 128;
 
@@ -10,7 +10,7 @@ impl Object {
     }
 }
 
-/// The outermost object; `None` if the body is not JSON or no object.
+/// Reads the outermost object. Returns `None` if the body is not JSON or no object.
 pub fn object(body: &[u8]) -> Option<Object> {
     let mut reader = Reader { rest: std::str::from_utf8(body).ok()?, texts: Vec::new() };
     if reader.peek()? != '{' {
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         (self.peek()? == expected).then(|| self.rest = &self.rest[expected.len_utf8()..])
     }
 
-    /// Reads one value; a text is given back as it stands, between its quotes.
+    /// Reads one value. Returns a text as written between its quotes.
     fn value(&mut self, depth: usize) -> Option<Option<&'a str>> {
         if depth > DEPTH_MAX {
             return None;
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
                 let name = reader.text()?;
                 reader.eat(':')?;
                 let value = reader.value(depth + 1)?;
-                // Ids have no characters that JSON escapes; a text that has some is not one.
+                // Ids contain no characters that JSON escapes, so a text with escapes is no id.
                 if let (0, Some(text)) = (depth, value.filter(|text| !text.contains('\\'))) {
                     reader.texts.push((name.to_owned(), text.to_owned()));
                 }

@@ -3,9 +3,9 @@
 //! Settings, all from the environment: WEBHOOK_SECRET, WEBHOOK_SECRET_OLD (accepted too while you change over),
 //! WEBHOOK_CONTRACT (standard), WEBHOOK_BRAND, PORT (8000; 0 takes a free one), DATA (the folder for what was received).
 //!
-//! The answers are the protocol: 2xx "done, or known already", 4xx "this one will never be right", 5xx "my fault, send it
-//! again". HTTP is read by hand in `http.rs` and JSON in `json.rs`, so that nothing has to be installed; in earnest take the
-//! web framework and the JSON reader of your choice, and keep `receive` and `keep`.
+//! Answers: 2xx for a request that was handled or is known already, 4xx for one that can never be accepted, 5xx to get it
+//! again. `http.rs` reads HTTP and `json.rs` reads JSON, so that nothing has to be installed. In production use a web framework
+//! and a JSON parser of your choice, and keep `receive` and `keep`.
 
 mod http;
 mod json;
@@ -74,7 +74,7 @@ impl Receiver {
                 return (status, format!("{}: {error}", error.reason.as_str()));
             }
         };
-        // Only now is it worth parsing.
+        // The body is parsed only after verification.
         let field = verified.id_field.unwrap_or_default();
         let key = json::object(&request.body).and_then(|event| verified.id.or_else(|| event.text(field)));
         let Some(name) = key.as_deref().and_then(file_name) else {
@@ -84,7 +84,7 @@ impl Receiver {
             Ok(true) => (200, "received".to_owned()),
             Ok(false) => (200, "known already".to_owned()),
             Err(error) => {
-                // Whatever it is, it is ours: the sender tries again.
+                // Any other error is on this side, so the sender should retry.
                 eprintln!("{error}");
                 (500, "trouble here, please send it again".to_owned())
             }
@@ -92,18 +92,18 @@ impl Receiver {
     }
 }
 
-/// Keeps an event once and for all; false if it was here already.
+/// Stores an event once. Returns false if it is stored already.
 ///
-/// Rust brings no database, so a file is the row: its name is the unique key, and a link puts it there whole or not at all,
-/// and only if the name is free. With a database this is
+/// Rust has no database, so a file replaces the row: its name is the unique key, and a link creates it completely or not at
+/// all, and only if the name is free. With a database this is
 ///
 /// ```sql
 /// CREATE TABLE received (id TEXT PRIMARY KEY, body BYTEA NOT NULL);
 /// INSERT INTO received (id, body) VALUES ($1, $2) ON CONFLICT DO NOTHING; -- no row inserted: known already
 /// ```
 ///
-/// in one transaction with the work, if that is quick. Else a worker of yours goes through what was received, tries again, and
-/// puts aside what it cannot do: your own dead letters.
+/// in one transaction with the work, if that is quick. Otherwise a worker of your own processes the received events, retries
+/// failures, and stores those that keep failing: your own dead letters.
 fn keep(data: &Path, name: &str, body: &[u8]) -> io::Result<bool> {
     let row = data.join(name);
     let draft = data.join(format!("draft.{:x}", RandomState::new().build_hasher().finish()));
@@ -116,7 +116,7 @@ fn keep(data: &Path, name: &str, body: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Every id has a name of its own, also where file names ignore case; `None` if that would be too long for one.
+/// Returns a unique file name for an id, even if file names ignore case. `None` if it would be too long.
 fn file_name(key: &str) -> Option<String> {
     let is_plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';

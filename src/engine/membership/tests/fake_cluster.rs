@@ -11,12 +11,12 @@ use crate::{
         tenure::SHARDS,
         time::{Steady, Timestamp},
     },
+    runtime::{Clock, VirtualClock},
     store::{
         Cluster, Reply, StoreError,
         cluster::{Beat, Changes, Forgotten, Joined, Node, RolledUp, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
-    runtime::{Clock, VirtualClock},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

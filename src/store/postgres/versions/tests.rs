@@ -3,8 +3,8 @@
 #[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../../../../tests/harness/database.rs"]
 mod database;
-#[path = "../../../../tests/harness/keeper.rs"]
-mod keeper;
+#[path = "../../../../tests/harness/server_shell.rs"]
+mod server_shell;
 
 use super::{
     super::{address::Address, cluster::enter, open, session::Server},

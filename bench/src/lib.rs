@@ -1,0 +1,32 @@
+//! The load tool: measures a webhook sender from outside. `bench/README.md` says what and how.
+
+pub mod api;
+pub mod arrivals;
+pub mod children;
+pub mod clock;
+pub mod command;
+pub mod compare;
+pub mod figures;
+pub mod http;
+pub mod load;
+pub mod messages;
+pub mod nodes;
+pub mod orders;
+pub mod payload;
+pub mod postgres;
+pub mod prefill;
+pub mod procs;
+pub mod receiver;
+pub mod replay;
+pub mod report;
+pub mod retention;
+pub mod run;
+pub mod sender;
+pub mod server;
+pub mod shapes;
+pub mod signature;
+pub mod statistics;
+pub mod svg;
+pub mod table;
+pub mod target;
+pub mod template;

@@ -1,0 +1,5 @@
+//! `posthaste-bench`. Everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    posthaste_bench::command::main()
+}

@@ -1,7 +1,0 @@
-// How long a node may go on without being heard of.
-import { took } from "./times";
-
-export function leaseInWords({ lease_ms }: { lease_ms?: number | null }): string {
-  if (lease_ms == null) return "needs none";
-  return lease_ms > 0 ? `${took(lease_ms)} left` : "over: others take over";
-}
