@@ -135,20 +135,22 @@ impl Figures {
         self.stolen_cpu_s = round(after.machine.stolen - before.machine.stolen);
         let cores = thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
         let there_was = cores * clock::seconds_between(before.at_ns, after.at_ns);
-        self.disturbed = self.other_cpu_s + self.stolen_cpu_s > DISTURBED_SHARE * there_was;
+        // Without a process to account, the server itself is among the others.
+        self.disturbed =
+            !after.trees.is_empty() && self.other_cpu_s + self.stolen_cpu_s > DISTURBED_SHARE * there_was;
         if total > 0.0 && self.delivered > 0 {
             self.deliveries_per_cpu_s = Some(round(self.delivered as f64 / total));
             self.cpu_us_per_delivery = Some(round(total * 1e6 / self.delivered as f64));
         }
     }
 
-    /// CPU per delivery is no figure of a run in which the process was another one in the end.
-    pub fn forget_cpu(&mut self) {
-        self.cpu_s.clear();
+    /// Leaves out the CPU per delivery, where the server did other work besides the deliveries that count.
+    #[must_use]
+    pub fn without_cpu_per_delivery(mut self) -> Self {
         self.deliveries_per_cpu_s = None;
         self.cpu_us_per_delivery = None;
         self.cpu_ratio = None;
-        self.disturbed = false;
+        self
     }
 
     pub fn set_bare(&mut self, cpu_seconds: f64, requests: usize) {

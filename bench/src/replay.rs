@@ -28,7 +28,7 @@ pub async fn rounds(server: &Server, bench: &Bench) -> Result<Vec<(String, Figur
         for (action, name) in [("pause", "alone"), ("resume", "beside a replay")] {
             api.post(&format!("/v1/apps/again/replays/{id}/{action}"), &json!({})).await?;
             let figures = bench.measure(&Load::plain(EVENTS, Pace::PerSecond(RATE)), &server.trees()).await?;
-            rounds.push((format!("{name}, round {round}"), figures));
+            rounds.push((format!("{name}, round {round}"), figures.without_cpu_per_delivery()));
         }
     }
     let replay = api.get(&format!("/v1/apps/again/replays/{id}")).await?;

@@ -3,12 +3,13 @@
 use crate::{
     api::Api,
     clock,
+    figures::Figures,
     load::{Bench, Load},
     messages::Pace,
     procs,
     server::{Product, Server, StoreKind},
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::{convert::Infallible, fs, path::Path, time::Duration};
 
@@ -56,7 +57,10 @@ pub async fn stretches(
 
 async fn load_without_end(bench: &Bench) -> Result<Infallible> {
     loop {
-        bench.transfer(&Load::plain(40_000, Pace::Senders(64)), &[], async { Ok(()) }).await?;
+        let load = Load::plain(40_000, Pace::Senders(64));
+        let (observed, ()) = bench.transfer(&load, &[], async { Ok(()) }).await?;
+        let broken = Figures::of(&observed).broken_promises(false);
+        ensure!(broken.is_empty(), "under steady load: {}", broken.join(", "));
     }
 }
 

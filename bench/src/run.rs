@@ -143,7 +143,7 @@ impl Session<'_> {
                 "alone p50 {:.1}, p99 {:.1} ms; {} requests left hanging",
                 alone.send_to_receive_ms.p50, alone.send_to_receive_ms.p99, beside.left_hanging
             );
-            return Ok((vec![beside], vec![note]));
+            return Ok((vec![beside.without_cpu_per_delivery()], vec![note]));
         }
         let load = shape.load(self.shared.events).context("this shape has no load of its own")?;
         if shape.kind == Kind::Crash {
