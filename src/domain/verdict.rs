@@ -4,7 +4,7 @@
 use super::{
     contract::{Answer, Contract, Pacing, RetryAfter},
     outcome::{Class, Outcome},
-    retry_after, schedule,
+    retry_after, backoff,
     time::Timestamp,
 };
 use std::time::Duration;
@@ -129,7 +129,7 @@ fn retry(
     dice: f64,
     wait_min: Duration,
 ) -> Verdict {
-    let (wait, then) = match schedule::wait_after(&contract.retry, standing.place, dice) {
+    let (wait, then) = match backoff::wait_after(&contract.retry, standing.place, dice) {
         Some(wait) => (wait.max(wait_min), AtDue::Attempt),
         None => match contract.retry.final_wait {
             Some(wait) if standing.is_ours => (wait, AtDue::ExhaustUnblamed),

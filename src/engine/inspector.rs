@@ -10,7 +10,7 @@ use crate::{
         id::InspectionId,
         inspection::{Inspection, Judge, Kind, Probe, Report, Subject, health_headers},
         outcome::{Class, Outcome},
-        request::Header,
+        request_headers::Header,
         target::Target,
     },
     outbound::{GateClosed, OutboundRequest},

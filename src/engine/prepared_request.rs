@@ -10,7 +10,7 @@ use crate::{
         id::AttemptId,
         outcome::{Attempt, Class, Outcome},
         port::Carried,
-        request::{self, Header, RequestParts},
+        request_headers::{self, Header, RequestParts},
         signer::{Signer, SigningFailed},
         time::Timestamp,
     },
@@ -107,10 +107,10 @@ impl PreparedRequest {
 
 fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningFailed> {
     if let Some(signer) = &endpoint.signer {
-        return request::headers(&endpoint.contract, signer, request);
+        return request_headers::headers(&endpoint.contract, signer, request);
     }
     let signer = Signer::prepare_what_fits(&endpoint.contract, &endpoint.secrets)?;
-    request::headers(&endpoint.contract, &signer, request)
+    request_headers::headers(&endpoint.contract, &signer, request)
 }
 
 /// Builds the history row of an attempt at this endpoint as it is now.

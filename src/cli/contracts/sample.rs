@@ -4,7 +4,7 @@ use crate::domain::{
     body::{self, EventParts},
     contract::{Contract, KeyForm},
     id::{AttemptId, DeliveryId, EventId},
-    request::{self, RequestParts},
+    request_headers::{self, RequestParts},
     secret::Secret,
     signer::Signer,
     time::Timestamp,
@@ -55,7 +55,7 @@ pub(super) fn request(contract: &Contract) -> Option<SampleRequest> {
         now: STARTED_AT,
         body: &body,
     };
-    let headers = request::headers(contract, &signer, &parts).ok()?;
+    let headers = request_headers::headers(contract, &signer, &parts).ok()?;
     let headers = headers.into_iter().map(|(name, value)| (name.into_owned(), value));
     Some(SampleRequest {
         secret,

@@ -1,7 +1,7 @@
 //! Times of the attempts that a contract makes if the receiver always fails at once.
 
 use super::Contract;
-use crate::domain::{delivery::State, schedule, time::say_duration};
+use crate::domain::{delivery::State, backoff, time::say_duration};
 use std::{fmt, time::Duration};
 
 /// Time after the first attempt; `earliest` and `latest` differ where jitter applies.
@@ -66,7 +66,7 @@ impl Contract {
         for place in 0.. {
             timeline.attempts.push(next.until(give_up));
             timeline.certain += usize::from(next.latest < give_up);
-            let wait = |dice| schedule::wait_after(retry, place, dice);
+            let wait = |dice| backoff::wait_after(retry, place, dice);
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {

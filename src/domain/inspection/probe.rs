@@ -11,7 +11,7 @@ use crate::domain::{
     endpoint::Endpoint,
     event::TEST_EVENT_TYPE,
     id::{AttemptId, DeliveryId, EventId, InspectionId},
-    request::{self, Header, RequestParts},
+    request_headers::{self, Header, RequestParts},
     secret::{self, Secret},
     signer::{Signer, SigningFailed},
     time::Timestamp,
@@ -167,7 +167,7 @@ impl<'a> Subject<'a> {
             body: &signed,
         };
         let signer = if probe == Probe::UnknownSignature { &self.stranger } else { &self.signer };
-        let mut headers = request::headers(contract, signer, &request)?;
+        let mut headers = request_headers::headers(contract, signer, &request)?;
         headers.push(mark(self.inspection));
         let body = if probe == Probe::Tampered {
             let changed = self.data(probe, 900);

@@ -12,7 +12,7 @@ use crate::domain::{
     event::TEST_EVENT_TYPE,
     id::{AppId, EndpointId, InspectionId},
     outcome::{Class, Outcome, Timings},
-    request::Header,
+    request_headers::Header,
     secret::{self, Secret},
     signer::Signer,
     subscription::Patterns,

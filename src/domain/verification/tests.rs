@@ -5,7 +5,7 @@ use crate::domain::{
     body::EventParts,
     contract::fixtures,
     id::{AttemptId, DeliveryId, EventId},
-    request::{RequestParts, headers},
+    request_headers::{RequestParts, headers},
     secret::Secret,
     signer::Signer,
 };
