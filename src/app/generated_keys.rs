@@ -3,7 +3,7 @@
 use super::open_store;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::seal::Keyring,
+    domain::encryption::Keyring,
     runtime::Entropy,
 };
 use anyhow::Context;
@@ -54,8 +54,8 @@ pub(super) fn with_hint(error: anyhow::Error, settings: &Settings) -> anyhow::Er
     let unread = settings.encryption_key.as_ref().and_then(|_| std::fs::read_to_string(&path).ok());
     let keyring = unread.and_then(|text| Keyring::parse(text.trim()).ok());
     match keyring {
-        Some(keyring) if error.to_string().contains(&format!("\"{}\"", keyring.first())) => {
-            let id = keyring.first();
+        Some(keyring) if error.to_string().contains(&format!("\"{}\"", keyring.primary_id())) => {
+            let id = keyring.primary_id();
             let path = path.display();
             anyhow::anyhow!(
                 "{error} (\"{id}\" is the key in {path}, which was used before encryption_key was set)"
@@ -111,6 +111,6 @@ mod tests {
         assert_eq!(first, second);
         let mode = path_beside(&store, "encryption-key").metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert!(crate::domain::seal::Keyring::parse(&first).is_ok());
+        assert!(crate::domain::encryption::Keyring::parse(&first).is_ok());
     }
 }

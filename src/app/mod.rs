@@ -23,7 +23,7 @@ use crate::{
         directory::Directory,
         id::Ids,
         rate::RateLimit,
-        seal::Keyring,
+        encryption::Keyring,
         storage::{Storage, StorageLimits},
         tally::Tally,
         tenure::Tenure,

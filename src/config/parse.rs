@@ -18,7 +18,7 @@ use crate::domain::{
     contract::Keep,
     proxy::{PROXY_FORM, Proxy},
     rate,
-    seal::Keyring,
+    encryption::Keyring,
     static_headers,
     target::Target,
     time::parse_duration,

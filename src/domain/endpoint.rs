@@ -31,10 +31,10 @@ pub struct EndpointRecord {
     pub settings: EndpointSettings,
     pub off: Option<SwitchedOff>,
     /// Static headers, encrypted as one JSON document; they may hold an `Authorization`.
-    pub sealed_headers: Option<Vec<u8>>,
+    pub encrypted_headers: Option<Vec<u8>>,
     /// A client certificate with its key, and authorities of its own, encrypted as one JSON document.
-    pub sealed_tls: Option<Vec<u8>>,
-    pub secrets: Vec<SealedSecret>,
+    pub encrypted_tls: Option<Vec<u8>>,
+    pub secrets: Vec<EncryptedSecret>,
     /// Grows with every change; attempts name it.
     pub revision: u32,
     pub created_at: Timestamp,
@@ -166,8 +166,8 @@ impl SwitchedBy {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SealedSecret {
-    pub sealed: Vec<u8>,
+pub struct EncryptedSecret {
+    pub encrypted: Vec<u8>,
     pub valid_from: Timestamp,
     pub valid_until: Option<Timestamp>,
 }
@@ -194,14 +194,14 @@ pub struct Endpoint {
 
 impl EndpointRecord {
     /// Returns all its encrypted parts.
-    pub fn sealed(&self) -> impl Iterator<Item = &Vec<u8>> {
-        let secrets = self.secrets.iter().map(|secret| &secret.sealed);
-        secrets.chain(&self.sealed_headers).chain(&self.sealed_tls)
+    pub fn encrypted_parts(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let secrets = self.secrets.iter().map(|secret| &secret.encrypted);
+        secrets.chain(&self.encrypted_headers).chain(&self.encrypted_tls)
     }
 
-    pub fn sealed_mut(&mut self) -> impl Iterator<Item = &mut Vec<u8>> {
-        let secrets = self.secrets.iter_mut().map(|secret| &mut secret.sealed);
-        secrets.chain(&mut self.sealed_headers).chain(&mut self.sealed_tls)
+    pub fn encrypted_parts_mut(&mut self) -> impl Iterator<Item = &mut Vec<u8>> {
+        let secrets = self.secrets.iter_mut().map(|secret| &mut secret.encrypted);
+        secrets.chain(&mut self.encrypted_headers).chain(&mut self.encrypted_tls)
     }
 
     /// Returns whether it takes deliveries and, if not, what happens to waiting ones.

@@ -39,7 +39,7 @@ pub mod roster;
 pub mod backoff;
 pub mod schema;
 pub mod script;
-pub mod seal;
+pub mod encryption;
 pub mod secret;
 pub mod signer;
 pub mod static_headers;

@@ -153,10 +153,10 @@ pub(super) fn fields(names: &[String]) -> Option<Value> {
 
 pub(super) fn endpoint_fields(before: &EndpointRecord, after: &EndpointRecord) -> Option<Value> {
     let mut names = changed_fields(&before.settings, &after.settings);
-    if before.sealed_headers != after.sealed_headers {
+    if before.encrypted_headers != after.encrypted_headers {
         names.push("headers".to_owned());
     }
-    if before.sealed_tls != after.sealed_tls {
+    if before.encrypted_tls != after.encrypted_tls {
         names.push("tls".to_owned());
     }
     fields(&names)

@@ -20,7 +20,7 @@ use crate::{
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
         retention::Keeps,
-        seal::Keyring,
+        encryption::Keyring,
         storage::StorageUsage,
         tenure::Tenure,
         time::Timestamp,

@@ -10,7 +10,7 @@ use crate::{
         app::{App, AppRules},
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-        seal::SealError,
+        encryption::EncryptionError,
         secret::Secret,
         signer::Signer,
         subscription::Patterns,
@@ -62,14 +62,14 @@ impl Service {
             .secrets
             .iter()
             .map(|sealed| {
-                let text = String::from_utf8(self.decrypt(app, &record, &sealed.sealed)?)
-                    .map_err(|_| decryption_failed(&SealError::Damaged))?;
+                let text = String::from_utf8(self.decrypt(app, &record, &sealed.encrypted)?)
+                    .map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
                 Ok(Secret { text, valid_from: sealed.valid_from, valid_until: sealed.valid_until })
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let headers: Option<Vec<(String, String)>> =
-            self.decrypt_document(app, &record, record.sealed_headers.as_deref())?;
-        let tls: Option<TlsDocument> = self.decrypt_document(app, &record, record.sealed_tls.as_deref())?;
+            self.decrypt_document(app, &record, record.encrypted_headers.as_deref())?;
+        let tls: Option<TlsDocument> = self.decrypt_document(app, &record, record.encrypted_tls.as_deref())?;
         let tls = tls.map(|document| EndpointTls::read(&document)).transpose()?.map(Arc::new);
         let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
         let https_only = contract.https_only.unwrap_or(self.limits.https_only);
@@ -94,7 +94,7 @@ impl Service {
         record: &EndpointRecord,
         sealed: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.keyring.open(sealed, &encryption_context(app, record)).map_err(|error| decryption_failed(&error))
+        self.keyring.decrypt(sealed, &encryption_context(app, record)).map_err(|error| decryption_failed(&error))
     }
 
     fn decrypt_document<T: StoredDocument + DeserializeOwned>(
@@ -105,14 +105,14 @@ impl Service {
     ) -> Result<Option<T>, Error> {
         let Some(sealed) = sealed else { return Ok(None) };
         let document = self.decrypt(app, record, sealed)?;
-        let text = std::str::from_utf8(&document).map_err(|_| decryption_failed(&SealError::Damaged))?;
-        documents::read(text).map(Some).map_err(|_| decryption_failed(&SealError::Damaged))
+        let text = std::str::from_utf8(&document).map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
+        documents::read(text).map(Some).map_err(|_| decryption_failed(&EncryptionError::Damaged))
     }
 
     pub(super) fn encrypt(&self, app: &App, record: &EndpointRecord, plain: &[u8]) -> Result<Vec<u8>, Error> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        let sealed = self.keyring.seal(plain, &encryption_context(app, record), nonce);
+        let sealed = self.keyring.encrypt(plain, &encryption_context(app, record), nonce);
         sealed.map_err(|error| Error::Internal(error.to_string()))
     }
 
@@ -120,11 +120,11 @@ impl Service {
     pub fn encrypt_cursor(&self, place: &[u8], bound_to: &str) -> Option<Vec<u8>> {
         let mut nonce = [0; 12];
         self.entropy.fill(&mut nonce);
-        self.keyring.seal(place, bound_to, nonce).ok()
+        self.keyring.encrypt(place, bound_to, nonce).ok()
     }
 
     pub fn decrypt_cursor(&self, sealed: &[u8], bound_to: &str) -> Option<Vec<u8>> {
-        self.keyring.open(sealed, bound_to).ok()
+        self.keyring.decrypt(sealed, bound_to).ok()
     }
 
     /// Stores the endpoint's contract under its hash, so that attempts made under it can be explained later.
@@ -199,6 +199,6 @@ fn encryption_context(app: &App, record: &EndpointRecord) -> String {
     format!("{}/{}", app.uid, record.id)
 }
 
-fn decryption_failed(error: &SealError) -> Error {
+fn decryption_failed(error: &EncryptionError) -> Error {
     Error::Internal(error.to_string())
 }

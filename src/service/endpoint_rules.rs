@@ -138,7 +138,7 @@ pub(super) fn apply_order(ordered: Patch<Order>, on_dead: Patch<OnDead>, setting
 
 /// Refuses a certificate on a plain-HTTP endpoint: it would never be used and only look like protection.
 pub(super) fn check_tls_is_used(record: &EndpointRecord) -> Result<(), Error> {
-    if record.sealed_tls.is_some() && !record.settings.url.starts_with("https://") {
+    if record.encrypted_tls.is_some() && !record.settings.url.starts_with("https://") {
         return Err(Error::field("tls", "needs a url that starts with https://"));
     }
     Ok(())

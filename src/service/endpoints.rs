@@ -138,17 +138,17 @@ impl Service {
             uid: new.uid.unwrap_or_else(|| id.to_string()),
             settings,
             off: None,
-            sealed_headers: None,
-            sealed_tls: None,
+            encrypted_headers: None,
+            encrypted_tls: None,
             secrets: Vec::new(),
             revision: 1,
             created_at: now,
             updated_at: now,
         };
-        record.sealed_headers = self.encrypt_headers(&app, &record, new.headers.as_deref(), &contract)?;
+        record.encrypted_headers = self.encrypt_headers(&app, &record, new.headers.as_deref(), &contract)?;
         if let Some(tls) = &new.tls {
             require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
-            record.sealed_tls = Some(self.encrypt_tls(&app, &record, tls, now)?);
+            record.encrypted_tls = Some(self.encrypt_tls(&app, &record, tls, now)?);
             check_tls_is_used(&record)?;
         }
         let secret = self.new_secret(&contract, new.secret)?;
@@ -289,13 +289,13 @@ impl Service {
         now: Timestamp,
     ) -> Result<(), Error> {
         let moved = [("url", patch.url.is_some()), ("health_url", !patch.health_url.is_absent())];
-        for (field, _) in moved.into_iter().filter(|(_, moves)| *moves && record.sealed_tls.is_some()) {
+        for (field, _) in moved.into_iter().filter(|(_, moves)| *moves && record.encrypted_tls.is_some()) {
             require_admin_for(caller, field, URL_NEEDS_ADMIN)?;
         }
         let leads_away = patch.url.as_ref().is_some_and(|url| *url != record.settings.url);
         if leads_away
             && caller.scope.is_portal()
-            && record.sealed_headers.is_some()
+            && record.encrypted_headers.is_some()
             && patch.headers.is_absent()
         {
             return Err(Error::field("headers", HEADERS_NEEDED_WITH_URL));
@@ -303,7 +303,7 @@ impl Service {
         if !patch.tls.is_absent() {
             require_admin_for(caller, "tls", TLS_NEEDS_ADMIN)?;
             let sealed = patch.tls.value().map(|tls| self.encrypt_tls(app, record, tls, now)).transpose()?;
-            record.sealed_tls = sealed;
+            record.encrypted_tls = sealed;
         }
         Ok(())
     }
@@ -363,9 +363,9 @@ impl Service {
         match patch.headers {
             Patch::Absent if hash == endpoint.contract_hash => {}
             Patch::Absent => check_headers(&endpoint.headers, &contract)?,
-            Patch::Null => record.sealed_headers = None,
+            Patch::Null => record.encrypted_headers = None,
             Patch::Value(headers) => {
-                record.sealed_headers = self.encrypt_headers(app, record, Some(&headers), &contract)?;
+                record.encrypted_headers = self.encrypt_headers(app, record, Some(&headers), &contract)?;
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::{
         app::App,
         endpoint::{Endpoint, EndpointRecord},
         id::EndpointId,
-        seal::SealError,
+        encryption::EncryptionError,
     },
     runtime::Shutdown,
 };
@@ -50,7 +50,7 @@ impl Service {
         }
         let unneeded: Vec<&str> = self.keyring.ids().skip(1).collect();
         if !unneeded.is_empty() {
-            let key = self.keyring.first();
+            let key = self.keyring.primary_id();
             tracing::info!(
                 key,
                 ?unneeded,
@@ -78,7 +78,7 @@ impl Service {
     }
 
     fn is_stale(&self, record: &EndpointRecord) -> bool {
-        record.sealed().any(|sealed| self.keyring.key_of(sealed) != Ok(self.keyring.first()))
+        record.encrypted_parts().any(|sealed| self.keyring.key_id_of(sealed) != Ok(self.keyring.primary_id()))
     }
 
     /// Encrypts the secrets of one endpoint again. If it is changed at the same time, it is left for the next round.
@@ -108,8 +108,8 @@ impl Service {
 
     fn encrypt_again(&self, app: &App, record: &mut EndpointRecord) -> Result<(), Error> {
         let place = record.clone();
-        for sealed in record.sealed_mut() {
-            if self.keyring.key_of(sealed) != Ok(self.keyring.first()) {
+        for sealed in record.encrypted_parts_mut() {
+            if self.keyring.key_id_of(sealed) != Ok(self.keyring.primary_id()) {
                 *sealed = self.encrypt(app, &place, &self.decrypt(app, &place, sealed)?)?;
             }
         }
@@ -119,8 +119,8 @@ impl Service {
     /// Checks at start that every needed encryption key is given: missing keys are reported once by id, not per endpoint.
     pub(super) fn check_encryption_keys(&self, endpoints: &[EndpointRecord]) -> Result<(), Error> {
         let mut missing: BTreeMap<String, usize> = BTreeMap::new();
-        for sealed in endpoints.iter().flat_map(EndpointRecord::sealed) {
-            if let Err(SealError::UnknownKey(id)) = self.keyring.key_of(sealed) {
+        for sealed in endpoints.iter().flat_map(EndpointRecord::encrypted_parts) {
+            if let Err(EncryptionError::UnknownKey(id)) = self.keyring.key_id_of(sealed) {
                 *missing.entry(id).or_default() += 1;
             }
         }

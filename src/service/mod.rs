@@ -57,7 +57,7 @@ use crate::{
         id::{Ids, KeyId},
         key::{KEY_OF_SETTINGS, Scope},
         port::Hands,
-        seal::Keyring,
+        encryption::Keyring,
         storage::Storage,
         tally::Tally,
         tenure::Tenure,

@@ -6,7 +6,7 @@ use crate::domain::{
     audit::Action,
     contract::{Contract, Rotation},
     directory::AppEntry,
-    endpoint::{Endpoint, EndpointRecord, SealedSecret},
+    endpoint::{Endpoint, EndpointRecord, EncryptedSecret},
     secret,
     time::Timestamp,
 };
@@ -79,8 +79,8 @@ impl Service {
         text: &str,
         valid_from: Timestamp,
         valid_until: Option<Timestamp>,
-    ) -> Result<SealedSecret, Error> {
-        Ok(SealedSecret { sealed: self.encrypt(app, record, text.as_bytes())?, valid_from, valid_until })
+    ) -> Result<EncryptedSecret, Error> {
+        Ok(EncryptedSecret { encrypted: self.encrypt(app, record, text.as_bytes())?, valid_from, valid_until })
     }
 }
 
@@ -114,8 +114,8 @@ fn rotation_times(rotation: Rotation, rotate: &RotateSecret, now: Timestamp) -> 
 
 /// Adds the new secret last. SecretSource that sign now end at `old_until` or earlier; expired and planned ones are removed.
 fn replace_secrets(
-    secrets: &mut Vec<SealedSecret>,
-    new: SealedSecret,
+    secrets: &mut Vec<EncryptedSecret>,
+    new: EncryptedSecret,
     handover: RotationTimes,
     now: Timestamp,
 ) {
@@ -124,7 +124,7 @@ fn replace_secrets(
         // This secret signs already, even if this clock is behind the clock of the node that made it.
         begun.valid_from = judged_at.min(now);
     }
-    let planned = |secret: &SealedSecret| secret.valid_from > now;
+    let planned = |secret: &EncryptedSecret| secret.valid_from > now;
     let first_planned = secrets.iter().filter(|secret| planned(secret)).map(|secret| secret.valid_from).min();
     secrets.retain(|secret| !planned(secret) && secret.valid_until.is_none_or(|until| now < until));
     for secret in secrets.iter_mut() {
@@ -146,11 +146,11 @@ mod tests {
         Timestamp::from_millis(ms)
     }
 
-    fn secret(name: u8, from: i64, until: Option<i64>) -> SealedSecret {
-        SealedSecret { sealed: vec![name], valid_from: at(from), valid_until: until.map(at) }
+    fn secret(name: u8, from: i64, until: Option<i64>) -> EncryptedSecret {
+        EncryptedSecret { encrypted: vec![name], valid_from: at(from), valid_until: until.map(at) }
     }
 
-    fn rotated(mut secrets: Vec<SealedSecret>, new_from: i64, old_until: i64, now: i64) -> Vec<SealedSecret> {
+    fn rotated(mut secrets: Vec<EncryptedSecret>, new_from: i64, old_until: i64, now: i64) -> Vec<EncryptedSecret> {
         let handover = RotationTimes { new_from: at(new_from), old_until: at(old_until) };
         replace_secrets(&mut secrets, secret(9, new_from, None), handover, at(now));
         secrets
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(rotated(before, 100, 200, 100).len(), 2);
         let many = (1..=6).map(|name| secret(name, i64::from(name), None)).collect();
         let after = rotated(many, 100, 200, 100);
-        assert_eq!(after.iter().map(|secret| secret.sealed[0]).collect::<Vec<_>>(), [3, 4, 5, 6, 9]);
+        assert_eq!(after.iter().map(|secret| secret.encrypted[0]).collect::<Vec<_>>(), [3, 4, 5, 6, 9]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         contract::{ContractHash, WaitingWhenOff},
-        endpoint::{EndpointRecord, EndpointSettings, OffReason, SealedSecret, SwitchedBy, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, OffReason, EncryptedSecret, SwitchedBy, SwitchedOff},
         event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
@@ -39,7 +39,7 @@ fn full_app(stage: &mut Stage, uid: &str) -> App {
 
 fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
     let secret =
-        |byte, valid_until| SealedSecret { sealed: vec![byte, 0, 255], valid_from: after(1), valid_until };
+        |byte, valid_until| EncryptedSecret { encrypted: vec![byte, 0, 255], valid_from: after(1), valid_until };
     EndpointRecord {
         uid: "hook".into(),
         settings: EndpointSettings {
@@ -62,8 +62,8 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             waiting: WaitingWhenOff::Cancelled,
             by: Some(SwitchedBy::Key { id: "key_1".into(), name: Some("Deploys".into()) }),
         }),
-        sealed_headers: Some(vec![0, 1, 255]),
-        sealed_tls: Some(vec![255, 0]),
+        encrypted_headers: Some(vec![0, 1, 255]),
+        encrypted_tls: Some(vec![255, 0]),
         secrets: vec![secret(9, Some(after(9))), secret(1, None)],
         ..stage.endpoint_record(stage.app)
     }
@@ -176,8 +176,8 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_state(mut sta
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(changed.clone()));
     let bare = EndpointRecord {
         off: None,
-        sealed_headers: None,
-        sealed_tls: None,
+        encrypted_headers: None,
+        encrypted_tls: None,
         secrets: vec![],
         revision: changed.revision + 1,
         ..changed

@@ -7,7 +7,7 @@ use posthaste::{
         contract::{Contract, Keep},
         directory::Directory,
         id::Ids,
-        seal::Keyring,
+        encryption::Keyring,
         tally::Tally,
         tenure::Tenure,
     },

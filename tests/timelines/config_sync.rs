@@ -190,7 +190,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     let id = stage.entry.endpoint("ep").unwrap().id();
     let mut record = stage.store.endpoint(id).await.unwrap().unwrap();
     record.settings.max_in_flight = Some(1);
-    record.sealed_headers = Some(b"sealed with a key that is not known here".to_vec());
+    record.encrypted_headers = Some(b"sealed with a key that is not known here".to_vec());
     record.revision += 1;
     assert!(stage.store.change_endpoint(record, None).await.unwrap());
     second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;

@@ -7,7 +7,7 @@ use posthaste::{
         directory::Directory,
         id::Ids,
         port::Hands,
-        seal::Keyring,
+        encryption::Keyring,
         tally::Tally,
         tenure::Tenure,
     },

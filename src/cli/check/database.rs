@@ -4,7 +4,7 @@
 use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
-    domain::seal::Keyring,
+    domain::encryption::Keyring,
     store::postgres::{self, Address, Found, Lack, Look, OpenError},
 };
 use tokio::sync::oneshot;
@@ -16,7 +16,7 @@ pub(super) async fn check_database(settings: &Settings, address: &Address) -> Ve
     let asked = address.clone();
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
     let said = |words: &str| format!("{address}: {words}");
-    let Look { found, lacks, sealed } = match is_done.await {
+    let Look { found, lacks, encrypted: sealed } = match is_done.await {
         Ok(Ok(look)) => look,
         Ok(Err(error)) => {
             return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))];

@@ -5,7 +5,7 @@ use super::CheckLine;
 use crate::{
     config::Settings,
     domain::{
-        seal::{Keyring, SealError},
+        encryption::{Keyring, EncryptionError},
         time::Timestamp,
     },
     store::sqlite::{self, OpenError},
@@ -36,7 +36,7 @@ pub(super) struct StoreFacts {
 
 /// Checks whether the given keys decrypt the secrets in the store.
 pub(super) fn check_keys(settings: &Settings, path: &Path) -> Option<CheckLine> {
-    let sealed = sqlite::sealed_in(path);
+    let sealed = sqlite::encrypted_values(path);
     let beside = PathBuf::from(format!("{}.encryption-key", path.display()));
     let given = match &settings.encryption_key {
         Some(key) => key.reveal().to_owned(),
@@ -57,8 +57,8 @@ pub(super) fn check_keys(settings: &Settings, path: &Path) -> Option<CheckLine> 
 
 /// Checks whether the keyring decrypts all encrypted secrets of a store.
 pub(super) fn check_keyring(keyring: &Keyring, sealed: &[Vec<u8>]) -> CheckLine {
-    let missing = |sealed: &Vec<u8>| match keyring.key_of(sealed) {
-        Err(SealError::UnknownKey(id)) => Some(id),
+    let missing = |sealed: &Vec<u8>| match keyring.key_id_of(sealed) {
+        Err(EncryptionError::UnknownKey(id)) => Some(id),
         _ => None,
     };
     let missing: BTreeSet<String> = sealed.iter().filter_map(missing).collect();

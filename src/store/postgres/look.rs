@@ -17,7 +17,7 @@ pub struct Look {
     pub found: Found,
     pub lacks: Vec<Lack>,
     /// All encrypted values in it, of endpoints that are not deleted.
-    pub sealed: Vec<Vec<u8>>,
+    pub encrypted: Vec<Vec<u8>>,
 }
 
 /// A role or privilege that the connecting role lacks. Names are quoted as in SQL.
@@ -60,7 +60,7 @@ pub(super) fn look(server: &Server) -> Result<Look, OpenError> {
     }
     let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SEALED, &[])? };
     let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
-    Ok(Look { found, lacks, sealed })
+    Ok(Look { found, lacks, encrypted: sealed })
 }
 
 /// Returns the missing privilege that prevents preparing and maintaining the database, if any.

@@ -7,7 +7,7 @@ use crate::{
     domain::{
         app::App,
         contract::ContractHash,
-        endpoint::{EndpointRecord, EndpointSettings, SealedSecret, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, EncryptedSecret, SwitchedOff},
         health::disabled_by_hand,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
@@ -32,13 +32,13 @@ const LINKS_FORGOTTEN_MAX: i64 = 100;
 pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
     let apps =
         connection.all("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id", &[], app)?;
-    let mut secrets: HashMap<EndpointId, Vec<SealedSecret>> = HashMap::new();
+    let mut secrets: HashMap<EndpointId, Vec<EncryptedSecret>> = HashMap::new();
     connection.each(
         "SELECT endpoint, sealed, valid_from, valid_until FROM secrets ORDER BY endpoint, position",
         &[],
         |row| {
             let secret =
-                SealedSecret { sealed: row.get(1)?, valid_from: row.get(2)?, valid_until: row.get(3)? };
+                EncryptedSecret { encrypted: row.get(1)?, valid_from: row.get(2)?, valid_until: row.get(3)? };
             secrets.entry(row.get(0)?).or_default().push(secret);
             Ok(())
         },
@@ -70,20 +70,20 @@ fn read_app(row: &Row<'_>, id: AppId) -> Result<App> {
     })
 }
 
-fn endpoint(row: &Row<'_>, secrets: &mut HashMap<EndpointId, Vec<SealedSecret>>) -> Result<EndpointRecord> {
+fn endpoint(row: &Row<'_>, secrets: &mut HashMap<EndpointId, Vec<EncryptedSecret>>) -> Result<EndpointRecord> {
     let id = row.get(0)?;
     named(id, read_endpoint(row, id, secrets.remove(&id).unwrap_or_default()))
 }
 
-fn read_endpoint(row: &Row<'_>, id: EndpointId, secrets: Vec<SealedSecret>) -> Result<EndpointRecord> {
+fn read_endpoint(row: &Row<'_>, id: EndpointId, secrets: Vec<EncryptedSecret>) -> Result<EndpointRecord> {
     Ok(EndpointRecord {
         id,
         app: row.get(1)?,
         uid: row.get(2)?,
         settings: json(row, 3)?,
         off: read_off(row.get(4)?)?,
-        sealed_headers: row.get(5)?,
-        sealed_tls: row.get(6)?,
+        encrypted_headers: row.get(5)?,
+        encrypted_tls: row.get(6)?,
         secrets,
         revision: row.get(7)?,
         created_at: row.get(8)?,
@@ -206,8 +206,8 @@ pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Ad
             endpoint.uid,
             to_json(&endpoint.settings)?,
             endpoint.off.as_ref().map(write_off).transpose()?,
-            endpoint.sealed_headers,
-            endpoint.sealed_tls,
+            endpoint.encrypted_headers,
+            endpoint.encrypted_tls,
             endpoint.revision,
             endpoint.created_at,
             endpoint.updated_at,
@@ -226,7 +226,7 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
     for (position, secret) in endpoint.secrets.iter().enumerate() {
         tx.execute(
             "INSERT INTO secrets (endpoint, position, sealed, valid_from, valid_until) VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![endpoint.id, position as i64, secret.sealed, secret.valid_from, secret.valid_until],
+            params![endpoint.id, position as i64, secret.encrypted, secret.valid_from, secret.valid_until],
         )?;
     }
     Ok(())
@@ -249,8 +249,8 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
             endpoint.revision,
             to_json(&endpoint.settings)?,
             endpoint.off.as_ref().map(write_off).transpose()?,
-            endpoint.sealed_headers,
-            endpoint.sealed_tls,
+            endpoint.encrypted_headers,
+            endpoint.encrypted_tls,
             endpoint.updated_at,
         ],
     )?;
@@ -288,7 +288,7 @@ pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Op
     let secrets = connection.all(
         "SELECT sealed, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
         params![id],
-        |row| Ok(SealedSecret { sealed: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? }),
+        |row| Ok(EncryptedSecret { encrypted: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? }),
     )?;
     connection.one(
         "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints

@@ -40,7 +40,7 @@ pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
 }
 
 /// Returns all encrypted values of endpoints that are not deleted. Empty if there is no store, or none that can be read.
-pub fn sealed_in(path: &Path) -> Vec<Vec<u8>> {
+pub fn encrypted_values(path: &Path) -> Vec<Vec<u8>> {
     let Ok(connection) = connection(path) else { return Vec::new() };
     let read = |sql: &str| -> rusqlite::Result<Vec<Vec<u8>>> {
         connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()

@@ -14,7 +14,7 @@ mod writer;
 
 pub use super::sql::{QueueLimits, Turn};
 pub use backup::{BackupError, Inventory, back_up, restore};
-pub use look::{Look, look, sealed_in, user_of};
+pub use look::{Look, look, encrypted_values, user_of};
 pub use member::{NodeWriter, SqliteNode};
 pub use open::OpenError;
 pub use shared::{Passage, SharedFile, StoreClock, StoreWire};

@@ -19,11 +19,11 @@ const KEY_BYTES: usize = 32;
 
 /// Error of an encryption or decryption. Never holds a key or a plain text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SealError {
+pub enum EncryptionError {
     #[error("encryption key {0} must be base64 of exactly 32 bytes, optionally after an id and a colon")]
-    NotAKey(usize),
+    InvalidKey(usize),
     #[error("the id of encryption key {0} must be 1 to 32 characters out of A-Z a-z 0-9 _ -")]
-    NotAnId(usize),
+    InvalidKeyId(usize),
     #[error("encryption key {0} is given twice, or its id is")]
     Twice(usize),
     #[error("sealed with the encryption key \"{0}\", which is not among the given ones")]
@@ -34,7 +34,7 @@ pub enum SealError {
     Damaged,
 }
 
-struct SealingKey {
+struct EncryptionKey {
     id: String,
     /// Replaces the id of a key that was given without one, so that it can get one later.
     fingerprint: String,
@@ -43,29 +43,29 @@ struct SealingKey {
 
 /// Keys that encrypt secrets: the first one encrypts, all of them decrypt.
 pub struct Keyring {
-    first: SealingKey,
-    others: Vec<SealingKey>,
+    primary: EncryptionKey,
+    others: Vec<EncryptionKey>,
 }
 
 impl Keyring {
     /// Reads `[id:]base64[,…]`.
-    pub fn parse(text: &str) -> Result<Self, SealError> {
-        let mut keys: Vec<SealingKey> = Vec::new();
+    pub fn parse(text: &str) -> Result<Self, EncryptionError> {
+        let mut keys: Vec<EncryptionKey> = Vec::new();
         for (i, entry) in text.split(',').enumerate() {
             let key = parse_key(entry.trim(), i + 1)?;
             if keys.iter().any(|other| other.id == key.id || other.fingerprint == key.fingerprint) {
-                return Err(SealError::Twice(i + 1));
+                return Err(EncryptionError::Twice(i + 1));
             }
             keys.push(key);
         }
         let mut keys = keys.into_iter();
-        let first = keys.next().ok_or(SealError::NotAKey(1))?;
-        Ok(Self { first, others: keys.collect() })
+        let first = keys.next().ok_or(EncryptionError::InvalidKey(1))?;
+        Ok(Self { primary: first, others: keys.collect() })
     }
 
     /// Encrypts `plain` so that only `open` with the same `bound_to` returns it. The nonce must be fresh random bytes.
-    pub fn seal(&self, plain: &[u8], bound_to: &str, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, SealError> {
-        let id = self.first.id.as_bytes();
+    pub fn encrypt(&self, plain: &[u8], bound_to: &str, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, EncryptionError> {
+        let id = self.primary.id.as_bytes();
         let mut sealed = Vec::with_capacity(2 + id.len() + NONCE_BYTES + plain.len() + AES_256_GCM.tag_len());
         sealed.extend_from_slice(&[FORMAT, id.len() as u8]);
         sealed.extend_from_slice(id);
@@ -74,17 +74,17 @@ impl Keyring {
         sealed.extend_from_slice(plain);
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = self
-            .first
+            .primary
             .key
             .seal_in_place_separate_tag(nonce, Aad::from(bound_to), &mut sealed[start..])
-            .map_err(|_| SealError::Damaged)?;
+            .map_err(|_| EncryptionError::Damaged)?;
         sealed.extend_from_slice(tag.as_ref());
         Ok(sealed)
     }
 
     /// The id of the key that encrypts.
-    pub fn first(&self) -> &str {
-        &self.first.id
+    pub fn primary_id(&self) -> &str {
+        &self.primary.id
     }
 
     /// The ids of all keys, the first one first.
@@ -93,30 +93,30 @@ impl Keyring {
     }
 
     /// Returns the present id of the key that `sealed` was encrypted with.
-    pub fn key_of(&self, sealed: &[u8]) -> Result<&str, SealError> {
-        let (id, ..) = take_apart(sealed).ok_or(SealError::Damaged)?;
+    pub fn key_id_of(&self, sealed: &[u8]) -> Result<&str, EncryptionError> {
+        let (id, ..) = split_parts(sealed).ok_or(EncryptionError::Damaged)?;
         self.find(id).map(|key| key.id.as_str())
     }
 
-    fn keys(&self) -> impl Iterator<Item = &SealingKey> {
-        std::iter::once(&self.first).chain(&self.others)
+    fn keys(&self) -> impl Iterator<Item = &EncryptionKey> {
+        std::iter::once(&self.primary).chain(&self.others)
     }
 
-    fn find(&self, id: &str) -> Result<&SealingKey, SealError> {
+    fn find(&self, id: &str) -> Result<&EncryptionKey, EncryptionError> {
         self.keys()
             .find(|key| key.id == id || key.fingerprint == id)
-            .ok_or_else(|| SealError::UnknownKey(id.to_owned()))
+            .ok_or_else(|| EncryptionError::UnknownKey(id.to_owned()))
     }
 
-    pub fn open(&self, sealed: &[u8], bound_to: &str) -> Result<Vec<u8>, SealError> {
-        let (id, nonce, ciphertext) = take_apart(sealed).ok_or(SealError::Damaged)?;
+    pub fn decrypt(&self, sealed: &[u8], bound_to: &str) -> Result<Vec<u8>, EncryptionError> {
+        let (id, nonce, ciphertext) = split_parts(sealed).ok_or(EncryptionError::Damaged)?;
         let key = self.find(id)?;
         let mut plain = ciphertext.to_vec();
         let nonce = Nonce::assume_unique_for_key(nonce);
         let length = key
             .key
             .open_in_place(nonce, Aad::from(bound_to), &mut plain)
-            .map_err(|_| SealError::Damaged)?
+            .map_err(|_| EncryptionError::Damaged)?
             .len();
         plain.truncate(length);
         Ok(plain)
@@ -129,27 +129,27 @@ impl fmt::Debug for Keyring {
     }
 }
 
-fn parse_key(entry: &str, place: usize) -> Result<SealingKey, SealError> {
+fn parse_key(entry: &str, place: usize) -> Result<EncryptionKey, EncryptionError> {
     let (id, encoded) = entry.split_once(':').map_or((None, entry), |(id, encoded)| (Some(id), encoded));
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if id.is_some_and(|id| !(1..=32).contains(&id.len()) || !id.bytes().all(is_plain)) {
-        return Err(SealError::NotAnId(place));
+        return Err(EncryptionError::InvalidKeyId(place));
     }
     let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let bytes =
-        GeneralPurpose::new(&STANDARD, lenient).decode(encoded).map_err(|_| SealError::NotAKey(place))?;
+        GeneralPurpose::new(&STANDARD, lenient).decode(encoded).map_err(|_| EncryptionError::InvalidKey(place))?;
     if bytes.len() != KEY_BYTES {
-        return Err(SealError::NotAKey(place));
+        return Err(EncryptionError::InvalidKey(place));
     }
-    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| SealError::NotAKey(place))?;
+    let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| EncryptionError::InvalidKey(place))?;
     let digest = digest::digest(&digest::SHA256, &bytes);
-    let (start, _) = digest.as_ref().split_first_chunk().ok_or(SealError::NotAKey(place))?;
+    let (start, _) = digest.as_ref().split_first_chunk().ok_or(EncryptionError::InvalidKey(place))?;
     let fingerprint = format!("{:08x}", u32::from_be_bytes(*start));
     let id = id.map_or_else(|| fingerprint.clone(), str::to_owned);
-    Ok(SealingKey { id, fingerprint, key: LessSafeKey::new(key) })
+    Ok(EncryptionKey { id, fingerprint, key: LessSafeKey::new(key) })
 }
 
-fn take_apart(sealed: &[u8]) -> Option<(&str, [u8; NONCE_BYTES], &[u8])> {
+fn split_parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_BYTES], &[u8])> {
     let (&[format, id_length], rest) = sealed.split_first_chunk::<2>()?;
     let (id, rest) = rest.split_at_checked(usize::from(id_length))?;
     let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>()?;
@@ -177,62 +177,62 @@ mod tests {
             nonce: [u8; 12],
         ) {
             let ring = ring(&key(1));
-            let sealed = ring.seal(&plain, &place, nonce).unwrap();
-            prop_assert_eq!(ring.open(&sealed, &place), Ok(plain));
+            let sealed = ring.encrypt(&plain, &place, nonce).unwrap();
+            prop_assert_eq!(ring.decrypt(&sealed, &place), Ok(plain));
             if place != other {
-                prop_assert_eq!(ring.open(&sealed, &other), Err(SealError::Damaged));
+                prop_assert_eq!(ring.decrypt(&sealed, &other), Err(EncryptionError::Damaged));
             }
         }
 
         #[test]
         fn no_changed_byte_goes_unnoticed(at in 0usize..44, bit in 0u8..8) {
             let ring = ring(&format!("k1:{}", key(1)));
-            let mut sealed = ring.seal(b"twelve bytes", "app/ep", [9; 12]).unwrap();
+            let mut sealed = ring.encrypt(b"twelve bytes", "app/ep", [9; 12]).unwrap();
             prop_assert_eq!(sealed.len(), 44);
             sealed[at] ^= 1 << bit;
-            prop_assert!(ring.open(&sealed, "app/ep").is_err());
+            prop_assert!(ring.decrypt(&sealed, "app/ep").is_err());
         }
 
         #[test]
         fn junk_never_decrypts_and_never_panics(junk in prop::collection::vec(any::<u8>(), 0..80)) {
-            prop_assert!(ring(&key(1)).open(&junk, "").is_err());
+            prop_assert!(ring(&key(1)).decrypt(&junk, "").is_err());
         }
     }
 
     #[test]
     fn the_first_key_encrypts_and_all_keys_decrypt() {
         let (old, new) = (format!("old:{}", key(1)), format!("new:{}", key(2)));
-        let sealed_before = ring(&old).seal(b"secret", "ep", [0; 12]).unwrap();
+        let sealed_before = ring(&old).encrypt(b"secret", "ep", [0; 12]).unwrap();
         let rotating = ring(&format!("{new}, {old}"));
-        assert_eq!(rotating.open(&sealed_before, "ep").unwrap(), b"secret");
-        let sealed_after = rotating.seal(b"secret", "ep", [0; 12]).unwrap();
-        assert_eq!(ring(&old).open(&sealed_after, "ep"), Err(SealError::UnknownKey("new".into())));
+        assert_eq!(rotating.decrypt(&sealed_before, "ep").unwrap(), b"secret");
+        let sealed_after = rotating.encrypt(b"secret", "ep", [0; 12]).unwrap();
+        assert_eq!(ring(&old).decrypt(&sealed_after, "ep"), Err(EncryptionError::UnknownKey("new".into())));
     }
 
     #[test]
     fn a_key_may_get_its_id_later() {
-        let sealed = ring(&key(1)).seal(b"secret", "ep", [0; 12]).unwrap();
+        let sealed = ring(&key(1)).encrypt(b"secret", "ep", [0; 12]).unwrap();
         let named = ring(&format!("new:{},named:{}", key(2), key(1)));
-        assert_eq!(named.open(&sealed, "ep").unwrap(), b"secret");
-        assert_eq!(named.key_of(&sealed), Ok("named"));
+        assert_eq!(named.decrypt(&sealed, "ep").unwrap(), b"secret");
+        assert_eq!(named.key_id_of(&sealed), Ok("named"));
         let unknown = ring(&key(2));
-        let fingerprint = ring(&key(1)).first().to_owned();
-        assert_eq!(unknown.key_of(&sealed), Err(SealError::UnknownKey(fingerprint)));
+        let fingerprint = ring(&key(1)).primary_id().to_owned();
+        assert_eq!(unknown.key_id_of(&sealed), Err(EncryptionError::UnknownKey(fingerprint)));
     }
 
     #[test]
     fn bad_keyrings_are_refused_by_place_without_echoing_a_key() {
         let long = BASE64_STANDARD.encode([1; 33]);
         let cases = [
-            (String::new(), SealError::NotAKey(1)),
-            ("marker".into(), SealError::NotAKey(1)),
-            (long, SealError::NotAKey(1)),
-            (format!("{},", key(1)), SealError::NotAKey(2)),
-            (format!("{},a:marker!", key(1)), SealError::NotAKey(2)),
-            (format!("a b:{}", key(1)), SealError::NotAnId(1)),
-            (format!(":{}", key(1)), SealError::NotAnId(1)),
-            (format!("a:{},a:{}", key(1), key(2)), SealError::Twice(2)),
-            (format!("a:{},b:{}", key(1), key(1)), SealError::Twice(2)),
+            (String::new(), EncryptionError::InvalidKey(1)),
+            ("marker".into(), EncryptionError::InvalidKey(1)),
+            (long, EncryptionError::InvalidKey(1)),
+            (format!("{},", key(1)), EncryptionError::InvalidKey(2)),
+            (format!("{},a:marker!", key(1)), EncryptionError::InvalidKey(2)),
+            (format!("a b:{}", key(1)), EncryptionError::InvalidKeyId(1)),
+            (format!(":{}", key(1)), EncryptionError::InvalidKeyId(1)),
+            (format!("a:{},a:{}", key(1), key(2)), EncryptionError::Twice(2)),
+            (format!("a:{},b:{}", key(1), key(1)), EncryptionError::Twice(2)),
         ];
         for (text, expected) in cases {
             let refusal = Keyring::parse(&text).unwrap_err();
