@@ -127,7 +127,7 @@ impl EndpointView {
 fn key_kind(endpoint: &Endpoint) -> &'static str {
     let rule = &endpoint.contract.secret;
     let signs_with = endpoint.secrets.last();
-    if signs_with.is_some_and(|secret| rule.is_ed25519(&secret.text)) { "ed25519" } else { "shared" }
+    if signs_with.is_some_and(|secret| rule.is_ed25519_key(&secret.text)) { "ed25519" } else { "shared" }
 }
 
 pub(super) fn status(endpoint: &Endpoint, is_in_trouble: bool) -> &'static str {

@@ -12,7 +12,7 @@ pub use news::{About, News, disabled_by_hand};
 
 use super::{
     circuit::PausedUntil,
-    contract::{Channel, Contract, HealthRule, Share},
+    contract::{Channel, Contract, HealthRule, Percent},
     statistics::Sums,
     time::Timestamp,
 };
@@ -31,7 +31,7 @@ const HYSTERESIS: u64 = 20;
 /// This many in the last hour without a failure also end degradation.
 const WELL_MIN: u64 = 5;
 /// The share of failed attempts of the last hour that makes an endpoint degraded, if its contract has no share of its own.
-const DEGRADED_ABOVE: Share = Share(50);
+const DEGRADED_ABOVE: Percent = Percent(50);
 
 /// A health sample: a counted attempt as the delivery worker observed it.
 #[derive(Clone, Copy, Debug)]

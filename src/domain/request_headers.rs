@@ -4,7 +4,7 @@
 
 use super::{
     body::EventParts,
-    contract::{Contract, Encoding, Segment, Template, Variable},
+    contract::{Contract, SignatureEncoding, Segment, Template, Variable},
     id::{AttemptId, DeliveryId},
     signer::{Signer, SigningFailed, SigningKey},
     time::Timestamp,
@@ -80,10 +80,10 @@ fn sign(
     if header.is_empty() { Err(SigningFailed::NoValidSecret) } else { Ok(header) }
 }
 
-fn encode(encoding: Encoding, bytes: &[u8]) -> String {
+fn encode(encoding: SignatureEncoding, bytes: &[u8]) -> String {
     match encoding {
-        Encoding::Base64 => BASE64_STANDARD.encode(bytes),
-        Encoding::Hex => {
+        SignatureEncoding::Base64 => BASE64_STANDARD.encode(bytes),
+        SignatureEncoding::Hex => {
             let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
             bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
         }
@@ -102,7 +102,7 @@ impl<'a> Values<'a> {
     fn new(contract: &'a Contract, request: &'a RequestParts<'a>) -> Self {
         let event = request.event;
         // Dots separate the parts of the signed text: with a dot in the id, one text could stand for two requests.
-        let ambiguous = event.public_id.contains('.') && contract.signature.signs.names(Variable::Id);
+        let ambiguous = event.public_id.contains('.') && contract.signature.signs.contains(Variable::Id);
         let id = if ambiguous {
             Cow::Owned(event.own_id.with_prefix(&contract.ids.event))
         } else {

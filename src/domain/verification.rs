@@ -16,7 +16,7 @@ pub use guess::clues;
 pub use spelling::indented;
 
 use super::{
-    contract::{Contract, Encoding, Variable},
+    contract::{Contract, SignatureEncoding, Variable},
     time::Timestamp,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -143,10 +143,10 @@ impl Known<'_> {
     }
 }
 
-fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
+fn decode(encoding: SignatureEncoding, text: &str) -> Option<Vec<u8>> {
     match encoding {
-        Encoding::Base64 => BASE64_STANDARD.decode(text).ok(),
-        Encoding::Hex => {
+        SignatureEncoding::Base64 => BASE64_STANDARD.decode(text).ok(),
+        SignatureEncoding::Hex => {
             let digit = |byte: u8| match byte {
                 b'0'..=b'9' => Some(byte - b'0'),
                 b'a'..=b'f' => Some(byte - b'a' + 10),
@@ -159,11 +159,11 @@ fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether the text has the length and the letters of a signature, even if it does not decode.
-fn is_written_in(encoding: Encoding, text: &str, kind: Kind) -> bool {
+fn is_written_in(encoding: SignatureEncoding, text: &str, kind: Kind) -> bool {
     let length = kind.length();
     match encoding {
-        Encoding::Hex => false,
-        Encoding::Base64 => {
+        SignatureEncoding::Hex => false,
+        SignatureEncoding::Base64 => {
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
             let bare = text.trim_end_matches('=');
             text.len() == length.div_ceil(3) * 4

@@ -2,7 +2,7 @@
 
 use crate::domain::{
     contract::{
-        BodyForm, Channel, Contract, DeadLetterNotice, Encoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
+        BodyForm, Channel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
         PublishedWhileOff, RetryAfter, Rotation, Source, Statuses, TimeForm, WaitingWhenOff,
     },
     delivery::State,
@@ -109,8 +109,8 @@ fn request(contract: &Contract) -> Vec<String> {
 fn signature(contract: &Contract) -> Vec<String> {
     let (rule, secret) = (&contract.signature, &contract.secret);
     let encoding = match rule.encoding {
-        Encoding::Hex => "lower-case hex",
-        Encoding::Base64 => "base64",
+        SignatureEncoding::Hex => "lower-case hex",
+        SignatureEncoding::Base64 => "base64",
     };
     let mut said = vec![format!(
         "`{}: {}`, where `{{signature}}` is HMAC-SHA256 in {encoding} over `{}`.",

@@ -38,7 +38,7 @@ pub(super) fn one_contract(contract: &Contract) -> String {
     let mut rows: Vec<[String; 2]> = Vec::new();
     let timeline = contract.timeline();
     for (place, at) in timeline.attempts.iter().enumerate() {
-        let chance = if place < timeline.certain { "" } else { ", if it is not too old by then" };
+        let chance = if place < timeline.certain_attempts { "" } else { ", if it is not too old by then" };
         rows.push([format!("  {at}"), format!("attempt {}{chance}", place + 1)]);
     }
     for ending in &timeline.endings {

@@ -3,34 +3,34 @@
 //! All contracts are values of the fields below; none has code of its own. A `Contract` value has been validated as a
 //! whole.
 
-mod base;
-mod branding;
-mod course;
-mod document;
+mod inheritance;
+mod header_names;
+mod delivery_rules;
+mod codec;
 mod fields;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod overrides;
-mod people;
-mod reader;
+mod notifications;
+mod field_reader;
 #[cfg(test)]
-mod table;
+mod builtin_tests;
 mod template;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod wire;
+mod wire_format;
 
-pub use course::{
+pub use delivery_rules::{
     Answer, Answers, Jitter, Keep, OffRule, Pacing, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
     RetryRule, Statuses, WaitingWhenOff,
 };
 pub use fields::{FIELDS, FieldRule, Setter};
-pub use people::{Channel, DeadLetterNotice, HealthRule, Notices, Share, StateNames};
+pub use notifications::{Channel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
 pub use template::{Segment, Template, Variable};
 pub use timeline::{Ending, Span, Timeline};
-pub use wire::{
-    BodyField, BodyForm, BodyRule, Encoding, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
+pub use wire_format::{
+    BodyField, BodyForm, BodyRule, SignatureEncoding, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
     SignatureRule, Source, TimeForm,
 };
 
@@ -92,7 +92,7 @@ pub struct Contract {
     pub ids: IdPrefixes,
     pub rendering: RenderingRule,
     /// Header names as the document writes them (may contain `{brand}`), by their names on the wire.
-    spellings: BTreeMap<String, String>,
+    header_spellings: BTreeMap<String, String>,
 }
 
 /// Error in a contract document.
@@ -120,7 +120,7 @@ impl Contract {
 
     /// The canonical form: every field, defaults included, in one order, without spaces.
     pub fn to_json(&self) -> String {
-        document::write(self).to_string()
+        codec::write(self).to_string()
     }
 
     pub fn hash(&self) -> ContractHash {
@@ -132,13 +132,13 @@ impl Contract {
 
     fn from_document(document: &Value) -> Result<Self, FieldError> {
         fields::for_each_field(document, |_, _| Ok(()))?;
-        document::read(document)
+        codec::read(document)
     }
 }
 
 impl Serialize for Contract {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        document::write(self).serialize(serializer)
+        codec::write(self).serialize(serializer)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{
     Contract,
-    branding::BRAND,
-    document,
+    header_names::BRAND,
+    codec,
     fields::{self, Setter},
 };
 use crate::domain::{field::FieldError, time::parse_duration};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Shorter timeouts make an endpoint fail by accident; only the operator may set them.
-const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+const APP_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
 impl Contract {
     /// Returns this contract with the fields of `overrides` replaced. Lists are replaced whole; null removes an
@@ -21,9 +21,9 @@ impl Contract {
     /// checked when they were set: resolve them as `Setter::Operator`.
     pub fn with_overrides(&self, overrides: &Value, setter: Setter) -> Result<Self, FieldError> {
         Self::may_override(overrides, setter)?;
-        let mut document = document::write(self);
-        lay_over(&mut document, overrides);
-        document::read(&document)
+        let mut document = codec::write(self);
+        merge_overrides(&mut document, overrides);
+        codec::read(&document)
     }
 
     /// Checks that the setter may set these fields to these values, independent of the contract.
@@ -34,7 +34,7 @@ impl Contract {
             None => Err(FieldError::new(field, "cannot be overridden; choose another contract")),
         })?;
         let timeout = overrides.get("timeout").and_then(Value::as_str).and_then(parse_duration);
-        if setter < Setter::Operator && timeout.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
+        if setter < Setter::Operator && timeout.is_some_and(|timeout| timeout < APP_TIMEOUT_MIN) {
             return Err(FieldError::new("timeout", "must be from 1s to 1m"));
         }
         Ok(())
@@ -42,7 +42,7 @@ impl Contract {
 }
 
 /// Replaces members of the document by those of `overrides`, recursively.
-pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
+pub(super) fn merge_overrides(document: &mut Value, overrides: &Value) {
     let brand = [overrides, document].into_iter().find_map(|one| one.get("brand")?.as_str());
     let brand = brand.unwrap_or_default().to_owned();
     match (document, overrides) {
@@ -50,9 +50,9 @@ pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
             for (name, value) in overrides {
                 match (name.as_str(), members.get_mut(name), value) {
                     ("headers", Some(Value::Object(headers)), Value::Object(changes)) => {
-                        lay_over_headers(headers, changes, &brand);
+                        merge_headers(headers, changes, &brand);
                     }
-                    (_, Some(member), value) => lay_over(member, value),
+                    (_, Some(member), value) => merge_overrides(member, value),
                     (_, None, value) => drop(members.insert(name.clone(), value.clone())),
                 }
             }
@@ -62,7 +62,7 @@ pub(super) fn lay_over(document: &mut Value, overrides: &Value) {
 }
 
 /// Replaces and removes headers. Names match in any case; for removal the name on the wire matches too.
-fn lay_over_headers(headers: &mut Map<String, Value>, changes: &Map<String, Value>, brand: &str) {
+fn merge_headers(headers: &mut Map<String, Value>, changes: &Map<String, Value>, brand: &str) {
     for (name, value) in changes {
         let is_on_the_wire = |known: &str| known.replace(BRAND, brand).eq_ignore_ascii_case(name);
         headers.retain(|known, _| {

@@ -123,7 +123,7 @@ impl Template {
         push_literal(&mut segments, rest)?;
         let template = Self { source: source.to_owned(), segments: segments.into() };
         match place.needs() {
-            Some(needed) if !template.names(needed) => Err(format!("must contain {{{}}}", needed.name())),
+            Some(needed) if !template.contains(needed) => Err(format!("must contain {{{}}}", needed.name())),
             _ => Ok(template),
         }
     }
@@ -136,7 +136,7 @@ impl Template {
         &self.source
     }
 
-    pub fn names(&self, variable: Variable) -> bool {
+    pub fn contains(&self, variable: Variable) -> bool {
         self.segments.contains(&Segment::Variable(variable))
     }
 }
@@ -176,7 +176,7 @@ mod tests {
                 Segment::Variable(Variable::Signature)
             ]
         );
-        assert!(template.names(Variable::T) && !template.names(Variable::Id));
+        assert!(template.contains(Variable::T) && !template.contains(Variable::Id));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Timeline {
     /// Every attempt that can happen.
     pub attempts: Vec<Span>,
     /// How many of them happen whatever the jitter.
-    pub certain: usize,
+    pub certain_attempts: usize,
     /// A single end, or two where jitter decides whether it is dead or too old first.
     pub endings: Vec<Ending>,
 }
@@ -60,12 +60,12 @@ impl Contract {
     pub fn timeline(&self) -> Timeline {
         let retry = &self.retry;
         let give_up = retry.give_up_after.unwrap_or(Duration::MAX);
-        let mut timeline = Timeline { attempts: Vec::new(), certain: 0, endings: Vec::new() };
+        let mut timeline = Timeline { attempts: Vec::new(), certain_attempts: 0, endings: Vec::new() };
         let mut next = Span::exactly(Duration::ZERO);
         // An attempt that would be due when the delivery is too old is not made.
         for place in 0.. {
             timeline.attempts.push(next.until(give_up));
-            timeline.certain += usize::from(next.latest < give_up);
+            timeline.certain_attempts += usize::from(next.latest < give_up);
             let wait = |dice| backoff::wait_after(retry, place, dice);
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
@@ -126,7 +126,7 @@ mod tests {
             "T+0 T+1m T+6m T+36m T+2h36m T+14h36m T+38h36m T+110h36m; dead at T+110h36m"
         );
         let standard = fixtures::standard().timeline();
-        assert_eq!((standard.attempts.len(), standard.certain), (10, 10));
+        assert_eq!((standard.attempts.len(), standard.certain_attempts), (10, 10));
         assert_eq!(standard.attempts[1].to_string(), "T+4s…6s");
         assert_eq!(standard.endings[0].to_string(), "dead at T+60h28m4s…90h42m6s");
     }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(told(&waits), "T+0 T+1m; expired at T+30m");
         let chance = varied(&json!({ "waits": ["1m", "1m"], "jitter": "full", "give_up_after": "90s" }));
         assert_eq!(told(&chance), "T+0 T+0…1m T+0…1m30s; dead at T+0…1m30s or expired at T+1m30s");
-        assert_eq!(chance.timeline().certain, 2);
+        assert_eq!(chance.timeline().certain_attempts, 2);
         assert_eq!(told(&varied(&json!({ "waits": [] }))), "T+0; dead at T+0");
     }
 
@@ -181,7 +181,7 @@ mod tests {
                     other => panic!("{other:?}"),
                 }
             };
-            prop_assert!((timeline.certain..=timeline.attempts.len()).contains(&made));
+            prop_assert!((timeline.certain_attempts..=timeline.attempts.len()).contains(&made));
             let ended = timeline.endings.iter().any(|ending| ending.state == state && inside(ending.at, at));
             prop_assert!(ended, "{state:?} at {at}: {timeline:?}");
         }

@@ -59,7 +59,7 @@ impl Probe {
 
     /// Whether the probe fits the contract. An old timestamp does not where the time is not signed.
     pub fn applies_to(self, contract: &Contract) -> bool {
-        self != Self::OldTimestamp || contract.signature.signs.names(Variable::T)
+        self != Self::OldTimestamp || contract.signature.signs.contains(Variable::T)
     }
 
     /// Probe whose event the request has: the repeated one has that of the correct one.

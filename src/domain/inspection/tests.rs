@@ -7,7 +7,7 @@ use super::{
 };
 use crate::domain::{
     app::{App, AppSettings},
-    contract::{Contract, Encoding, KeyForm, Variable, fixtures},
+    contract::{Contract, SignatureEncoding, KeyForm, Variable, fixtures},
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     event::TEST_EVENT_TYPE,
     id::{AppId, EndpointId, InspectionId},
@@ -91,8 +91,8 @@ fn hmac_by_hand(endpoint: &Endpoint, id: &str, body: &str) -> String {
     };
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &key), text.as_bytes());
     match rule.encoding {
-        Encoding::Base64 => BASE64_STANDARD.encode(tag.as_ref()),
-        Encoding::Hex => {
+        SignatureEncoding::Base64 => BASE64_STANDARD.encode(tag.as_ref()),
+        SignatureEncoding::Hex => {
             let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
             tag.as_ref().iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
         }
@@ -170,7 +170,7 @@ fn an_unknown_signature_has_the_form_of_a_known_one_also_for_ed25519() {
 #[test]
 fn only_the_repeated_probe_reuses_the_ids_and_the_body_of_another() {
     for contract in fixtures::all() {
-        let names_t = contract.signature.signs.names(Variable::T);
+        let names_t = contract.signature.signs.contains(Variable::T);
         let endpoint = endpoint(contract, None);
         let app = app();
         let subject = Subject::new(ID, &app, &endpoint, NOW, [9; 32]).unwrap();

@@ -110,7 +110,7 @@ pub(super) const fn not_accepted(probe: Probe, outcome: &Outcome) -> &'static st
 /// Advice against replays where no time is signed.
 pub(super) fn no_signed_time(contract: &Contract) -> String {
     let signs = contract.signature.signs.source();
-    let in_header = contract.headers.values().any(|template| template.names(Variable::T));
+    let in_header = contract.headers.values().any(|template| template.contains(Variable::T));
     let header = if in_header {
         " A timestamp in a header can be changed by anybody, so it protects nothing."
     } else {

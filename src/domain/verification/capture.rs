@@ -32,7 +32,7 @@ impl<'a> Known<'a> {
         let signature = only(received, &contract.signature.header)?;
         let mut known = Self { contract, signature, values: Vec::new() };
         for (name, template) in &contract.headers {
-            let carries = |variable| template.names(variable);
+            let carries = |variable| template.contains(variable);
             let is_needed =
                 [Variable::Id, Variable::EventId, Variable::DeliveryId, Variable::AttemptId, Variable::T]
                     .into_iter()
@@ -51,7 +51,7 @@ impl<'a> Known<'a> {
             .get(Variable::Id)
             .is_some_and(|id| !id.bytes().all(|b| b.is_ascii_graphic()) || id.len() > 256)
         {
-            let name = contract.headers.iter().find(|(_, template)| template.names(Variable::Id));
+            let name = contract.headers.iter().find(|(_, template)| template.contains(Variable::Id));
             return Err(malformed(name.map_or("", |(name, _)| name), "an id without spaces"));
         }
         Ok(known)
@@ -101,7 +101,7 @@ impl<'a> Known<'a> {
 
     pub(super) fn time(&self) -> Result<i64, Mismatch> {
         let other = || {
-            let carries = |(_, template): &(&String, &Template)| template.names(Variable::T);
+            let carries = |(_, template): &(&String, &Template)| template.contains(Variable::T);
             let header = self.contract.headers.iter().find(carries).map_or("", |(name, _)| name);
             let header = if header.is_empty() { &self.contract.signature.header } else { header };
             malformed(header, "whole seconds since 1970, in digits")
@@ -113,7 +113,7 @@ impl<'a> Known<'a> {
 
     /// Builds the text that the sender signs for this body.
     pub(super) fn signed_text(&self, body: &[u8]) -> Result<Vec<u8>, Mismatch> {
-        if self.contract.signature.signs.names(Variable::T) {
+        if self.contract.signature.signs.contains(Variable::T) {
             self.time()?;
         }
         let mut text = Vec::with_capacity(body.len() + 160);

@@ -10,7 +10,7 @@ use super::{
     verify,
 };
 use crate::domain::{
-    contract::{BodyForm, Contract, Encoding, JsonForm, Variable},
+    contract::{BodyForm, Contract, SignatureEncoding, JsonForm, Variable},
     json,
 };
 use base64::{
@@ -180,7 +180,7 @@ fn candidates<'a>(known: &Known<'a>) -> Vec<Candidate<'a>> {
                 .find_map(|name| piece.strip_prefix(name))
                 .unwrap_or(piece);
             let both =
-                [Encoding::Hex, Encoding::Base64].into_iter().filter_map(|encoding| decode(encoding, text));
+                [SignatureEncoding::Hex, SignatureEncoding::Base64].into_iter().filter_map(|encoding| decode(encoding, text));
             let fitting = both.filter(|bytes| bytes.len() == Kind::Hmac.length());
             candidates.extend(fitting.map(|bytes| Candidate {
                 odd: bare(),
@@ -195,11 +195,11 @@ fn candidates<'a>(known: &Known<'a>) -> Vec<Candidate<'a>> {
 }
 
 fn other_encodings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
-    let hex = || decode(Encoding::Hex, &text.to_ascii_lowercase());
+    let hex = || decode(SignatureEncoding::Hex, &text.to_ascii_lowercase());
     let is_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
     let all = [
         (if is_capital { "hex in capitals" } else { "hex" }, hex()),
-        ("base64", decode(Encoding::Base64, text)),
+        ("base64", decode(SignatureEncoding::Base64, text)),
         ("base64 without its padding", BASE64_STANDARD_NO_PAD.decode(text).ok()),
         ("base64 for addresses", BASE64_URL_SAFE.decode(text).ok()),
         ("base64 for addresses without its padding", BASE64_URL_SAFE_NO_PAD.decode(text).ok()),

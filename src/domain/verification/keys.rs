@@ -106,7 +106,7 @@ pub(super) fn misused(rule: &SecretRule, secret: &str, by: KeyUse) -> Option<Ver
             bytes.filter(|_| is_new).map(|bytes| VerifyingKey::hmac(&bytes))
         }
         KeyUse::FromHex => {
-            let bytes = super::decode(crate::domain::contract::Encoding::Hex, &bare.to_lowercase())?;
+            let bytes = super::decode(crate::domain::contract::SignatureEncoding::Hex, &bare.to_lowercase())?;
             (!bytes.is_empty()).then(|| VerifyingKey::hmac(&bytes))
         }
         KeyUse::WithNewline => Some(VerifyingKey::hmac(format!("{trimmed}\n").as_bytes())),

@@ -17,7 +17,7 @@ fn row<T: PartialEq + fmt::Debug>(cell: impl Fn(&Contract) -> T, expected: [T; 5
 }
 
 fn names(list: &[Statuses]) -> Vec<String> {
-    list.iter().map(|statuses| serde_json::from_value(reader::Field::write(statuses)).unwrap()).collect()
+    list.iter().map(|statuses| serde_json::from_value(field_reader::Field::write(statuses)).unwrap()).collect()
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn bodies() {
 
 #[test]
 fn signatures_and_keys() {
-    use Encoding::{Base64, Hex};
+    use SignatureEncoding::{Base64, Hex};
     row(
         |contract| contract.signature.signs.source().to_owned(),
         ["{t}.{body}", "{t}.{body}", "{body}", "{id}.{t}.{body}", "{body}"].map(str::to_owned),
@@ -157,7 +157,7 @@ fn off_and_health() {
     row(|contract| contract.health.off_after_failed_events, [Some(10), None, None, None, None]);
     row(|contract| contract.health.off_after_failing_for, [None, Some(72 * HOUR), None, None, None]);
     row(|contract| contract.health.warning_after, [None, Some(48 * HOUR), None, None, None]);
-    row(|contract| contract.health.degraded_above, [None, Some(Share(80)), None, None, None]);
+    row(|contract| contract.health.degraded_above, [None, Some(Percent(80)), None, None, None]);
     row(|contract| contract.health.degraded_window, [None, Some(DAY), None, None, None]);
     assert_eq!(zerofee().health.off_reason, "auto_disabled_failures");
 }

@@ -2,15 +2,15 @@
 //!
 //! `read` and `write` are inverse. The written form, defaults included, is hashed and stored.
 
-mod course;
-mod people;
-mod wire;
+mod delivery_rules;
+mod notifications;
+mod wire_format;
 
 use super::{
     Contract,
-    branding::HeaderNames,
-    course::{Pacing, Statuses},
-    reader::{Field, Section},
+    header_names::HeaderNames,
+    delivery_rules::{Pacing, Statuses},
+    field_reader::{Field, Section},
     template::{Place, Template},
 };
 use crate::domain::{field::FieldError, time::format_duration};
@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_hours(24);
-const TIMEOUT_MAX: Duration = Duration::from_mins(1);
-const SHORTEST: Duration = Duration::from_millis(10);
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_mins(1);
+const DURATION_MIN: Duration = Duration::from_millis(10);
 
 type Read<T> = Result<T, FieldError>;
 
@@ -28,33 +28,33 @@ pub(super) fn read(document: &Value) -> Read<Contract> {
     let root = Section::root(document)?;
     let empty = Map::new();
     let section = |name| root.section(name, &empty);
-    let brand = printable(&root, "brand", "Posthaste")?;
+    let brand = read_printable(&root, "brand", "Posthaste")?;
     let mut names = HeaderNames::new(&brand);
-    let headers = wire::read_headers(&section("headers")?, &mut names)?;
-    let signature = wire::read_signature(&section("signature")?, &mut names)?;
-    let health = people::read_health(&section("health")?)?;
+    let headers = wire_format::read_headers(&section("headers")?, &mut names)?;
+    let signature = wire_format::read_signature(&section("signature")?, &mut names)?;
+    let health = notifications::read_health(&section("health")?)?;
     let contract = Contract {
         name: read_name(&root)?,
         description: root.required("description")?,
-        event_types: people::read_event_types(&root)?,
-        user_agent: template(&root, "user_agent", Some("Posthaste/{version}"), Place::UserAgent)?,
-        timeout: within(&root, "timeout", root.required("timeout")?, SHORTEST, TIMEOUT_MAX)?,
+        event_types: notifications::read_event_types(&root)?,
+        user_agent: read_template(&root, "user_agent", Some("Posthaste/{version}"), Place::UserAgent)?,
+        timeout: check_range(&root, "timeout", root.required("timeout")?, DURATION_MIN, REQUEST_TIMEOUT_MAX)?,
         pacing: root.or("pacing", Pacing::Strict)?,
         https_only: root.optional("https_only")?,
-        body: wire::read_body(&section("body")?)?,
+        body: wire_format::read_body(&section("body")?)?,
         signature,
-        secret: wire::read_secret(&section("secret")?)?,
+        secret: wire_format::read_secret(&section("secret")?)?,
         headers,
-        retry: course::read_retry(&section("retry")?)?,
-        answers: course::read_answers(&section("answers")?)?,
-        off: course::read_off(&section("off")?)?,
-        notices: people::read_notices(&section("notices")?, &health)?,
+        retry: delivery_rules::read_retry(&section("retry")?)?,
+        answers: delivery_rules::read_answers(&section("answers")?)?,
+        off: delivery_rules::read_off(&section("off")?)?,
+        notices: notifications::read_notices(&section("notices")?, &health)?,
         health,
-        retention: course::read_retention(&section("retention")?)?,
-        states: people::read_states(&section("states")?)?,
-        ids: wire::read_ids(&section("ids")?)?,
-        rendering: course::read_rendering(&section("rendering")?)?,
-        spellings: names.into_spellings(),
+        retention: delivery_rules::read_retention(&section("retention")?)?,
+        states: notifications::read_states(&section("states")?)?,
+        ids: wire_format::read_ids(&section("ids")?)?,
+        rendering: delivery_rules::read_rendering(&section("rendering")?)?,
+        header_spellings: names.into_spellings(),
         brand,
     };
     if contract.signature.ed25519.is_some() != contract.secret.ed25519_prefix.is_some() {
@@ -67,7 +67,7 @@ pub(super) fn read(document: &Value) -> Read<Contract> {
 pub(super) fn write(contract: &Contract) -> Value {
     let Contract { body, signature, secret, retry, answers, off, retention, ids, rendering, .. } = contract;
     let list = |statuses: &[Statuses]| statuses.iter().map(Field::write).collect::<Vec<_>>();
-    let spelling = |name: &String| contract.spellings.get(name).unwrap_or(name).clone();
+    let spelling = |name: &String| contract.header_spellings.get(name).unwrap_or(name).clone();
     let headers: Map<_, _> =
         contract.headers.iter().map(|(name, value)| (spelling(name), value.source().into())).collect();
     json!({
@@ -116,15 +116,15 @@ pub(super) fn write(contract: &Contract) -> Value {
             "advise_rotation": list(&answers.advise_rotation),
         },
         "off": { "waiting": off.waiting.name(), "published": off.published.name() },
-        "health": people::write_health(&contract.health),
-        "notices": people::write_notices(contract.notices),
+        "health": notifications::write_health(&contract.health),
+        "notices": notifications::write_notices(contract.notices),
         "retention": {
             "events": retention.events.write(),
             "attempts": retention.attempts.write(),
             "payloads": retention.payloads.write(),
             "dead_letters": retention.dead_letters.write(),
         },
-        "states": people::write_states(&contract.states),
+        "states": notifications::write_states(&contract.states),
         "ids": { "event": ids.event, "delivery": ids.delivery },
         "rendering": { "tries": rendering.tries, "timeout": rendering.timeout.write() },
     })
@@ -140,7 +140,7 @@ pub(super) fn read_name(root: &Section) -> Read<String> {
     Err(FieldError::new("name", "must be 1 to 64 characters out of a-z 0-9 _ -"))
 }
 
-fn template(section: &Section, name: &str, default: Option<&str>, place: Place) -> Read<Template> {
+fn read_template(section: &Section, name: &str, default: Option<&str>, place: Place) -> Read<Template> {
     let source = match default {
         Some(default) => section.or(name, default.to_owned())?,
         None => section.required::<String>(name)?,
@@ -149,7 +149,7 @@ fn template(section: &Section, name: &str, default: Option<&str>, place: Place) 
 }
 
 /// Reads text that is used in a header: printable ASCII.
-fn printable(section: &Section, name: &str, default: &str) -> Read<String> {
+fn read_printable(section: &Section, name: &str, default: &str) -> Read<String> {
     let text = section.or(name, default.to_owned())?;
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
         return Ok(text);
@@ -157,7 +157,7 @@ fn printable(section: &Section, name: &str, default: &str) -> Read<String> {
     Err(FieldError::new(section.at(name), "must be printable ASCII characters"))
 }
 
-fn within(section: &Section, name: &str, duration: Duration, min: Duration, max: Duration) -> Read<Duration> {
+fn check_range(section: &Section, name: &str, duration: Duration, min: Duration, max: Duration) -> Read<Duration> {
     if (min..=max).contains(&duration) {
         return Ok(duration);
     }

@@ -1,6 +1,6 @@
 //! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention.
 
-use super::reader::{Field, words};
+use super::field_reader::{Field, words};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn percent(text: &str, most: u8) -> Option<u8> {
 }
 
 impl Field for Jitter {
-    fn form() -> String {
+    fn allowed_form() -> String {
         "\"none\", \"full\" or a percentage from \"1%\" to \"100%\"".into()
     }
 
@@ -80,7 +80,7 @@ pub enum Statuses {
 }
 
 impl Field for Statuses {
-    fn form() -> String {
+    fn allowed_form() -> String {
         "a status like \"410\" or a hundred of them like \"4xx\"".into()
     }
 
@@ -190,8 +190,8 @@ pub enum Keep {
 }
 
 impl Field for Keep {
-    fn form() -> String {
-        format!("\"forever\" or {}", Duration::form())
+    fn allowed_form() -> String {
+        format!("\"forever\" or {}", Duration::allowed_form())
     }
 
     fn read(value: &Value) -> Option<Self> {

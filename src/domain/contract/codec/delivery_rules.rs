@@ -1,13 +1,13 @@
 //! Reads the sections for the course of a delivery: `retry`, `answers`, `off`, `retention`, `rendering`.
 
-use super::{DAY, Read, SHORTEST, TIMEOUT_MAX, within};
+use super::{DAY, Read, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
 use crate::domain::{
     contract::{
-        course::{
+        delivery_rules::{
             Answers, Jitter, Keep, OffRule, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
             RetryRule, Statuses, WaitingWhenOff,
         },
-        reader::Section,
+        field_reader::Section,
     },
     field::FieldError,
 };
@@ -19,11 +19,11 @@ const WAIT_MAX: Duration = DAY.saturating_mul(30);
 pub(super) fn read_retry(retry: &Section) -> Read<RetryRule> {
     let waits: Vec<Duration> = retry.list("waits", WAITS_MAX, None)?;
     for (i, wait) in waits.iter().enumerate() {
-        within(retry, &format!("waits[{i}]"), *wait, SHORTEST, WAIT_MAX)?;
+        check_range(retry, &format!("waits[{i}]"), *wait, DURATION_MIN, WAIT_MAX)?;
     }
     let bounded = |name, max| {
         let duration: Option<Duration> = retry.optional(name)?;
-        duration.map(|duration| within(retry, name, duration, SHORTEST, max)).transpose()
+        duration.map(|duration| check_range(retry, name, duration, DURATION_MIN, max)).transpose()
     };
     Ok(RetryRule {
         waits,
@@ -71,7 +71,7 @@ pub(super) fn read_off(off: &Section) -> Read<OffRule> {
 pub(super) fn read_retention(retention: &Section) -> Read<Retention> {
     let keep = |name| match retention.or(name, Keep::For(DAY * 30))? {
         Keep::Forever => Ok(Keep::Forever),
-        Keep::For(d) => within(retention, name, d, Duration::from_mins(1), DAY * 3650).map(Keep::For),
+        Keep::For(d) => check_range(retention, name, d, Duration::from_mins(1), DAY * 3650).map(Keep::For),
     };
     Ok(Retention {
         events: keep("events")?,
@@ -85,7 +85,7 @@ pub(super) fn read_rendering(rendering: &Section) -> Read<RenderingRule> {
     let timeout = rendering.or("timeout", Duration::from_secs(5))?;
     let rule = RenderingRule {
         tries: rendering.or("tries", 1)?,
-        timeout: within(rendering, "timeout", timeout, SHORTEST, TIMEOUT_MAX)?,
+        timeout: check_range(rendering, "timeout", timeout, DURATION_MIN, REQUEST_TIMEOUT_MAX)?,
     };
     if (1..=10).contains(&rule.tries) {
         return Ok(rule);

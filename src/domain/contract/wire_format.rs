@@ -1,7 +1,7 @@
 //! Contract sections that a receiver sees: body, signature, secret, ids.
 
 use super::{
-    reader::{Field, words},
+    field_reader::{Field, words},
     template::Template,
 };
 use serde_json::{Value, json};
@@ -57,9 +57,9 @@ pub struct BodyField {
 }
 
 impl Field for BodyField {
-    fn form() -> String {
+    fn allowed_form() -> String {
         let name = "1 to 64 characters out of A-Z a-z 0-9 _ . : -";
-        format!("{{ name = {name}, from = {} }}", Source::form())
+        format!("{{ name = {name}, from = {} }}", Source::allowed_form())
     }
 
     fn read(value: &Value) -> Option<Self> {
@@ -87,7 +87,7 @@ pub struct BodyRule {
 
 words!(
     /// How the bytes of a signature become text.
-    Encoding {
+    SignatureEncoding {
         Base64 = "base64",
         Hex = "hex",
     }
@@ -103,7 +103,7 @@ pub struct SignatureRule {
     pub hmac_sha256: Template,
     /// ValueFormat of an ed25519 signature, where the contract has them.
     pub ed25519: Option<Template>,
-    pub encoding: Encoding,
+    pub encoding: SignatureEncoding,
     /// Stands between signatures when several secrets are valid.
     pub separator: String,
 }
@@ -141,7 +141,7 @@ pub struct SecretRule {
 
 impl SecretRule {
     /// Whether the secret is an ed25519 private key rather than a shared secret.
-    pub fn is_ed25519(&self, secret: &str) -> bool {
+    pub fn is_ed25519_key(&self, secret: &str) -> bool {
         self.ed25519_prefix.as_deref().is_some_and(|prefix| secret.starts_with(prefix))
     }
 }

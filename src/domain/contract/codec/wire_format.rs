@@ -1,12 +1,12 @@
 //! Reads the sections that a receiver sees: `body`, `signature`, `secret`, `headers`, `ids`.
 
-use super::{Read, printable, template};
+use super::{Read, read_printable, read_template};
 use crate::domain::{
     contract::{
-        branding::HeaderNames,
-        reader::Section,
+        header_names::HeaderNames,
+        field_reader::Section,
         template::{Place, Template},
-        wire::{
+        wire_format::{
             BodyForm, BodyRule, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule, SignatureRule, Source,
             TimeForm,
         },
@@ -48,14 +48,14 @@ pub(super) fn read_body(body: &Section) -> Read<BodyRule> {
 pub(super) fn read_signature(signature: &Section, names: &mut HeaderNames) -> Read<SignatureRule> {
     Ok(SignatureRule {
         header: names.add(&signature.at("header"), &signature.required::<String>("header")?)?,
-        signs: template(signature, "signs", None, Place::SignedText)?,
-        hmac_sha256: template(signature, "hmac_sha256", None, Place::SignatureValue)?,
+        signs: read_template(signature, "signs", None, Place::SignedText)?,
+        hmac_sha256: read_template(signature, "hmac_sha256", None, Place::SignatureValue)?,
         ed25519: signature
             .optional::<String>("ed25519")?
-            .map(|_| template(signature, "ed25519", None, Place::SignatureValue))
+            .map(|_| read_template(signature, "ed25519", None, Place::SignatureValue))
             .transpose()?,
         encoding: signature.required("encoding")?,
-        separator: printable(signature, "separator", " ")?,
+        separator: read_printable(signature, "separator", " ")?,
     })
 }
 
@@ -79,7 +79,7 @@ pub(super) fn read_secret(secret: &Section) -> Read<SecretRule> {
 pub(super) fn read_headers(headers: &Section, names: &mut HeaderNames) -> Read<BTreeMap<String, Template>> {
     let mut read = BTreeMap::new();
     for name in headers.members().keys() {
-        let value = template(headers, name, None, Place::Header)?;
+        let value = read_template(headers, name, None, Place::Header)?;
         read.insert(names.add(&headers.at(name), name)?, value);
     }
     Ok(read)

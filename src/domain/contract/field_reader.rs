@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Type of a field's value: reads it, writes it, and describes the allowed form in words.
 pub(super) trait Field: Sized {
-    fn form() -> String;
+    fn allowed_form() -> String;
     fn read(value: &Value) -> Option<Self>;
     fn write(&self) -> Value;
 }
@@ -46,7 +46,7 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn required<T: Field>(&self, name: &str) -> Result<T, FieldError> {
-        let missing = || FieldError::new(self.at(name), format!("is missing; it must be {}", T::form()));
+        let missing = || FieldError::new(self.at(name), format!("is missing; it must be {}", T::allowed_form()));
         self.read(name, self.members.get(name).ok_or_else(missing)?)
     }
 
@@ -69,7 +69,7 @@ impl<'a> Section<'a> {
         count_max: usize,
         default: Option<Vec<T>>,
     ) -> Result<Vec<T>, FieldError> {
-        let form = || format!("a list of at most {count_max} entries, each {}", T::form());
+        let form = || format!("a list of at most {count_max} entries, each {}", T::allowed_form());
         let value = match (self.members.get(name), default) {
             (Some(value), _) => value,
             (None, Some(default)) => return Ok(default),
@@ -90,13 +90,13 @@ impl<'a> Section<'a> {
     fn read<T: Field>(&self, name: &str, value: &Value) -> Result<T, FieldError> {
         T::read(value).ok_or_else(|| {
             let shown: String = value.to_string().chars().take(60).collect();
-            FieldError::new(self.at(name), format!("must be {}; it is {shown}", T::form()))
+            FieldError::new(self.at(name), format!("must be {}; it is {shown}", T::allowed_form()))
         })
     }
 }
 
 impl Field for String {
-    fn form() -> String {
+    fn allowed_form() -> String {
         "1 to 500 printable characters".into()
     }
 
@@ -112,7 +112,7 @@ impl Field for String {
 }
 
 impl Field for bool {
-    fn form() -> String {
+    fn allowed_form() -> String {
         "true or false".into()
     }
 
@@ -126,7 +126,7 @@ impl Field for bool {
 }
 
 impl Field for u32 {
-    fn form() -> String {
+    fn allowed_form() -> String {
         "a whole number".into()
     }
 
@@ -140,7 +140,7 @@ impl Field for u32 {
 }
 
 impl Field for Duration {
-    fn form() -> String {
+    fn allowed_form() -> String {
         DURATION_FORM.into()
     }
 

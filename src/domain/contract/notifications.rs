@@ -1,8 +1,8 @@
 //! Contract sections for people: names of delivery states, health rules that disable an endpoint, notices.
 
 use super::{
-    course::percent,
-    reader::{Field, words},
+    delivery_rules::percent,
+    field_reader::{Field, words},
 };
 use crate::domain::delivery::{Reason, State};
 use serde_json::Value;
@@ -48,10 +48,10 @@ impl StateNames {
 
 /// A share from 1 to 99 percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share(pub u8);
+pub struct Percent(pub u8);
 
-impl Field for Share {
-    fn form() -> String {
+impl Field for Percent {
+    fn allowed_form() -> String {
         "a percentage from \"1%\" to \"99%\"".into()
     }
 
@@ -76,7 +76,7 @@ pub struct HealthRule {
     /// Value of the endpoint's `disabled_reason` when it is disabled.
     pub off_reason: String,
     /// Degraded when more than this share of the deliveries within the window fail.
-    pub degraded_above: Option<Share>,
+    pub degraded_above: Option<Percent>,
     pub degraded_window: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
 //! Reads contracts from files. A file may be based on another contract and then gives only what differs.
 
-use super::{BUILT_IN, Contract, ContractError, ContractHash, document, fields, overrides, reader::Section};
+use super::{BUILT_IN, Contract, ContractError, ContractHash, codec, fields, overrides, field_reader::Section};
 use crate::domain::field::{FieldError, nearest};
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -51,7 +51,7 @@ fn read(files: &[(String, String)]) -> Result<Vec<Contract>, ContractError> {
         }
         drafts.push(draft);
     }
-    drafts.iter().map(|draft| finish(draft, &drafts, &mut Vec::new())).collect()
+    drafts.iter().map(|draft| resolve(draft, &drafts, &mut Vec::new())).collect()
 }
 
 fn draft<'a>(file: &'a str, text: &str) -> Result<Draft<'a>, ContractError> {
@@ -61,14 +61,14 @@ fn draft<'a>(file: &'a str, text: &str) -> Result<Draft<'a>, ContractError> {
     let name_and_base = || {
         fields::for_each_field(&document, |_, _| Ok(()))?;
         let root = Section::root(&document)?;
-        Ok((document::read_name(&root)?, root.optional("based_on")?))
+        Ok((codec::read_name(&root)?, root.optional("based_on")?))
     };
     let (name, based_on) = name_and_base().map_err(|error| field(file, error))?;
     Ok(Draft { file, name, based_on, document })
 }
 
 /// Merges the draft over its base, which is resolved first. `above` holds the chain of names that led here.
-fn finish<'a>(
+fn resolve<'a>(
     draft: &'a Draft,
     drafts: &'a [Draft],
     above: &mut Vec<&'a str>,
@@ -83,20 +83,20 @@ fn finish<'a>(
         Some(other) if above.contains(&other.name.as_str()) => {
             return Err(refuse(format!("goes in a circle: {}, {base}", above.join(", "))));
         }
-        Some(other) => finish(other, drafts, above)?,
-        None => built_in(base).unwrap_or_else(|| Err(refuse(unknown(base, drafts, &draft.name))))?,
+        Some(other) => resolve(other, drafts, above)?,
+        None => built_in(base).unwrap_or_else(|| Err(refuse(unknown_base(base, drafts, &draft.name))))?,
     };
-    let mut document = document::write(&base);
-    overrides::lay_over(&mut document, &nulled(&draft.document));
+    let mut document = codec::write(&base);
+    overrides::merge_overrides(&mut document, &empty_to_null(&draft.document));
     read(&document)
 }
 
 /// Turns empty texts into null, which removes an optional field of the base: TOML has no null.
-fn nulled(document: &Value) -> Value {
+fn empty_to_null(document: &Value) -> Value {
     match document {
         Value::String(text) if text.is_empty() => Value::Null,
         Value::Object(members) => {
-            Value::Object(members.iter().map(|(name, value)| (name.clone(), nulled(value))).collect())
+            Value::Object(members.iter().map(|(name, value)| (name.clone(), empty_to_null(value))).collect())
         }
         other => other.clone(),
     }
@@ -111,7 +111,7 @@ fn built_in_name(file: &'static str) -> &'static str {
     file.rsplit('/').next().and_then(|name| name.strip_suffix(".toml")).unwrap_or(file)
 }
 
-fn unknown(base: &str, drafts: &[Draft], own: &str) -> String {
+fn unknown_base(base: &str, drafts: &[Draft], own: &str) -> String {
     let others = drafts.iter().map(|draft| draft.name.as_str()).filter(|name| *name != own);
     let mut known: Vec<&str> = BUILT_IN.iter().map(|(file, _)| built_in_name(file)).chain(others).collect();
     known.sort_unstable();

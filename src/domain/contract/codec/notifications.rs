@@ -1,10 +1,10 @@
 //! Reads and writes the sections `states`, `health` and `notices`, and reads the list of event types.
 
-use super::{DAY, Read, SHORTEST, within};
+use super::{DAY, Read, DURATION_MIN, check_range};
 use crate::domain::{
     contract::{
-        people::{Channel, DeadLetterNotice, HealthRule, Notices, StateNames},
-        reader::{Field, Section},
+        notifications::{Channel, DeadLetterNotice, HealthRule, Notices, StateNames},
+        field_reader::{Field, Section},
     },
     field::FieldError,
     subscription::check_event_type,
@@ -13,7 +13,7 @@ use crate::domain::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const DIGEST_WINDOW: Duration = Duration::from_hours(1);
+const DIGEST_WINDOW_DEFAULT: Duration = Duration::from_hours(1);
 
 pub(super) fn read_event_types(root: &Section) -> Read<Vec<String>> {
     let types: Vec<String> = root.list("event_types", 200, Some(Vec::new()))?;
@@ -28,7 +28,7 @@ pub(super) fn read_states(states: &Section) -> Read<StateNames> {
     let given = |name: &str| {
         let text: Option<String> = states.optional(name)?;
         let allows = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        text.map(|text| plain(states, name, text, "A-Z a-z 0-9 _ -", allows)).transpose()
+        text.map(|text| check_characters(states, name, text, "A-Z a-z 0-9 _ -", allows)).transpose()
     };
     let named = |name: &str| Ok::<_, FieldError>(given(name)?.unwrap_or_else(|| name.to_owned()));
     Ok(StateNames {
@@ -65,14 +65,14 @@ pub(super) fn write_states(states: &StateNames) -> Value {
 pub(super) fn read_health(health: &Section) -> Read<HealthRule> {
     let bounded = |name, max| {
         let duration: Option<Duration> = health.optional(name)?;
-        duration.map(|duration| within(health, name, duration, SHORTEST, max)).transpose()
+        duration.map(|duration| check_range(health, name, duration, DURATION_MIN, max)).transpose()
     };
     let off_reason = health.or("off_reason", "failing".to_owned())?;
     let rule = HealthRule {
         off_after_failed_events: health.optional("off_after_failed_events")?,
         off_after_failing_for: bounded("off_after_failing_for", DAY * 365)?,
         warning_after: bounded("warning_after", DAY * 365)?,
-        off_reason: plain(health, "off_reason", off_reason, "a-z 0-9 _", |b| {
+        off_reason: check_characters(health, "off_reason", off_reason, "a-z 0-9 _", |b| {
             b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'
         })?,
         degraded_above: health.optional("degraded_above")?,
@@ -112,11 +112,11 @@ pub(super) fn write_health(health: &HealthRule) -> Value {
 }
 
 pub(super) fn read_notices(notices: &Section, health: &HealthRule) -> Read<Notices> {
-    let window = notices.or("digest_window", DIGEST_WINDOW)?;
+    let window = notices.or("digest_window", DIGEST_WINDOW_DEFAULT)?;
     let read = Notices {
         dead_letter: notices.or("dead_letter", DeadLetterNotice::None)?,
         dead_letter_by: notices.or("dead_letter_by", Channel::List)?,
-        digest_window: within(notices, "digest_window", window, SHORTEST, DAY)?,
+        digest_window: check_range(notices, "digest_window", window, DURATION_MIN, DAY)?,
         degraded: notices.or("degraded", Channel::List)?,
         off_warning: notices.or("off_warning", Channel::List)?,
         switched_off: notices.or("switched_off", Channel::List)?,
@@ -145,7 +145,7 @@ pub(super) fn write_notices(notices: Notices) -> Value {
     })
 }
 
-fn plain(
+fn check_characters(
     section: &Section,
     name: &str,
     text: String,
