@@ -8,7 +8,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::audit::Action,
+    domain::audit::AuditAction,
     service::audit::{AuditQuery, NamedAuditEntry},
 };
 use axum::extract::State;
@@ -80,8 +80,8 @@ impl AuditEntryView {
 
 fn audit_query(query: &Query) -> Result<AuditQuery, Problem> {
     let action = query.get("action").map(|name| {
-        let known = || Action::ALL.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ");
-        Action::parse(name).ok_or_else(|| Problem::invalid("action", &format!("must be one of {}", known())))
+        let known = || AuditAction::ALL.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ");
+        AuditAction::parse(name).ok_or_else(|| Problem::invalid("action", &format!("must be one of {}", known())))
     });
     Ok(AuditQuery {
         app: query.owned("app_id"),

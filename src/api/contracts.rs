@@ -7,7 +7,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::contract::{Contract, Ending, Span, Timeline},
+    domain::contract::{Contract, TimelineEnd, TimeWindow, Timeline},
     service::Service,
 };
 use axum::extract::State;
@@ -83,14 +83,14 @@ impl ContractView {
 impl TimelineView {
     fn of(contract: &Contract) -> Self {
         let Timeline { attempts, certain_attempts: certain, endings } = contract.timeline();
-        let attempt = |(place, at): (usize, &Span)| AttemptTimeView {
+        let attempt = |(place, at): (usize, &TimeWindow)| AttemptTimeView {
             number: place + 1,
             at: at.to_string(),
             earliest_ms: ms(at.earliest),
             latest_ms: ms(at.latest),
             certain: place < certain,
         };
-        let end = |Ending { state, at }: &Ending| EndView {
+        let end = |TimelineEnd { state, at }: &TimelineEnd| EndView {
             status: state.name(),
             contract_status: contract.states.of(*state, None).to_owned(),
             at: at.to_string(),

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         app::App,
-        delivery::{Reason, State as DeliveryState},
+        delivery::{EndReason, DeliveryState as DeliveryState},
         id::made_at,
         time::Timestamp,
     },
@@ -103,7 +103,7 @@ impl DeliveryView {
             endpoint_id: endpoint.clone(),
             status: delivery.state.name(),
             contract_status: shown.contract_status().to_owned(),
-            reason: delivery.reason.map(Reason::name),
+            reason: delivery.reason.map(EndReason::name),
             attempt_count: delivery.attempt_count,
             next_attempt_at: delivery.next_attempt_at().map(Timestamp::rfc3339_millis),
             last_error: shown.last_error(),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Reason, State as DeliveryState},
+        delivery::{EndReason, DeliveryState as DeliveryState},
         time::Timestamp,
     },
     service::named_delivery::NamedDelivery,
@@ -76,7 +76,7 @@ impl DeliveryStatusView {
             id: delivery.id.to_string(),
             endpoint_id: shown.endpoint.clone(),
             status: shown.contract_status().to_owned(),
-            reason: delivery.reason.map(Reason::name),
+            reason: delivery.reason.map(EndReason::name),
             attempts: delivery.attempt_count,
             next_retry_at: delivery.next_attempt_at().map(Timestamp::rfc3339_millis),
             last_error: shown.last_error(),

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        inspection::{Check, InspectionFinding, Kind, Report},
+        inspection::{InspectionCheck, InspectionFinding, InspectionKind, InspectionReport},
         time::Timestamp,
     },
     service::inspections::NamedInspection,
@@ -95,7 +95,7 @@ impl InspectionView {
 }
 
 impl ReportView {
-    fn of(report: Report) -> Self {
+    fn of(report: InspectionReport) -> Self {
         let summary = SummaryView {
             passed: report.count(InspectionFinding::Passed),
             failed: report.count(InspectionFinding::Failed),
@@ -108,7 +108,7 @@ impl ReportView {
 }
 
 impl CheckView {
-    fn of(check: Check) -> Self {
+    fn of(check: InspectionCheck) -> Self {
         Self {
             name: check.name.name(),
             title: check.name.title(),
@@ -158,7 +158,7 @@ pub(super) async fn inspect_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.inspect(&entry, &path_id, Kind::Inspect).await?;
+    let shown = api.service.inspect(&entry, &path_id, InspectionKind::Inspect).await?;
     response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
 
@@ -177,7 +177,7 @@ pub(super) async fn ping_endpoint(
     State(api): State<Arc<ApiState>>,
     AppRequest { entry, path_id, .. }: AppRequest,
 ) -> ApiResult {
-    let shown = api.service.inspect(&entry, &path_id, Kind::Ping).await?;
+    let shown = api.service.inspect(&entry, &path_id, InspectionKind::Ping).await?;
     response::json(StatusCode::ACCEPTED, &InspectionView::of(shown))
 }
 

@@ -311,7 +311,7 @@ impl IntoResponse for Problem {
 mod tests {
     use super::*;
     use crate::domain::{
-        delivery::{Refusal, State},
+        delivery::{Refusal, DeliveryState},
         storage::Full,
     };
 
@@ -338,7 +338,7 @@ mod tests {
             assert_eq!((view.status, view.code), (status, code));
             assert!(!view.detail.contains("a secret of ours"));
         }
-        let refused = Refusal::WrongState { state: State::InFlight, verb: "retried" };
+        let refused = Refusal::WrongState { state: DeliveryState::InFlight, verb: "retried" };
         let view = Problem::from(Error::Refused(refused)).view();
         assert_eq!(view.detail, "A delivery that is in_flight cannot be retried.");
     }

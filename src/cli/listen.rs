@@ -16,7 +16,7 @@ use crate::{
     config::load_client,
     domain::{
         time::{DURATION_FORM, parse_duration},
-        verification::Received,
+        verification::IncomingRequest,
     },
     runtime::{Clock, Shutdown, ShutdownHandle, SystemClock},
 };
@@ -182,7 +182,7 @@ async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Resp
     let headers: Vec<_> =
         parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
     let now = SystemClock.now();
-    let received = Received { headers: &headers, body: &body };
+    let received = IncomingRequest { headers: &headers, body: &body };
     let finding = (!desk.judge.secrets.is_empty()).then(|| desk.judge.verify(&received, now));
     let is_genuine = finding.as_ref().is_none_or(|finding| finding.verified.is_ok());
     desk.verified.fetch_add(u64::from(finding.is_some() && is_genuine), Ordering::Relaxed);

@@ -13,7 +13,7 @@ use crate::{
     domain::{
         contract::Contract,
         time::{DURATION_FORM, Timestamp, parse_duration},
-        verification::{Clue, Genuine, Mismatch, Received, Terms, clues, verify},
+        verification::{Clue, Genuine, Mismatch, IncomingRequest, Terms, clues, verify},
     },
     runtime::{Clock, SystemClock},
 };
@@ -110,7 +110,7 @@ impl VerifyFlags {
 }
 
 impl RequestVerifier {
-    pub(super) fn verify(&self, received: &Received<'_>, now: Timestamp) -> VerifyResult {
+    pub(super) fn verify(&self, received: &IncomingRequest<'_>, now: Timestamp) -> VerifyResult {
         let Self { contract, secrets, tolerance, others } = self;
         let terms = Terms { contract, secrets, now, tolerance: *tolerance };
         let verified = verify(&terms, received);
@@ -174,7 +174,7 @@ fn verify_request(args: VerifyArgs) -> anyhow::Result<(String, bool)> {
     let body = request::body(&args.body)?;
     let judge = args.judge.read()?;
     let now = args.at.unwrap_or_else(|| SystemClock.now());
-    let finding = judge.verify(&Received { headers: &headers, body: &body }, now);
+    let finding = judge.verify(&IncomingRequest { headers: &headers, body: &body }, now);
     let text = if args.json {
         let mut found = finding.json();
         found["contract"] = json!(judge.contract.name);

@@ -1,7 +1,7 @@
 //! An app: a tenant (merchant, organisation, customer). Other apps cannot see its events and endpoints.
 
 use super::{
-    contract::{Channel, Contract, Retention},
+    contract::{NoticeChannel, Contract, Retention},
     id::AppId,
     quota::Quota,
     rate::AppLimits,
@@ -59,12 +59,12 @@ impl App {
 pub struct AppRules {
     pub retention: Retention,
     /// How people are notified that a replay has finished.
-    pub replay_finished: Channel,
+    pub replay_finished: NoticeChannel,
 }
 
 impl AppRules {
     /// The rules of an app whose contract is missing: keep everything, and only list notices.
-    pub const UNKNOWN: Self = Self { retention: Retention::FOREVER, replay_finished: Channel::List };
+    pub const UNKNOWN: Self = Self { retention: Retention::FOREVER, replay_finished: NoticeChannel::List };
 
     pub fn of(contract: &Contract) -> Self {
         Self { retention: contract.retention, replay_finished: contract.notices.replay_finished }

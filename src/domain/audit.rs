@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// An entry of the audit log: one change by one key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct AuditEntry {
     pub id: AuditId,
     pub at: Timestamp,
     pub key: KeyId,
@@ -21,7 +21,7 @@ pub struct Entry {
     pub scope: String,
     /// The app of the changed object. `None` if it belongs to no app, and for the deletion of an app.
     pub app: Option<AppId>,
-    pub action: Action,
+    pub action: AuditAction,
     /// The public id of the changed object.
     pub thing: String,
     /// Further details, for people.
@@ -32,9 +32,9 @@ macro_rules! actions {
     ($($action:ident: $name:literal),+ $(,)?) => {
         /// The kind of change.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Action { $($action),+ }
+        pub enum AuditAction { $($action),+ }
 
-        impl Action {
+        impl AuditAction {
             pub const ALL: &[Self] = &[$(Self::$action),+];
 
             pub const fn name(self) -> &'static str {
@@ -75,7 +75,7 @@ actions! {
     ReplayCancelled: "replay.cancelled",
 }
 
-impl Action {
+impl AuditAction {
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|action| action.name() == name)
     }
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn every_action_name_parses_back() {
-        for action in Action::ALL {
-            assert_eq!(Action::parse(action.name()), Some(*action));
+        for action in AuditAction::ALL {
+            assert_eq!(AuditAction::parse(action.name()), Some(*action));
         }
-        assert_eq!(Action::parse("app.exploded"), None);
+        assert_eq!(AuditAction::parse("app.exploded"), None);
     }
 
     #[test]

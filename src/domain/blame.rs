@@ -43,11 +43,11 @@ pub struct Account {
 
 /// The outage detector, shared by all tasks that evaluate outcomes. Its methods never wait.
 #[derive(Debug, Default)]
-pub struct Blame(Mutex<State>);
+pub struct Blame(Mutex<DetectorState>);
 
 #[derive(Debug, Default)]
-struct State {
-    hosts: HashMap<Host, Seen>,
+struct DetectorState {
+    hosts: HashMap<Host, HostRecord>,
     /// The start of the local outage, if there is one.
     ours_since: Option<Timestamp>,
     /// Whether the last requests could not be dialled, for lack of handles, network or a resolver. If several hosts are known,
@@ -68,7 +68,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct HostRecord {
     /// The app that sends to it; `None` if several apps do.
     whose: Option<AppId>,
     tried_at: Timestamp,
@@ -88,7 +88,7 @@ impl Blame {
 
     /// Records that the host answered before this node began.
     pub fn has_answered(&self, app: AppId, host: &Host, now: Timestamp) {
-        let seen = Seen { whose: Some(app), tried_at: now, has_answered: true, is_silent: false };
+        let seen = HostRecord { whose: Some(app), tried_at: now, has_answered: true, is_silent: false };
         self.state().hosts.entry(host.clone()).or_insert(seen).share(app);
     }
 
@@ -146,12 +146,12 @@ impl Blame {
     }
 
     /// A panic elsewhere must not stop the detector: no field depends on another.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DetectorState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl DetectorState {
     fn count_time(&mut self, now: Timestamp) {
         let Some(counted_to) = self.counted_to else { return };
         if self.ours_since.is_none() && !self.is_stuck && !self.is_in_doubt {
@@ -209,7 +209,7 @@ impl State {
             self.hosts.retain(|_, seen| now.since(seen.tried_at) <= WINDOW);
         }
         let whose = Some(app);
-        let seen = Seen { whose, tried_at: now, has_answered: answers, is_silent: !answers };
+        let seen = HostRecord { whose, tried_at: now, has_answered: answers, is_silent: !answers };
         self.hosts.insert(host.clone(), seen);
         false
     }
@@ -252,7 +252,7 @@ impl State {
     }
 
     /// Hosts that answered before.
-    fn known(&self) -> impl Iterator<Item = (&Host, &Seen)> {
+    fn known(&self) -> impl Iterator<Item = (&Host, &HostRecord)> {
         self.hosts.iter().filter(|(_, seen)| seen.has_answered)
     }
 }
@@ -268,7 +268,7 @@ fn site(host: &Host) -> Cow<'_, str> {
     }
 }
 
-impl Seen {
+impl HostRecord {
     fn share(&mut self, app: AppId) {
         self.whose = self.whose.filter(|owner| *owner == app);
     }

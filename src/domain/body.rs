@@ -3,7 +3,7 @@
 //! `data` goes through byte for byte unless the contract asks for the sorted form; it is never parsed into numbers.
 
 use super::{
-    contract::{BodyForm, Contract, JsonForm, Source, TimeForm},
+    contract::{BodyForm, Contract, JsonForm, BodySource, TimeForm},
     id::{DeliveryId, EventId},
     json,
     time::Timestamp,
@@ -76,38 +76,38 @@ pub fn render(
 
 /// Whether the body contains the payload version.
 pub fn names_version(contract: &Contract) -> bool {
-    contract.body.fields.iter().any(|field| field.from == Source::PayloadVersion)
+    contract.body.fields.iter().any(|field| field.from == BodySource::PayloadVersion)
 }
 
 /// Whether every delivery of an event needs a body of its own under this contract.
 pub fn depends_on_delivery(contract: &Contract) -> bool {
-    contract.body.fields.iter().any(|field| field.from == Source::DeliveryId)
+    contract.body.fields.iter().any(|field| field.from == BodySource::DeliveryId)
 }
 
 fn write_value(
     out: &mut Vec<u8>,
     contract: &Contract,
-    from: Source,
+    from: BodySource,
     event: &EventParts,
     root: DeliveryId,
 ) -> Result<(), SerialisationFailed> {
     let sorted = contract.body.json == JsonForm::Sorted;
     let text = if sorted { json::write_ascii_string } else { json::write_string };
     match from {
-        Source::EventId => text(out, event.public_id),
-        Source::Type => text(out, event.event_type),
-        Source::CreatedAt => match contract.body.time {
+        BodySource::EventId => text(out, event.public_id),
+        BodySource::Type => text(out, event.event_type),
+        BodySource::CreatedAt => match contract.body.time {
             TimeForm::Milliseconds => text(out, &event.created_at.rfc3339_millis()),
             TimeForm::Seconds => text(out, &event.created_at.rfc3339_seconds()),
         },
-        Source::Data if sorted => {
+        BodySource::Data if sorted => {
             json::write_sorted(out, event.data).ok_or(SerialisationFailed::NotJson)?;
         }
-        Source::Data => out.extend_from_slice(event.data),
-        Source::Livemode => out.extend_from_slice(if event.livemode { b"true" } else { b"false" }),
-        Source::DeliveryId => text(out, &root.with_prefix(&contract.ids.delivery)),
-        Source::AppId => text(out, event.app_uid),
-        Source::PayloadVersion => text(out, event.payload_version),
+        BodySource::Data => out.extend_from_slice(event.data),
+        BodySource::Livemode => out.extend_from_slice(if event.livemode { b"true" } else { b"false" }),
+        BodySource::DeliveryId => text(out, &root.with_prefix(&contract.ids.delivery)),
+        BodySource::AppId => text(out, event.app_uid),
+        BodySource::PayloadVersion => text(out, event.payload_version),
     }
     Ok(())
 }
@@ -213,7 +213,7 @@ mod tests {
         #[test]
         fn data_arrives_byte_for_byte(space in "[ \n\t]{0,3}", text: String, number in "-?[1-9][0-9]{0,40}(\\.[0-9]{1,5})?([eE][+-]?[0-9]{1,2})?") {
             #[derive(serde::Deserialize)]
-            struct Received<'a> {
+            struct ReceivedBody<'a> {
                 #[serde(borrow)]
                 data: &'a RawValue,
             }
@@ -221,7 +221,7 @@ mod tests {
             let data = format!("{{{space}{quoted}{space}:{space}[{number}{space},{quoted}]}}");
             for contract in [fixtures::standard(), fixtures::bastionary(), fixtures::sendnomi(), fixtures::simpaisa()] {
                 let sent = body(&contract, &data).unwrap();
-                prop_assert_eq!(serde_json::from_str::<Received>(&sent).unwrap().data.get(), &data);
+                prop_assert_eq!(serde_json::from_str::<ReceivedBody>(&sent).unwrap().data.get(), &data);
             }
             prop_assert!(body(&fixtures::zerofee(), &data).unwrap().contains(&number));
         }

@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug, Default)]
 pub struct Circuit {
-    state: State,
+    state: BreakerState,
     /// Failures in a row, since the last success.
     failures: u32,
     failing_since: Option<Timestamp>,
@@ -38,11 +38,11 @@ pub struct Circuit {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum BreakerState {
     #[default]
     Closed,
     Paused(Pause),
-    Open(Open),
+    Open(OpenState),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,16 +55,16 @@ struct Pause {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenState {
     began_at: Timestamp,
     probe_at: Timestamp,
     /// The delay from the last failure to `probe_at`.
     wait: Duration,
-    probe: Probe,
+    probe: ProbeState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Probe {
+enum ProbeState {
     None,
     /// A delivery for it is being fetched.
     Fetched,
@@ -163,50 +163,50 @@ impl Circuit {
     /// Opens the circuit with the first probe due, for an endpoint that was failing before this process knew it.
     pub fn distrust(&mut self, now: Timestamp) {
         self.state =
-            State::Open(Open { began_at: now, probe_at: now, wait: Duration::ZERO, probe: Probe::None });
+            BreakerState::Open(OpenState { began_at: now, probe_at: now, wait: Duration::ZERO, probe: ProbeState::None });
     }
 
     /// Restores a pause that the receiver asked for earlier and that is not over.
     pub fn resume_pause(&mut self, paused: PausedUntil, now: Timestamp) {
         let PausedUntil { status, until } = paused;
-        if let State::Open(open) = &mut self.state {
+        if let BreakerState::Open(open) = &mut self.state {
             open.probe_at = open.probe_at.max(until);
         } else {
             let (began_at, status) = (now, Some(status));
-            self.state = State::Paused(Pause { began_at, until, status, asked: None });
+            self.state = BreakerState::Paused(Pause { began_at, until, status, asked: None });
         }
     }
 
     /// Whether the circuit is closed without failures or limits. The only check on the happy path.
     pub fn is_calm(&self) -> bool {
-        matches!(self.state, State::Closed) && self.failures == 0 && self.ramp.is_none()
+        matches!(self.state, BreakerState::Closed) && self.failures == 0 && self.ramp.is_none()
     }
 
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
+        matches!(self.state, BreakerState::Open(_))
     }
 
     pub fn is_paused(&self, now: Timestamp) -> bool {
-        matches!(&self.state, State::Paused(pause) if pause.until > now)
+        matches!(&self.state, BreakerState::Paused(pause) if pause.until > now)
     }
 
     /// Whether new deliveries have to wait in the store. An expired pause ends only when `may` is called.
     pub fn is_closed(&self) -> bool {
-        !matches!(self.state, State::Closed)
+        !matches!(self.state, BreakerState::Closed)
     }
 
     /// The end of the pause or the time of the next probe. `None` if closed, or while a probe is fetched or out.
     pub fn opens_at(&self) -> Option<Timestamp> {
         match self.state {
-            State::Closed => None,
-            State::Paused(pause) => Some(pause.until),
-            State::Open(open) => Some(open.probe_at).filter(|_| open.probe == Probe::None),
+            BreakerState::Closed => None,
+            BreakerState::Paused(pause) => Some(pause.until),
+            BreakerState::Open(open) => Some(open.probe_at).filter(|_| open.probe == ProbeState::None),
         }
     }
 
     /// The time for a probe with a delivery that is not due yet: later than `opens_at`, because it costs an extra attempt.
     pub fn tries_ahead_at(&self) -> Option<Timestamp> {
-        let State::Open(open) = self.state else { return None };
+        let BreakerState::Open(open) = self.state else { return None };
         self.opens_at().map(|at| at.plus(open.wait * 2))
     }
 
@@ -217,42 +217,42 @@ impl Circuit {
 
     pub fn may(&mut self, now: Timestamp) -> May {
         match self.state {
-            State::Paused(pause) if pause.until <= now => {
+            BreakerState::Paused(pause) if pause.until <= now => {
                 let (from, until) = (pause.began_at, pause.until);
                 self.last_closure = Some(Closure { from, until, pause: Some(pause) });
                 self.begin_ramp(until, After::Pause);
                 May::Send(self.width())
             }
-            State::Paused(pause) => May::Wait(Some(pause.until)),
-            State::Closed => May::Send(self.width()),
-            State::Open(open) => match open.probe {
-                Probe::None if open.probe_at <= now => May::Probe,
-                Probe::None => May::Wait(Some(open.probe_at)),
-                Probe::Fetched => May::SendProbe,
-                Probe::Out => May::Wait(None),
+            BreakerState::Paused(pause) => May::Wait(Some(pause.until)),
+            BreakerState::Closed => May::Send(self.width()),
+            BreakerState::Open(open) => match open.probe {
+                ProbeState::None if open.probe_at <= now => May::Probe,
+                ProbeState::None => May::Wait(Some(open.probe_at)),
+                ProbeState::Fetched => May::SendProbe,
+                ProbeState::Out => May::Wait(None),
             },
         }
     }
 
     /// Records that a delivery is being fetched for the probe.
     pub fn fetch_probe(&mut self) {
-        self.set_probe(Probe::Fetched);
+        self.set_probe(ProbeState::Fetched);
     }
 
     pub fn send_probe(&mut self) {
-        self.set_probe(Probe::Out);
+        self.set_probe(ProbeState::Out);
     }
 
     /// Drops the probe because no delivery was found or it was not sent. Another may be made.
     pub fn drop_probe(&mut self) {
-        self.set_probe(Probe::None);
+        self.set_probe(ProbeState::None);
     }
 
     /// Delays the next probe because the last one was inconclusive. The delay doubles each time.
     pub fn put_off_probe(&mut self, now: Timestamp) {
-        if let State::Open(open) = &mut self.state {
+        if let BreakerState::Open(open) = &mut self.state {
             let wait = open.wait.max(FIRST_PROBE_AFTER);
-            (open.probe, open.probe_at, open.wait) = (Probe::None, now.plus(wait), next_probe_after(wait));
+            (open.probe, open.probe_at, open.wait) = (ProbeState::None, now.plus(wait), next_probe_after(wait));
         }
     }
 
@@ -265,11 +265,11 @@ impl Circuit {
 
     /// Whether a probe is being fetched and not sent yet.
     pub fn is_fetching(&self) -> bool {
-        matches!(&self.state, State::Open(Open { probe: Probe::Fetched, .. }))
+        matches!(&self.state, BreakerState::Open(OpenState { probe: ProbeState::Fetched, .. }))
     }
 
-    fn set_probe(&mut self, to: Probe) {
-        if let State::Open(open) = &mut self.state {
+    fn set_probe(&mut self, to: ProbeState) {
+        if let BreakerState::Open(open) = &mut self.state {
             open.probe = to;
         }
     }
@@ -279,16 +279,16 @@ impl Circuit {
         (self.failures, self.failing_since, self.failed_first, self.is_several) = (0, None, None, false);
         match self.state {
             // A request that was sent before the circuit opened says nothing about the endpoint as it is now.
-            State::Open(open) if !ended.is_probe && ended.started_at < open.began_at => Change::Nothing,
-            State::Open(open) => {
+            BreakerState::Open(open) if !ended.is_probe && ended.started_at < open.began_at => Change::Nothing,
+            BreakerState::Open(open) => {
                 let (from, until) = (open.began_at, ended.ended_at);
                 self.last_closure = Some(Closure { from, until, pause: None });
                 self.pauses = 0;
                 self.begin_ramp(until, After::Open);
                 Change::Recovered
             }
-            State::Paused(_) => Change::Nothing,
-            State::Closed => self.widen(ended, in_flight_max),
+            BreakerState::Paused(_) => Change::Nothing,
+            BreakerState::Closed => self.widen(ended, in_flight_max),
         }
     }
 
@@ -319,7 +319,7 @@ impl Circuit {
         let first = *self.failed_first.get_or_insert(ended.delivery);
         self.is_several |= first != ended.delivery;
         let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
-        if let State::Open(open) = self.state {
+        if let BreakerState::Open(open) = self.state {
             // Not a probe that was sent before the circuit closed and opened again.
             if ended.is_probe && ended.started_at >= open.began_at {
                 self.open(open.began_at, next_probe_after(open.wait), ended.ended_at, wait_min);
@@ -330,7 +330,7 @@ impl Circuit {
         let reopens = falls_back && self.ramp.is_some_and(|ramp| ramp.after == After::Open);
         if reopens || self.has_failed_enough(ended.order) {
             let rest = match self.state {
-                State::Paused(pause) => pause.until.since(ended.ended_at),
+                BreakerState::Paused(pause) => pause.until.since(ended.ended_at),
                 _ => Duration::ZERO,
             };
             self.open(ended.ended_at, FIRST_PROBE_AFTER, ended.ended_at, wait_min.max(rest));
@@ -358,13 +358,13 @@ impl Circuit {
     fn open(&mut self, began_at: Timestamp, wait: Duration, now: Timestamp, wait_min: Duration) {
         let probe_at = now.plus(wait.max(wait_min));
         self.ramp = None;
-        self.state = State::Open(Open { began_at, probe_at, wait, probe: Probe::None });
+        self.state = BreakerState::Open(OpenState { began_at, probe_at, wait, probe: ProbeState::None });
     }
 
     fn pause(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
         let now = ended.ended_at;
         // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
-        if let State::Paused(pause) = &mut self.state
+        if let BreakerState::Paused(pause) = &mut self.state
             && ended.started_at <= pause.began_at
         {
             let wait = asked.and_then(|asked| asked.wait).unwrap_or_default();
@@ -378,17 +378,17 @@ impl Circuit {
         let wait = asked.and_then(|asked| asked.wait);
         let mut until = now.plus(wait.unwrap_or(step));
         let mut began_at = now;
-        if let State::Paused(pause) = self.state {
+        if let BreakerState::Paused(pause) = self.state {
             (until, began_at) = (until.max(pause.until), pause.began_at);
         }
         self.ramp = None;
         self.state =
-            State::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), asked: wait });
+            BreakerState::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), asked: wait });
         Change::Closed
     }
 
     fn begin_ramp(&mut self, since: Timestamp, after: After) {
-        self.state = State::Closed;
+        self.state = BreakerState::Closed;
         self.ramp = Some(Ramp { width: 1, successes: 0, since, after });
     }
 }

@@ -9,7 +9,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use state::{Reason, State};
+pub use state::{EndReason, DeliveryState};
 
 use super::{
     id::{AppId, DeliveryId, EndpointId, EventId},
@@ -21,8 +21,8 @@ use super::{
 /// State of a delivery before an extra attempt (manual, or an early probe); restored if that attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReturnTo {
-    pub state: State,
-    pub reason: Option<Reason>,
+    pub state: DeliveryState,
+    pub reason: Option<EndReason>,
     pub due: Option<Timestamp>,
     pub at_due: AtDue,
     pub finished_at: Option<Timestamp>,
@@ -43,7 +43,7 @@ pub enum Switch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("a delivery that is {} cannot be {verb}", .state.name())]
-    WrongState { state: State, verb: &'static str },
+    WrongState { state: DeliveryState, verb: &'static str },
     #[error("the endpoint of this delivery was deleted")]
     EndpointDeleted,
 }
@@ -57,8 +57,8 @@ pub struct Delivery {
     /// First delivery of a chain of replays; the own id if this is no replay. Receivers see this id.
     pub root: DeliveryId,
     pub replay_of: Option<DeliveryId>,
-    pub state: State,
-    pub reason: Option<Reason>,
+    pub state: DeliveryState,
+    pub reason: Option<EndReason>,
     /// Number of used slots of the contract's schedule.
     pub place: u32,
     /// Attempts that have a number, over all schedules and retries.
@@ -109,7 +109,7 @@ impl Delivery {
             endpoint,
             root: id,
             replay_of: None,
-            state: State::Pending,
+            state: DeliveryState::Pending,
             reason: None,
             place: 0,
             attempt_count: 0,
@@ -130,19 +130,19 @@ impl Delivery {
 
     /// Starts a new delivery in flight.
     pub fn carry_from_birth(&mut self) {
-        (self.state, self.due) = (State::InFlight, None);
+        (self.state, self.due) = (DeliveryState::InFlight, None);
     }
 
     /// Claims a due delivery for an attempt. An extra attempt is made even past `give_up_at`.
     pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, Refusal> {
-        self.must_be(State::is_waiting, "carried")?;
+        self.must_be(DeliveryState::is_waiting, "carried")?;
         let too_old = self.return_to.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
-            AtDue::Exhaust | AtDue::ExhaustUnblamed => self.finish(State::Dead, Reason::Exhausted, now),
-            AtDue::Expire => self.finish(State::Expired, Reason::GaveUp, now),
-            AtDue::Attempt if too_old => self.finish(State::Expired, Reason::GaveUp, now),
+            AtDue::Exhaust | AtDue::ExhaustUnblamed => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
+            AtDue::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
+            AtDue::Attempt if too_old => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
             AtDue::Attempt => {
-                self.state = State::InFlight;
+                self.state = DeliveryState::InFlight;
                 self.due = None;
                 return Ok(Claimed::Carry);
             }
@@ -158,16 +158,16 @@ impl Delivery {
         switch: Switch,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        self.must_be(|state| state == State::InFlight, "concluded")?;
+        self.must_be(|state| state == DeliveryState::InFlight, "concluded")?;
         self.history_len += rows;
         self.attempt_count += numbered;
         self.is_asked = false;
         match *verdict {
-            Verdict::Delivered => self.finish(State::Delivered, None, now),
+            Verdict::Delivered => self.finish(DeliveryState::Delivered, None, now),
             _ if self.goes_back(verdict) => self.go_back(switch, now),
             Verdict::Dead { reason, .. } => {
                 self.place += numbered.min(1);
-                self.finish(State::Dead, Reason::from(reason), now);
+                self.finish(DeliveryState::Dead, EndReason::from(reason), now);
             }
             Verdict::Retry { due, then } => {
                 self.place += 1;
@@ -185,7 +185,7 @@ impl Delivery {
     /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
     /// to its saved state.
     pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == State::InFlight, "handed back")?;
+        self.must_be(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_ahead() {
             self.go_back(switch, now);
         } else {
@@ -198,7 +198,7 @@ impl Delivery {
     /// Takes over from a dead node: due now, or back in the saved state after an extra attempt; the schedule is unchanged.
     /// The caller adds the attempt "outcome unknown".
     pub fn take_over(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == State::InFlight, "taken over")?;
+        self.must_be(|state| state == DeliveryState::InFlight, "taken over")?;
         self.history_len += 1;
         if self.return_to.is_some() {
             self.go_back(switch, now);
@@ -211,7 +211,7 @@ impl Delivery {
 
     /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
     pub fn switch_off(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state.is_waiting() || state == State::Held, "held or cancelled")?;
+        self.must_be(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
         self.heed(switch, now);
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Delivery {
     /// Resumes a held delivery: due now, unless its own time is later. Time held does not count as age, unless
     /// `gives_up_while_held`.
     pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == State::Held, "released")?;
+        self.must_be(|state| state == DeliveryState::Held, "released")?;
         if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
             let held_for = now.since(held_at);
             self.give_up_at = self.give_up_at.map(|at| at.plus(held_for));
@@ -235,7 +235,7 @@ impl Delivery {
     /// Requests an extra attempt as soon as a permit is free; the schedule is unchanged.
     pub fn retry(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
         let allowed =
-            |state| matches!(state, State::Retrying | State::Dead | State::Cancelled | State::Expired);
+            |state| matches!(state, DeliveryState::Retrying | DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.must_be(allowed, "retried")?;
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
@@ -255,7 +255,7 @@ impl Delivery {
         switch: Switch,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        let allowed = |state| matches!(state, State::Dead | State::Cancelled | State::Expired);
+        let allowed = |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.must_be(allowed, "replayed")?;
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
@@ -275,7 +275,7 @@ impl Delivery {
         switch: Switch,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
-        self.must_be(|state| state == State::Delivered, "replayed as new")?;
+        self.must_be(|state| state == DeliveryState::Delivered, "replayed as new")?;
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
@@ -298,28 +298,28 @@ impl Delivery {
     }
 
     pub fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state.is_waiting() || state == State::Held, "cancelled")?;
-        self.finish(State::Cancelled, Reason::ByHand, now);
+        self.must_be(|state| state.is_waiting() || state == DeliveryState::Held, "cancelled")?;
+        self.finish(DeliveryState::Cancelled, EndReason::ByHand, now);
         Ok(())
     }
 
     /// Expires a waiting delivery whose event's retention ended. One that had ended before an extra attempt was requested
     /// returns to that end.
     pub fn outlive(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state.is_waiting() || state == State::Held, "expired")?;
+        self.must_be(|state| state.is_waiting() || state == DeliveryState::Held, "expired")?;
         if self.return_to.is_some_and(|back| back.state.is_terminal()) {
             self.held_at = None;
             self.go_back(Switch::On, now);
         } else {
-            self.finish(State::Expired, Reason::Retention, now);
+            self.finish(DeliveryState::Expired, EndReason::Retention, now);
         }
         Ok(())
     }
 
     /// Closes a dead letter: no replay is expected.
     pub fn close(&mut self) -> Result<(), Refusal> {
-        self.must_be(|state| state == State::Dead, "closed")?;
-        self.reason = Some(Reason::Closed);
+        self.must_be(|state| state == DeliveryState::Dead, "closed")?;
+        self.reason = Some(EndReason::Closed);
         Ok(())
     }
 
@@ -328,8 +328,8 @@ impl Delivery {
         match switch {
             Switch::On => {}
             Switch::OffHolding => self.hold(now),
-            Switch::OffCancelling => self.finish(State::Cancelled, Reason::EndpointOff, now),
-            Switch::Deleted => self.finish(State::Cancelled, Reason::EndpointDeleted, now),
+            Switch::OffCancelling => self.finish(DeliveryState::Cancelled, EndReason::EndpointOff, now),
+            Switch::Deleted => self.finish(DeliveryState::Cancelled, EndReason::EndpointDeleted, now),
         }
     }
 
@@ -341,7 +341,7 @@ impl Delivery {
     }
 
     fn become_pending(&mut self, switch: Switch, now: Timestamp) {
-        self.state = State::Pending;
+        self.state = DeliveryState::Pending;
         self.at_due = AtDue::Attempt;
         self.reason = None;
         self.finished_at = None;
@@ -371,19 +371,19 @@ impl Delivery {
     }
 
     fn hold(&mut self, now: Timestamp) {
-        self.state = State::Held;
+        self.state = DeliveryState::Held;
         self.held_at = self.held_at.or(Some(now));
     }
 
     fn wait(&mut self, due: Timestamp, at_due: AtDue) {
         self.state =
-            if self.place == 0 || self.return_to.is_some() { State::Pending } else { State::Retrying };
+            if self.place == 0 || self.return_to.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
         self.due = Some(due);
         self.at_due = at_due;
         self.held_at = None;
     }
 
-    fn finish(&mut self, state: State, reason: impl Into<Option<Reason>>, now: Timestamp) {
+    fn finish(&mut self, state: DeliveryState, reason: impl Into<Option<EndReason>>, now: Timestamp) {
         self.state = state;
         self.reason = reason.into();
         (self.due, self.turn) = (None, None);
@@ -394,7 +394,7 @@ impl Delivery {
         self.return_to = None;
     }
 
-    fn must_be(&self, allowed: impl Fn(State) -> bool, verb: &'static str) -> Result<(), Refusal> {
+    fn must_be(&self, allowed: impl Fn(DeliveryState) -> bool, verb: &'static str) -> Result<(), Refusal> {
         if allowed(self.state) { Ok(()) } else { Err(Refusal::WrongState { state: self.state, verb }) }
     }
 }

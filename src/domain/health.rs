@@ -12,7 +12,7 @@ pub use news::{About, News, disabled_by_hand};
 
 use super::{
     circuit::PausedUntil,
-    contract::{Channel, Contract, HealthRule, Percent},
+    contract::{NoticeChannel, Contract, HealthRule, Percent},
     statistics::Sums,
     time::Timestamp,
 };
@@ -91,7 +91,7 @@ pub struct Health {
 /// A notification of trouble that was sent. Its end will be notified over the same channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    pub by: Channel,
+    pub by: NoticeChannel,
     /// When the trouble began.
     pub since: Timestamp,
 }
@@ -259,11 +259,11 @@ impl Health {
     }
 
     /// Records that people are notified. Returns whether this is the first notification of this trouble.
-    fn tell(&mut self, by: Channel, since: Timestamp) -> bool {
+    fn tell(&mut self, by: NoticeChannel, since: Timestamp) -> bool {
         let before = self.told;
         let by = match before.map(|told| told.by) {
-            Some(Channel::Email) => Channel::Email,
-            Some(Channel::List) if by == Channel::None => Channel::List,
+            Some(NoticeChannel::Email) => NoticeChannel::Email,
+            Some(NoticeChannel::List) if by == NoticeChannel::None => NoticeChannel::List,
             _ => by,
         };
         self.told = Some(Told { by, since: before.map_or(since, |told| told.since) });

@@ -3,7 +3,7 @@
 //! The store (`store/told.rs`) publishes them through this port; the server of the live-update stream implements it.
 
 use super::{
-    delivery::{Delivery, State},
+    delivery::{Delivery, DeliveryState},
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, ReplayState},
 };
@@ -37,7 +37,7 @@ pub struct Moved {
     pub delivery: DeliveryId,
     pub event: EventId,
     pub endpoint: EndpointId,
-    pub state: State,
+    pub state: DeliveryState,
 }
 
 impl Hint {

@@ -10,7 +10,7 @@ mod tests;
 mod words;
 
 pub use judgement::Judge;
-pub use probe::{INSPECTION_HEADER, Probe, ProbeRequest, Subject, Unsendable, health_headers};
+pub use probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject, Unsendable, health_headers};
 
 use super::{
     id::{AppId, EndpointId, InspectionId},
@@ -20,7 +20,7 @@ use super::{
 use serde::{Deserialize, Serialize};
 
 /// Number of ids per inspection: its own, and an event's and a delivery's for each probe.
-pub const IDS_TAKEN: u32 = 1 + 2 * Probe::ALL.len() as u32;
+pub const IDS_TAKEN: u32 = 1 + 2 * InspectionProbe::ALL.len() as u32;
 
 /// How many ended inspections of an endpoint are kept.
 pub const KEPT_PER_ENDPOINT: u32 = 10;
@@ -30,23 +30,23 @@ pub struct Inspection {
     pub id: InspectionId,
     pub app: AppId,
     pub endpoint: EndpointId,
-    pub kind: Kind,
-    pub state: State,
+    pub kind: InspectionKind,
+    pub state: InspectionState,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
     /// Present once it is finished.
-    pub report: Option<Report>,
+    pub report: Option<InspectionReport>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum InspectionKind {
     /// All checks.
     Inspect,
     /// The health address alone.
     Ping,
 }
 
-impl Kind {
+impl InspectionKind {
     pub const ALL: [Self; 2] = [Self::Inspect, Self::Ping];
 
     pub const fn name(self) -> &'static str {
@@ -58,7 +58,7 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum InspectionState {
     Waiting,
     Running,
     Finished,
@@ -68,7 +68,7 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
+impl InspectionState {
     pub const ALL: [Self; 5] =
         [Self::Waiting, Self::Running, Self::Finished, Self::Interrupted, Self::Cancelled];
 
@@ -86,17 +86,17 @@ impl State {
 /// Result of an inspection: its checks in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct InspectionReport {
     #[serde(rename = "contract")]
     pub contract: String,
     #[serde(rename = "checks")]
-    pub checks: Vec<Check>,
+    pub checks: Vec<InspectionCheck>,
 }
 
 /// Check of one requirement on receivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub struct InspectionCheck {
     #[serde(rename = "name")]
     pub name: CheckName,
     #[serde(rename = "finding")]
@@ -190,7 +190,7 @@ impl InspectionFinding {
     }
 }
 
-impl Report {
+impl InspectionReport {
     pub fn count(&self, finding: InspectionFinding) -> usize {
         self.checks.iter().filter(|check| check.finding == finding).count()
     }

@@ -12,7 +12,7 @@ pub use letter::{Desk, Letter};
 pub use news::{dead_letter, in_the_event, replay_finished};
 
 use super::{
-    contract::Channel,
+    contract::NoticeChannel,
     event::{Event, OPERATIONAL_PREFIX},
     id::{AppId, DeliveryId, EndpointId, EventId, NoticeId, ReplayId},
     time::Timestamp,
@@ -92,7 +92,7 @@ pub struct NewNotice {
     pub replay: Option<ReplayId>,
     pub at: Timestamp,
     /// The channel from the contract. A notice with channel `None` is not written.
-    pub channel: Channel,
+    pub channel: NoticeChannel,
     /// The period for which it is merged with others of its kind and app into a digest, if it is.
     pub digest: Option<Duration>,
     pub facts: Facts,

@@ -5,7 +5,7 @@
 //! is taken twice, and deliveries that a replay creates are never among its sources.
 
 use super::{
-    delivery::State,
+    delivery::DeliveryState,
     id::{AppId, EndpointId, ReplayId},
     stored::nullable,
     time::Timestamp,
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// States from which a delivery can be replayed.
-pub const REPLAYABLE: [State; 4] = [State::Dead, State::Delivered, State::Cancelled, State::Expired];
+pub const REPLAYABLE: [DeliveryState; 4] = [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Cancelled, DeliveryState::Expired];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
@@ -129,7 +129,7 @@ impl Selection {
     }
 
     /// Returns the selected states of deliveries; empty for a backfill.
-    pub fn states(&self) -> Vec<State> {
+    pub fn states(&self) -> Vec<DeliveryState> {
         match self {
             Self::Deliveries(deliveries) => {
                 let named = |name: &String| REPLAYABLE.into_iter().find(|state| state.name() == name);

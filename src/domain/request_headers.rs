@@ -38,7 +38,7 @@ pub fn headers(
     signer: &Signer,
     request: &RequestParts,
 ) -> Result<Vec<Header>, SigningFailed> {
-    let values = Values::new(contract, request);
+    let values = TemplateValues::new(contract, request);
     let mut headers = Vec::with_capacity(contract.headers.len() + 3);
     headers.push((Cow::Borrowed("content-type"), "application/json".to_owned()));
     headers.push((Cow::Borrowed("user-agent"), values.fill(&contract.user_agent, "")));
@@ -54,7 +54,7 @@ fn sign(
     contract: &Contract,
     signer: &Signer,
     request: &RequestParts,
-    values: &Values,
+    values: &TemplateValues,
 ) -> Result<String, SigningFailed> {
     let rule = &contract.signature;
     let mut header = String::new();
@@ -90,15 +90,15 @@ fn encode(encoding: SignatureEncoding, bytes: &[u8]) -> String {
     }
 }
 
-/// Values of the variables in an attempt.
-struct Values<'a> {
+/// TemplateValues of the variables in an attempt.
+struct TemplateValues<'a> {
     contract: &'a Contract,
     request: &'a RequestParts<'a>,
     id: Cow<'a, str>,
     t: String,
 }
 
-impl<'a> Values<'a> {
+impl<'a> TemplateValues<'a> {
     fn new(contract: &'a Contract, request: &'a RequestParts<'a>) -> Self {
         let event = request.event;
         // Dots separate the parts of the signed text: with a dot in the id, one text could stand for two requests.

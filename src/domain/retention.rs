@@ -9,7 +9,7 @@ mod tests;
 
 use super::{
     contract::{Keep, Retention},
-    delivery::State,
+    delivery::DeliveryState,
     id::{AppId, EndpointId},
     time::Timestamp,
 };
@@ -39,7 +39,7 @@ pub struct EventFacts {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryFacts {
-    pub state: State,
+    pub state: DeliveryState,
     /// A dead letter that was closed.
     pub is_closed: bool,
     /// A dead letter that waits for a manual extra attempt: if that is never made, it is a dead letter again.
@@ -121,7 +121,7 @@ pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) 
 impl DeliveryFacts {
     fn fate(&self, is_over: bool, now: Timestamp) -> DeliveryFate {
         match self.finished_at {
-            None if is_over && self.state != State::InFlight => DeliveryFate::Ends,
+            None if is_over && self.state != DeliveryState::InFlight => DeliveryFate::Ends,
             Some(died_at) if self.is_dead_letter() => {
                 if until(self.keep.dead_letters, died_at) <= now {
                     DeliveryFate::Closes
@@ -138,7 +138,7 @@ impl DeliveryFacts {
 
     /// Whether it is dead and not closed, so that a replay is possible.
     fn is_dead_letter(&self) -> bool {
-        self.state == State::Dead && !self.is_closed
+        self.state == DeliveryState::Dead && !self.is_closed
     }
 
     /// Whether its end must stay visible, because it ended only when its event's retention was over.
@@ -149,7 +149,7 @@ impl DeliveryFacts {
 
     /// Whether its payload is not expected to be needed again.
     fn is_settled(&self) -> bool {
-        matches!(self.state, State::Delivered | State::Cancelled) || self.is_closed
+        matches!(self.state, DeliveryState::Delivered | DeliveryState::Cancelled) || self.is_closed
     }
 }
 

@@ -8,7 +8,7 @@ mod span;
 pub use span::Span;
 
 use super::{
-    delivery::State,
+    delivery::DeliveryState,
     id::{AppId, EndpointId},
     outcome::{Class, Outcome},
     tally::Histogram,
@@ -58,15 +58,15 @@ impl Sums {
     }
 
     /// Counts a delivery that ended in this state.
-    pub fn end(&mut self, state: State, is_blamed: bool) {
+    pub fn end(&mut self, state: DeliveryState, is_blamed: bool) {
         match state {
-            State::Delivered => self.delivered += 1,
-            State::Dead => {
+            DeliveryState::Delivered => self.delivered += 1,
+            DeliveryState::Dead => {
                 self.dead += 1;
                 self.unblamed += u64::from(!is_blamed);
             }
-            State::Expired => self.expired += 1,
-            State::Cancelled | State::Pending | State::Retrying | State::InFlight | State::Held => {}
+            DeliveryState::Expired => self.expired += 1,
+            DeliveryState::Cancelled | DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight | DeliveryState::Held => {}
         }
     }
 
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn every_end_except_cancellation_is_counted_and_dead_ones_by_cause() {
         let mut sums = Sums::default();
-        for state in State::ALL {
+        for state in DeliveryState::ALL {
             sums.end(state, true);
             sums.end(state, false);
         }

@@ -44,7 +44,7 @@ pub enum Verdict {
     },
 }
 
-/// Action for a delivery when it is due.
+/// AuditAction for a delivery when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtDue {
     Attempt,

@@ -20,13 +20,13 @@ use super::{
     time::Timestamp,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use capture::Known;
+use capture::CapturedValues;
 use keys::VerifyingKey;
 use std::time::Duration;
 
 /// A request as received; header names in any case.
 #[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
+pub struct IncomingRequest<'a> {
     pub headers: &'a [(String, String)],
     pub body: &'a [u8],
 }
@@ -97,10 +97,10 @@ fn span(time: Duration) -> String {
 }
 
 /// Verifies the signature and the age of a request under the contract.
-pub fn verify(terms: &Terms<'_>, received: &Received<'_>) -> Result<Genuine, Mismatch> {
+pub fn verify(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> Result<Genuine, Mismatch> {
     let contract = terms.contract;
     let keys = keys::usable(&contract.secret, terms.secrets)?;
-    let known = Known::read(contract, received)?;
+    let known = CapturedValues::read(contract, received)?;
     let encoding = contract.signature.encoding;
     let signatures = known.signatures();
     let read = signatures.iter().map(|signature| {
@@ -126,7 +126,7 @@ pub fn verify(terms: &Terms<'_>, received: &Received<'_>) -> Result<Genuine, Mis
     Err(if is_usable { Mismatch::WrongSignature } else { Mismatch::NoUsableSignature { header } })
 }
 
-impl Known<'_> {
+impl CapturedValues<'_> {
     /// Checks that the time of a right signature is within the tolerance.
     fn recent(&self, now: Timestamp, tolerance: Duration) -> Result<Genuine, Mismatch> {
         if self.get(Variable::T).is_none() {
@@ -159,7 +159,7 @@ fn decode(encoding: SignatureEncoding, text: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether the text has the length and the letters of a signature, even if it does not decode.
-fn is_written_in(encoding: SignatureEncoding, text: &str, kind: Kind) -> bool {
+fn is_written_in(encoding: SignatureEncoding, text: &str, kind: SignatureAlgorithm) -> bool {
     let length = kind.length();
     match encoding {
         SignatureEncoding::Hex => false,
@@ -175,12 +175,12 @@ fn is_written_in(encoding: SignatureEncoding, text: &str, kind: Kind) -> bool {
 
 /// Algorithm of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum SignatureAlgorithm {
     Hmac,
     Ed25519,
 }
 
-impl Kind {
+impl SignatureAlgorithm {
     /// Length of a signature in bytes.
     fn length(self) -> usize {
         match self {
@@ -191,10 +191,10 @@ impl Kind {
 }
 
 impl VerifyingKey {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> SignatureAlgorithm {
         match self {
-            Self::Hmac(_) => Kind::Hmac,
-            Self::Ed25519(_) => Kind::Ed25519,
+            Self::Hmac(_) => SignatureAlgorithm::Hmac,
+            Self::Ed25519(_) => SignatureAlgorithm::Ed25519,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::domain::{
     circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
-    delivery::{Delivery, State},
+    delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::Class,
     port::Carried,
@@ -232,7 +232,7 @@ impl EndpointQueue {
     pub(super) fn delay_reason(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
         let state = self.lock();
         let is_due = delivery.state.is_waiting() && delivery.due.is_some_and(|due| due <= now);
-        let is_queued = delivery.state == State::InFlight && state.ready.holds(delivery.id);
+        let is_queued = delivery.state == DeliveryState::InFlight && state.ready.holds(delivery.id);
         if state.settings.is_disabled || !(is_due || is_queued) {
             return None;
         }

@@ -8,7 +8,7 @@ use crate::{
     domain::{
         endpoint::Endpoint,
         id::InspectionId,
-        inspection::{Inspection, Judge, Kind, Probe, Report, Subject, health_headers},
+        inspection::{Inspection, Judge, InspectionKind, InspectionProbe, InspectionReport, Subject, health_headers},
         outcome::{Class, Outcome},
         request_headers::Header,
         target::Target,
@@ -94,7 +94,7 @@ impl Inspector {
 
     /// Stores the report, and tries again until the store takes it: an inspection that never ends would bar its endpoint
     /// from others.
-    async fn store_report(&self, inspection: InspectionId, report: Option<Report>) {
+    async fn store_report(&self, inspection: InspectionId, report: Option<InspectionReport>) {
         let courier = &self.delivery_worker;
         while let Err(error) =
             courier.ledger.end_inspection(inspection, report.clone(), courier.clock.now()).await
@@ -113,18 +113,18 @@ impl Inspector {
     }
 
     /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
-    async fn inspect(&self, inspection: &Inspection) -> Option<Report> {
+    async fn inspect(&self, inspection: &Inspection) -> Option<InspectionReport> {
         let directory = &self.delivery_worker.directory;
         let endpoint = directory.endpoint(inspection.endpoint)?;
         let app = directory.app_by_id(inspection.app)?.app();
         let mut judge = Judge::new(&endpoint.contract);
-        if inspection.kind == Kind::Inspect {
+        if inspection.kind == InspectionKind::Inspect {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
             let subject =
                 Subject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
-            let subject = subject.map_err(|error| judge.unsendable(Probe::Correct, &error)).ok();
-            for probe in Probe::ALL.into_iter().skip(usize::from(subject.is_none())) {
+            let subject = subject.map_err(|error| judge.unsendable(InspectionProbe::Correct, &error)).ok();
+            for probe in InspectionProbe::ALL.into_iter().skip(usize::from(subject.is_none())) {
                 directory.endpoint(inspection.endpoint)?;
                 self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
             }
@@ -142,7 +142,7 @@ impl Inspector {
         &self,
         endpoint: &Endpoint,
         subject: Option<&Subject<'_>>,
-        probe: Probe,
+        probe: InspectionProbe,
         judge: &mut Judge<'_>,
     ) {
         let Some(subject) = subject.filter(|_| judge.goes_on() && probe.applies_to(&endpoint.contract))

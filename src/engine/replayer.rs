@@ -4,7 +4,7 @@
 use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::Channel,
+        contract::NoticeChannel,
         directory::Directory,
         id::{DeliveryId, EndpointId, EventId, Ids},
         replay::{Replay, Selection},
@@ -228,7 +228,7 @@ impl Replayer {
             sources: sources.found.into_iter().zip(first_new..).map(source).collect(),
             reached: sources.reached,
             is_last: sources.is_last,
-            told_by: told_by.unwrap_or(Channel::None),
+            told_by: told_by.unwrap_or(NoticeChannel::None),
         }
     }
 }

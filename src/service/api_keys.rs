@@ -6,7 +6,7 @@ use super::{
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
-    audit::{Action, Entry},
+    audit::{AuditAction, AuditEntry},
     id::{AppId, KeyId},
     key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
     time::Timestamp,
@@ -80,7 +80,7 @@ impl Service {
             theme: None,
         };
         let detail = Some(json!({ "scope": scope.name() }));
-        let entry = self.audit_entry(caller, scope.app(), Action::KeyCreated, key.id.to_string(), detail);
+        let entry = self.audit_entry(caller, scope.app(), AuditAction::KeyCreated, key.id.to_string(), detail);
         self.config_store.add_key(key.clone(), Some(entry)).await?;
         self.config_cache.put_key(key.clone());
         Ok((key, text))
@@ -147,12 +147,12 @@ impl Service {
         }
         let live = self.config_cache.key_by_id(id).filter(|live| !live.key().scope.is_portal());
         let app = live.ok_or(Error::NotFound("key"))?.key().scope.app();
-        let entry = self.audit_entry(caller, app, Action::KeyRevoked, id.to_string(), None);
+        let entry = self.audit_entry(caller, app, AuditAction::KeyRevoked, id.to_string(), None);
         if self.revoke(id, entry).await? { Ok(()) } else { Err(Error::NotFound("key")) }
     }
 
     /// Revokes a key or portal link. Returns whether it was still there; afterwards it does not work in either case.
-    pub(super) async fn revoke(&self, id: KeyId, entry: Entry) -> Result<bool, Error> {
+    pub(super) async fn revoke(&self, id: KeyId, entry: AuditEntry) -> Result<bool, Error> {
         let was_there = self.config_store.revoke_key(id, self.clock.now(), Some(entry)).await?;
         self.config_cache.remove_key(id);
         Ok(was_there)

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
-        audit::{Action, changed_fields},
+        audit::{AuditAction, changed_fields},
         email::{ADDRESS_FORM, is_address},
         id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
         quota::Quota,
@@ -79,7 +79,7 @@ impl Service {
             let prefix = &contract.ids.event;
             app.settings.id_prefix = Some(prefix.clone()).filter(|prefix| prefix != EventId::PREFIX);
         }
-        let entry = self.audit_entry_in(caller, &app, Action::AppCreated, &app.uid, None);
+        let entry = self.audit_entry_in(caller, &app, AuditAction::AppCreated, &app.uid, None);
         match self.config_store.add_app(app.clone(), Some(entry)).await? {
             Added::Taken => Err(Error::IdTaken(app.uid)),
             Added::Added => {
@@ -146,7 +146,7 @@ impl Service {
         if let Some(follow) = follow {
             self.check_affected_endpoints(&app, &entry, follow)?;
         }
-        let noted = self.audit_entry_in(caller, &app, Action::AppChanged, &app.uid, audit::fields(&changed));
+        let noted = self.audit_entry_in(caller, &app, AuditAction::AppChanged, &app.uid, audit::fields(&changed));
         if !self.config_store.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }
@@ -168,7 +168,7 @@ impl Service {
         let id = entry.app().id;
         let _turn = self.app_locks.lock(id.as_i64()).await;
         // Audit entries of an app are deleted with it; the entry about its deletion belongs to no app and stays.
-        let noted = self.audit_entry(caller, None, Action::AppDeleted, &entry.app().uid, None);
+        let noted = self.audit_entry(caller, None, AuditAction::AppDeleted, &entry.app().uid, None);
         if !self.config_store.remove_app(id, Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         app::App,
-        audit::{Action, Entry, changed_fields},
+        audit::{AuditAction, AuditEntry, changed_fields},
         directory::AppEntry,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, KeyId},
@@ -27,7 +27,7 @@ const SETTINGS_KEY_NAME: &str = "settings";
 pub struct AuditQuery {
     pub app: Option<String>,
     pub key: Option<String>,
-    pub action: Option<Action>,
+    pub action: Option<AuditAction>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
 }
@@ -35,7 +35,7 @@ pub struct AuditQuery {
 /// An audit entry with the public names of its key and app.
 #[derive(Clone, Debug)]
 pub struct NamedAuditEntry {
-    pub entry: Entry,
+    pub entry: AuditEntry,
     pub key: String,
     pub app: Option<String>,
 }
@@ -88,7 +88,7 @@ impl Service {
         };
         let filter = AuditFilter { app, key, action: query.action, from: query.from, to: query.to };
         let page = self.query_store.audit(filter, after, limit).await?;
-        let show = |entry: Entry| NamedAuditEntry {
+        let show = |entry: AuditEntry| NamedAuditEntry {
             key: key_label(entry.key),
             app: entry.app.and_then(|id| self.uid_of(id)),
             entry,
@@ -110,10 +110,10 @@ impl Service {
         &self,
         caller: Caller,
         app: &App,
-        action: Action,
+        action: AuditAction,
         thing: impl Into<String>,
         detail: Option<Value>,
-    ) -> Entry {
+    ) -> AuditEntry {
         self.audit_entry(caller, Some(app.id), action, thing, detail)
     }
 
@@ -122,12 +122,12 @@ impl Service {
         &self,
         caller: Caller,
         app: Option<AppId>,
-        action: Action,
+        action: AuditAction,
         thing: impl Into<String>,
         detail: Option<Value>,
-    ) -> Entry {
+    ) -> AuditEntry {
         let at = self.clock.now();
-        Entry {
+        AuditEntry {
             id: AuditId::from_i64(self.take_ids(at, 1)),
             at,
             key: caller.key,

@@ -5,7 +5,7 @@ use crate::{
     domain::{
         address::AddressPolicy,
         app::App,
-        audit::Entry,
+        audit::AuditEntry,
         blame::Account,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
@@ -14,7 +14,7 @@ use crate::{
         id::{
             AppId, DeliveryId, EndpointId, EventId, EventTypeId, Ids, InspectionId, KeyId, NoticeId, ReplayId,
         },
-        inspection::{Inspection, Report},
+        inspection::{Inspection, InspectionReport},
         key::Key,
         notice::Notice,
         port::{Carried, Hand, Hands},
@@ -144,19 +144,19 @@ impl Ledger for ClosedStore {
     fn bring_forward(&self, _: Recovery, _: Timestamp) -> Reply<'_, BroughtForward> {
         closed()
     }
-    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<Entry>) -> Reply<'_, Asked> {
+    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, Asked> {
         closed()
     }
     fn settle(&self, _: EndpointId, _: Settle, _: usize, _: Timestamp) -> Reply<'_, usize> {
         closed()
     }
-    fn erase_data(&self, _: AppId, _: EventId, _: Option<Entry>) -> Reply<'_, bool> {
+    fn erase_data(&self, _: AppId, _: EventId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
     fn expire(&self, _: Ranges, _: Arc<dyn Keeps>, _: Timestamp) -> Reply<'_, Expired> {
         closed()
     }
-    fn begin_replay(&self, _: Replay, _: Option<Entry>) -> Reply<'_, ()> {
+    fn begin_replay(&self, _: Replay, _: Option<AuditEntry>) -> Reply<'_, ()> {
         closed()
     }
     fn proceed(&self, _: ReplayPage, _: Timestamp) -> Reply<'_, Option<Replay>> {
@@ -168,7 +168,7 @@ impl Ledger for ClosedStore {
         _: ReplayId,
         _: ReplayState,
         _: Timestamp,
-        _: Option<Entry>,
+        _: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
         closed()
     }
@@ -178,7 +178,7 @@ impl Ledger for ClosedStore {
     fn take_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
         closed()
     }
-    fn end_inspection(&self, _: InspectionId, _: Option<Report>, _: Timestamp) -> Reply<'_, bool> {
+    fn end_inspection(&self, _: InspectionId, _: Option<InspectionReport>, _: Timestamp) -> Reply<'_, bool> {
         closed()
     }
     fn take_mail(&self, _: MailTurn, _: Timestamp) -> Reply<'_, Outgoing> {
@@ -202,25 +202,25 @@ impl Registry for ClosedStore {
     fn everything(&self) -> Reply<'_, Everything> {
         closed()
     }
-    fn add_app(&self, _: App, _: Option<Entry>) -> Reply<'_, Added> {
+    fn add_app(&self, _: App, _: Option<AuditEntry>) -> Reply<'_, Added> {
         closed()
     }
-    fn change_app(&self, _: App, _: Option<Entry>) -> Reply<'_, bool> {
+    fn change_app(&self, _: App, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn remove_app(&self, _: AppId, _: Option<Entry>) -> Reply<'_, bool> {
+    fn remove_app(&self, _: AppId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn add_endpoint(&self, _: EndpointRecord, _: Option<Entry>) -> Reply<'_, Added> {
+    fn add_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, Added> {
         closed()
     }
-    fn change_endpoint(&self, _: EndpointRecord, _: Option<Entry>) -> Reply<'_, bool> {
+    fn change_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn change_and_begin(&self, _: EndpointRecord, _: Entry, _: Vec<(Replay, Entry)>) -> Reply<'_, bool> {
+    fn change_and_begin(&self, _: EndpointRecord, _: AuditEntry, _: Vec<(Replay, AuditEntry)>) -> Reply<'_, bool> {
         closed()
     }
-    fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
+    fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
     fn app(&self, _: AppId) -> Reply<'_, Option<App>> {
@@ -241,16 +241,16 @@ impl Registry for ClosedStore {
     fn keys(&self, _: KeyId, _: u32) -> Reply<'_, Vec<Key>> {
         closed()
     }
-    fn add_key(&self, _: Key, _: Option<Entry>) -> Reply<'_, Vec<KeyId>> {
+    fn add_key(&self, _: Key, _: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
         closed()
     }
-    fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<Entry>) -> Reply<'_, bool> {
+    fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn put_event_types(&self, _: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool> {
+    fn put_event_types(&self, _: Vec<(EventTypeRecord, Option<AuditEntry>)>) -> Reply<'_, bool> {
         closed()
     }
-    fn remove_event_type(&self, _: EventTypeId, _: Option<Entry>) -> Reply<'_, bool> {
+    fn remove_event_type(&self, _: EventTypeId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
     fn keep_contract(&self, _: ContractHash, _: String) -> Reply<'_, ()> {
@@ -309,7 +309,7 @@ impl Browse for ClosedStore {
     fn replay(&self, _: AppId, _: ReplayId) -> Reply<'_, Option<Replay>> {
         closed()
     }
-    fn audit(&self, _: AuditFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Entry>> {
+    fn audit(&self, _: AuditFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<AuditEntry>> {
         closed()
     }
     fn inspections(&self, _: EndpointId, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Inspection>> {

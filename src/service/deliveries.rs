@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::Action,
-        delivery::{Delivery, State},
+        audit::AuditAction,
+        delivery::{Delivery, DeliveryState},
         directory::AppEntry,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
@@ -24,7 +24,7 @@ const RECENT_ATTEMPTS_MAX: usize = 50;
 
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryQuery {
-    pub states: Vec<State>,
+    pub states: Vec<DeliveryState>,
     pub endpoint: Option<String>,
     pub event: Option<String>,
     pub event_type: Option<String>,
@@ -44,12 +44,12 @@ pub enum RequestedAction {
 }
 
 impl RequestedAction {
-    const fn audit_action(self) -> Action {
+    const fn audit_action(self) -> AuditAction {
         match self {
-            Self::Retry => Action::DeliveryRetried,
-            Self::Replay => Action::DeliveryReplayed,
-            Self::Cancel => Action::DeliveryCancelled,
-            Self::Close => Action::DeliveryClosed,
+            Self::Retry => AuditAction::DeliveryRetried,
+            Self::Replay => AuditAction::DeliveryReplayed,
+            Self::Cancel => AuditAction::DeliveryCancelled,
+            Self::Close => AuditAction::DeliveryClosed,
         }
     }
 }
@@ -162,7 +162,7 @@ impl Service {
             RequestedAction::Retry => Ask::Retry,
             RequestedAction::Replay => {
                 let (shown, _) = self.delivery_by_id(entry, id).await?;
-                if shown.delivery.state == State::Delivered {
+                if shown.delivery.state == DeliveryState::Delivered {
                     self.require_storage_space()?;
                 }
                 let endpoint = self.config_cache.endpoint(shown.delivery.endpoint);
@@ -201,7 +201,7 @@ impl Service {
             Error::NotFound(_) => Error::NotFound("dead letter"),
             other => other,
         })?;
-        if shown.delivery.state != State::Dead {
+        if shown.delivery.state != DeliveryState::Dead {
             return Err(Error::NotFound("dead letter"));
         }
         self.act_on_delivery(caller, entry, id, wish).await
@@ -211,7 +211,7 @@ impl Service {
     pub async fn delete_delivery(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
-        let noted = self.audit_entry_in(caller, &app, Action::DeliveryDeleted, id.to_string(), None);
+        let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
         match self.delivery_store.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
             Asked::Refused(refusal) => Err(refusal.into()),
             Asked::Absent => Err(Error::NotFound("delivery")),

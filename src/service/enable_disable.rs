@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::{Action, Entry},
+        audit::{AuditAction, AuditEntry},
         delivery::Switch,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, OffReason, SwitchedBy, SwitchedOff},
@@ -32,7 +32,7 @@ impl Service {
         uid: &str,
     ) -> Result<Arc<Endpoint>, Error> {
         let switched = self
-            .update_endpoint(caller, Action::EndpointDisabled, entry, uid, |endpoint, record, now| {
+            .update_endpoint(caller, AuditAction::EndpointDisabled, entry, uid, |endpoint, record, now| {
                 if record.off.is_none() {
                     let by = SwitchedBy::Key { id: key_label(caller.key), name: self.key_name(caller) };
                     record.off = Some(SwitchedOff {
@@ -64,14 +64,14 @@ impl Service {
         caller: Caller,
         entry: &AppEntry,
         uid: &str,
-        replays: &[(Replay, Entry)],
+        replays: &[(Replay, AuditEntry)],
     ) -> Result<Arc<Endpoint>, Error> {
         let on = |_: &Endpoint, record: &mut EndpointRecord, _| {
             record.off = None;
             Ok(())
         };
         let switched =
-            self.update_and_replay(caller, Action::EndpointEnabled, entry, uid, replays, on).await?;
+            self.update_and_replay(caller, AuditAction::EndpointEnabled, entry, uid, replays, on).await?;
         self.apply_availability(&switched).await?;
         Ok(switched)
     }
@@ -129,7 +129,7 @@ impl Service {
     pub async fn remove_endpoint(&self, caller: Caller, entry: &AppEntry, uid: &str) -> Result<(), Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_locks.lock(id.as_i64()).await;
-        let noted = self.audit_entry_in(caller, &entry.app(), Action::EndpointDeleted, uid, None);
+        let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EndpointDeleted, uid, None);
         if !self.config_store.remove_endpoint(id, self.clock.now(), Some(noted)).await? {
             return Err(Error::NotFound("endpoint"));
         }

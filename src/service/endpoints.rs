@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         app::App,
-        audit::{Action, Entry},
+        audit::{AuditAction, AuditEntry},
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         hint::Hint,
@@ -155,7 +155,7 @@ impl Service {
         record.secrets.push(self.encrypt_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.load_endpoint(&app, record)?);
         self.store_contract_of(&endpoint).await?;
-        let noted = self.audit_entry_in(caller, &app, Action::EndpointCreated, &endpoint.record.uid, None);
+        let noted = self.audit_entry_in(caller, &app, AuditAction::EndpointCreated, &endpoint.record.uid, None);
         match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Added::Taken => Err(Error::IdTaken(endpoint.record.uid.clone())),
             Added::Added => {
@@ -193,7 +193,7 @@ impl Service {
             ("metadata", !patch.metadata.is_absent()),
         ];
         forbid_to_portal_links(caller, &given)?;
-        self.update_endpoint(caller, Action::EndpointChanged, entry, uid, |endpoint, record, now| {
+        self.update_endpoint(caller, AuditAction::EndpointChanged, entry, uid, |endpoint, record, now| {
             self.apply_urls_and_tls(caller, &app, record, &patch, now)?;
             self.apply_patch(caller, &app, endpoint, record, patch.clone())?;
             check_tls_is_used(record)
@@ -206,7 +206,7 @@ impl Service {
     pub(super) async fn update_endpoint(
         &self,
         caller: Caller,
-        action: Action,
+        action: AuditAction,
         entry: &AppEntry,
         uid: &str,
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
@@ -218,10 +218,10 @@ impl Service {
     pub(super) async fn update_and_replay(
         &self,
         caller: Caller,
-        action: Action,
+        action: AuditAction,
         entry: &AppEntry,
         uid: &str,
-        replays: &[(Replay, Entry)],
+        replays: &[(Replay, AuditEntry)],
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
     ) -> Result<Arc<Endpoint>, Error> {
         let id = Self::endpoint_of(entry, uid)?.id();

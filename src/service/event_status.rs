@@ -2,7 +2,7 @@
 
 use super::{Error, Service, named_delivery::NamedDelivery};
 use crate::domain::{
-    delivery::{Delivery, Reason, State},
+    delivery::{Delivery, EndReason, DeliveryState},
     directory::AppEntry,
     event::Event,
     id::DeliveryId,
@@ -61,11 +61,11 @@ impl Service {
         };
         Ok(EventStatus {
             status: worst.contract_status().to_owned(),
-            reason: worst.delivery.reason.map(Reason::name),
+            reason: worst.delivery.reason.map(EndReason::name),
             next_retry_at: worst.delivery.next_attempt_at(),
             last_error: worst.last_error(),
             attempts,
-            delivered: worst.delivery.state == State::Delivered,
+            delivered: worst.delivery.state == DeliveryState::Delivered,
             completed_at,
             event,
             deliveries,
@@ -77,11 +77,11 @@ impl Service {
 /// undelivered do not count.
 fn worst_delivery(deliveries: &[NamedDelivery]) -> Option<&NamedDelivery> {
     let arrived = |root: DeliveryId| {
-        deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == State::Delivered)
+        deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == DeliveryState::Delivered)
     };
     let is_moot = |one: &Delivery| {
         one.state.is_terminal()
-            && one.state != State::Delivered
+            && one.state != DeliveryState::Delivered
             && one.replay_of.is_some()
             && arrived(one.root)
     };

@@ -7,7 +7,7 @@ use super::{
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
-    audit::{Action, changed_fields},
+    audit::{AuditAction, changed_fields},
     event_type::{
         ConversionFailed, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
         Pinned, VersionDocument,
@@ -51,13 +51,13 @@ impl CompiledType {
         changed_fields(&known.record.document, &self.event_type.record.document)
     }
 
-    fn audit_change(&self) -> (Action, Option<Value>) {
-        let Some(known) = &self.known else { return (Action::EventTypeCreated, None) };
+    fn audit_change(&self) -> (AuditAction, Option<Value>) {
+        let Some(known) = &self.known else { return (AuditAction::EventTypeCreated, None) };
         let fields = self.changed(known);
         match (fields.as_slice(), self.event_type.archived_at()) {
-            ([only], Some(_)) if only == ARCHIVED_AT => (Action::EventTypeArchived, None),
-            ([only], None) if only == ARCHIVED_AT => (Action::EventTypeUnarchived, None),
-            (fields, _) => (Action::EventTypeChanged, audit::fields(fields)),
+            ([only], Some(_)) if only == ARCHIVED_AT => (AuditAction::EventTypeArchived, None),
+            ([only], None) if only == ARCHIVED_AT => (AuditAction::EventTypeUnarchived, None),
+            (fields, _) => (AuditAction::EventTypeChanged, audit::fields(fields)),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Service {
         Self::require_admin(caller)?;
         let _turn = self.catalogue_lock.lock().await;
         let known = self.event_type(name)?;
-        let noted = self.audit_entry(caller, None, Action::EventTypeDeleted, name, None);
+        let noted = self.audit_entry(caller, None, AuditAction::EventTypeDeleted, name, None);
         self.config_store.remove_event_type(known.record.id, Some(noted)).await?;
         self.config_cache.remove_event_type(name);
         Ok(())

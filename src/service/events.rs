@@ -6,7 +6,7 @@ use super::{
     paging::{Cursor, Page, internal_event_id},
 };
 use crate::{
-    domain::{audit::Action, directory::AppEntry, event::Event, time::Timestamp},
+    domain::{audit::AuditAction, directory::AppEntry, event::Event, time::Timestamp},
     store::browse::EventFilter,
 };
 
@@ -50,7 +50,7 @@ impl Service {
     /// Erases the payload and keeps the record. Deliveries that still wait have no data to send any more.
     pub async fn erase_data(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
         let event = self.event(entry, id).await?;
-        let noted = self.audit_entry_in(caller, &entry.app(), Action::EventErased, id, None);
+        let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EventErased, id, None);
         // False means that another call erased it first; the result is equal.
         self.delivery_store.erase_data(event.app, event.id, Some(noted)).await?;
         Ok(())

@@ -8,7 +8,7 @@ use crate::{
     domain::{
         directory::AppEntry,
         id::InspectionId,
-        inspection::{IDS_TAKEN, Inspection, Kind, State},
+        inspection::{IDS_TAKEN, Inspection, InspectionKind, InspectionState},
     },
     store::ledger::Ordered,
 };
@@ -22,10 +22,10 @@ pub struct NamedInspection {
 
 impl Service {
     /// Requests an inspection, which the engine will run. Works for a disabled endpoint too.
-    pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: Kind) -> Result<NamedInspection, Error> {
+    pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: InspectionKind) -> Result<NamedInspection, Error> {
         self.require_accepting()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
-        if kind == Kind::Ping && endpoint.health.is_none() {
+        if kind == InspectionKind::Ping && endpoint.health.is_none() {
             return Err(Error::field("health_url", "is not set on this endpoint: there is nothing to ping"));
         }
         let now = self.clock.now();
@@ -34,7 +34,7 @@ impl Service {
             app: entry.app().id,
             endpoint: endpoint.id(),
             kind,
-            state: State::Waiting,
+            state: InspectionState::Waiting,
             created_at: now,
             finished_at: None,
             report: None,

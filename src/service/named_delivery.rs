@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::{
     contract::{Contract, ContractHash, Keep},
-    delivery::{Delivery, Reason, State},
+    delivery::{Delivery, EndReason, DeliveryState},
     event::Event,
     time::Timestamp,
 };
@@ -51,7 +51,7 @@ impl NamedDelivery {
     /// event.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let Delivery { state, reason, finished_at, .. } = self.delivery;
-        let died_at = finished_at.filter(|_| state == State::Dead && reason != Some(Reason::Closed))?;
+        let died_at = finished_at.filter(|_| state == DeliveryState::Dead && reason != Some(EndReason::Closed))?;
         match self.last_contract.as_ref().or(self.contract.as_ref())?.retention.dead_letters {
             Keep::For(duration) => Some(died_at.plus(duration)),
             Keep::Forever => None,
@@ -59,7 +59,7 @@ impl NamedDelivery {
     }
 
     fn undelivered_error(&self) -> Option<&LastError> {
-        self.last_error.as_ref().filter(|_| self.delivery.state != State::Delivered)
+        self.last_error.as_ref().filter(|_| self.delivery.state != DeliveryState::Delivered)
     }
 }
 
@@ -74,7 +74,7 @@ impl Service {
                 (Some(hash), Some(endpoint)) if endpoint.contract_hash == hash => {
                     Some(endpoint.contract.clone())
                 }
-                (Some(hash), endpoint) if endpoint.is_none() || delivery.state == State::Dead => {
+                (Some(hash), endpoint) if endpoint.is_none() || delivery.state == DeliveryState::Dead => {
                     self.past_contract(hash, &mut past).await?
                 }
                 _ => None,
@@ -120,7 +120,7 @@ mod tests {
         id::{AppId, DeliveryId, EndpointId, EventId},
     };
 
-    fn shown(state: State, status: Option<u16>, contract: Option<Contract>) -> NamedDelivery {
+    fn shown(state: DeliveryState, status: Option<u16>, contract: Option<Contract>) -> NamedDelivery {
         let (id, app, event) = (DeliveryId::from_i64(2), AppId::from_i64(3), EventId::from_i64(1));
         let at = Timestamp::from_millis(0);
         let mut delivery = Delivery::born(id, app, event, EndpointId::from_i64(4), at, None);
@@ -156,23 +156,23 @@ mod tests {
     #[test]
     fn the_last_error_is_the_status_if_there_was_one_and_none_once_delivered() {
         let words = |state, status| shown(state, status, None).last_error();
-        assert_eq!(words(State::Dead, Some(500)).as_deref(), Some("HTTP 500"));
-        assert_eq!(words(State::Retrying, None).as_deref(), Some("timed out"));
-        assert_eq!(words(State::Delivered, Some(500)), None);
+        assert_eq!(words(DeliveryState::Dead, Some(500)).as_deref(), Some("HTTP 500"));
+        assert_eq!(words(DeliveryState::Retrying, None).as_deref(), Some("timed out"));
+        assert_eq!(words(DeliveryState::Delivered, Some(500)), None);
     }
 
     #[test]
     fn advice_and_state_names_come_from_the_contract_or_are_the_defaults() {
         let sendnomi = || Some(fixtures::sendnomi());
-        assert!(shown(State::Dead, Some(401), sendnomi()).advice().unwrap().contains("answered 401"));
-        assert_eq!(shown(State::Dead, Some(404), sendnomi()).advice(), None);
-        assert_eq!(shown(State::Delivered, Some(401), sendnomi()).advice(), None, "it is delivered");
-        assert_eq!(shown(State::Dead, None, sendnomi()).advice(), None);
-        assert_eq!(shown(State::Dead, Some(401), Some(fixtures::zerofee())).advice(), None);
-        assert_eq!(shown(State::Dead, None, Some(fixtures::simpaisa())).contract_status(), "DLQ");
-        assert_eq!(shown(State::Dead, None, None).contract_status(), "dead");
-        assert_eq!(shown(State::Dead, None, Some(fixtures::orientedos())).expires_at(), None);
+        assert!(shown(DeliveryState::Dead, Some(401), sendnomi()).advice().unwrap().contains("answered 401"));
+        assert_eq!(shown(DeliveryState::Dead, Some(404), sendnomi()).advice(), None);
+        assert_eq!(shown(DeliveryState::Delivered, Some(401), sendnomi()).advice(), None, "it is delivered");
+        assert_eq!(shown(DeliveryState::Dead, None, sendnomi()).advice(), None);
+        assert_eq!(shown(DeliveryState::Dead, Some(401), Some(fixtures::zerofee())).advice(), None);
+        assert_eq!(shown(DeliveryState::Dead, None, Some(fixtures::simpaisa())).contract_status(), "DLQ");
+        assert_eq!(shown(DeliveryState::Dead, None, None).contract_status(), "dead");
+        assert_eq!(shown(DeliveryState::Dead, None, Some(fixtures::orientedos())).expires_at(), None);
         let month = Timestamp::from_millis(30 * 86_400_000);
-        assert_eq!(shown(State::Dead, None, Some(fixtures::zerofee())).expires_at(), Some(month));
+        assert_eq!(shown(DeliveryState::Dead, None, Some(fixtures::zerofee())).expires_at(), Some(month));
     }
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::domain::{
     app::App,
-    audit::Action,
+    audit::AuditAction,
     directory::AppEntry,
     id::KeyId,
     key::{Key, KeyHash, Scope},
@@ -78,7 +78,7 @@ impl Service {
             theme: Some(theme),
         };
         let detail = Some(json!({ "scope": key.scope.name() }));
-        let noted = self.audit_entry_in(caller, &app, Action::PortalLinkCreated, key.id.to_string(), detail);
+        let noted = self.audit_entry_in(caller, &app, AuditAction::PortalLinkCreated, key.id.to_string(), detail);
         let forgotten = self.config_store.add_key(key.clone(), Some(noted)).await?;
         self.config_cache.remove_keys(&forgotten);
         self.config_cache.put_key(key.clone());
@@ -104,7 +104,7 @@ impl Service {
         if !scope.is_portal() || scope.app() != Some(app.id) {
             return Err(missing());
         }
-        let noted = self.audit_entry_in(caller, &app, Action::PortalLinkRevoked, id.to_string(), None);
+        let noted = self.audit_entry_in(caller, &app, AuditAction::PortalLinkRevoked, id.to_string(), None);
         if self.revoke(id, noted).await? { Ok(()) } else { Err(missing()) }
     }
 

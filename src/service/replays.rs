@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::{Action, Entry},
+        audit::{AuditAction, AuditEntry},
         contract::PublishedWhileOff,
-        delivery::State,
+        delivery::DeliveryState,
         directory::AppEntry,
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
@@ -89,9 +89,9 @@ impl Service {
     ) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
         let action = match to {
-            ReplayState::Running | ReplayState::Finished => Action::ReplayResumed,
-            ReplayState::Paused => Action::ReplayPaused,
-            ReplayState::Cancelled => Action::ReplayCancelled,
+            ReplayState::Running | ReplayState::Finished => AuditAction::ReplayResumed,
+            ReplayState::Paused => AuditAction::ReplayPaused,
+            ReplayState::Cancelled => AuditAction::ReplayCancelled,
         };
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, action, id.to_string(), None);
@@ -130,11 +130,11 @@ impl Service {
         caller: Caller,
         entry: &AppEntry,
         mut replay: Replay,
-    ) -> Result<(Replay, Entry), Error> {
+    ) -> Result<(Replay, AuditEntry), Error> {
         replay.total = self.count_sources(&replay).await?;
         let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
         let noted =
-            self.audit_entry_in(caller, &entry.app(), Action::ReplayBegun, replay.id.to_string(), detail);
+            self.audit_entry_in(caller, &entry.app(), AuditAction::ReplayBegun, replay.id.to_string(), detail);
         Ok((replay, noted))
     }
 
@@ -159,7 +159,7 @@ impl Service {
         missed: MissedPeriod,
     ) -> Result<Vec<Replay>, Error> {
         let new = NewReplay { per_second: missed.per_second, ..NewReplay::default() };
-        let states = [State::Dead, State::Cancelled, State::Expired].map(|state| state.name().to_owned());
+        let states = [DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired].map(|state| state.name().to_owned());
         let deliveries = Selection::Deliveries(Deliveries {
             endpoint: Some(endpoint.id().as_i64()),
             event_type: None,
@@ -189,7 +189,7 @@ impl Service {
             Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
         };
         let states = new.states.clone().unwrap_or_else(|| vec!["dead".to_owned()]);
-        let allowed = REPLAYABLE.map(State::name);
+        let allowed = REPLAYABLE.map(DeliveryState::name);
         if states.is_empty() || states.iter().any(|state| !allowed.contains(&state.as_str())) {
             return Err(Error::field("status", format!("must be one or more of {}", allowed.join(", "))));
         }

@@ -3,7 +3,7 @@
 use super::{Caller, Error, Service};
 use crate::domain::{
     app::App,
-    audit::Action,
+    audit::AuditAction,
     contract::{Contract, Rotation},
     directory::AppEntry,
     endpoint::{Endpoint, EndpointRecord, EncryptedSecret},
@@ -47,7 +47,7 @@ impl Service {
         let app = entry.app();
         let contract = Self::endpoint_of(entry, uid)?.contract.clone();
         let text = self.new_secret(&contract, rotate.secret.clone())?;
-        self.update_endpoint(caller, Action::SecretRotated, entry, uid, |endpoint, record, now| {
+        self.update_endpoint(caller, AuditAction::SecretRotated, entry, uid, |endpoint, record, now| {
             let handover = rotation_times(endpoint.contract.secret.rotation, &rotate, now)?;
             let judged_at = secret::judged_at(endpoint.secrets.iter().map(|old| old.valid_from), now);
             if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {

@@ -2,7 +2,7 @@
 //! transaction as the change, and not at all if the change is refused.
 
 use crate::domain::{
-    audit::Action,
+    audit::AuditAction,
     id::{AppId, KeyId},
     time::Timestamp,
 };
@@ -11,7 +11,7 @@ use crate::domain::{
 pub struct AuditFilter {
     pub app: Option<AppId>,
     pub key: Option<KeyId>,
-    pub action: Option<Action>,
+    pub action: Option<AuditAction>,
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
 }

@@ -13,9 +13,9 @@ use super::{
     statistics::{Statistics, StatisticsSearch},
 };
 use crate::domain::{
-    audit::Entry,
+    audit::AuditEntry,
     contract::ContractHash,
-    delivery::{Delivery, State},
+    delivery::{Delivery, DeliveryState},
     event::{DedupKey, Event, Fingerprint},
     health::Health,
     id::{AppId, AuditId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
@@ -53,7 +53,7 @@ pub struct EventFilter {
 
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryFilter {
-    pub states: Vec<State>,
+    pub states: Vec<DeliveryState>,
     pub endpoint: Option<EndpointId>,
     pub event: Option<EventId>,
     pub event_type: Option<String>,
@@ -197,7 +197,7 @@ pub trait Browse: Send + Sync {
     fn inspection(&self, app: AppId, inspection: InspectionId) -> Reply<'_, Option<Inspection>>;
 
     /// Lists the audit log; entries of a deleted app are in no page.
-    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>>;
+    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<AuditEntry>>;
 
     /// Returns an endpoint's health as of the last statistics rollup.
     fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport>;

@@ -6,7 +6,7 @@ use crate::domain::{
     app::AppSettings,
     endpoint::{EndpointSettings, SwitchedOff},
     event_type::EventTypeDocument,
-    inspection::Report,
+    inspection::InspectionReport,
     notice::{AboutEvent, Digest, Facts},
     portal::Theme,
     replay::Selection,

@@ -12,14 +12,14 @@ use super::{
     retention::{Expired, Ranges},
 };
 use crate::domain::{
-    audit::Entry,
+    audit::AuditEntry,
     contract::Contract,
     delivery::{Delivery, Refusal, Switch},
     endpoint::SwitchedOff,
     event::{DedupKey, Event, Fingerprint},
     health::Sighting,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
-    inspection::{Inspection, Report},
+    inspection::{Inspection, InspectionReport},
     outcome::Attempt,
     port::{Carried, Hand},
     replay::{Replay, ReplayState},
@@ -137,7 +137,7 @@ pub struct BroughtForward {
     pub next: Option<(Timestamp, DeliveryId)>,
 }
 
-/// Action on one delivery, requested by a person.
+/// AuditAction on one delivery, requested by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     Retry,
@@ -232,7 +232,7 @@ pub trait Ledger: Send + Sync {
         delivery: DeliveryId,
         ask: Ask,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, Asked>;
 
     /// Applies an endpoint's availability to at most `most` of its deliveries; returns how many. Fewer than `most`: all are
@@ -241,13 +241,13 @@ pub trait Ledger: Send + Sync {
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize>;
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
-    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Removes from these events all that is due for removal, as the domain decides on the rows at that time; a bounded part,
     /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
     fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired>;
 
-    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()>;
+    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
 
     /// Sends a page of sources again and advances the replay, in one transaction; the commit listener wakes the endpoint
     /// queues. `None`, and nothing done, if the replay is not running or has moved since.
@@ -260,7 +260,7 @@ pub trait Ledger: Send + Sync {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged>;
     /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is notified after the
     /// commit, whether or not the caller is still there.
@@ -274,7 +274,7 @@ pub trait Ledger: Send + Sync {
     fn end_inspection(
         &self,
         inspection: InspectionId,
-        report: Option<Report>,
+        report: Option<InspectionReport>,
         now: Timestamp,
     ) -> Reply<'_, bool>;
 

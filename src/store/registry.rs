@@ -5,7 +5,7 @@
 use super::Reply;
 use crate::domain::{
     app::App,
-    audit::Entry,
+    audit::AuditEntry,
     contract::ContractHash,
     endpoint::EndpointRecord,
     event_type::EventTypeRecord,
@@ -43,32 +43,32 @@ pub struct EndpointName {
 pub trait Registry: Send + Sync {
     fn everything(&self) -> Reply<'_, Everything>;
 
-    fn add_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, Added>;
+    fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Added>;
 
     /// Replaces the settings; `false` if there is no such app.
-    fn change_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn change_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Removes the app, its endpoints with their inspections, and its keys at once. Its events and deliveries are removed by
     /// `Cluster::purge`, which finds the rest by itself; nothing of them can be read any more.
-    fn remove_app(&self, app: AppId, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn remove_app(&self, app: AppId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
-    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added>;
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Added>;
 
     /// Replaces settings, secrets, headers, TLS and availability by a record whose revision is one higher than the stored
     /// one; `false` if it is not one higher or the endpoint is gone: another writer was faster, read again.
-    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Replaces an endpoint as `change_endpoint` does and starts these replays, all in one transaction.
     fn change_and_begin(
         &self,
         endpoint: EndpointRecord,
-        entry: Entry,
-        replays: Vec<(Replay, Entry)>,
+        entry: AuditEntry,
+        replays: Vec<(Replay, AuditEntry)>,
     ) -> Reply<'_, bool>;
 
     /// Marks the endpoint deleted. Its history stays, its encrypted fields are removed, an inspection that waits or runs is
     /// cancelled.
-    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Returns an app as it is stored now; `None` if it is gone.
     fn app(&self, app: AppId) -> Reply<'_, Option<App>>;
@@ -90,21 +90,21 @@ pub trait Registry: Send + Sync {
 
     /// Adds a key. With a portal link, removes a bounded number of links of its app that expired a day ago or more, and returns
     /// their ids.
-    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>>;
+    fn add_key(&self, key: Key, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>>;
 
-    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Adds an event type at revision 1, or replaces it by a record whose revision is one higher than the stored one; `false`
     /// if it is not one higher, or the name is taken: another writer was faster.
-    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn put_event_type(&self, event_type: EventTypeRecord, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.put_event_types(vec![(event_type, entry)])
     }
 
     /// Puts several event types with their entries, all of them or none.
-    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool>;
+    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<AuditEntry>)>) -> Reply<'_, bool>;
 
     /// `false` if there is none.
-    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool>;
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Stores a resolved contract under its hash, so that an attempt can be explained later.
     fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;

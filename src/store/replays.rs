@@ -1,7 +1,7 @@
 //! Replays: the search for their sources, and the page of them that is sent at once.
 
 use crate::domain::{
-    contract::Channel,
+    contract::NoticeChannel,
     directory::Directory,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, Selection},
@@ -94,7 +94,7 @@ pub struct ReplayPage {
     pub reached: i64,
     pub is_last: bool,
     /// How a notice of its end is sent.
-    pub told_by: Channel,
+    pub told_by: NoticeChannel,
 }
 
 /// Result of a request to pause, resume or cancel a replay.

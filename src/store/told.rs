@@ -15,13 +15,13 @@ use super::{
     retention::{Expired, Ranges},
 };
 use crate::domain::{
-    audit::Entry,
+    audit::AuditEntry,
     delivery::Switch,
     directory::Directory,
     endpoint::SwitchedOff,
     hint::{Hint, Watchers},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
-    inspection::{Inspection, Report},
+    inspection::{Inspection, InspectionReport},
     port::{Carried, Handover},
     replay::{Replay, ReplayState},
     retention::Keeps,
@@ -165,7 +165,7 @@ impl Ledger for ToldLedger {
         delivery: DeliveryId,
         ask: Ask,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, Asked> {
         self.telling(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
             Asked::Done(delivery) | Asked::Made(delivery) => vec![Hint::delivery(delivery)],
@@ -173,7 +173,7 @@ impl Ledger for ToldLedger {
         })
     }
 
-    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         let hint = Hint::replay(&replay);
         self.telling(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
     }
@@ -190,7 +190,7 @@ impl Ledger for ToldLedger {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
         self.telling(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| match changed {
             ReplayChanged::Done(replay) => vec![Hint::replay(replay)],
@@ -202,11 +202,11 @@ impl Ledger for ToldLedger {
         fn refill(wants: Vec<Want>, now: Timestamp) -> Vec<Refilled>;
         fn hand_back(carried: Vec<Carried>, now: Timestamp) -> ();
         fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
-        fn erase_data(app: AppId, event: EventId, entry: Option<Entry>) -> bool;
+        fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Expired;
         fn order_inspection(inspection: Inspection) -> Ordered;
         fn take_inspection(per_app_max: u32) -> Option<Inspection>;
-        fn end_inspection(inspection: InspectionId, report: Option<Report>, now: Timestamp) -> bool;
+        fn end_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
         fn bring_forward(recovery: Recovery, now: Timestamp) -> BroughtForward;
         fn take_mail(turn: MailTurn, now: Timestamp) -> Outgoing;
         fn end_mail(app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> ();

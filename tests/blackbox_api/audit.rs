@@ -2,7 +2,7 @@
 
 use crate::{
     harness::TestReceiver,
-    wire::Answer,
+    wire::ApiResponse,
     world::{App, HOOK, World, pluck, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ impl Book {
     }
 
     /// Checks that the operation left exactly this entry, about this object.
-    async fn left(&mut self, operation: &str, answer: &Answer, action: &str, thing: &str) -> Value {
+    async fn left(&mut self, operation: &str, answer: &ApiResponse, action: &str, thing: &str) -> Value {
         assert!((200..300).contains(&answer.status), "{operation}: {}", answer.text());
         let log = self.log().await;
         assert_eq!(log.len(), self.entries + 1, "{operation}: {log:#?}");

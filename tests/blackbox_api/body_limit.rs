@@ -1,7 +1,7 @@
 //! The largest body: exact to the byte, and refused before the rest of it is read.
 
 use crate::{
-    wire::{Answer, Wire, head},
+    wire::{ApiResponse, Wire, head},
     world::{App, World},
 };
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn chunked(body: &str, size: usize) -> Vec<u8> {
 }
 
 /// Publishes with these headers instead of a length, sending these bytes as they are.
-async fn publish(app: &App, wire: &mut Wire, headers: &[(&str, &str)], bytes: &[u8]) -> Option<Answer> {
+async fn publish(app: &App, wire: &mut Wire, headers: &[(&str, &str)], bytes: &[u8]) -> Option<ApiResponse> {
     let path = app.path("/events");
     wire.send(head("POST", &path, app.api.key.as_deref(), headers).as_bytes()).await;
     wire.send(bytes).await;

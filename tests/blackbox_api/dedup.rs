@@ -1,12 +1,12 @@
 //! An event published twice is stored once: by the producer's id, and by `Idempotency-Key`.
 
 use crate::{
-    wire::Answer,
+    wire::ApiResponse,
     world::{App, HOOK, World, receiver, text},
 };
 use serde_json::{Value, json};
 
-async fn publish_with_key(app: &App, key: &str, event: &Value) -> Answer {
+async fn publish_with_key(app: &App, key: &str, event: &Value) -> ApiResponse {
     let body = event.to_string();
     app.api.send("POST", &app.path("/events"), &[("Idempotency-Key", key)], Some(body.as_bytes())).await
 }

@@ -1,6 +1,6 @@
 //! Checks every response that a test gets against the description in `/openapi.json`.
 
-use crate::wire::Answer;
+use crate::wire::ApiResponse;
 use serde_json::{Map, Value};
 
 /// An operation of the description, with the path it stands under.
@@ -27,7 +27,7 @@ impl Description {
 
     /// Fails the test if the answer is not one that the description allows.
     #[track_caller]
-    pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
+    pub(crate) fn check(&self, method: &str, path: &str, answer: &ApiResponse) {
         let about = format!("{method} {path} → {} {}", answer.status, answer.text());
         let method = if method == "HEAD" { "get".to_owned() } else { method.to_ascii_lowercase() };
         let known = self.template_of(&method, path);
@@ -48,7 +48,7 @@ impl Description {
         }
     }
 
-    fn check_problem(&self, answer: &Answer, about: &str) {
+    fn check_problem(&self, answer: &ApiResponse, about: &str) {
         self.check_schema(
             &serde_json::json!({ "$ref": "#/components/schemas/Problem" }),
             &answer.json(),
@@ -56,7 +56,7 @@ impl Description {
         );
     }
 
-    fn check_body(&self, response: &Value, answer: &Answer, about: &str) {
+    fn check_body(&self, response: &Value, answer: &ApiResponse, about: &str) {
         let content_type =
             answer.header("content-type").map(|full| full.split(';').next().unwrap_or_default());
         let Some(contents) = response["content"].as_object() else {

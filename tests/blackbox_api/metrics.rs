@@ -2,14 +2,14 @@
 
 use crate::{
     harness::{Behaviour, from_now, wait_until},
-    wire::Answer,
+    wire::ApiResponse,
     world::{HOOK, WITHIN, World, receiver, text},
 };
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
 /// Returns the samples of a scrape by name and labels; fails on anything that is not in the text format.
-fn parse(scrape: &Answer) -> BTreeMap<String, f64> {
+fn parse(scrape: &ApiResponse) -> BTreeMap<String, f64> {
     let text = scrape.text();
     assert!(text.ends_with("# EOF\n"), "{text}");
     let mut types: BTreeMap<String, String> = BTreeMap::new();

@@ -3,7 +3,7 @@
 //! The operations come from `/openapi.json`. An operation that is neither inside `/v1/apps/{app}` nor named here fails the test.
 
 use crate::{
-    wire::Answer,
+    wire::ApiResponse,
     world::{Api, App, HOOK, World, receiver, text},
 };
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn unknown_ids() -> Ids {
 }
 
 /// Sends the operation with the example of its description as the body.
-async fn attempt(api: &Api, method: &str, path: &str, operation: &Value) -> Answer {
+async fn attempt(api: &Api, method: &str, path: &str, operation: &Value) -> ApiResponse {
     let example = &operation["requestBody"]["content"]["application/json"]["example"];
     let body = example.is_object().then(|| example.to_string());
     api.send(&method.to_uppercase(), path, &[], body.as_deref().map(str::as_bytes)).await

@@ -28,12 +28,12 @@ impl Wire {
     }
 
     /// Reads the next response, `None` if the server closes instead.
-    pub(crate) async fn answer(&mut self) -> Option<Answer> {
+    pub(crate) async fn answer(&mut self) -> Option<ApiResponse> {
         self.answer_to("GET").await
     }
 
     /// Like `answer`, for a method whose response has no body whatever its headers say.
-    pub(crate) async fn answer_to(&mut self, method: &str) -> Option<Answer> {
+    pub(crate) async fn answer_to(&mut self, method: &str) -> Option<ApiResponse> {
         let reading = async {
             loop {
                 if let Some(answer) = self.take_answer(method) {
@@ -47,7 +47,7 @@ impl Wire {
         tokio::time::timeout(ANSWER_WITHIN, reading).await.expect("the API answers in time")
     }
 
-    fn take_answer(&mut self, method: &str) -> Option<Answer> {
+    fn take_answer(&mut self, method: &str) -> Option<ApiResponse> {
         let head_end = self.unread.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = String::from_utf8(self.unread[..head_end].to_vec()).expect("a head in ASCII");
         let mut lines = head.split("\r\n");
@@ -60,7 +60,7 @@ impl Wire {
             self.unread.drain(..head_end + 4);
             return self.take_answer(method);
         }
-        let mut answer = Answer { status, headers, body: Vec::new() };
+        let mut answer = ApiResponse { status, headers, body: Vec::new() };
         let length = answer.header("content-length").map_or(0, |length| length.parse().expect("a length"));
         let length = if method == "HEAD" || status == 204 { 0 } else { length };
         assert!(answer.header("transfer-encoding").is_none(), "answers say how long they are: {answer:?}");
@@ -115,7 +115,7 @@ pub(crate) fn head(method: &str, path: &str, key: Option<&str>, headers: &[(&str
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -130,7 +130,7 @@ pub(crate) struct Refused {
     pub(crate) detail: String,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

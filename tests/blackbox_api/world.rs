@@ -4,7 +4,7 @@
 use crate::{
     description::Description,
     harness::{ADMIN_KEY, Behaviour, NodeFolder, TestNode, TestReceiver, wait_for},
-    wire::{Answer, Wire, head},
+    wire::{ApiResponse, Wire, head},
 };
 use serde_json::{Value, json};
 use std::{
@@ -75,24 +75,24 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> ApiResponse {
         self.send("GET", path, &[], None).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> ApiResponse {
         self.send("POST", path, &[], Some(body.to_string().as_bytes())).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> ApiResponse {
         self.send("PATCH", path, &[], Some(body.to_string().as_bytes())).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> ApiResponse {
         self.send("DELETE", path, &[], None).await
     }
 
     /// A POST that needs no body.
-    pub(crate) async fn act(&self, path: &str) -> Answer {
+    pub(crate) async fn act(&self, path: &str) -> ApiResponse {
         self.send("POST", path, &[], None).await
     }
 
@@ -103,7 +103,7 @@ impl Api {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
-    ) -> Answer {
+    ) -> ApiResponse {
         let mut wire = Wire::open(self.address).await;
         let answer = self.send_on(&mut wire, method, path, headers, body).await;
         answer.unwrap_or_else(|| panic!("{method} {path}: the connection was closed"))
@@ -116,7 +116,7 @@ impl Api {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
-    ) -> Option<Answer> {
+    ) -> Option<ApiResponse> {
         let length = body.map(|body| body.len().to_string());
         let mut headers = headers.to_vec();
         if let Some(length) = &length {
@@ -144,23 +144,23 @@ impl App {
         format!("/v1/apps/{}{rest}", self.id)
     }
 
-    pub(crate) async fn get(&self, rest: &str) -> Answer {
+    pub(crate) async fn get(&self, rest: &str) -> ApiResponse {
         self.api.get(&self.path(rest)).await
     }
 
-    pub(crate) async fn post(&self, rest: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, rest: &str, body: &Value) -> ApiResponse {
         self.api.post(&self.path(rest), body).await
     }
 
-    pub(crate) async fn patch(&self, rest: &str, body: &Value) -> Answer {
+    pub(crate) async fn patch(&self, rest: &str, body: &Value) -> ApiResponse {
         self.api.patch(&self.path(rest), body).await
     }
 
-    pub(crate) async fn delete(&self, rest: &str) -> Answer {
+    pub(crate) async fn delete(&self, rest: &str) -> ApiResponse {
         self.api.delete(&self.path(rest)).await
     }
 
-    pub(crate) async fn act(&self, rest: &str) -> Answer {
+    pub(crate) async fn act(&self, rest: &str) -> ApiResponse {
         self.api.act(&self.path(rest)).await
     }
 
@@ -183,7 +183,7 @@ impl App {
         self.post("/events", &json!({ "type": event_type, "data": { "n": 1 } })).await.is(202)
     }
 
-    pub(crate) async fn publish_raw(&self, body: impl AsRef<[u8]>) -> Answer {
+    pub(crate) async fn publish_raw(&self, body: impl AsRef<[u8]>) -> ApiResponse {
         self.api.send("POST", &self.path("/events"), &[], Some(body.as_ref())).await
     }
 

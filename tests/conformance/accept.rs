@@ -5,7 +5,7 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{Reason, State, Switch},
+        delivery::{EndReason, DeliveryState, Switch},
         event::{DedupKey, DedupSpace, Event, Fingerprint},
         id::{EndpointId, EventId},
     },
@@ -69,7 +69,7 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
     let carried = stage.only_carried();
     assert_eq!((&carried.delivery, &carried.event), (&born, &event));
     assert_eq!(stage.recorder.take_waiting(), [(other, after(60))]);
-    assert_eq!(stage.delivery(born.id).await.state, State::InFlight);
+    assert_eq!(stage.delivery(born.id).await.state, DeliveryState::InFlight);
     assert_eq!(stage.hands.out(), 1);
 }
 
@@ -81,7 +81,7 @@ pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut
     let answer = store.accept(vec![new]);
     stage.recorder.gate.wait_for_the_store();
     // The store is calling the listener: the committed rows can already be read, and would survive a crash here.
-    assert_eq!(stage.delivery(id).await.state, State::InFlight);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::InFlight);
     stage.recorder.gate.open();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
 }
@@ -98,15 +98,15 @@ pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled
     let mut new = stage.one();
     new.births[0].delivery.heed(Switch::OffHolding, NOW);
     let id = stage.publish(new).await;
-    assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (State::Pending, Some(NOW)));
+    assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (DeliveryState::Pending, Some(NOW)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
 }
 
 pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut stage: Stage) {
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
     for (switch, ended) in [
-        (Switch::OffHolding, (State::Held, None)),
-        (Switch::OffCancelling, (State::Cancelled, Some(Reason::EndpointOff))),
+        (Switch::OffHolding, (DeliveryState::Held, None)),
+        (Switch::OffCancelling, (DeliveryState::Cancelled, Some(EndReason::EndpointOff))),
     ] {
         let mut new = stage.one();
         new.births[0].delivery.heed(switch, NOW);

@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after, attempt};
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{Reason, Refusal, State},
+        delivery::{EndReason, Refusal, DeliveryState},
         id::DeliveryId,
         outcome::Class,
         verdict::Verdict,
@@ -17,9 +17,9 @@ fn replay(stage: &mut Stage) -> Ask {
 }
 
 /// Returns the states in which the request is refused. Checks that the refusal names the state and changes nothing.
-async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<State> {
+async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<DeliveryState> {
     let mut refusing = vec![];
-    for state in State::ALL {
+    for state in DeliveryState::ALL {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         if let Asked::Refused(refusal) = stage.ask(id, ask).await {
@@ -36,37 +36,37 @@ async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<State> {
 
 pub(crate) async fn a_retry_is_refused_in_the_specified_states(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Retry).await;
-    assert_eq!(refused, [State::Pending, State::InFlight, State::Held, State::Delivered]);
+    assert_eq!(refused, [DeliveryState::Pending, DeliveryState::InFlight, DeliveryState::Held, DeliveryState::Delivered]);
 }
 
 pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Cancel).await;
-    let ends = [State::InFlight, State::Delivered, State::Dead, State::Cancelled, State::Expired];
+    let ends = [DeliveryState::InFlight, DeliveryState::Delivered, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired];
     assert_eq!(refused, ends);
 }
 
 pub(crate) async fn only_dead_deliveries_can_be_closed(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Close).await;
     assert_eq!(refused.len(), 7);
-    assert!(!refused.contains(&State::Dead));
+    assert!(!refused.contains(&DeliveryState::Dead));
 }
 
 pub(crate) async fn only_ended_deliveries_can_be_deleted(mut stage: Stage) {
     let refused = refusing(&mut stage, Ask::Delete).await;
-    assert_eq!(refused, [State::Pending, State::Retrying, State::InFlight, State::Held]);
+    assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
 }
 
 pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Stage) {
     let ask = replay(&mut stage);
     let refused = refusing(&mut stage, ask).await;
-    assert_eq!(refused, [State::Pending, State::Retrying, State::InFlight, State::Held]);
+    assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
 }
 
 pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage) {
-    for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
+    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let Asked::Done(asked) = stage.ask(id, Ask::Retry).await else { panic!("{state:?}") };
-        assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (State::Pending, Some(NOW), None));
+        assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (DeliveryState::Pending, Some(NOW), None));
         assert_eq!(asked.return_to.map(|back| back.state), Some(state));
         assert_eq!(stage.delivery(id).await, asked, "as it is stored");
         assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
@@ -75,11 +75,11 @@ pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage
 }
 
 pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage: Stage) {
-    let id = stage.one_in(State::Dead).await;
+    let id = stage.one_in(DeliveryState::Dead).await;
     assert_eq!(stage.delivery(id).await.place, 1);
     let ask = replay(&mut stage);
     let Asked::Done(delivery) = stage.ask(id, ask).await else { panic!() };
-    assert_eq!((delivery.id, delivery.state, delivery.place), (id, State::Pending, 0));
+    assert_eq!((delivery.id, delivery.state, delivery.place), (id, DeliveryState::Pending, 0));
     assert_eq!((delivery.attempt_count, delivery.give_up_at), (1, Some(after(3600))));
     assert_eq!((delivery.finished_at, delivery.reason, delivery.replay_of), (None, None, None));
     assert_eq!(stage.delivery(id).await, delivery);
@@ -91,11 +91,11 @@ pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage
 }
 
 pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Stage) {
-    let id = stage.one_in(State::Delivered).await;
+    let id = stage.one_in(DeliveryState::Delivered).await;
     let before = stage.delivery(id).await;
     let ask = replay(&mut stage);
     let Asked::Made(made) = stage.ask(id, ask).await else { panic!() };
-    assert_eq!((made.root, made.replay_of, made.state), (id, Some(id), State::Pending));
+    assert_eq!((made.root, made.replay_of, made.state), (id, Some(id), DeliveryState::Pending));
     assert_eq!((made.event, made.attempt_count), (before.event, 0));
     assert_eq!(stage.delivery(made.id).await, made);
     assert_eq!(stage.delivery(id).await, before, "the old one never changes");
@@ -110,10 +110,10 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
 }
 
 pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
-    for state in [State::Pending, State::Retrying, State::Held] {
+    for state in [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Held] {
         let id = stage.one_in(state).await;
         let Asked::Done(delivery) = stage.ask(id, Ask::Cancel).await else { panic!("{state:?}") };
-        assert_eq!((delivery.state, delivery.reason), (State::Cancelled, Some(Reason::ByHand)));
+        assert_eq!((delivery.state, delivery.reason), (DeliveryState::Cancelled, Some(EndReason::ByHand)));
         assert_eq!(stage.delivery(id).await, delivery);
     }
     stage.refill(stage.endpoint, 10, after(1000)).await;
@@ -121,16 +121,16 @@ pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
 }
 
 pub(crate) async fn closing_keeps_when_it_died(mut stage: Stage) {
-    let id = stage.one_in(State::Dead).await;
+    let id = stage.one_in(DeliveryState::Dead).await;
     let died = stage.delivery(id).await.finished_at;
     assert!(matches!(stage.ask(id, Ask::Close).await, Asked::Done(_)));
-    assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::Closed)));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Closed)));
     assert_eq!(stage.delivery(id).await.finished_at, died);
     assert!(matches!(stage.ask(id, Ask::Retry).await, Asked::Done(_)), "closed is not deleted");
 }
 
 pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Stage) {
-    let (id, other) = (stage.one_in(State::Dead).await, stage.one_in(State::Dead).await);
+    let (id, other) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Dead).await);
     let event = stage.delivery(id).await.event;
     assert_eq!(stage.ask(id, Ask::Delete).await, Asked::Deleted);
     assert!(stage.listed(id).await.is_none());
@@ -141,7 +141,7 @@ pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else
 
 pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: Stage) {
     let stranger = stage.new_app().await;
-    for state in State::ALL {
+    for state in DeliveryState::ALL {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         let unknown = DeliveryId::from_i64(stage.next_id());
@@ -156,12 +156,12 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: St
 
 pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replayed(mut stage: Stage) {
     let mut ids = vec![];
-    for state in [State::Retrying, State::Dead, State::Delivered] {
+    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Delivered] {
         ids.push((state, stage.one_in(state).await));
     }
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     for (state, id) in ids {
-        let ask = if state == State::Retrying { Ask::Retry } else { replay(&mut stage) };
+        let ask = if state == DeliveryState::Retrying { Ask::Retry } else { replay(&mut stage) };
         assert_eq!(stage.ask(id, ask).await, Asked::Refused(Refusal::EndpointDeleted), "{state:?}");
         assert_eq!(stage.delivery(id).await.state, state);
     }
@@ -170,14 +170,14 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
 
 pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: Stage) {
     for off in [WaitingWhenOff::Held, WaitingWhenOff::Cancelled] {
-        let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
-        let expired = stage.one_in(State::Expired).await;
+        let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+        let expired = stage.one_in(DeliveryState::Expired).await;
         stage.switch(stage.endpoint, Some(off)).await;
         assert!(matches!(stage.ask(dead, Ask::Retry).await, Asked::Done(_)));
-        assert_eq!(stage.delivery(dead).await.state, State::Held);
+        assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
         let (one, two) = (replay(&mut stage), replay(&mut stage));
-        assert!(matches!(stage.ask(expired, one).await, Asked::Done(held) if held.state == State::Held));
-        assert!(matches!(stage.ask(delivered, two).await, Asked::Made(held) if held.state == State::Held));
+        assert!(matches!(stage.ask(expired, one).await, Asked::Done(held) if held.state == DeliveryState::Held));
+        assert!(matches!(stage.ask(delivered, two).await, Asked::Made(held) if held.state == DeliveryState::Held));
         assert!(stage.recorder.take_waiting().is_empty());
         stage.switch(stage.endpoint, None).await;
     }

@@ -7,8 +7,8 @@ use crate::{
 use posthaste::{
     domain::{
         app::{App, AppSettings},
-        audit::{Action, Entry},
-        delivery::State,
+        audit::{AuditAction, AuditEntry},
+        delivery::DeliveryState,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
         key::{Key, KeyHash, Scope},
@@ -27,9 +27,9 @@ use serde_json::json;
 
 const KEY: KeyId = KeyId::from_i64(7);
 
-fn entry(stage: &mut Stage, app: Option<AppId>, action: Action) -> Entry {
+fn entry(stage: &mut Stage, app: Option<AppId>, action: AuditAction) -> AuditEntry {
     let id = stage.next_id();
-    Entry {
+    AuditEntry {
         id: AuditId::from_i64(id),
         at: made_at(id),
         key: KEY,
@@ -43,7 +43,7 @@ fn entry(stage: &mut Stage, app: Option<AppId>, action: Action) -> Entry {
 }
 
 /// Returns an entry about the stage's app.
-fn own(stage: &mut Stage, action: Action) -> Entry {
+fn own(stage: &mut Stage, action: AuditAction) -> AuditEntry {
     let app = stage.app;
     entry(stage, Some(app), action)
 }
@@ -70,7 +70,7 @@ fn key(stage: &mut Stage, scope: Scope) -> Key {
     }
 }
 
-async fn all(stage: &Stage, filter: AuditFilter) -> Vec<Entry> {
+async fn all(stage: &Stage, filter: AuditFilter) -> Vec<AuditEntry> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let page = stage.store().audit(filter, after, 2).await.unwrap();
@@ -88,9 +88,9 @@ async fn count(stage: &Stage) -> usize {
 }
 
 pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Stage) {
-    let full = own(&mut stage, Action::AppCreated);
+    let full = own(&mut stage, AuditAction::AppCreated);
     let bare =
-        Entry { key_name: None, app: None, detail: None, ..entry(&mut stage, None, Action::KeyCreated) };
+        AuditEntry { key_name: None, app: None, detail: None, ..entry(&mut stage, None, AuditAction::KeyCreated) };
     for (uid, entry) in [("a", &full), ("b", &bare)] {
         let app = app(&mut stage, uid);
         stage.store().add_app(app, Some(entry.clone())).await.unwrap();
@@ -104,39 +104,39 @@ pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Stage) {
 pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
     let first = app(&mut stage, "a");
     let twin = App { id: AppId::from_i64(stage.next_id()), ..first.clone() };
-    let noted = Some(own(&mut stage, Action::AppCreated));
+    let noted = Some(own(&mut stage, AuditAction::AppCreated));
     assert_eq!(stage.store().add_app(first.clone(), noted).await.unwrap(), Added::Added);
-    let noted = Some(own(&mut stage, Action::AppCreated));
+    let noted = Some(own(&mut stage, AuditAction::AppCreated));
     assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Added::Taken);
     assert_eq!(count(&stage).await, 1);
     for (app, expected) in [(first.clone(), true), (twin, false)] {
-        let noted = Some(own(&mut stage, Action::AppChanged));
+        let noted = Some(own(&mut stage, AuditAction::AppChanged));
         assert_eq!(stage.store().change_app(app, noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 2);
     let endpoint = stage.endpoint_record(first.id);
     for expected in [Added::Added, Added::Taken] {
-        let noted = Some(own(&mut stage, Action::EndpointCreated));
+        let noted = Some(own(&mut stage, AuditAction::EndpointCreated));
         assert_eq!(stage.store().add_endpoint(endpoint.clone(), noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 3);
     let mut changed = endpoint.clone();
     changed.revision += 1;
     for expected in [true, false] {
-        let noted = Some(own(&mut stage, Action::EndpointChanged));
+        let noted = Some(own(&mut stage, AuditAction::EndpointChanged));
         assert_eq!(stage.store().change_endpoint(changed.clone(), noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 4);
     for expected in [true, false] {
-        let noted = Some(own(&mut stage, Action::EndpointDeleted));
+        let noted = Some(own(&mut stage, AuditAction::EndpointDeleted));
         assert_eq!(stage.store().remove_endpoint(endpoint.id, NOW, noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 5);
     let made = key(&mut stage, Scope::Admin);
-    let noted = Some(own(&mut stage, Action::KeyCreated));
+    let noted = Some(own(&mut stage, AuditAction::KeyCreated));
     stage.store().add_key(made.clone(), noted).await.unwrap();
     for expected in [true, false] {
-        let noted = Some(own(&mut stage, Action::KeyRevoked));
+        let noted = Some(own(&mut stage, AuditAction::KeyRevoked));
         assert_eq!(stage.store().revoke_key(made.id, NOW, noted).await.unwrap(), expected);
     }
     let actions: Vec<&str> =
@@ -156,11 +156,11 @@ pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_
 }
 
 pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
-    let dead = stage.one_in(State::Dead).await;
+    let dead = stage.one_in(DeliveryState::Dead).await;
     let unknown = DeliveryId::from_i64(stage.next_id());
     let mut asks = Vec::new();
     for (id, ask) in [(dead, Ask::Close), (dead, Ask::Cancel), (unknown, Ask::Retry), (dead, Ask::Delete)] {
-        let noted = Some(own(&mut stage, Action::DeliveryClosed));
+        let noted = Some(own(&mut stage, AuditAction::DeliveryClosed));
         asks.push(stage.store().ask(stage.app, id, ask, NOW, noted).await.unwrap());
     }
     assert!(
@@ -172,15 +172,15 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     let event = new.event.id;
     stage.accept(new).await;
     for (event, expected) in [(event, true), (EventId::from_i64(stage.next_id()), false)] {
-        let noted = Some(own(&mut stage, Action::EventErased));
+        let noted = Some(own(&mut stage, AuditAction::EventErased));
         assert_eq!(stage.store().erase_data(stage.app, event, noted).await.unwrap(), expected);
     }
     assert_eq!(count(&stage).await, 3);
     let replay = replay(&mut stage);
-    let noted = Some(own(&mut stage, Action::ReplayBegun));
+    let noted = Some(own(&mut stage, AuditAction::ReplayBegun));
     stage.store().begin_replay(replay.clone(), noted).await.unwrap();
     for is_done in [true, false] {
-        let noted = Some(own(&mut stage, Action::ReplayCancelled));
+        let noted = Some(own(&mut stage, AuditAction::ReplayCancelled));
         let to = ReplayState::Cancelled;
         let changed = stage.store().change_replay(stage.app, replay.id, to, NOW, noted).await.unwrap();
         assert_eq!(matches!(changed, ReplayChanged::Done(_)), is_done);
@@ -189,11 +189,11 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
 }
 
 fn replay(stage: &mut Stage) -> Replay {
-    running(stage, deliveries(Some(stage.endpoint), None, &[State::Dead]))
+    running(stage, deliveries(Some(stage.endpoint), None, &[DeliveryState::Dead]))
 }
 
 /// Writes the entry with an arbitrary change.
-async fn write(stage: &mut Stage, entry: Entry) {
+async fn write(stage: &mut Stage, entry: AuditEntry) {
     let settings = AppSettings { name: entry.thing.clone(), ..AppSettings::default() };
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
     assert!(stage.store().change_app(app, Some(entry)).await.unwrap());
@@ -203,13 +203,13 @@ pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Stage) {
     let other = stage.new_app().await;
     let mut ids = Vec::new();
     for (app, key, action) in [
-        (Some(stage.app), 1, Action::AppChanged),
-        (Some(stage.app), 2, Action::AppChanged),
-        (Some(stage.app), 1, Action::KeyRevoked),
-        (Some(other), 1, Action::AppChanged),
-        (None, 1, Action::AppChanged),
+        (Some(stage.app), 1, AuditAction::AppChanged),
+        (Some(stage.app), 2, AuditAction::AppChanged),
+        (Some(stage.app), 1, AuditAction::KeyRevoked),
+        (Some(other), 1, AuditAction::AppChanged),
+        (None, 1, AuditAction::AppChanged),
     ] {
-        let entry = Entry { key: KeyId::from_i64(key), ..entry(&mut stage, app, action) };
+        let entry = AuditEntry { key: KeyId::from_i64(key), ..entry(&mut stage, app, action) };
         ids.push(entry.id);
         write(&mut stage, entry).await;
     }
@@ -220,7 +220,7 @@ pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Stage) {
         (AuditFilter { app: ours, ..nothing }, vec![2, 1, 0]),
         (AuditFilter { app: Some(other), ..nothing }, vec![3]),
         (AuditFilter { key: one, ..nothing }, vec![4, 3, 2, 0]),
-        (AuditFilter { app: ours, key: one, action: Some(Action::AppChanged), ..nothing }, vec![0]),
+        (AuditFilter { app: ours, key: one, action: Some(AuditAction::AppChanged), ..nothing }, vec![0]),
         (AuditFilter { to: Some(NOW), ..nothing }, vec![]),
         (AuditFilter { from: Some(NOW), to: Some(after(1)), ..nothing }, vec![4, 3, 2, 1, 0]),
         (AuditFilter { from: Some(after(1)), ..nothing }, vec![]),
@@ -232,19 +232,19 @@ pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Stage) {
 }
 
 pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Stage) {
-    let rare = own(&mut stage, Action::KeyRevoked);
+    let rare = own(&mut stage, AuditAction::KeyRevoked);
     write(&mut stage, rare.clone()).await;
     let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
-    let many: Vec<Option<Entry>> =
-        (0..ROWS_EXAMINED_MAX).map(|_| Some(own(&mut stage, Action::AppChanged))).collect();
+    let many: Vec<Option<AuditEntry>> =
+        (0..ROWS_EXAMINED_MAX).map(|_| Some(own(&mut stage, AuditAction::AppChanged))).collect();
     let store = stage.shared();
     let writing: Vec<_> = many.into_iter().map(|noted| store.change_app(app.clone(), noted)).collect();
     for written in writing {
         assert!(written.await.unwrap());
     }
     for app in [None, Some(stage.app)] {
-        let filter = AuditFilter { app, action: Some(Action::KeyRevoked), ..AuditFilter::default() };
+        let filter = AuditFilter { app, action: Some(AuditAction::KeyRevoked), ..AuditFilter::default() };
         let first = stage.store().audit(filter, None, 10).await.unwrap();
         assert!(first.rows.is_empty(), "a page looks at ten thousand rows and no more");
         let next: Option<Cursor> = first.next;
@@ -255,15 +255,15 @@ pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_
 
 pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deletion(mut stage: Stage) {
     let kept_app = stage.new_app().await;
-    let kept = entry(&mut stage, Some(kept_app), Action::KeyCreated);
+    let kept = entry(&mut stage, Some(kept_app), AuditAction::KeyCreated);
     write(&mut stage, kept.clone()).await;
     for _ in 0..3 {
-        let about = own(&mut stage, Action::AppChanged);
+        let about = own(&mut stage, AuditAction::AppChanged);
         write(&mut stage, about).await;
     }
-    let end = entry(&mut stage, None, Action::AppDeleted);
+    let end = entry(&mut stage, None, AuditAction::AppDeleted);
     assert!(stage.store().remove_app(stage.app, Some(end.clone())).await.unwrap());
-    let again = entry(&mut stage, None, Action::AppDeleted);
+    let again = entry(&mut stage, None, AuditAction::AppDeleted);
     let newest = again.id;
     assert!(!stage.store().remove_app(stage.app, Some(again)).await.unwrap());
     assert_eq!(all(&stage, AuditFilter::default()).await, [end.clone(), kept.clone()], "before it is purged");
@@ -332,7 +332,7 @@ pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut
 }
 
 pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
-    let (old, other) = (own(&mut stage, Action::AppChanged), stage.app);
+    let (old, other) = (own(&mut stage, AuditAction::AppChanged), stage.app);
     let changed = app(&mut stage, "another");
     stage.store().add_app(changed, Some(old)).await.unwrap();
     let scopes = [Scope::Admin, Scope::App(other), Scope::Read(other)];
@@ -359,7 +359,7 @@ pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Stage
     let changed = EndpointRecord { revision: stored.revision + 1, ..stored };
     for expected in [true, false] {
         let replay = replay(&mut stage);
-        let entries = [Action::EndpointEnabled, Action::ReplayBegun].map(|action| own(&mut stage, action));
+        let entries = [AuditAction::EndpointEnabled, AuditAction::ReplayBegun].map(|action| own(&mut stage, action));
         let [switched, begun] = entries;
         let replays = vec![(replay.clone(), begun)];
         let done = stage.store().change_and_begin(changed.clone(), switched, replays).await.unwrap();

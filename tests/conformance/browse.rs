@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         event::{DedupSpace, Event},
         id::{DeliveryId, EventId},
         outcome::{Attempt, Class, Outcome},
@@ -98,7 +98,7 @@ pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Stage) {
 
 pub(crate) async fn waiting_deliveries_are_counted(mut stage: Stage) {
     assert_eq!(stage.store().waiting_count().await.unwrap(), 0);
-    for state in State::ALL {
+    for state in DeliveryState::ALL {
         stage.one_in(state).await;
     }
     assert_eq!(stage.store().waiting_count().await.unwrap(), 2, "pending and retrying");

@@ -10,7 +10,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::Contract,
-        delivery::{Refusal, State, Switch},
+        delivery::{Refusal, DeliveryState, Switch},
         event::{DedupKey, DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
@@ -174,7 +174,7 @@ async fn roll_up(stage: &Stage) -> String {
 /// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
     let is_in_line =
-        new.births.iter().any(|birth| birth.delivery.okey.is_some() || birth.delivery.state == State::Held);
+        new.births.iter().any(|birth| birth.delivery.okey.is_some() || birth.delivery.state == DeliveryState::Held);
     let stays = is_in_line || new.dedup.iter().any(|key| taken.contains(key));
     taken.extend(new.dedup.iter().filter(|_| stays));
     !stays
@@ -301,7 +301,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
         store.ask(stage.app, ended, Ask::Cancel, after(2), None)
     });
     let asked = asked.await.await.unwrap();
-    let refused = Refusal::WrongState { state: State::Delivered, verb: "cancelled" };
+    let refused = Refusal::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
     assert_eq!(asked, Asked::Refused(refused));
     assert_eq!(stage.history(ended).await.len(), 1);
 }

@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{Delivery, Reason, State},
+        delivery::{Delivery, EndReason, DeliveryState},
         event::DedupSpace,
         id::{AppId, DeliveryId, EventId},
         outcome::Class,
@@ -16,11 +16,11 @@ use posthaste::{
 };
 
 pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outcome(mut stage: Stage) {
-    let id = stage.one_in(State::InFlight).await;
+    let id = stage.one_in(DeliveryState::InFlight).await;
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.place), (State::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.place), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     let row = stage.history(id).await.remove(0);
     assert_eq!((row.position, row.number, row.attempt.outcome.class), (1, None, Class::Unknown));
@@ -35,14 +35,14 @@ pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
     stage.reopen();
     stage.store().join(after(5)).await.unwrap();
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due), (State::Retrying, Some(after(5))));
+    assert_eq!((delivery.state, delivery.due), (DeliveryState::Retrying, Some(after(5))));
     assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 2));
     let last_contract = stage.listed(id).await.unwrap().0.last_contract;
     assert_eq!(last_contract, Some(attempt(Class::Http, 500).contract), "the unknown one names none");
 }
 
 pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous_state(mut stage: Stage) {
-    for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
+    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.ask(id, Ask::Retry).await;
@@ -56,21 +56,21 @@ pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous
 }
 
 pub(crate) async fn a_takeover_respects_disabled_and_deleted_endpoints(mut stage: Stage) {
-    let off = stage.one_in(State::InFlight).await;
+    let off = stage.one_in(DeliveryState::InFlight).await;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
     stage.reopen();
     stage.store().join(NOW).await.unwrap();
-    assert_eq!(stage.ended(off).await, (State::Held, None));
-    let gone = stage.one_in(State::InFlight).await;
+    assert_eq!(stage.ended(off).await, (DeliveryState::Held, None));
+    let gone = stage.one_in(DeliveryState::InFlight).await;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.reopen();
     stage.store().join(NOW).await.unwrap();
-    assert_eq!(stage.ended(gone).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+    assert_eq!(stage.ended(gone).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
 }
 
 pub(crate) async fn a_restart_changes_no_delivery_that_was_not_in_flight(mut stage: Stage) {
     let mut before = vec![];
-    for state in State::ALL.into_iter().filter(|state| *state != State::InFlight) {
+    for state in DeliveryState::ALL.into_iter().filter(|state| *state != DeliveryState::InFlight) {
         let id = stage.one_in(state).await;
         before.push(stage.delivery(id).await);
     }
@@ -98,7 +98,7 @@ pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Stage) {
 }
 
 pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Stage) {
-    let delivered = stage.one_in(State::Delivered).await;
+    let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
     let Asked::Made(made) = stage.ask(delivered, Ask::Replay { as_new, give_up_at: None }).await else {
         panic!()
@@ -124,7 +124,7 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Sta
         new.births[0].delivery.due = Some(after(seconds));
         stage.publish(new).await;
     }
-    for state in State::ALL.into_iter().filter(|state| !state.is_waiting()) {
+    for state in DeliveryState::ALL.into_iter().filter(|state| !state.is_waiting()) {
         let endpoint = stage.endpoint;
         stage.endpoint = second;
         stage.one_in(state).await;
@@ -177,11 +177,11 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     keyed.dedup = vec![key, stage.dedup(DedupSpace::IdempotencyKey, "k")];
     let keyed_event: EventId = keyed.event.id;
     stage.accept(keyed).await;
-    let delivered = stage.one_in(State::Delivered).await;
+    let delivered = stage.one_in(DeliveryState::Delivered).await;
     publish_many(&mut stage, 2500).await;
     stage.app = stage.new_app().await;
     stage.endpoint = stage.new_endpoint(stage.app).await;
-    let kept = [stage.one_in(State::Delivered).await, stage.waiting().await];
+    let kept = [stage.one_in(DeliveryState::Delivered).await, stage.waiting().await];
     // A replay is newer than every event.
     let as_new = DeliveryId::from_i64(stage.next_id());
     let replay = Ask::Replay { as_new, give_up_at: None };

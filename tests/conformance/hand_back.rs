@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{Reason, State},
+        delivery::{EndReason, DeliveryState},
         outcome::Class,
         port::Carried,
         verdict::Verdict,
@@ -22,7 +22,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
     let id = carried.delivery.id;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(NOW), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
     assert!(stage.history(id).await.is_empty());
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     assert_eq!(stage.hands.out(), 0);
@@ -35,17 +35,17 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
     let carried = stage.claim(id, after(1)).await;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.place, delivery.due), (State::Retrying, 1, Some(after(1))));
+    assert_eq!((delivery.state, delivery.place, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
 }
 
 pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
-    let id = stage.one_in(State::Dead).await;
+    let id = stage.one_in(DeliveryState::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
     let back = carried.delivery.return_to;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.return_to), (State::Pending, back));
+    assert_eq!((delivery.state, delivery.return_to), (DeliveryState::Pending, back));
     assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(NOW), None));
 }
 
@@ -54,13 +54,13 @@ pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_
     let id = carried.delivery.id;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
     hand_back(&stage, carried).await;
-    assert_eq!(stage.ended(id).await, (State::Held, None));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Held, None));
     stage.switch(stage.endpoint, None).await;
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     hand_back(&stage, carried).await;
-    assert_eq!(stage.ended(id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());
 }
 

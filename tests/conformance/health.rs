@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         circuit::PausedUntil,
         contract::{Contract, Setter, WaitingWhenOff},
-        delivery::State,
+        delivery::DeliveryState,
         endpoint::{OffReason, SwitchedBy},
         health,
         id::EndpointId,
@@ -111,7 +111,7 @@ pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Sta
 }
 
 /// Ends two events failed and retries a third, all in one batch, under a contract that disables after two.
-async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<State> {
+async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<DeliveryState> {
     let mut rules = json!({ "off_after_failed_events": 2, "off_reason": "too_often" });
     rules["off_after_failing_for"] = Value::Null;
     rules["warning_after"] = Value::Null;
@@ -137,7 +137,7 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<State> {
 
 pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mut stage: Stage) {
     let states = two_of_two(&mut stage, WaitingWhenOff::Held).await;
-    assert_eq!(states, [State::Dead, State::Dead, State::Held, State::Dead]);
+    assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Held, DeliveryState::Dead]);
     let told = stage.recorder.take_switched_off();
     assert_eq!(told.len(), 1, "once");
     let (endpoint, off, revision) = &told[0];
@@ -151,7 +151,7 @@ pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mu
 
 pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so(mut stage: Stage) {
     let states = two_of_two(&mut stage, WaitingWhenOff::Cancelled).await;
-    assert_eq!(states, [State::Dead, State::Dead, State::Cancelled, State::Dead]);
+    assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Dead]);
 }
 
 pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Stage) {
@@ -319,7 +319,7 @@ pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage
     let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUnblamed };
     let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
     stage.refill(stage.endpoint, 1, after(60)).await;
-    assert_eq!(stage.delivery(id).await.state, State::Dead);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead);
     assert!(roll_up(&stage, after(61)).await.is_empty());
     let report = report(&stage, after(61)).await;
     assert_eq!((report.health.failed_events, report.hour.blamed(), report.hour.dead), (0, 0, 1));

@@ -5,28 +5,28 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
         inspection::{
-            Check, CheckName, IDS_TAKEN, Inspection, InspectionFinding, KEPT_PER_ENDPOINT, Kind, Report,
-            State,
+            InspectionCheck, CheckName, IDS_TAKEN, Inspection, InspectionFinding, KEPT_PER_ENDPOINT, InspectionKind, InspectionReport,
+            InspectionState,
         },
     },
     store::ledger::Ordered,
 };
 
-fn draft(stage: &mut Stage, app: AppId, endpoint: EndpointId, kind: Kind) -> Inspection {
+fn draft(stage: &mut Stage, app: AppId, endpoint: EndpointId, kind: InspectionKind) -> Inspection {
     Inspection {
         id: InspectionId::from_i64(stage.next_id()),
         app,
         endpoint,
         kind,
-        state: State::Waiting,
+        state: InspectionState::Waiting,
         created_at: NOW,
         finished_at: None,
         report: None,
     }
 }
 
-fn report() -> Report {
-    let check = |name, finding, advice: Option<&str>| Check {
+fn report() -> InspectionReport {
+    let check = |name, finding, advice: Option<&str>| InspectionCheck {
         name,
         finding,
         status: Some(401),
@@ -36,7 +36,7 @@ fn report() -> Report {
         why: "why".into(),
         advice: advice.map(str::to_owned),
     };
-    Report {
+    InspectionReport {
         contract: "standard".into(),
         checks: vec![
             check(CheckName::TamperedBody, InspectionFinding::Passed, None),
@@ -48,7 +48,7 @@ fn report() -> Report {
 /// Requests an inspection of the stage's endpoint.
 async fn ordered(stage: &mut Stage) -> Inspection {
     let (app, endpoint) = (stage.app, stage.endpoint);
-    let new = draft(stage, app, endpoint, Kind::Inspect);
+    let new = draft(stage, app, endpoint, InspectionKind::Inspect);
     assert_eq!(stage.store().order_inspection(new.clone()).await.unwrap(), Ordered::Waiting);
     new
 }
@@ -61,21 +61,21 @@ async fn end(stage: &Stage, id: InspectionId) -> bool {
     stage.store().end_inspection(id, Some(report()), after(5)).await.unwrap()
 }
 
-async fn state(stage: &Stage, id: InspectionId) -> Option<State> {
+async fn state(stage: &Stage, id: InspectionId) -> Option<InspectionState> {
     stage.store().inspection(stage.app, id).await.unwrap().map(|inspection| inspection.state)
 }
 
 pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: Stage) {
-    for kind in Kind::ALL {
+    for kind in InspectionKind::ALL {
         let (app, endpoint) = (stage.app, stage.endpoint);
         let new = draft(&mut stage, app, endpoint, kind);
         stage.store().order_inspection(new.clone()).await.unwrap();
         assert_eq!(stage.store().inspection(app, new.id).await.unwrap(), Some(new.clone()));
-        let running = Inspection { state: State::Running, ..new.clone() };
+        let running = Inspection { state: InspectionState::Running, ..new.clone() };
         assert_eq!(stage.store().take_inspection(1).await.unwrap(), Some(running));
         assert!(end(&stage, new.id).await);
         let finished = Inspection {
-            state: State::Finished,
+            state: InspectionState::Finished,
             finished_at: Some(after(5)),
             report: Some(report()),
             ..new.clone()
@@ -92,7 +92,7 @@ pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notifi
     assert_eq!(stage.recorder.take_inspections_wait(), 1);
     let (app, endpoint) = (stage.app, stage.endpoint);
     for _ in 0..2 {
-        let second = draft(&mut stage, app, endpoint, Kind::Ping);
+        let second = draft(&mut stage, app, endpoint, InspectionKind::Ping);
         let refused = stage.store().order_inspection(second.clone()).await.unwrap();
         assert_eq!(refused, Ordered::Busy(first.id), "also while it runs");
         assert_eq!(state(&stage, second.id).await, None);
@@ -110,7 +110,7 @@ pub(crate) async fn inspections_are_taken_once_oldest_first_and_apps_keep_to_the
     let mut ids = Vec::new();
     for app in [own, own, own, other] {
         let endpoint = stage.new_endpoint(app).await;
-        let new = draft(&mut stage, app, endpoint, Kind::Inspect);
+        let new = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
         stage.store().order_inspection(new.clone()).await.unwrap();
         ids.push(new.id);
     }
@@ -128,17 +128,17 @@ pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Sta
     assert!(!end(&stage, id).await, "it waits");
     take(&stage).await;
     assert!(stage.store().end_inspection(id, None, after(4)).await.unwrap());
-    assert_eq!(state(&stage, id).await, Some(State::Interrupted));
+    assert_eq!(state(&stage, id).await, Some(InspectionState::Interrupted));
     assert!(!end(&stage, id).await, "it ended");
     assert!(!end(&stage, InspectionId::from_i64(1)).await, "there is none");
-    assert_eq!(state(&stage, id).await, Some(State::Interrupted));
+    assert_eq!(state(&stage, id).await, Some(InspectionState::Interrupted));
 }
 
 pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_announced(mut stage: Stage) {
     let running = ordered(&mut stage).await.id;
     take(&stage).await;
     let (app, endpoint) = (stage.app, stage.new_endpoint(stage.app).await);
-    let waiting = draft(&mut stage, app, endpoint, Kind::Inspect);
+    let waiting = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
     stage.store().order_inspection(waiting.clone()).await.unwrap();
     stage.quiet().await;
     stage.recorder.take_inspections_wait();
@@ -149,7 +149,7 @@ pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_
     let interrupted = stage.store().inspection(app, running).await.unwrap().unwrap();
     assert_eq!(
         (interrupted.state, interrupted.finished_at, interrupted.report),
-        (State::Interrupted, Some(after(7)), None)
+        (InspectionState::Interrupted, Some(after(7)), None)
     );
     assert_eq!(take(&stage).await, Some(waiting.id));
     end(&stage, waiting.id).await;
@@ -162,7 +162,7 @@ pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_
 pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut stage: Stage) {
     let other = stage.new_endpoint(stage.app).await;
     let app = stage.app;
-    let foreign = draft(&mut stage, app, other, Kind::Ping);
+    let foreign = draft(&mut stage, app, other, InspectionKind::Ping);
     stage.store().order_inspection(foreign.clone()).await.unwrap();
     take(&stage).await;
     end(&stage, foreign.id).await;
@@ -186,7 +186,7 @@ pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut sta
     }
     let expected: Vec<_> = ids[3..].iter().rev().copied().collect();
     assert_eq!(listed, expected);
-    assert_eq!(state(&stage, foreign.id).await, Some(State::Finished), "another endpoint's is left alone");
+    assert_eq!(state(&stage, foreign.id).await, Some(InspectionState::Finished), "another endpoint's is left alone");
 }
 
 pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_history(mut stage: Stage) {
@@ -196,11 +196,11 @@ pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_hi
     let running = ordered(&mut stage).await.id;
     take(&stage).await;
     assert!(stage.store().remove_endpoint(stage.endpoint, after(3), None).await.unwrap());
-    assert_eq!(state(&stage, running).await, Some(State::Cancelled));
-    assert_eq!(state(&stage, finished).await, Some(State::Finished));
+    assert_eq!(state(&stage, running).await, Some(InspectionState::Cancelled));
+    assert_eq!(state(&stage, finished).await, Some(InspectionState::Finished));
     assert!(!end(&stage, running).await, "a report that comes late changes nothing");
     let (app, endpoint) = (stage.app, stage.endpoint);
-    let late = draft(&mut stage, app, endpoint, Kind::Inspect);
+    let late = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
     assert_eq!(stage.store().order_inspection(late).await.unwrap(), Ordered::NoEndpoint);
 }
 
@@ -208,7 +208,7 @@ pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut
     let other = stage.new_app().await;
     let id = ordered(&mut stage).await.id;
     assert_eq!(stage.store().inspection(other, id).await.unwrap(), None);
-    let stolen = draft(&mut stage, other, EndpointId::from_i64(1), Kind::Inspect);
+    let stolen = draft(&mut stage, other, EndpointId::from_i64(1), InspectionKind::Inspect);
     let stolen = Inspection { endpoint: stage.new_endpoint(stage.app).await, ..stolen };
     assert_eq!(stage.store().order_inspection(stolen).await.unwrap(), Ordered::NoEndpoint);
     take(&stage).await;

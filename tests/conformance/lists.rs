@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt, dead, draft};
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, IdSource},
         outcome::Class,
         time::Timestamp,
@@ -105,11 +105,11 @@ pub(crate) async fn a_page_continues_where_the_last_ended_although_rows_arrive(m
 }
 
 pub(crate) async fn other_apps_are_in_no_list(mut stage: Stage) {
-    let own = stage.one_in(State::Dead).await;
+    let own = stage.one_in(DeliveryState::Dead).await;
     let (app, endpoint) = (stage.app, stage.endpoint);
     stage.app = stage.new_app().await;
     stage.endpoint = stage.new_endpoint(stage.app).await;
-    for state in State::ALL {
+    for state in DeliveryState::ALL {
         stage.one_in(state).await;
     }
     (stage.app, stage.endpoint) = (app, endpoint);
@@ -126,9 +126,9 @@ pub(crate) async fn filters_combine(mut stage: Stage) {
     let paid_ids: Vec<_> = paid.births.iter().map(|birth| birth.delivery.id).collect();
     let refund_id = refund.births[0].delivery.id;
     publish_all(&stage, vec![paid, refund]).await;
-    let dead = stage.one_in(State::Dead).await;
+    let dead = stage.one_in(DeliveryState::Dead).await;
     let all = DeliveryFilter::default;
-    let by_state = DeliveryFilter { states: vec![State::Dead, State::Held], ..all() };
+    let by_state = DeliveryFilter { states: vec![DeliveryState::Dead, DeliveryState::Held], ..all() };
     assert_eq!(fitting(&stage, by_state).await, [dead]);
     let by_endpoint = DeliveryFilter { endpoint: Some(other), ..all() };
     assert_eq!(fitting(&stage, by_endpoint.clone()).await, [refund_id, paid_ids[1]]);
@@ -244,8 +244,8 @@ pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut s
         new.births[0].delivery.due = Some(after(seconds));
         ids.push(stage.publish(new).await);
     }
-    stage.one_in(State::Held).await;
-    stage.one_in(State::InFlight).await;
+    stage.one_in(DeliveryState::Held).await;
+    stage.one_in(DeliveryState::InFlight).await;
     let lanes = [stage.endpoint, other];
     let queue = async |lanes: &[EndpointId], limit| {
         walk(async |after| stage.store().queue(lanes.to_vec(), after, limit).await.unwrap()).await

@@ -8,7 +8,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::State,
+        delivery::DeliveryState,
         endpoint::{OffReason, SwitchedOff},
         event_type::{EventTypeDocument, EventTypeRecord},
         id::EventTypeId,
@@ -47,7 +47,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
     pair.stage.recorder.take_waiting();
     assert_eq!(pair.take_over().await, Some(1));
     let delivery = pair.stage.delivery(carried.delivery.id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(NOW), 1));
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 1));
     assert_eq!(pair.stage.history(delivery.id).await[0].attempt.outcome.class, Class::Unknown);
     assert_eq!(pair.stage.recorder.take_waiting(), [(pair.stage.endpoint, NOW)]);
     let view = pair.view().await;
@@ -78,7 +78,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     pair.other.quiet().await;
     assert_eq!(
         pair.stage.delivery(id).await.state,
-        State::Pending,
+        DeliveryState::Pending,
         "what was recorded before is not believed"
     );
     let want = pair.stage.want(pair.stage.endpoint, 1);
@@ -88,10 +88,10 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     assert_eq!((again.delivery.id, again.epoch), (id, joined.epoch));
     pair.other.store.record(delivered(twin));
     pair.other.quiet().await;
-    assert_eq!(pair.stage.delivery(id).await.state, State::InFlight);
+    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);
     pair.other.store.record(delivered(again));
     pair.other.quiet().await;
-    assert_eq!(pair.stage.delivery(id).await.state, State::Delivered);
+    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Delivered);
     assert_eq!(pair.stage.history(id).await.len(), 2);
     assert_eq!(pair.stage.hands.out(), 0);
 }
@@ -116,7 +116,7 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
     pair.other.quiet().await;
     assert_eq!(pair.stage.hands.out(), 0);
     let delivery = pair.stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.history_len), (State::Pending, Some(NOW), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
     let told = pair.other.recorder.take_waiting();
     assert!(told.contains(&(pair.stage.endpoint, NOW)), "{told:?}");
     for (epoch, is_carried) in [(old, false), (new, true)] {
@@ -135,7 +135,7 @@ async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: Pair) {
     pair.stage.quiet().await;
     assert_eq!(
         (pair.stage.delivery(id).await.state, pair.stage.history(id).await.len()),
-        (State::InFlight, 0)
+        (DeliveryState::InFlight, 0)
     );
 }
 
@@ -153,7 +153,7 @@ async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: Pair
     assert_eq!(accepting.await.unwrap().unwrap(), [Accepted::New]);
     assert_eq!(taking.await.unwrap().unwrap(), Some(1));
     let delivery = pair.stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due), (State::Pending, Some(after(5))));
+    assert_eq!((delivery.state, delivery.due), (DeliveryState::Pending, Some(after(5))));
 }
 
 async fn a_takeover_interrupted_before_the_fence_continues(pair: Pair) {
@@ -180,7 +180,7 @@ async fn interrupted(mut pair: Pair, fence: Option<&str>) {
     assert!(pair.view().await.nodes[1].is_expired);
     assert_eq!(pair.take_over().await, Some(2), "no steady node is needed for that");
     for id in carried {
-        assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+        assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
     }
     let view = pair.view().await;
     assert_eq!((view.nodes.len(), view.shards), (1, vec![0; SHARDS]));
@@ -215,7 +215,7 @@ async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_end
     let view = pair.view().await;
     assert!(view.nodes[1].is_expired && view.shards[0] == pair.other.epoch, "not before it is swept");
     assert_eq!(pair.take_over().await, Some(1));
-    assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
     assert_eq!(pair.view().await.shards[0], 0);
 }
 
@@ -223,7 +223,7 @@ async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pai
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let third = Node::beside(&pair.stage).await;
-    assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
     let slots: Vec<_> = third.view().await.nodes.iter().map(|node| (node.slot, node.epoch)).collect();
     assert_eq!(slots, [(Some(0), pair.epoch), (Some(2), third.epoch)]);
     let fourth = Node::beside(&pair.stage).await;
@@ -235,7 +235,7 @@ async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: Pair)
     let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
     pair.shared.run(&format!("DELETE FROM nodes WHERE epoch = {}", pair.other.epoch));
     assert_eq!(pair.stage.store().join(after(3)).await.unwrap().taken_over, 1);
-    assert_eq!(pair.stage.delivery(id).await.state, State::Pending);
+    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
     assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
 }
 
@@ -366,7 +366,7 @@ async fn a_configuration_change_notifies_the_other_nodes(pair: Pair) {
 }
 
 async fn a_replay_notifies_the_other_nodes(mut pair: Pair) {
-    begin(&mut pair.stage, deliveries(None, None, &[State::Dead])).await;
+    begin(&mut pair.stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     wait_until("rung", async || pair.other.recorder.take_replays_wait() > 0).await;
 }
 

@@ -3,8 +3,8 @@
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
-        contract::{Channel, Contract, DeadLetterNotice},
-        delivery::State,
+        contract::{NoticeChannel, Contract, DeadLetterNotice},
+        delivery::DeliveryState,
         event::DedupSpace,
         id::{AppId, DeliveryId, EndpointId, ReplayId},
         notice::{MailState, Notice, NoticeKind},
@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 const HOUR: u64 = 3600;
 
-fn contract(dead_letter: DeadLetterNotice, by: Channel) -> Arc<Contract> {
+fn contract(dead_letter: DeadLetterNotice, by: NoticeChannel) -> Arc<Contract> {
     let mut contract = Contract::builtin().unwrap().remove(0);
     contract.notices.dead_letter = dead_letter;
     contract.notices.dead_letter_by = by;
@@ -32,11 +32,11 @@ fn contract(dead_letter: DeadLetterNotice, by: Channel) -> Arc<Contract> {
 }
 
 fn each() -> Arc<Contract> {
-    contract(DeadLetterNotice::Each, Channel::Email)
+    contract(DeadLetterNotice::Each, NoticeChannel::Email)
 }
 
 fn digest() -> Arc<Contract> {
-    contract(DeadLetterNotice::Digest, Channel::Email)
+    contract(DeadLetterNotice::Digest, NoticeChannel::Email)
 }
 
 /// Makes a delivery of the stage's endpoint that becomes dead under this contract.
@@ -98,7 +98,7 @@ async fn gathering(stage: &mut Stage, app: AppId) {
         sources: vec![],
         reached: id,
         is_last: true,
-        told_by: Channel::Email,
+        told_by: NoticeChannel::Email,
     };
     stage.store().proceed(page, after(5)).await.unwrap();
     stage.quiet().await;
@@ -155,15 +155,15 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     stage
         .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], Some(each()))
         .await;
-    assert_eq!(stage.delivery(id).await.state, State::Dead, "it went back to where it was");
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead, "it went back to where it was");
     assert_eq!(of_app(&stage).await.len(), 1, "that one was reported before");
 }
 
 pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: Stage) {
-    die(&mut stage, contract(DeadLetterNotice::None, Channel::Email)).await;
+    die(&mut stage, contract(DeadLetterNotice::None, NoticeChannel::Email)).await;
     die(&mut stage, None).await;
     assert_eq!(of_app(&stage).await, []);
-    die(&mut stage, contract(DeadLetterNotice::Each, Channel::List)).await;
+    die(&mut stage, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
     assert_eq!(of_app(&stage).await[0].mail, MailState::None);
     assert!(
         take(&stage, 0, &[], after(9)).await.notices.is_empty(),
@@ -347,7 +347,7 @@ pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Stage) {
 
 pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Stage) {
     const DAY: u64 = 24 * HOUR;
-    die(&mut stage, contract(DeadLetterNotice::Each, Channel::List)).await;
+    die(&mut stage, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
     let unpublished = stage.store().unpublished_notices(10).await.unwrap().notices;
     stage.store().published_notices(unpublished.iter().map(|one| one.id).collect()).await.unwrap();
     die(&mut stage, each()).await;

@@ -7,7 +7,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{Delivery, Reason, State, Switch},
+        delivery::{Delivery, EndReason, DeliveryState, Switch},
         id::DeliveryId,
         order::{OnDead, Order, OrderKey},
         outcome::Class,
@@ -86,7 +86,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     assert_eq!(stage.hands.out(), 1, "queued deliveries released their permits");
     for id in &ids[1..] {
         let delivery = stage.delivery(*id).await;
-        assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
+        assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
         assert!(delivery.waits_behind());
     }
     end(&stage, retry_at(after(5))).await;
@@ -274,7 +274,7 @@ pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) 
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     stage.ask(ids[1], Ask::Cancel).await;
-    assert_eq!(stage.ended(ids[1]).await, (State::Cancelled, Some(Reason::ByHand)));
+    assert_eq!(stage.ended(ids[1]).await, (DeliveryState::Cancelled, Some(EndReason::ByHand)));
     assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.waits_behind());
     assert!(
         matches!(stage.ask(ids[2], Ask::Retry).await, Asked::Refused(_)),
@@ -310,7 +310,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     new.births[0].delivery.heed(Switch::OffHolding, NOW);
     let fourth = stage.publish(new).await;
     for id in ids.into_iter().chain([fourth]) {
-        assert_eq!(stage.delivery(id).await.state, State::Held);
+        assert_eq!(stage.delivery(id).await.state, DeliveryState::Held);
     }
     check_lines(&stage).await;
     stage.switch(stage.endpoint, None).await;
@@ -318,7 +318,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(60)));
     for id in [ids[1], ids[2], fourth] {
         let delivery = stage.delivery(id).await;
-        assert!(delivery.state == State::Pending && delivery.waits_behind());
+        assert!(delivery.state == DeliveryState::Pending && delivery.waits_behind());
     }
     check_lines(&stage).await;
 }
@@ -337,7 +337,7 @@ pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut s
         stage.recorder.take_waiting();
         settle(&stage, Settle::Off(switch)).await;
         for id in ids {
-            assert_eq!(stage.delivery(id).await.state, State::Cancelled);
+            assert_eq!(stage.delivery(id).await.state, DeliveryState::Cancelled);
         }
         assert!(stage.recorder.take_waiting().is_empty(), "the engine needs no notification");
         stage.endpoint = stage.new_endpoint(stage.app).await;
@@ -366,7 +366,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: St
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(stage.only_carried().delivery.id, young);
     for id in ids {
-        assert_eq!(stage.ended(id).await, (State::Expired, Some(Reason::GaveUp)));
+        assert_eq!(stage.ended(id).await, (DeliveryState::Expired, Some(EndReason::GaveUp)));
     }
 }
 

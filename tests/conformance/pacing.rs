@@ -8,7 +8,7 @@ use crate::{
 use posthaste::{
     domain::{
         circuit::PROBE_AHEAD,
-        delivery::{Delivery, State},
+        delivery::{Delivery, DeliveryState},
         id::{DeliveryId, made_at},
         outcome::{Attempt, Class},
         port::Carried,
@@ -61,11 +61,11 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
 
 pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: Stage) {
     let overdue = [due_at(&mut stage, EPOCH).await, due_at(&mut stage, EPOCH).await];
-    let retried = stage.one_in(State::Dead).await;
+    let retried = stage.one_in(DeliveryState::Dead).await;
     stage.ask(retried, Ask::Retry).await;
-    let replayed = stage.one_in(State::Dead).await;
+    let replayed = stage.one_in(DeliveryState::Dead).await;
     stage.ask(replayed, Ask::Replay { as_new: DeliveryId::from_i64(1), give_up_at: None }).await;
-    let delivered = stage.one_in(State::Delivered).await;
+    let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = stage.one().births[0].delivery.id;
     stage.ask(delivered, Ask::Replay { as_new, give_up_at: None }).await;
     let found = refill(&stage, want(&stage, 1, 0, 2), after(10)).await;
@@ -75,14 +75,14 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: S
 }
 
 pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
-    let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
+    let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
     stage.ask(dead, Ask::Retry).await;
     let carried = stage.claim(dead, after(10)).await;
     assert!(carried.delivery.is_asked);
     stage.record(carried, retry_at(after(20)), vec![attempt(Class::Http, 500)]).await;
     let overdue = due_at(&mut stage, EPOCH).await;
-    let selection = deliveries(None, None, &[State::Dead, State::Delivered]);
+    let selection = deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered]);
     let replay = begin(&mut stage, selection).await;
     assert_eq!(finish(&mut stage, &replay).await.replayed, 2);
     let found = refill(&stage, want(&stage, 0, 0, 9), after(10)).await;
@@ -116,7 +116,7 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) 
     assert_eq!(second, BroughtForward { count: 1, next: None });
     for id in &ids {
         let delivery = stage.delivery(*id).await;
-        assert_eq!((delivery.state, delivery.place), (State::Retrying, 1));
+        assert_eq!((delivery.state, delivery.place), (DeliveryState::Retrying, 1));
         assert_eq!(delivery.due, Some(made_at(id.as_i64())), "the oldest first");
     }
     let again = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();
@@ -173,7 +173,7 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
     assert_eq!(stage.delivery(first).await, Delivery { history_len, attempt_count, ..planned });
     let carried = probe(&stage, after(20)).await.unwrap();
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
-    assert_eq!(stage.ended(first).await, (State::Delivered, None));
+    assert_eq!(stage.ended(first).await, (DeliveryState::Delivered, None));
     assert_eq!(probe(&stage, after(20)).await.unwrap().delivery.id, later);
 }
 

@@ -12,7 +12,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         event::DedupSpace,
         id::{DeliveryId, EventId, first_id_at},
         order::OrderKey,
@@ -116,7 +116,7 @@ async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
     notes.take("deliveries, newest first", A_LIST);
     assert!(!store.dead_letters(stage.app, None, false, None, 10).await.unwrap().rows.is_empty());
     notes.take("dead letters", A_LIST);
-    let dead = deliveries(Some(stage.endpoint), None, &[State::Dead]);
+    let dead = deliveries(Some(stage.endpoint), None, &[DeliveryState::Dead]);
     let replay = begin(stage, dead).await;
     notes.take("a replay is begun", FEW);
     assert_eq!(proceed_by(stage, &replay, REPLAYED).await.replayed, REPLAYED as u64);

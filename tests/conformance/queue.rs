@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, attempt};
 use bytes::Bytes;
 use posthaste::{
-    domain::{delivery::State, outcome::Class, verdict::Verdict},
+    domain::{delivery::DeliveryState, outcome::Class, verdict::Verdict},
     store::{
         StoreError,
         ledger::{Accepted, Ask, NewEvent, Record},
@@ -67,7 +67,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
     stage.recorder.gate.open();
     assert!(blocking.await.is_ok() && full.await.is_ok());
     stage.quiet().await;
-    assert_eq!(stage.delivery(id).await.state, State::Delivered);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }
 
 pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Stage) {
@@ -90,6 +90,6 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     assert_eq!(stage.hands.out(), 0, "refused events released their permits");
     drop(store);
     stage.reopen();
-    assert_eq!(stage.delivery(id).await.state, State::Delivered);
-    assert_eq!(stage.delivery(taken_id).await.state, State::Pending);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
+    assert_eq!(stage.delivery(taken_id).await.state, DeliveryState::Pending);
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         contract::{ContractHash, WaitingWhenOff},
-        delivery::{Reason, State},
+        delivery::{EndReason, DeliveryState},
         endpoint::{OffReason, SwitchedOff},
         outcome::{Attempt, Class, Outcome, Timings},
         port::Carried,
@@ -46,7 +46,7 @@ pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
     let delivery = stage.delivery(id).await;
     assert_eq!(
         (delivery.state, delivery.reason, delivery.finished_at),
-        (State::Delivered, None, Some(after(1)))
+        (DeliveryState::Delivered, None, Some(after(1)))
     );
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.due), (1, 1, None));
     assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
@@ -56,7 +56,7 @@ pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
 pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.place), (State::Retrying, Some(after(60)), 1));
+    assert_eq!((delivery.state, delivery.due, delivery.place), (DeliveryState::Retrying, Some(after(60)), 1));
     assert_eq!(delivery.next_attempt_at(), Some(after(60)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(60))]);
     let last_error = stage.listed(id).await.unwrap().0.last_error;
@@ -67,16 +67,16 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
     let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
     let id = stage.concluded(last, attempt(Class::Http, 500)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.at_due), (State::Retrying, AtDue::Exhaust));
+    assert_eq!((delivery.state, delivery.at_due), (DeliveryState::Retrying, AtDue::Exhaust));
     assert_eq!(delivery.next_attempt_at(), None);
     stage.refill(stage.endpoint, 1, after(60)).await;
-    assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::Exhausted)));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Exhausted)));
 }
 
 pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Stage) {
     let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Local, 0)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.place), (State::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.place), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     assert_eq!(stage.history(id).await[0].number, None);
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
@@ -84,13 +84,13 @@ pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: 
 
 pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
     for (reason, kept) in [
-        (DeadReason::Exhausted, Reason::Exhausted),
-        (DeadReason::RefusedByReceiver, Reason::RefusedByReceiver),
-        (DeadReason::SerialisationFailed, Reason::SerialisationFailed),
-        (DeadReason::SigningFailed, Reason::SigningFailed),
+        (DeadReason::Exhausted, EndReason::Exhausted),
+        (DeadReason::RefusedByReceiver, EndReason::RefusedByReceiver),
+        (DeadReason::SerialisationFailed, EndReason::SerialisationFailed),
+        (DeadReason::SigningFailed, EndReason::SigningFailed),
     ] {
         let id = stage.concluded(dead(reason), attempt(Class::Http, 400)).await;
-        assert_eq!(stage.ended(id).await, (State::Dead, Some(kept)));
+        assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(kept)));
         assert_eq!(stage.delivery(id).await.finished_at, Some(after(1)));
     }
 }
@@ -192,7 +192,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
     });
     stage.hands.gate.wait_for_the_store();
     // The store is releasing the permit: the verdict can already be read.
-    assert_eq!(stage.delivery(id).await.state, State::Delivered);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
     stage.hands.gate.open();
     stage.quiet().await;
     assert_eq!(stage.hands.out(), 0);
@@ -223,14 +223,14 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().off, None);
     assert_eq!(stage.hands.out(), 1, "the other permits are free all the same");
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
-    assert_eq!(stage.delivery(id).await.state, State::Delivered);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }
 
 pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     record_410(&stage, carried, GONE).await;
-    assert_eq!(stage.ended(id).await, (State::Dead, Some(Reason::RefusedByReceiver)));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)));
     let endpoint = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     assert_eq!((endpoint.off, endpoint.revision, endpoint.updated_at), (Some(GONE), 2, GONE.at));
     assert_eq!(stage.recorder.take_switched_off(), [(stage.endpoint, GONE, 2)]);
@@ -258,8 +258,8 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
     mut stage: Stage,
 ) {
     for (waiting, ended) in [
-        (WaitingWhenOff::Held, (State::Held, None)),
-        (WaitingWhenOff::Cancelled, (State::Cancelled, Some(Reason::EndpointOff))),
+        (WaitingWhenOff::Held, (DeliveryState::Held, None)),
+        (WaitingWhenOff::Cancelled, (DeliveryState::Cancelled, Some(EndReason::EndpointOff))),
     ] {
         let carried = stage.carried().await;
         let id = carried.delivery.id;
@@ -272,7 +272,7 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
-    assert_eq!(stage.ended(id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
@@ -281,11 +281,11 @@ pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_mea
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
-    assert_eq!(stage.ended(id).await, (State::Delivered, None));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Delivered, None));
 }
 
 pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage: Stage) {
-    for state in [State::Retrying, State::Dead, State::Cancelled, State::Expired] {
+    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.ask(id, Ask::Retry).await;
@@ -302,11 +302,11 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
 }
 
 pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
-    let id = stage.one_in(State::Dead).await;
+    let id = stage.one_in(DeliveryState::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.reason, delivery.return_to), (State::Delivered, None, None));
+    assert_eq!((delivery.state, delivery.reason, delivery.return_to), (DeliveryState::Delivered, None, None));
     assert_eq!(stage.history(id).await.last().unwrap().number, Some(2), "numbering continues");
 }

@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        delivery::{Reason, State},
+        delivery::{EndReason, DeliveryState},
         id::DeliveryId,
         outcome::Class,
         time::Timestamp,
@@ -49,7 +49,7 @@ pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_onc
     stage.refill(stage.endpoint, 3, NOW).await;
     let carried = stage.only_carried();
     assert_eq!(carried.event, event);
-    assert_eq!((carried.delivery.state, carried.delivery.due), (State::InFlight, None));
+    assert_eq!((carried.delivery.state, carried.delivery.due), (DeliveryState::InFlight, None));
     assert_eq!(stage.delivery(id).await, carried.delivery);
     assert_eq!(stage.hands.out(), 1, "unused permits were released");
     stage.refill(stage.endpoint, 3, after(100)).await;
@@ -61,7 +61,7 @@ pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Stage) {
     let refilled = stage.refill(stage.endpoint, 5, after(9)).await;
     assert!(stage.recorder.take_carried().is_empty());
     assert_eq!((refilled.endpoint, refilled.next_due), (stage.endpoint, Some(after(10))));
-    assert_eq!(stage.delivery(id).await.state, State::Pending);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Pending);
     assert_eq!(stage.hands.out(), 0);
     stage.refill(stage.endpoint, 5, after(10)).await;
     assert_eq!(carried_ids(&stage), [id]);
@@ -77,7 +77,7 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
     stage.quiet().await;
     assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
     assert_eq!(carried_ids(&stage), [ids[2], ids[0]]);
-    assert_eq!(stage.delivery(ids[1]).await.state, State::Pending);
+    assert_eq!(stage.delivery(ids[1]).await.state, DeliveryState::Pending);
 }
 
 pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut stage: Stage) {
@@ -129,13 +129,13 @@ pub(crate) async fn an_empty_queue_releases_every_permit(stage: Stage) {
 
 pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Stage) {
     for (then, ended) in [
-        (AtDue::Exhaust, (State::Dead, Some(Reason::Exhausted))),
-        (AtDue::Expire, (State::Expired, Some(Reason::GaveUp))),
+        (AtDue::Exhaust, (DeliveryState::Dead, Some(EndReason::Exhausted))),
+        (AtDue::Expire, (DeliveryState::Expired, Some(EndReason::GaveUp))),
     ] {
         let last = Verdict::Retry { due: after(60), then };
         let id = stage.concluded(last, attempt(Class::Http, 500)).await;
         stage.refill(stage.endpoint, 1, after(59)).await;
-        assert_eq!(stage.delivery(id).await.state, State::Retrying, "not before its time");
+        assert_eq!(stage.delivery(id).await.state, DeliveryState::Retrying, "not before its time");
         stage.refill(stage.endpoint, 1, after(61)).await;
         assert!(stage.recorder.take_carried().is_empty());
         assert_eq!(stage.ended(id).await, ended);
@@ -152,7 +152,7 @@ pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stag
     let young = stage.waiting().await;
     stage.refill(stage.endpoint, 5, after(30)).await;
     assert_eq!(carried_ids(&stage), [young]);
-    assert_eq!(stage.ended(id).await, (State::Expired, Some(Reason::GaveUp)));
+    assert_eq!(stage.ended(id).await, (DeliveryState::Expired, Some(EndReason::GaveUp)));
 }
 
 /// More expired deliveries than one refill ends: those of a long idle queue do not take a commit each.
@@ -175,6 +175,6 @@ pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Stage
     stage.reopen();
     stage.refill(stage.endpoint, 1, after(60)).await;
     let delivery = stage.only_carried().delivery;
-    assert_eq!((delivery.id, delivery.state), (id, State::InFlight));
+    assert_eq!((delivery.id, delivery.state), (id, DeliveryState::InFlight));
     assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 1));
 }

@@ -4,8 +4,8 @@
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
-        contract::{Channel, Keep, Retention, WaitingWhenOff},
-        delivery::State,
+        contract::{NoticeChannel, Keep, Retention, WaitingWhenOff},
+        delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         replay::{Backfill, Deliveries, Replay, ReplayState, Selection},
         retention::Keeps,
@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 pub(crate) fn deliveries(
     endpoint: Option<EndpointId>,
     event_type: Option<&str>,
-    states: &[State],
+    states: &[DeliveryState],
 ) -> Selection {
     Selection::Deliveries(Deliveries {
         endpoint: endpoint.map(EndpointId::as_i64),
@@ -92,7 +92,7 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
         sources: sources.found.iter().map(|(id, _)| source(*id)).collect(),
         reached: sources.reached,
         is_last: sources.is_last,
-        told_by: Channel::List,
+        told_by: NoticeChannel::List,
     }
 }
 
@@ -115,19 +115,19 @@ fn ids(sources: &Sources) -> Vec<DeliveryId> {
 }
 
 pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: Stage) {
-    let (dead, expired) = (stage.one_in(State::Dead).await, stage.one_in(State::Expired).await);
-    let closed = stage.one_in(State::Dead).await;
+    let (dead, expired) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Expired).await);
+    let closed = stage.one_in(DeliveryState::Dead).await;
     stage.ask(closed, Ask::Close).await;
-    stage.one_in(State::Retrying).await;
+    stage.one_in(DeliveryState::Retrying).await;
     let here = Some(stage.endpoint);
     let elsewhere = Some(stage.new_endpoint(stage.app).await);
-    let both = [State::Dead, State::Expired];
+    let both = [DeliveryState::Dead, DeliveryState::Expired];
     for (selection, expected) in [
-        (deliveries(None, None, &[State::Dead]), vec![dead]),
+        (deliveries(None, None, &[DeliveryState::Dead]), vec![dead]),
         (deliveries(here, Some("payment.paid"), &both), vec![dead, expired]),
         (deliveries(elsewhere, None, &both), vec![]),
         (deliveries(None, Some("payment.other"), &both), vec![]),
-        (deliveries(None, None, &[State::Delivered]), vec![]),
+        (deliveries(None, None, &[DeliveryState::Delivered]), vec![]),
     ] {
         let replay = begin(&mut stage, selection.clone()).await;
         let sources = search(&stage, &replay, 10).await;
@@ -144,7 +144,7 @@ pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
     event.event_type = "webhook.test".into();
     let id = stage.publish(new).await;
     stage.ask(id, Ask::Cancel).await;
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Cancelled])).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Cancelled])).await;
     assert_eq!(ids(&search(&stage, &replay, 10).await), []);
     let other = stage.new_endpoint(stage.app).await;
     let replay = begin(&mut stage, backfill(other)).await;
@@ -154,10 +154,10 @@ pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
 pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
     let mut all = Vec::new();
     // A delivered source stays delivered: only the replay's progress keeps it from being found again.
-    for state in [State::Dead, State::Delivered, State::Delivered, State::Delivered, State::Dead] {
+    for state in [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Delivered, DeliveryState::Delivered, DeliveryState::Dead] {
         all.push(stage.one_in(state).await);
     }
-    let mut replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
+    let mut replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let mut taken = Vec::new();
     while replay.state == ReplayState::Running {
         let sources = search(&stage, &replay, 2).await;
@@ -172,9 +172,9 @@ pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
 }
 
 pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Stage) {
-    let delivered = stage.one_in(State::Delivered).await;
-    stage.one_in(State::Delivered).await;
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
+    let delivered = stage.one_in(DeliveryState::Delivered).await;
+    stage.one_in(DeliveryState::Delivered).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
     let sources = search(&stage, &replay, 1).await;
     assert!(!sources.is_last, "it runs on, and is further by then");
     let once = page(&mut stage, &replay, &sources);
@@ -186,22 +186,22 @@ pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Stag
 }
 
 pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliveries(mut stage: Stage) {
-    let (dead, delivered) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
+    let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let done = finish(&mut stage, &replay).await;
     assert_eq!((done.replayed, done.state), (2, ReplayState::Finished));
     let again = stage.delivery(dead).await;
-    assert_eq!((again.state, again.place, again.attempt_count), (State::Pending, 0, 1));
+    assert_eq!((again.state, again.place, again.attempt_count), (DeliveryState::Pending, 0, 1));
     assert_eq!(again.give_up_at, Some(after(3600)));
-    assert_eq!(stage.delivery(delivered).await.state, State::Delivered);
+    assert_eq!(stage.delivery(delivered).await.state, DeliveryState::Delivered);
     let all = stage.store().deliveries_of(stage.delivery(delivered).await.event).await.unwrap();
     assert_eq!(all[1].delivery.replay_of, Some(delivered));
     assert_eq!(stage.recorder.take_waiting().len(), 2, "the queue is notified of both");
 }
 
 pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mut stage: Stage) {
-    let (gone, changed) = (stage.one_in(State::Dead).await, stage.one_in(State::Dead).await);
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let (gone, changed) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Dead).await);
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let sources = search(&stage, &replay, 10).await;
     let page = page(&mut stage, &replay, &sources);
     stage.ask(gone, Ask::Delete).await;
@@ -211,27 +211,27 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
     let done = stage.store().proceed(page, after(10)).await.unwrap().unwrap();
     assert_eq!((done.replayed, done.refused), (0, 2));
     assert_eq!(done.last_refusal, Some(format!("{changed} is delivered by now")));
-    assert_eq!(stage.delivery(changed).await.state, State::Delivered);
+    assert_eq!(stage.delivery(changed).await.state, DeliveryState::Delivered);
 }
 
 pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one_refused(mut stage: Stage) {
-    let dead = stage.one_in(State::Dead).await;
+    let dead = stage.one_in(DeliveryState::Dead).await;
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     assert_eq!(finish(&mut stage, &replay).await.replayed, 1);
-    assert_eq!(stage.delivery(dead).await.state, State::Held);
+    assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
 
     stage.switch(stage.endpoint, None).await;
-    let lost = stage.one_in(State::Dead).await;
+    let lost = stage.one_in(DeliveryState::Dead).await;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let done = finish(&mut stage, &replay).await;
     assert_eq!((done.replayed, done.refused), (0, 1));
-    assert_eq!(stage.delivery(lost).await.state, State::Dead);
+    assert_eq!(stage.delivery(lost).await.state, DeliveryState::Dead);
 }
 
 pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Stage) {
-    let had = stage.one_in(State::Delivered).await;
+    let had = stage.one_in(DeliveryState::Delivered).await;
     let nobody = stage.draft(&[]);
     let skipped = nobody.event.id;
     stage.accept(nobody).await;
@@ -244,7 +244,7 @@ pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Stage) {
         let all = stage.store().deliveries_of(event).await.unwrap();
         let new: Vec<_> = all.iter().filter(|one| one.delivery.endpoint == late).collect();
         assert_eq!(new.len(), 1, "{event}");
-        assert_eq!((new[0].delivery.state, new[0].delivery.replay_of), (State::Pending, None));
+        assert_eq!((new[0].delivery.state, new[0].delivery.replay_of), (DeliveryState::Pending, None));
         assert!(!new[0].event.is_skipped);
     }
     let again = begin(&mut stage, backfill(late)).await;
@@ -271,13 +271,13 @@ pub(crate) async fn events_published_for_later_are_not_backfilled_earlier(mut st
     let replay = begin(&mut stage, backfill(late)).await;
     assert_eq!(finish(&mut stage, &replay).await.replayed, 1);
     let delivery = stage.store().deliveries_of(id).await.unwrap().remove(0).delivery;
-    assert_eq!((delivery.state, delivery.due), (State::Pending, Some(after(7200))));
+    assert_eq!((delivery.state, delivery.due), (DeliveryState::Pending, Some(after(7200))));
     assert_eq!(delivery.give_up_at, Some(after(3600 + 7200 - 10)), "its age counts from when it is due");
 }
 
 pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile(mut stage: Stage) {
-    let (first, second) = (stage.one_in(State::Dead).await, stage.one_in(State::Delivered).await);
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead, State::Delivered])).await;
+    let (first, second) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let sources = search(&stage, &replay, 10).await;
     let page = page(&mut stage, &replay, &sources);
     for delivery in [first, second] {
@@ -289,23 +289,23 @@ pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile
     let done = stage.store().proceed(page, after(10)).await.unwrap().unwrap();
     assert_eq!((done.replayed, done.refused), (0, 2));
     assert!(done.last_refusal.unwrap().contains("erased"));
-    assert_eq!(stage.delivery(first).await.state, State::Dead);
+    assert_eq!(stage.delivery(first).await.state, DeliveryState::Dead);
 }
 
 pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Stage) {
-    let delivered = stage.one_in(State::Delivered).await;
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
+    let delivered = stage.one_in(DeliveryState::Delivered).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
     finish(&mut stage, &replay).await;
     let event = stage.delivery(delivered).await.event;
     let copy = stage.store().deliveries_of(event).await.unwrap()[1].delivery.id;
     let carried = stage.claim(copy, after(20)).await;
     stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
-    let again = begin(&mut stage, deliveries(None, None, &[State::Delivered])).await;
+    let again = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
     assert_eq!(ids(&search(&stage, &again, 10).await), [delivered]);
 }
 
 pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Stage) {
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let change = async |to, at| match stage
         .store()
         .change_replay(stage.app, replay.id, to, after(at), None)
@@ -323,8 +323,8 @@ pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Stage) 
 }
 
 pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Stage) {
-    let dead = stage.one_in(State::Dead).await;
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let dead = stage.one_in(DeliveryState::Dead).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let sources = search(&stage, &replay, 10).await;
     let change =
         async |to| stage.store().change_replay(stage.app, replay.id, to, after(1), None).await.unwrap();
@@ -338,16 +338,16 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
             sources: vec![],
             reached: sources.reached,
             is_last: true,
-            told_by: Channel::List,
+            told_by: NoticeChannel::List,
         };
         assert_eq!(stage.store().proceed(page, after(2)).await.unwrap(), None);
     }
     assert!(matches!(change(ReplayState::Running).await, ReplayChanged::Over(_)));
-    assert_eq!(stage.delivery(dead).await.state, State::Dead);
+    assert_eq!(stage.delivery(dead).await.state, DeliveryState::Dead);
 }
 
 pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: Stage) {
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     for to in [ReplayState::Paused, ReplayState::Running] {
         stage.store().change_replay(stage.app, replay.id, to, after(1), None).await.unwrap();
     }
@@ -359,7 +359,7 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: S
 }
 
 pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Stage) {
-    let replay = begin(&mut stage, deliveries(None, None, &[State::Dead])).await;
+    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let other = stage.new_app().await;
     let store = stage.shared();
     assert_eq!(store.replay(other, replay.id).await.unwrap(), None);

@@ -8,7 +8,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::{Contract, Keep, Retention},
-        delivery::{Reason, State},
+        delivery::{EndReason, DeliveryState},
         event::{DedupKey, DedupSpace},
         hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
@@ -95,7 +95,7 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
     assert!(matches!(stage.ask(id, Ask::Replay { as_new, give_up_at: None }).await, Asked::Made(_)));
     stage.ask(as_new, Ask::Cancel).await;
-    let dead_letter = stage.one_in(State::Dead).await;
+    let dead_letter = stage.one_in(DeliveryState::Dead).await;
 
     let mut keep = an_hour();
     keep.dead_letters = Keep::Forever;
@@ -116,8 +116,8 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
 }
 
 pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: Stage) {
-    let (pending, retrying) = (stage.one_in(State::Pending).await, stage.one_in(State::Retrying).await);
-    let held = stage.one_in(State::Held).await;
+    let (pending, retrying) = (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
+    let held = stage.one_in(DeliveryState::Held).await;
     let carried = stage.carried().await;
     let (done, _) = expire(&stage, an_hour(), after(HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
@@ -128,13 +128,13 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
     for id in [pending, retrying, held] {
         let delivery = stage.delivery(id).await;
-        assert_eq!((delivery.state, delivery.reason), (State::Expired, Some(Reason::Retention)));
+        assert_eq!((delivery.state, delivery.reason), (DeliveryState::Expired, Some(EndReason::Retention)));
         assert_eq!(delivery.finished_at, Some(after(HOUR)));
     }
     roll_up(&stage, after(HOUR)).await;
     let report = stage.store().health(stage.app, stage.endpoint, after(HOUR)).await.unwrap();
     assert_eq!((report.hour.expired, report.hour.judged()), (3, 0), "counted, and not against the receiver");
-    assert_eq!(stage.delivery(carried.delivery.id).await.state, State::InFlight, "left alone");
+    assert_eq!(stage.delivery(carried.delivery.id).await.state, DeliveryState::InFlight, "left alone");
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
 
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR - 1)).await;
@@ -147,12 +147,12 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
 }
 
 pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut stage: Stage) {
-    let (id, waiting) = (stage.one_in(State::Delivered).await, stage.one_in(State::Retrying).await);
+    let (id, waiting) = (stage.one_in(DeliveryState::Delivered).await, stage.one_in(DeliveryState::Retrying).await);
     let mut keep = Retention { events: days(30), ..an_hour() };
     let (done, _) = expire(&stage, keep, after(HOUR + 1)).await;
     assert_eq!((done.events, done.deliveries, done.attempts, done.payloads), (0, 0, 1, 1));
     let (listed, attempts) = stage.listed(id).await.unwrap();
-    assert_eq!((listed.delivery.state, listed.delivery.attempt_count), (State::Delivered, 1));
+    assert_eq!((listed.delivery.state, listed.delivery.attempt_count), (DeliveryState::Delivered, 1));
     assert_eq!((listed.delivery.history_len, attempts.len()), (1, 0));
     let event = stage.store().find_event(stage.app, "x".into(), Some(listed.delivery.event)).await.unwrap();
     assert!(event.expect("its record").data.is_empty());
@@ -183,16 +183,16 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
         (0, 0, 1),
         "the event stays, and so does the record"
     );
-    assert_eq!(stage.delivery(id).await.reason, Some(Reason::Closed), "it waits for no person any more");
+    assert_eq!(stage.delivery(id).await.reason, Some(EndReason::Closed), "it waits for no person any more");
     assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_some());
-    let closed = stage.one_in(State::Dead).await;
+    let closed = stage.one_in(DeliveryState::Dead).await;
     stage.ask(closed, Ask::Close).await;
     let keep = Retention { dead_letters: Keep::Forever, ..an_hour() };
     assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
 }
 
 pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: Stage) {
-    let (cancelled, delivered) = (stage.one_in(State::Cancelled).await, stage.one_in(State::Delivered).await);
+    let (cancelled, delivered) = (stage.one_in(DeliveryState::Cancelled).await, stage.one_in(DeliveryState::Delivered).await);
     let now = after(HOUR + 1);
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
     assert_eq!(ranges.len(), 1);
@@ -203,8 +203,8 @@ pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: S
     }
     let done = stage.store().expire(ranges, Arc::new(Kept(an_hour(), None)), now).await.unwrap();
     assert_eq!((done.events, done.deliveries, done.payloads, done.ended.len()), (0, 0, 0, 0), "{done:?}");
-    assert_eq!(stage.delivery(cancelled).await.state, State::Pending);
-    assert_eq!(stage.delivery(as_new).await.state, State::Pending);
+    assert_eq!(stage.delivery(cancelled).await.state, DeliveryState::Pending);
+    assert_eq!(stage.delivery(as_new).await.state, DeliveryState::Pending);
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR + 1)).await;
     let ended = [cancelled, as_new].map(|id| (id, stage.endpoint));
     assert_eq!(done.ended, ended, "a person set them going an hour ago");
@@ -259,7 +259,7 @@ pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stag
 }
 
 pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Stage) {
-    stage.one_in(State::Delivered).await;
+    stage.one_in(DeliveryState::Delivered).await;
     let gone = Arc::new(Kept(an_hour(), Some(stage.app)));
     let search = OverdueSearch { after_id: 0, to_id: i64::MAX, most: 10 };
     let found = stage.store().overdue(search, gone.clone(), after(DAY)).await.unwrap();

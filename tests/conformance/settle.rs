@@ -4,7 +4,7 @@ use crate::stage::{Stage, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{Reason, State, Switch},
+        delivery::{EndReason, DeliveryState, Switch},
         event::DedupSpace,
         id::DeliveryId,
         outcome::Class,
@@ -48,15 +48,15 @@ async fn crowd(stage: &mut Stage) -> [DeliveryId; 6] {
         stage.waiting().await,
         retrying,
         stage.waiting().await,
-        stage.one_in(State::Held).await,
-        stage.one_in(State::InFlight).await,
+        stage.one_in(DeliveryState::Held).await,
+        stage.one_in(DeliveryState::InFlight).await,
         stage.publish(elsewhere).await,
     ];
     stage.recorder.take_waiting();
     ids
 }
 
-async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<State> {
+async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<DeliveryState> {
     let mut states = vec![];
     for id in ids {
         states.push(stage.delivery(*id).await.state);
@@ -68,7 +68,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
     assert_eq!(settle_all(&stage, Settle::Off(Switch::OffHolding), 2).await, [2, 1]);
-    let (held, in_flight, pending) = (State::Held, State::InFlight, State::Pending);
+    let (held, in_flight, pending) = (DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending);
     assert_eq!(states(&stage, &ids).await, [held, held, held, held, in_flight, pending]);
     let delivery = stage.delivery(ids[1]).await;
     assert_eq!((delivery.place, delivery.due), (1, retry_due), "it keeps its place and its time");
@@ -81,26 +81,26 @@ pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so
     let ids = crowd(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Off(Switch::OffCancelling), 100).await, [3]);
     for id in &ids[..3] {
-        assert_eq!(stage.ended(*id).await, (State::Cancelled, Some(Reason::EndpointOff)));
+        assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointOff)));
         assert_eq!(stage.delivery(*id).await.finished_at, Some(after(9)));
     }
-    assert_eq!(states(&stage, &ids[3..]).await, [State::Held, State::InFlight, State::Pending]);
+    assert_eq!(states(&stage, &ids[3..]).await, [DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending]);
 }
 
 pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Off(Switch::Deleted), 3).await, [3, 1]);
     for id in &ids[..4] {
-        assert_eq!(stage.ended(*id).await, (State::Cancelled, Some(Reason::EndpointDeleted)));
+        assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     }
-    assert_eq!(states(&stage, &ids[4..]).await, [State::InFlight, State::Pending]);
+    assert_eq!(states(&stage, &ids[4..]).await, [DeliveryState::InFlight, DeliveryState::Pending]);
 }
 
 pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     settle_all(&stage, Settle::Off(Switch::OffHolding), 100).await;
     assert_eq!(settle_all(&stage, Settle::On { gives_up_while_held: false }, 3).await, [3, 1]);
-    let (pending, retrying) = (State::Pending, State::Retrying);
+    let (pending, retrying) = (DeliveryState::Pending, DeliveryState::Retrying);
     assert_eq!(states(&stage, &ids[..4]).await, [pending, retrying, pending, pending]);
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(9)), "due when it was released");
     assert_eq!(stage.delivery(ids[1]).await.due, Some(after(60)), "or later, when its time comes");
@@ -111,14 +111,14 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut sta
 }
 
 pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Stage) {
-    let id = stage.one_in(State::Dead).await;
+    let id = stage.one_in(DeliveryState::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let back = stage.delivery(id).await.return_to;
     settle_all(&stage, Settle::Off(Switch::OffHolding), 100).await;
     stage.reopen();
     settle_all(&stage, Settle::On { gives_up_while_held: false }, 100).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.return_to), (State::Pending, back));
+    assert_eq!((delivery.state, delivery.return_to), (DeliveryState::Pending, back));
 }
 
 pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
@@ -134,7 +134,7 @@ pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
 }
 
 pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut stage: Stage) {
-    stage.one_in(State::Delivered).await;
+    stage.one_in(DeliveryState::Delivered).await;
     for settle in [
         Settle::On { gives_up_while_held: false },
         Settle::Off(Switch::OffHolding),
@@ -156,7 +156,7 @@ pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
     assert!(found.data.is_empty());
     let data = event.data.clone();
     assert_eq!(posthaste::domain::event::Event { data, ..found }, event);
-    assert_eq!(stage.delivery(id).await.state, State::Pending);
+    assert_eq!(stage.delivery(id).await.state, DeliveryState::Pending);
     let mut again = stage.one();
     again.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
     assert!(matches!(stage.accept(again).await, Accepted::Repeated { .. }), "its id stays taken");

@@ -6,7 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         event::{DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
@@ -59,7 +59,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: P
     assert!(matches!(asked, Asked::Refused(_)), "{asked:?}");
     pair.other.quiet().await;
     assert_eq!(pair.other.recorder.take_carried().len(), 1);
-    assert_eq!(pair.stage.delivery(id).await.state, State::InFlight);
+    assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);
 }
 
 async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: Pair) {

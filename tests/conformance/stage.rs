@@ -6,7 +6,7 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         contract::{Contract, ContractHash, WaitingWhenOff},
-        delivery::{Delivery, Reason, State},
+        delivery::{Delivery, EndReason, DeliveryState},
         endpoint::{EndpointRecord, EndpointSettings, OffReason, EncryptedSecret, SwitchedOff},
         event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
@@ -262,21 +262,21 @@ impl Stage {
     }
 
     /// Makes a delivery of the stage's endpoint in this state, and clears the recorded calls about it.
-    pub(crate) async fn one_in(&mut self, state: State) -> DeliveryId {
+    pub(crate) async fn one_in(&mut self, state: DeliveryState) -> DeliveryId {
         let retry = Verdict::Retry { due: after(60), then: AtDue::Attempt };
         let id = match state {
-            State::Pending => self.waiting().await,
-            State::InFlight => self.carried().await.delivery.id,
-            State::Retrying => self.concluded(retry, attempt(Class::Http, 500)).await,
-            State::Delivered => self.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await,
-            State::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(Class::Http, 500)).await,
-            State::Held => self.born_held(self.endpoint).await,
-            State::Cancelled => {
+            DeliveryState::Pending => self.waiting().await,
+            DeliveryState::InFlight => self.carried().await.delivery.id,
+            DeliveryState::Retrying => self.concluded(retry, attempt(Class::Http, 500)).await,
+            DeliveryState::Delivered => self.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await,
+            DeliveryState::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(Class::Http, 500)).await,
+            DeliveryState::Held => self.born_held(self.endpoint).await,
+            DeliveryState::Cancelled => {
                 let id = self.waiting().await;
                 self.ask(id, Ask::Cancel).await;
                 id
             }
-            State::Expired => {
+            DeliveryState::Expired => {
                 let mut new = self.one();
                 // Long before any other delivery of the queue is due.
                 let past = Timestamp::from_millis(0);
@@ -312,7 +312,7 @@ impl Stage {
         self.listed(id).await.expect("a delivery").1
     }
 
-    pub(crate) async fn ended(&self, id: DeliveryId) -> (State, Option<Reason>) {
+    pub(crate) async fn ended(&self, id: DeliveryId) -> (DeliveryState, Option<EndReason>) {
         let delivery = self.delivery(id).await;
         (delivery.state, delivery.reason)
     }

@@ -6,7 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         id::{AppId, EndpointId},
         outcome::Class,
         statistics::{Span, Sums},
@@ -93,7 +93,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
         stage.concluded(Verdict::Retry { due: after(30), then }, attempt(Class::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 10, after(30)).await;
-    stage.one_in(State::Cancelled).await;
+    stage.one_in(DeliveryState::Cancelled).await;
     let counted = async |stage: &Stage| {
         roll_up(stage, after(40)).await;
         let told = last_hour(stage, Some(stage.app), Of::Everything).await;
@@ -106,7 +106,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
     stage.ask(unmade, Ask::Retry).await;
     let again = stage.claim(unmade, after(30)).await;
     stage.record(again, dead(DeadReason::SerialisationFailed), vec![local()]).await;
-    assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (State::Dead, (4, 3, 1, 0)));
+    assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (DeliveryState::Dead, (4, 3, 1, 0)));
 }
 
 pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Stage) {

@@ -9,7 +9,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::WaitingWhenOff,
-        delivery::{State, Switch},
+        delivery::{DeliveryState, Switch},
         id::DeliveryId,
         order::OnDead,
         outcome::Class,
@@ -78,14 +78,14 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
     settle(&stage, Settle::Off(Switch::OffHolding)).await;
     let mut held = late.remove(1);
-    (held.births[0].hand, held.births[0].delivery.state) = (None, State::Pending);
+    (held.births[0].hand, held.births[0].delivery.state) = (None, DeliveryState::Pending);
     held.births[0].delivery.due = Some(NOW);
     held.births[0].delivery.heed(Switch::OffHolding, NOW);
     ids.push(stage.publish(held).await);
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     for id in &ids {
-        assert_eq!(stage.delivery(*id).await.state, State::Held);
+        assert_eq!(stage.delivery(*id).await.state, DeliveryState::Held);
     }
     stage.switch(stage.endpoint, None).await;
     settle(&stage, Settle::On { gives_up_while_held: false }).await;

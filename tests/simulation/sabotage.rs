@@ -3,10 +3,10 @@
 use crate::{event_log::ProcessEnd, network::FakeHttpSender, process::Process};
 use posthaste::{
     domain::{
-        audit::Entry,
+        audit::AuditEntry,
         endpoint::{OffReason, SwitchedBy, SwitchedOff},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
-        inspection::{Inspection, Report},
+        inspection::{Inspection, InspectionReport},
         port::{Carried, Handover},
         replay::{Replay, ReplayState},
         retention::Keeps,
@@ -332,7 +332,7 @@ impl Ledger for SabotagedStore {
         delivery: DeliveryId,
         ask: Ask,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, Asked> {
         self.store.ask(app, delivery, ask, now, entry)
     }
@@ -341,7 +341,7 @@ impl Ledger for SabotagedStore {
         self.store.settle(endpoint, settle, most, now)
     }
 
-    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.store.erase_data(app, event, entry)
     }
 
@@ -349,7 +349,7 @@ impl Ledger for SabotagedStore {
         self.store.expire(ranges, keeps, now.plus(self.expires_early))
     }
 
-    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         self.store.begin_replay(replay, entry)
     }
 
@@ -366,7 +366,7 @@ impl Ledger for SabotagedStore {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
         self.store.change_replay(app, replay, to, now, entry)
     }
@@ -378,7 +378,7 @@ impl Ledger for SabotagedStore {
         self.store.take_inspection(per_app_max)
     }
 
-    fn end_inspection(&self, id: InspectionId, report: Option<Report>, now: Timestamp) -> Reply<'_, bool> {
+    fn end_inspection(&self, id: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> Reply<'_, bool> {
         self.store.end_inspection(id, report, now)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Behaviour, Fixture};
 use posthaste::domain::{
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     outcome::Class,
 };
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const FAILURES: [Class; 4] = [Class::Timeout, Class::Connect, Class::Dns, Class::Tls];
 
 /// State soon after the first attempt.
-async fn after_one(contract: &str, does: Behaviour) -> (State, Option<Reason>, bool) {
+async fn after_one(contract: &str, does: Behaviour) -> (DeliveryState, Option<EndReason>, bool) {
     let stage = Fixture::new(contract, does).await;
     stage.publish().await;
     stage.pass(Duration::from_secs(5)).await;
@@ -23,22 +23,22 @@ async fn after_one(contract: &str, does: Behaviour) -> (State, Option<Reason>, b
 async fn sendnomi_delivers_on_2xx_tries_again_on_3xx_and_5xx_and_never_on_4xx() {
     for status in [200, 201, 202, 204, 299] {
         let after = after_one("sendnomi", Behaviour::Answer(status)).await;
-        assert_eq!(after, (State::Delivered, None, false), "{status}");
+        assert_eq!(after, (DeliveryState::Delivered, None, false), "{status}");
     }
     for status in [300, 301, 302, 304, 307, 308, 399, 500, 501, 502, 503, 504, 599] {
         let after = after_one("sendnomi", Behaviour::Answer(status)).await;
-        assert_eq!(after, (State::Retrying, None, false), "{status}");
+        assert_eq!(after, (DeliveryState::Retrying, None, false), "{status}");
     }
     for class in FAILURES {
         let after = after_one("sendnomi", Behaviour::Fail(class)).await;
-        assert_eq!(after, (State::Retrying, None, false), "{class:?}");
+        assert_eq!(after, (DeliveryState::Retrying, None, false), "{class:?}");
     }
-    let refused = Some(Reason::RefusedByReceiver);
+    let refused = Some(EndReason::RefusedByReceiver);
     for status in (400..500).filter(|status| *status != 410) {
         let after = after_one("sendnomi", Behaviour::Answer(status)).await;
-        assert_eq!(after, (State::Dead, refused, false), "{status}");
+        assert_eq!(after, (DeliveryState::Dead, refused, false), "{status}");
     }
-    assert_eq!(after_one("sendnomi", Behaviour::Answer(410)).await, (State::Dead, refused, true), "410");
+    assert_eq!(after_one("sendnomi", Behaviour::Answer(410)).await, (DeliveryState::Dead, refused, true), "410");
 }
 
 #[tokio::test(start_paused = true)]
@@ -49,13 +49,13 @@ async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_en
             stage.publish().await;
             stage.pass(Duration::from_hours(24 * 30)).await;
             let delivery = stage.delivery().await;
-            let dead = (State::Dead, Some(Reason::Exhausted));
+            let dead = (DeliveryState::Dead, Some(EndReason::Exhausted));
             assert_eq!((delivery.state, delivery.reason), dead, "{contract} {status}");
             assert!(stage.entry.endpoint("ep").unwrap().record.off.is_none(), "{contract} {status}");
         }
         for status in [200, 204, 299] {
             let after = after_one(contract, Behaviour::Answer(status)).await;
-            assert_eq!(after, (State::Delivered, None, false), "{contract} {status}");
+            assert_eq!(after, (DeliveryState::Delivered, None, false), "{contract} {status}");
         }
     }
 }
@@ -64,10 +64,10 @@ async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_en
 async fn standard_tries_every_refusal_again_but_410_which_disables_the_endpoint() {
     for status in [301, 400, 401, 404, 408, 425, 429, 500, 503] {
         let after = after_one("standard", Behaviour::Answer(status)).await;
-        assert_eq!(after, (State::Retrying, None, false), "{status}");
+        assert_eq!(after, (DeliveryState::Retrying, None, false), "{status}");
     }
-    let refused = Some(Reason::RefusedByReceiver);
-    assert_eq!(after_one("standard", Behaviour::Answer(410)).await, (State::Dead, refused, true));
+    let refused = Some(EndReason::RefusedByReceiver);
+    assert_eq!(after_one("standard", Behaviour::Answer(410)).await, (DeliveryState::Dead, refused, true));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,10 +4,10 @@ use crate::{
     fixture::{ADMIN, Behaviour, Fixture},
     health::HOUR,
 };
-use posthaste::{domain::delivery::State, service::deliveries::RequestedAction};
+use posthaste::{domain::delivery::DeliveryState, service::deliveries::RequestedAction};
 use std::time::Duration;
 
-async fn states(stage: &Fixture) -> Vec<State> {
+async fn states(stage: &Fixture) -> Vec<DeliveryState> {
     stage.deliveries().await.iter().map(|delivery| delivery.state).collect()
 }
 
@@ -37,8 +37,8 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
     assert_eq!((replays[0].replay.total, replays[0].replay.per_second), (10, 5), "the ten that ended");
     stage.pass(HOUR * 9).await;
     let states = states(&stage).await;
-    assert_eq!(states.iter().filter(|state| **state == State::Delivered).count(), 32);
-    assert_eq!(states[0], State::Cancelled, "a delivery that a person cancelled stays so");
+    assert_eq!(states.iter().filter(|state| **state == DeliveryState::Delivered).count(), 32);
+    assert_eq!(states[0], DeliveryState::Cancelled, "a delivery that a person cancelled stays so");
     assert_eq!(stage.seen().len() - before, 29, "and nothing goes twice");
 }
 
@@ -56,7 +56,7 @@ async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
     stage.pass(HOUR).await;
     let states = states(&stage).await;
     assert_eq!(
-        (states.len(), states.iter().all(|state| *state == State::Delivered)),
+        (states.len(), states.iter().all(|state| *state == DeliveryState::Delivered)),
         (78, true),
         "{states:?}"
     );
@@ -67,13 +67,13 @@ async fn simpaisa_gets_what_was_cancelled_when_it_was_disabled() {
     let stage = Fixture::new("simpaisa", Behaviour::Answer(500)).await;
     publish(&stage, 3).await;
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    assert_eq!(states(&stage).await, [State::Cancelled; 3]);
+    assert_eq!(states(&stage).await, [DeliveryState::Cancelled; 3]);
     publish(&stage, 2).await;
     stage.set_behaviour(Behaviour::Answer(200));
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
     assert_eq!(replays.iter().map(|shown| shown.replay.total).collect::<Vec<_>>(), [3, 2]);
     stage.pass(HOUR).await;
-    assert_eq!(states(&stage).await, [State::Delivered; 5]);
+    assert_eq!(states(&stage).await, [DeliveryState::Delivered; 5]);
 }
 
 #[tokio::test(start_paused = true)]

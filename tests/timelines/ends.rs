@@ -1,17 +1,17 @@
 //! Effect of disabling an endpoint on its deliveries under each contract, and how age ends them.
 
 use crate::fixture::{ADMIN, Behaviour, Fixture};
-use posthaste::domain::delivery::State;
+use posthaste::domain::delivery::DeliveryState;
 use std::time::Duration;
 
 /// State of a delivery that waits when the endpoint is disabled, and of one that is published while it is.
-const WHEN_DISABLED: [(&str, State, Option<State>); 6] = [
-    ("zerofee", State::Held, Some(State::Held)),
-    ("bastionary", State::Held, None),
-    ("orientedos", State::Held, None),
-    ("sendnomi", State::Held, Some(State::Held)),
-    ("simpaisa", State::Cancelled, None),
-    ("standard", State::Held, Some(State::Held)),
+const WHEN_DISABLED: [(&str, DeliveryState, Option<DeliveryState>); 6] = [
+    ("zerofee", DeliveryState::Held, Some(DeliveryState::Held)),
+    ("bastionary", DeliveryState::Held, None),
+    ("orientedos", DeliveryState::Held, None),
+    ("sendnomi", DeliveryState::Held, Some(DeliveryState::Held)),
+    ("simpaisa", DeliveryState::Cancelled, None),
+    ("standard", DeliveryState::Held, Some(DeliveryState::Held)),
 ];
 
 #[tokio::test(start_paused = true)]
@@ -31,7 +31,7 @@ async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_s
 
 #[tokio::test(start_paused = true)]
 async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
-    for (contract, ..) in WHEN_DISABLED.into_iter().filter(|(_, waiting, _)| *waiting == State::Held) {
+    for (contract, ..) in WHEN_DISABLED.into_iter().filter(|(_, waiting, _)| *waiting == DeliveryState::Held) {
         let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
@@ -42,7 +42,7 @@ async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
         stage.set_behaviour(Behaviour::Answer(200));
         stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
         stage.pass(Duration::from_hours(1)).await;
-        assert_eq!(stage.delivery().await.state, State::Delivered, "{contract}");
+        assert_eq!(stage.delivery().await.state, DeliveryState::Delivered, "{contract}");
     }
 }
 
@@ -57,7 +57,7 @@ async fn after_seven_days_nothing_automatic_happens_under_sendnomi_held_deliveri
     stage.set_behaviour(Behaviour::Answer(200));
     stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_hours(24)).await;
-    assert_eq!(stage.delivery().await.state, State::Expired);
+    assert_eq!(stage.delivery().await.state, DeliveryState::Expired);
     assert_eq!(stage.seen().len(), sent);
 }
 
@@ -71,5 +71,5 @@ async fn being_held_does_not_age_a_delivery_under_standard() {
     stage.set_behaviour(Behaviour::Answer(200));
     stage.service.enable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     stage.pass(Duration::from_hours(1)).await;
-    assert_eq!(stage.delivery().await.state, State::Delivered);
+    assert_eq!(stage.delivery().await.state, DeliveryState::Delivered);
 }

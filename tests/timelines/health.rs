@@ -3,7 +3,7 @@
 use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         endpoint::SwitchedBy,
         notice::{Facts, NoticeKind},
         outcome::Class,
@@ -78,7 +78,7 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
     let (reason, at) = disabled(&stage).expect("off");
     assert_eq!(reason, "auto_disabled_failures");
     let states: Vec<_> = stage.deliveries().await.iter().map(|delivery| delivery.state).collect();
-    assert_eq!(states[..2], [State::Held, State::Dead], "the tenth ended, the one on its way is held");
+    assert_eq!(states[..2], [DeliveryState::Held, DeliveryState::Dead], "the tenth ended, the one on its way is held");
     assert_eq!(stage.deliveries().await[1].finished_at, Some(at), "with the end of the tenth");
     let (kind, told_at, facts) = notices(&stage).pop().unwrap();
     assert_eq!((kind, told_at), (NoticeKind::EndpointDisabled, at));
@@ -103,7 +103,7 @@ async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
     assert_eq!((warning.1, warning.2.since), (first.plus(HOUR * 48), Some(first)));
     assert_eq!(warning.2.off_at, Some(first.plus(HOUR * 72)));
     assert_eq!(told.last().unwrap().0, NoticeKind::EndpointDisabled);
-    assert_eq!(stage.delivery().await.state, State::Held, "the one whose attempt it was");
+    assert_eq!(stage.delivery().await.state, DeliveryState::Held, "the one whose attempt it was");
     stage.publish().await;
     let count = stage.deliveries().await.len();
     stage.publish().await;
@@ -232,7 +232,7 @@ async fn an_outage_of_everything_counts_against_no_endpoint() {
         // Not even if the process starts again in the midst of it.
         stage.restart(Duration::from_secs(5)).await;
     }
-    let ended = stage.deliveries().await.iter().filter(|delivery| delivery.state == State::Dead).count();
+    let ended = stage.deliveries().await.iter().filter(|delivery| delivery.state == DeliveryState::Dead).count();
     assert!(ended > 10, "events end all the same: {ended}");
     for endpoint in stage.entry.endpoints().iter() {
         assert!(endpoint.record.off.is_none());
@@ -262,7 +262,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
     }
     stage.set_behaviour(WORKS);
     stage.pass(Duration::from_mins(11)).await;
-    assert!(stage.deliveries().await.iter().all(|delivery| delivery.state == State::Delivered));
+    assert!(stage.deliveries().await.iter().all(|delivery| delivery.state == DeliveryState::Delivered));
     assert_eq!(kinds(&stage), []);
 }
 

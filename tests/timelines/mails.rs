@@ -6,7 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        contract::Channel,
+        contract::NoticeChannel,
         id::{AppId, ReplayId},
         notice::{Letter, MailState},
         replay::{Deliveries, Replay, ReplayState, Selection},
@@ -62,7 +62,7 @@ async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
         sources: vec![],
         reached: number,
         is_last: true,
-        told_by: Channel::Email,
+        told_by: NoticeChannel::Email,
     };
     stage.store.proceed(page, now).await.unwrap();
 }

@@ -7,7 +7,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        delivery::State,
+        delivery::DeliveryState,
         directory::Directory,
         id::Ids,
         outcome::{Class, Outcome},
@@ -177,7 +177,7 @@ impl Node {
         }
     }
 
-    async fn states(&self) -> Vec<State> {
+    async fn states(&self) -> Vec<DeliveryState> {
         let entry = self.service.app(ADMIN, "a").unwrap();
         let page = self.service.deliveries(&entry, DeliveryQuery::default(), None, 1000).await.unwrap();
         page.rows.into_iter().map(|shown| shown.delivery.state).collect()
@@ -212,7 +212,7 @@ async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_
     town.pass(SECOND).await;
     let by = |node: &Node| town.seen().iter().filter(|(epoch, _)| *epoch == node.tenure.epoch()).count();
     assert_eq!((by(&first), by(&second)), (5, 5));
-    assert_eq!(second.states().await, [State::Delivered; 10]);
+    assert_eq!(second.states().await, [DeliveryState::Delivered; 10]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn a_rate_holds_over_both_nodes_and_events_published_elsewhere_are_found_w
     first.publish(20).await;
     second.publish(20).await;
     town.pass(15 * SECOND).await;
-    assert_eq!(first.states().await, [State::Delivered; 40]);
+    assert_eq!(first.states().await, [DeliveryState::Delivered; 40]);
     let seen = town.seen();
     assert_eq!(seen.len(), 40);
     assert!(seen.iter().all(|(epoch, _)| *epoch == seen[0].0), "one of them sent all of it");
@@ -244,7 +244,7 @@ async fn a_dead_node_is_taken_over_within_fifteen_seconds_and_what_it_had_in_fli
     town.net.hangs.store(false, SeqCst);
     drop(first);
     town.pass(15 * SECOND).await;
-    assert_eq!(second.states().await, [State::Delivered; 3]);
+    assert_eq!(second.states().await, [DeliveryState::Delivered; 3]);
     assert_eq!((town.seen().len(), second.shards()), (6, 256));
 }
 
@@ -263,7 +263,7 @@ async fn a_node_that_stops_releases_everything_at_once() {
     town.pass(4 * SECOND).await;
     assert_eq!(second.shards(), 256);
     town.pass(20 * SECOND).await;
-    assert_eq!(second.states().await, [State::Delivered; 12]);
+    assert_eq!(second.states().await, [DeliveryState::Delivered; 12]);
     assert_eq!(town.seen().len(), 12, "nothing was sent twice");
 }
 
@@ -317,7 +317,7 @@ async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
     town.pass(5 * SECOND).await;
     second.publish(30).await;
     town.pass(20 * SECOND).await;
-    assert_eq!(first.states().await, [State::Delivered; 120]);
+    assert_eq!(first.states().await, [DeliveryState::Delivered; 120]);
     let senders: BTreeSet<i64> = town.seen().iter().map(|(epoch, _)| *epoch).collect();
     assert_eq!(senders.len(), 2, "each looks after some");
     for uid in uids {
@@ -328,9 +328,9 @@ async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
     }
     for _ in 0..4 {
         town.pass(SECOND).await;
-        let waiting = first.states().await.into_iter().filter(|state| *state == State::Pending).count();
+        let waiting = first.states().await.into_iter().filter(|state| *state == DeliveryState::Pending).count();
         assert!(waiting <= uids.len() * 5, "a second's worth for each, but {waiting}");
     }
     town.pass(60 * SECOND).await;
-    assert_eq!(first.states().await, [State::Delivered; 240], "and none is left behind");
+    assert_eq!(first.states().await, [DeliveryState::Delivered; 240], "and none is left behind");
 }

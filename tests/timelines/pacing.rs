@@ -4,7 +4,7 @@
 use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::{Delivery, DeliveryState},
         time::Timestamp,
     },
     runtime::Clock,
@@ -69,7 +69,7 @@ async fn ten_failures_open_the_circuit_and_one_is_tried_at_its_times_until_one_s
     assert_eq!(led_back[..8], ramp);
     assert_eq!(led_back[8..], [4 * step; 4], "no delivery waits for hours of backoff");
     let all = deliveries(&stage).await;
-    assert!(all.iter().all(|one| one.state == State::Delivered));
+    assert!(all.iter().all(|one| one.state == DeliveryState::Delivered));
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_recovery_brings_each_retry_forward_once_and_the_history_says_why() {
     stage.pass(Duration::from_mins(1)).await;
     let mut told = Vec::new();
     for delivery in deliveries(&stage).await {
-        assert_eq!(delivery.state, State::Delivered);
+        assert_eq!(delivery.state, DeliveryState::Delivered);
         told.push(stage.notes(&delivery).await);
     }
     let notes: Vec<String> = told.iter().flatten().flatten().cloned().collect();
@@ -251,7 +251,7 @@ async fn move_to(stage: &Fixture, url: &str) {
 async fn is_prompt(stage: &Fixture) -> bool {
     stage.publish().await;
     stage.pass(TAKES + Duration::from_millis(20)).await;
-    stage.delivery().await.state == State::Delivered
+    stage.delivery().await.state == DeliveryState::Delivered
 }
 
 #[tokio::test(start_paused = true)]

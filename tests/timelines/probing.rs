@@ -4,7 +4,7 @@
 use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
     domain::{
-        delivery::{Delivery, Reason, State},
+        delivery::{Delivery, EndReason, DeliveryState},
         order::Order,
         time::Timestamp,
     },
@@ -31,7 +31,7 @@ async fn count_notes(stage: &Fixture, delivery: &Delivery, start: &str) -> usize
 }
 
 async fn is_all_delivered(stage: &Fixture) -> bool {
-    stage.deliveries().await.iter().all(|one| one.state == State::Delivered)
+    stage.deliveries().await.iter().all(|one| one.state == DeliveryState::Delivered)
 }
 
 fn first_due(deliveries: &[Delivery]) -> Option<Timestamp> {
@@ -102,7 +102,7 @@ async fn a_probe_that_can_never_be_sent_ends_and_the_next_is_tried() {
     stage.pass(Duration::from_mins(35)).await;
     let all = stage.deliveries().await;
     let erased = all.iter().find(|one| one.id == first.id).unwrap();
-    assert_eq!(erased.reason, Some(Reason::SerialisationFailed));
+    assert_eq!(erased.reason, Some(EndReason::SerialisationFailed));
     assert_eq!(erased.history_len, first.history_len + 1, "once");
     let next = first_of(&all);
     assert_ne!(next.id, first.id);

@@ -3,7 +3,7 @@
 
 use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
-    domain::delivery::{Reason, State},
+    domain::delivery::{EndReason, DeliveryState},
     service::{deliveries::RequestedAction, events::EventQuery},
 };
 use std::time::Duration;
@@ -24,8 +24,8 @@ const CONTRACTS: [(&str, bool); 6] = [
 #[derive(Debug, PartialEq, Eq)]
 struct Remaining {
     data: bool,
-    state: State,
-    reason: Option<Reason>,
+    state: DeliveryState,
+    reason: Option<EndReason>,
     attempts: usize,
 }
 
@@ -44,7 +44,7 @@ async fn a_delivered_event_is_kept_for_a_month_and_then_removed() {
     for (contract, _) in CONTRACTS {
         let stage = Fixture::new(contract, Behaviour::Answer(200)).await;
         stage.publish().await;
-        let whole = Remaining { data: true, state: State::Delivered, reason: None, attempts: 1 };
+        let whole = Remaining { data: true, state: DeliveryState::Delivered, reason: None, attempts: 1 };
         for time in [Duration::from_hours(1), DAY * 28] {
             stage.pass(time).await;
             assert_eq!(left(&stage).await.as_ref(), Some(&whole), "{contract}");
@@ -61,7 +61,7 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
         stage.publish().await;
         stage.pass(DAY * 29).await;
         let month = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
-        assert!(month.data && month.attempts > 0 && month.state == State::Dead, "{contract}: {month:?}");
+        assert!(month.data && month.attempts > 0 && month.state == DeliveryState::Dead, "{contract}: {month:?}");
         stage.pass(DAY * 371).await;
         let year = left(&stage).await;
         assert_eq!(year.is_some(), for_ever, "{contract}: {year:?}");
@@ -74,7 +74,7 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
         stage.service.act_on_delivery(ADMIN, &stage.entry, &id, RequestedAction::Replay).await.unwrap();
         stage.pass(DAY).await;
         let replayed = left(&stage).await.unwrap_or_else(|| panic!("{contract}: a replay is no end"));
-        assert_eq!(replayed.state, State::Delivered, "{contract}");
+        assert_eq!(replayed.state, DeliveryState::Delivered, "{contract}");
         stage.pass(DAY * 31).await;
         assert_eq!(left(&stage).await, None, "{contract}: it is settled");
     }
@@ -91,12 +91,12 @@ async fn a_delivery_held_beyond_a_month_expires_and_is_removed_a_month_later() {
         let before = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
         stage.pass(DAY * 2).await;
         let after = left(&stage).await;
-        if before.state == State::Cancelled {
+        if before.state == DeliveryState::Cancelled {
             assert_eq!((contract, after), ("simpaisa", None), "it ended when its endpoint went off");
             continue;
         }
-        assert_eq!(before.state, State::Held, "{contract}");
-        let (state, reason) = (State::Expired, Some(Reason::Retention));
+        assert_eq!(before.state, DeliveryState::Held, "{contract}");
+        let (state, reason) = (DeliveryState::Expired, Some(EndReason::Retention));
         assert_eq!(after, Some(Remaining { data: false, state, reason, attempts: 1 }), "{contract}");
         stage.pass(DAY * 28).await;
         assert!(left(&stage).await.is_some(), "{contract}: its record is kept as attempts are");

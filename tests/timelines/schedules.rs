@@ -2,7 +2,7 @@
 
 use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::domain::{
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -79,8 +79,8 @@ async fn every_attempt_comes_at_its_instant_and_then_the_delivery_is_dead() {
             .collect();
         assert_eq!(seen, expected, "{}", course.contract);
         let delivery = stage.delivery().await;
-        assert_eq!(delivery.state, State::Dead, "{}", course.contract);
-        assert_eq!(delivery.reason, Some(Reason::Exhausted), "{}", course.contract);
+        assert_eq!(delivery.state, DeliveryState::Dead, "{}", course.contract);
+        assert_eq!(delivery.reason, Some(EndReason::Exhausted), "{}", course.contract);
         assert_eq!(delivery.attempt_count as usize, course.attempts_at.len(), "{}", course.contract);
         let end = instant(seen[0], course.dead_at, course.attempts_at.len());
         assert_eq!(delivery.finished_at, Some(end), "{}", course.contract);
@@ -94,7 +94,7 @@ async fn a_delivery_is_retrying_between_its_attempts_and_shows_when_the_next_com
         stage.publish().await;
         stage.pass(Duration::from_secs(30)).await;
         let delivery = stage.delivery().await;
-        assert_eq!(delivery.state, State::Retrying, "{}", course.contract);
+        assert_eq!(delivery.state, DeliveryState::Retrying, "{}", course.contract);
         let next = instant(stage.seen()[0], course.attempts_at[1], 1);
         assert_eq!(delivery.next_attempt_at(), Some(next), "{}", course.contract);
     }
@@ -111,7 +111,7 @@ async fn a_receiver_that_recovers_gets_it_at_the_next_instant_and_never_again() 
         let seen = stage.seen();
         assert_eq!(seen.len(), 4, "{}", course.contract);
         assert_eq!(seen[3], instant(seen[0], course.attempts_at[3], 3), "{}", course.contract);
-        assert_eq!(stage.delivery().await.state, State::Delivered, "{}", course.contract);
+        assert_eq!(stage.delivery().await.state, DeliveryState::Delivered, "{}", course.contract);
     }
 }
 
@@ -133,7 +133,7 @@ async fn the_last_six_hours_of_orientedos_have_no_next_attempt_but_retry_now_sti
     stage.publish().await;
     stage.pass(Duration::from_hours(3)).await;
     let waiting = stage.delivery().await;
-    assert_eq!((waiting.state, waiting.next_attempt_at()), (State::Retrying, None));
+    assert_eq!((waiting.state, waiting.next_attempt_at()), (DeliveryState::Retrying, None));
     stage.set_behaviour(Behaviour::Answer(200));
     let id = waiting.id.to_string();
     stage
@@ -143,5 +143,5 @@ async fn the_last_six_hours_of_orientedos_have_no_next_attempt_but_retry_now_sti
         .unwrap();
     stage.pass(Duration::from_secs(1)).await;
     let delivered = stage.delivery().await;
-    assert_eq!((delivered.state, delivered.attempt_count), (State::Delivered, 6));
+    assert_eq!((delivered.state, delivered.attempt_count), (DeliveryState::Delivered, 6));
 }

@@ -2,10 +2,10 @@
 
 use crate::domain::{
     contract::{
-        BodyForm, Channel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
-        PublishedWhileOff, RetryAfter, Rotation, Source, Statuses, TimeForm, WaitingWhenOff,
+        BodyForm, NoticeChannel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
+        PublishedWhileOff, RetryAfter, Rotation, BodySource, Statuses, TimeForm, WaitingWhenOff,
     },
-    delivery::State,
+    delivery::DeliveryState,
     time::{format_duration, say_duration},
 };
 
@@ -31,7 +31,7 @@ pub(super) fn endings(contract: &Contract) -> String {
 }
 
 /// The name of a state, and the contract's name for it where that differs.
-pub(super) fn state(contract: &Contract, state: State) -> String {
+pub(super) fn state(contract: &Contract, state: DeliveryState) -> String {
     match contract.states.of(state, None) {
         same if same == state.name() => state.name().to_owned(),
         other => format!("{}, called `{other}`", state.name()),
@@ -45,14 +45,14 @@ fn body(contract: &Contract) -> Vec<String> {
         TimeForm::Seconds => "when it was created, in RFC 3339 in whole seconds",
     };
     let meaning = |from| match from {
-        Source::EventId => "the event's id",
-        Source::Type => "its type",
-        Source::CreatedAt => time,
-        Source::Data => "what was published",
-        Source::Livemode => "the app's setting",
-        Source::DeliveryId => "the delivery's id, the same on every attempt and replay",
-        Source::AppId => "the app's id",
-        Source::PayloadVersion => "the version of the payload",
+        BodySource::EventId => "the event's id",
+        BodySource::Type => "its type",
+        BodySource::CreatedAt => time,
+        BodySource::Data => "what was published",
+        BodySource::Livemode => "the app's setting",
+        BodySource::DeliveryId => "the delivery's id, the same on every attempt and replay",
+        BodySource::AppId => "the app's id",
+        BodySource::PayloadVersion => "the version of the payload",
     };
     let fields: Vec<_> =
         rule.fields.iter().map(|field| format!("`{}` ({})", field.name, meaning(field.from))).collect();
@@ -235,9 +235,9 @@ fn off(contract: &Contract) -> Vec<String> {
 fn notices(contract: &Contract) -> Vec<String> {
     let notices = &contract.notices;
     let by = |channel| match channel {
-        Channel::Email => "by e-mail",
-        Channel::List => "in the list of notices",
-        Channel::None => "not at all",
+        NoticeChannel::Email => "by e-mail",
+        NoticeChannel::List => "in the list of notices",
+        NoticeChannel::None => "not at all",
     };
     let health = &contract.health;
     let goes_off = health.off_after_failed_events.is_some() || health.off_after_failing_for.is_some();
@@ -280,7 +280,7 @@ fn kept(contract: &Contract) -> Vec<String> {
 
 fn names(contract: &Contract) -> Vec<String> {
     let mut named: Vec<(&str, &str)> =
-        State::ALL.iter().map(|state| (state.name(), contract.states.of(*state, None))).collect();
+        DeliveryState::ALL.iter().map(|state| (state.name(), contract.states.of(*state, None))).collect();
     named.push(("skipped", &contract.states.skipped));
     for (own, given) in [
         ("serialisation_failed", &contract.states.serialisation_failed),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::domain::{
     time::Timestamp,
-    verification::{Received, indented},
+    verification::{IncomingRequest, indented},
 };
 use axum::http::{Method, StatusCode, Uri};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -26,7 +26,7 @@ pub(super) struct RequestView<'a> {
     pub(super) at: Timestamp,
     pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
-    pub(super) received: Received<'a>,
+    pub(super) received: IncomingRequest<'a>,
     pub(super) status: StatusCode,
 }
 

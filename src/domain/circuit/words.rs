@@ -1,6 +1,6 @@
 //! Texts for people: why a delivery is not sent now, and why an attempt was made when it was.
 
-use super::{Circuit, Closure, Open, Pause, State};
+use super::{Circuit, Closure, OpenState, Pause, BreakerState};
 use crate::domain::{
     rate::RateLimit,
     time::{Timestamp, say_duration},
@@ -72,13 +72,13 @@ impl Circuit {
     /// The reason why automatic deliveries are not sent, if there is one.
     pub fn pace(&self, now: Timestamp) -> Option<Pace> {
         match &self.state {
-            State::Closed => None,
-            State::Paused(pause) if pause.until <= now => None,
-            State::Paused(Pause { until, status, .. }) => {
+            BreakerState::Closed => None,
+            BreakerState::Paused(pause) if pause.until <= now => None,
+            BreakerState::Paused(Pause { until, status, .. }) => {
                 Some(Pace::Paused { until: *until, status: *status })
             }
-            State::Open(Open { probe, probe_at, .. }) => {
-                let probe_at = Some(*probe_at).filter(|_| *probe == super::Probe::None);
+            BreakerState::Open(OpenState { probe, probe_at, .. }) => {
+                let probe_at = Some(*probe_at).filter(|_| *probe == super::ProbeState::None);
                 Some(Pace::Open { failures: self.failures, probe_at })
             }
         }

@@ -17,7 +17,7 @@ fn row<T: PartialEq + fmt::Debug>(cell: impl Fn(&Contract) -> T, expected: [T; 5
 }
 
 fn names(list: &[Statuses]) -> Vec<String> {
-    list.iter().map(|statuses| serde_json::from_value(field_reader::Field::write(statuses)).unwrap()).collect()
+    list.iter().map(|statuses| serde_json::from_value(field_reader::FieldValue::write(statuses)).unwrap()).collect()
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn off_and_health() {
 
 #[test]
 fn notices() {
-    use Channel::{Email, List};
+    use NoticeChannel::{Email, List};
     row(|contract| contract.notices.switched_off, [Email, Email, List, List, List]);
     let each = DeadLetterNotice::Each;
     let none = DeadLetterNotice::None;
@@ -186,12 +186,12 @@ fn dead_letters_ids_and_rendering() {
 
 #[test]
 fn names_of_states() {
-    use crate::domain::delivery::{Reason, State};
+    use crate::domain::delivery::{EndReason, DeliveryState};
     let told = |contract: &Contract| {
         let mut told: Vec<String> =
-            State::ALL.iter().map(|state| contract.states.of(*state, None).to_owned()).collect();
-        for reason in [Reason::SerialisationFailed, Reason::SigningFailed] {
-            told.push(contract.states.of(State::Dead, Some(reason)).to_owned());
+            DeliveryState::ALL.iter().map(|state| contract.states.of(*state, None).to_owned()).collect();
+        for reason in [EndReason::SerialisationFailed, EndReason::SigningFailed] {
+            told.push(contract.states.of(DeliveryState::Dead, Some(reason)).to_owned());
         }
         told.push(contract.states.skipped.clone());
         told.join(" ")
@@ -223,7 +223,7 @@ fn event_types() {
 
 #[test]
 fn standard() {
-    use Source::{CreatedAt, Data, EventId, Type};
+    use BodySource::{CreatedAt, Data, EventId, Type};
     let standard = fixtures::standard();
     let fields: Vec<_> = standard.body.fields.iter().map(|field| (&*field.name, field.from)).collect();
     assert_eq!(fields, [("id", EventId), ("type", Type), ("timestamp", CreatedAt), ("data", Data)]);

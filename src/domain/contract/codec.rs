@@ -10,7 +10,7 @@ use super::{
     Contract,
     header_names::HeaderNames,
     delivery_rules::{Pacing, Statuses},
-    field_reader::{Field, Section},
+    field_reader::{FieldValue, Section},
     template::{Place, Template},
 };
 use crate::domain::{field::FieldError, time::format_duration};
@@ -21,10 +21,10 @@ const DAY: Duration = Duration::from_hours(24);
 const REQUEST_TIMEOUT_MAX: Duration = Duration::from_mins(1);
 const DURATION_MIN: Duration = Duration::from_millis(10);
 
-type Read<T> = Result<T, FieldError>;
+type FieldResult<T> = Result<T, FieldError>;
 
 /// Reads a document whose field names are already known to exist.
-pub(super) fn read(document: &Value) -> Read<Contract> {
+pub(super) fn read(document: &Value) -> FieldResult<Contract> {
     let root = Section::root(document)?;
     let empty = Map::new();
     let section = |name| root.section(name, &empty);
@@ -66,7 +66,7 @@ pub(super) fn read(document: &Value) -> Read<Contract> {
 
 pub(super) fn write(contract: &Contract) -> Value {
     let Contract { body, signature, secret, retry, answers, off, retention, ids, rendering, .. } = contract;
-    let list = |statuses: &[Statuses]| statuses.iter().map(Field::write).collect::<Vec<_>>();
+    let list = |statuses: &[Statuses]| statuses.iter().map(FieldValue::write).collect::<Vec<_>>();
     let spelling = |name: &String| contract.header_spellings.get(name).unwrap_or(name).clone();
     let headers: Map<_, _> =
         contract.headers.iter().map(|(name, value)| (spelling(name), value.source().into())).collect();
@@ -83,7 +83,7 @@ pub(super) fn write(contract: &Contract) -> Value {
             "form": body.form.name(),
             "json": body.json.name(),
             "time": body.time.name(),
-            "fields": body.fields.iter().map(Field::write).collect::<Vec<_>>(),
+            "fields": body.fields.iter().map(FieldValue::write).collect::<Vec<_>>(),
         },
         "signature": {
             "header": spelling(&signature.header),
@@ -102,7 +102,7 @@ pub(super) fn write(contract: &Contract) -> Value {
         },
         "headers": headers,
         "retry": {
-            "waits": retry.waits.iter().map(Field::write).collect::<Vec<_>>(),
+            "waits": retry.waits.iter().map(FieldValue::write).collect::<Vec<_>>(),
             "jitter": retry.jitter.write(),
             "final_wait": retry.final_wait.map(format_duration),
             "give_up_after": retry.give_up_after.map(format_duration),
@@ -131,7 +131,7 @@ pub(super) fn write(contract: &Contract) -> Value {
 }
 
 /// Reads only the name of a document that is not read as a whole yet.
-pub(super) fn read_name(root: &Section) -> Read<String> {
+pub(super) fn read_name(root: &Section) -> FieldResult<String> {
     let name: String = root.required("name")?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
     if name.len() <= 64 && name.bytes().all(plain) {
@@ -140,7 +140,7 @@ pub(super) fn read_name(root: &Section) -> Read<String> {
     Err(FieldError::new("name", "must be 1 to 64 characters out of a-z 0-9 _ -"))
 }
 
-fn read_template(section: &Section, name: &str, default: Option<&str>, place: Place) -> Read<Template> {
+fn read_template(section: &Section, name: &str, default: Option<&str>, place: Place) -> FieldResult<Template> {
     let source = match default {
         Some(default) => section.or(name, default.to_owned())?,
         None => section.required::<String>(name)?,
@@ -149,7 +149,7 @@ fn read_template(section: &Section, name: &str, default: Option<&str>, place: Pl
 }
 
 /// Reads text that is used in a header: printable ASCII.
-fn read_printable(section: &Section, name: &str, default: &str) -> Read<String> {
+fn read_printable(section: &Section, name: &str, default: &str) -> FieldResult<String> {
     let text = section.or(name, default.to_owned())?;
     if text.bytes().all(|b| (0x20..0x7f).contains(&b)) {
         return Ok(text);
@@ -157,7 +157,7 @@ fn read_printable(section: &Section, name: &str, default: &str) -> Read<String> 
     Err(FieldError::new(section.at(name), "must be printable ASCII characters"))
 }
 
-fn check_range(section: &Section, name: &str, duration: Duration, min: Duration, max: Duration) -> Read<Duration> {
+fn check_range(section: &Section, name: &str, duration: Duration, min: Duration, max: Duration) -> FieldResult<Duration> {
     if (min..=max).contains(&duration) {
         return Ok(duration);
     }

@@ -1,6 +1,6 @@
 //! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention.
 
-use super::field_reader::{Field, words};
+use super::field_reader::{FieldValue, words};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(super) fn percent(text: &str, most: u8) -> Option<u8> {
     digits.parse().ok().filter(|percent| plain && (1..=most).contains(percent))
 }
 
-impl Field for Jitter {
+impl FieldValue for Jitter {
     fn allowed_form() -> String {
         "\"none\", \"full\" or a percentage from \"1%\" to \"100%\"".into()
     }
@@ -79,7 +79,7 @@ pub enum Statuses {
     Hundred(u8),
 }
 
-impl Field for Statuses {
+impl FieldValue for Statuses {
     fn allowed_form() -> String {
         "a status like \"410\" or a hundred of them like \"4xx\"".into()
     }
@@ -189,7 +189,7 @@ pub enum Keep {
     Forever,
 }
 
-impl Field for Keep {
+impl FieldValue for Keep {
     fn allowed_form() -> String {
         format!("\"forever\" or {}", Duration::allowed_form())
     }

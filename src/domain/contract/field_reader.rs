@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Type of a field's value: reads it, writes it, and describes the allowed form in words.
-pub(super) trait Field: Sized {
+pub(super) trait FieldValue: Sized {
     fn allowed_form() -> String;
     fn read(value: &Value) -> Option<Self>;
     fn write(&self) -> Value;
@@ -45,17 +45,17 @@ impl<'a> Section<'a> {
         if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
     }
 
-    pub(super) fn required<T: Field>(&self, name: &str) -> Result<T, FieldError> {
+    pub(super) fn required<T: FieldValue>(&self, name: &str) -> Result<T, FieldError> {
         let missing = || FieldError::new(self.at(name), format!("is missing; it must be {}", T::allowed_form()));
         self.read(name, self.members.get(name).ok_or_else(missing)?)
     }
 
-    pub(super) fn or<T: Field>(&self, name: &str, default: T) -> Result<T, FieldError> {
+    pub(super) fn or<T: FieldValue>(&self, name: &str, default: T) -> Result<T, FieldError> {
         self.members.get(name).map_or(Ok(default), |value| self.read(name, value))
     }
 
     /// Reads an optional field; absent and null both give `None`.
-    pub(super) fn optional<T: Field>(&self, name: &str) -> Result<Option<T>, FieldError> {
+    pub(super) fn optional<T: FieldValue>(&self, name: &str) -> Result<Option<T>, FieldError> {
         self.members
             .get(name)
             .filter(|value| !value.is_null())
@@ -63,7 +63,7 @@ impl<'a> Section<'a> {
             .transpose()
     }
 
-    pub(super) fn list<T: Field>(
+    pub(super) fn list<T: FieldValue>(
         &self,
         name: &str,
         count_max: usize,
@@ -87,7 +87,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn read<T: Field>(&self, name: &str, value: &Value) -> Result<T, FieldError> {
+    fn read<T: FieldValue>(&self, name: &str, value: &Value) -> Result<T, FieldError> {
         T::read(value).ok_or_else(|| {
             let shown: String = value.to_string().chars().take(60).collect();
             FieldError::new(self.at(name), format!("must be {}; it is {shown}", T::allowed_form()))
@@ -95,7 +95,7 @@ impl<'a> Section<'a> {
     }
 }
 
-impl Field for String {
+impl FieldValue for String {
     fn allowed_form() -> String {
         "1 to 500 printable characters".into()
     }
@@ -111,7 +111,7 @@ impl Field for String {
     }
 }
 
-impl Field for bool {
+impl FieldValue for bool {
     fn allowed_form() -> String {
         "true or false".into()
     }
@@ -125,7 +125,7 @@ impl Field for bool {
     }
 }
 
-impl Field for u32 {
+impl FieldValue for u32 {
     fn allowed_form() -> String {
         "a whole number".into()
     }
@@ -139,7 +139,7 @@ impl Field for u32 {
     }
 }
 
-impl Field for Duration {
+impl FieldValue for Duration {
     fn allowed_form() -> String {
         DURATION_FORM.into()
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::sync::LazyLock;
 
 /// A parsed file before it is merged with its base.
-struct Draft<'a> {
+struct ContractDraft<'a> {
     file: &'a str,
     name: String,
     based_on: Option<String>,
@@ -42,7 +42,7 @@ impl Contract {
 }
 
 fn read(files: &[(String, String)]) -> Result<Vec<Contract>, ContractError> {
-    let mut drafts: Vec<Draft> = Vec::with_capacity(files.len());
+    let mut drafts: Vec<ContractDraft> = Vec::with_capacity(files.len());
     for (file, text) in files {
         let draft = draft(file, text)?;
         if let Some(other) = drafts.iter().find(|other| other.name == draft.name) {
@@ -54,7 +54,7 @@ fn read(files: &[(String, String)]) -> Result<Vec<Contract>, ContractError> {
     drafts.iter().map(|draft| resolve(draft, &drafts, &mut Vec::new())).collect()
 }
 
-fn draft<'a>(file: &'a str, text: &str) -> Result<Draft<'a>, ContractError> {
+fn draft<'a>(file: &'a str, text: &str) -> Result<ContractDraft<'a>, ContractError> {
     let table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| syntax(file, error.to_string().trim_end()))?;
     let document = serde_json::to_value(table).map_err(|error| syntax(file, &error.to_string()))?;
@@ -64,13 +64,13 @@ fn draft<'a>(file: &'a str, text: &str) -> Result<Draft<'a>, ContractError> {
         Ok((codec::read_name(&root)?, root.optional("based_on")?))
     };
     let (name, based_on) = name_and_base().map_err(|error| field(file, error))?;
-    Ok(Draft { file, name, based_on, document })
+    Ok(ContractDraft { file, name, based_on, document })
 }
 
 /// Merges the draft over its base, which is resolved first. `above` holds the chain of names that led here.
 fn resolve<'a>(
-    draft: &'a Draft,
-    drafts: &'a [Draft],
+    draft: &'a ContractDraft,
+    drafts: &'a [ContractDraft],
     above: &mut Vec<&'a str>,
 ) -> Result<Contract, ContractError> {
     let refuse = |message: String| field(draft.file, FieldError::new("based_on", message));
@@ -111,7 +111,7 @@ fn built_in_name(file: &'static str) -> &'static str {
     file.rsplit('/').next().and_then(|name| name.strip_suffix(".toml")).unwrap_or(file)
 }
 
-fn unknown_base(base: &str, drafts: &[Draft], own: &str) -> String {
+fn unknown_base(base: &str, drafts: &[ContractDraft], own: &str) -> String {
     let others = drafts.iter().map(|draft| draft.name.as_str()).filter(|name| *name != own);
     let mut known: Vec<&str> = BUILT_IN.iter().map(|(file, _)| built_in_name(file)).chain(others).collect();
     known.sort_unstable();

@@ -26,12 +26,12 @@ pub use delivery_rules::{
     RetryRule, Statuses, WaitingWhenOff,
 };
 pub use fields::{FIELDS, FieldRule, Setter};
-pub use notifications::{Channel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
+pub use notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
 pub use template::{Segment, Template, Variable};
-pub use timeline::{Ending, Span, Timeline};
+pub use timeline::{TimelineEnd, TimeWindow, Timeline};
 pub use wire_format::{
     BodyField, BodyForm, BodyRule, SignatureEncoding, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
-    SignatureRule, Source, TimeForm,
+    SignatureRule, BodySource, TimeForm,
 };
 
 use super::field::FieldError;

@@ -2,9 +2,9 @@
 
 use super::{
     delivery_rules::percent,
-    field_reader::{Field, words},
+    field_reader::{FieldValue, words},
 };
-use crate::domain::delivery::{Reason, State};
+use crate::domain::delivery::{EndReason, DeliveryState};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -28,20 +28,20 @@ pub struct StateNames {
 }
 
 impl StateNames {
-    pub fn of(&self, state: State, reason: Option<Reason>) -> &str {
+    pub fn of(&self, state: DeliveryState, reason: Option<EndReason>) -> &str {
         match (state, reason) {
-            (State::Pending, _) => &self.pending,
-            (State::Retrying, _) => &self.retrying,
-            (State::InFlight, _) => &self.in_flight,
-            (State::Held, _) => &self.held,
-            (State::Delivered, _) => &self.delivered,
-            (State::Cancelled, _) => &self.cancelled,
-            (State::Expired, _) => &self.expired,
-            (State::Dead, Some(Reason::SerialisationFailed)) => {
+            (DeliveryState::Pending, _) => &self.pending,
+            (DeliveryState::Retrying, _) => &self.retrying,
+            (DeliveryState::InFlight, _) => &self.in_flight,
+            (DeliveryState::Held, _) => &self.held,
+            (DeliveryState::Delivered, _) => &self.delivered,
+            (DeliveryState::Cancelled, _) => &self.cancelled,
+            (DeliveryState::Expired, _) => &self.expired,
+            (DeliveryState::Dead, Some(EndReason::SerialisationFailed)) => {
                 self.serialisation_failed.as_ref().unwrap_or(&self.dead)
             }
-            (State::Dead, Some(Reason::SigningFailed)) => self.signing_failed.as_ref().unwrap_or(&self.dead),
-            (State::Dead, _) => &self.dead,
+            (DeliveryState::Dead, Some(EndReason::SigningFailed)) => self.signing_failed.as_ref().unwrap_or(&self.dead),
+            (DeliveryState::Dead, _) => &self.dead,
         }
     }
 }
@@ -50,7 +50,7 @@ impl StateNames {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percent(pub u8);
 
-impl Field for Percent {
+impl FieldValue for Percent {
     fn allowed_form() -> String {
         "a percentage from \"1%\" to \"99%\"".into()
     }
@@ -92,7 +92,7 @@ words!(
 
 words!(
     /// Where a notice appears; a notice by e-mail is on the list too.
-    Channel {
+    NoticeChannel {
         Email = "email",
         List = "list",
         None = "none",
@@ -104,12 +104,12 @@ words!(
 pub struct Notices {
     pub dead_letter: DeadLetterNotice,
     /// Never `None`.
-    pub dead_letter_by: Channel,
+    pub dead_letter_by: NoticeChannel,
     /// How long dead letters are collected into one digest.
     pub digest_window: Duration,
-    pub degraded: Channel,
+    pub degraded: NoticeChannel,
     /// Warning that the endpoint will be disabled unless a delivery succeeds.
-    pub off_warning: Channel,
-    pub switched_off: Channel,
-    pub replay_finished: Channel,
+    pub off_warning: NoticeChannel,
+    pub switched_off: NoticeChannel,
+    pub replay_finished: NoticeChannel,
 }

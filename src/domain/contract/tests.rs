@@ -211,19 +211,19 @@ fn notices_without_a_channel_are_rejected() {
 
 #[test]
 fn states_have_our_names_unless_given_and_failures_before_sending_are_called_dead() {
-    use crate::domain::delivery::{Reason, State};
+    use crate::domain::delivery::{EndReason, DeliveryState};
     let overrides = json!({ "states": { "dead": "GONE", "held": "on hold" } });
     assert_eq!(refused(&overrides), "states.held: must be 1 to 64 characters out of A-Z a-z 0-9 _ -");
     let renamed = fixtures::standard()
         .with_overrides(&json!({ "states": { "dead": "GONE" } }), Setter::Operator)
         .unwrap();
-    assert_eq!(renamed.states.of(State::Dead, Some(Reason::Exhausted)), "GONE");
-    assert_eq!(renamed.states.of(State::Dead, Some(Reason::SigningFailed)), "GONE");
-    assert_eq!(renamed.states.of(State::Held, None), "held");
+    assert_eq!(renamed.states.of(DeliveryState::Dead, Some(EndReason::Exhausted)), "GONE");
+    assert_eq!(renamed.states.of(DeliveryState::Dead, Some(EndReason::SigningFailed)), "GONE");
+    assert_eq!(renamed.states.of(DeliveryState::Held, None), "held");
     let unsigned = json!({ "states": { "signing_failed": "UNSIGNED", "dead": null } });
     let unsigned = renamed.with_overrides(&unsigned, Setter::Operator).unwrap();
-    assert_eq!(unsigned.states.of(State::Dead, Some(Reason::SigningFailed)), "UNSIGNED");
-    assert_eq!(unsigned.states.of(State::Dead, Some(Reason::SerialisationFailed)), "dead", "null: our own");
+    assert_eq!(unsigned.states.of(DeliveryState::Dead, Some(EndReason::SigningFailed)), "UNSIGNED");
+    assert_eq!(unsigned.states.of(DeliveryState::Dead, Some(EndReason::SerialisationFailed)), "dead", "null: our own");
     assert!(fixtures::standard().with_overrides(&json!({ "states": { "dead": "x" } }), Setter::App).is_err());
 }
 

@@ -1,35 +1,35 @@
 //! Times of the attempts that a contract makes if the receiver always fails at once.
 
 use super::Contract;
-use crate::domain::{delivery::State, backoff, time::say_duration};
+use crate::domain::{delivery::DeliveryState, backoff, time::say_duration};
 use std::{fmt, time::Duration};
 
 /// Time after the first attempt; `earliest` and `latest` differ where jitter applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeWindow {
     pub earliest: Duration,
     pub latest: Duration,
 }
 
 /// A possible end of the delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ending {
+pub struct TimelineEnd {
     /// `Dead` or `Expired`.
-    pub state: State,
-    pub at: Span,
+    pub state: DeliveryState,
+    pub at: TimeWindow,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// Every attempt that can happen.
-    pub attempts: Vec<Span>,
+    pub attempts: Vec<TimeWindow>,
     /// How many of them happen whatever the jitter.
     pub certain_attempts: usize,
     /// A single end, or two where jitter decides whether it is dead or too old first.
-    pub endings: Vec<Ending>,
+    pub endings: Vec<TimelineEnd>,
 }
 
-impl Span {
+impl TimeWindow {
     fn exactly(at: Duration) -> Self {
         Self { earliest: at, latest: at }
     }
@@ -43,14 +43,14 @@ impl Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "T+{}", say_duration(self.earliest))?;
         if self.earliest == self.latest { Ok(()) } else { write!(f, "…{}", say_duration(self.latest)) }
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for TimelineEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.state.name(), self.at)
     }
@@ -61,7 +61,7 @@ impl Contract {
         let retry = &self.retry;
         let give_up = retry.give_up_after.unwrap_or(Duration::MAX);
         let mut timeline = Timeline { attempts: Vec::new(), certain_attempts: 0, endings: Vec::new() };
-        let mut next = Span::exactly(Duration::ZERO);
+        let mut next = TimeWindow::exactly(Duration::ZERO);
         // An attempt that would be due when the delivery is too old is not made.
         for place in 0.. {
             timeline.attempts.push(next.until(give_up));
@@ -70,17 +70,17 @@ impl Contract {
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {
-                timeline.endings.push(Ending { state: State::Expired, at: Span::exactly(give_up) });
+                timeline.endings.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
                 return timeline;
             }
         }
         let rest = retry.final_wait.unwrap_or_default();
         let end = next.plus(rest, rest);
         if end.earliest <= give_up {
-            timeline.endings.push(Ending { state: State::Dead, at: end.until(give_up) });
+            timeline.endings.push(TimelineEnd { state: DeliveryState::Dead, at: end.until(give_up) });
         }
         if end.latest > give_up {
-            timeline.endings.push(Ending { state: State::Expired, at: Span::exactly(give_up) });
+            timeline.endings.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
         }
         timeline
     }
@@ -162,7 +162,7 @@ mod tests {
             let start = Timestamp::from_millis(0);
             let give_up_at = contract.retry.give_up_after.map(|age| start.plus(age));
             let outcome = Outcome { status: Some(500), ..Outcome::failed(Class::Http, "") };
-            let inside = |span: Span, at: Timestamp| (span.earliest..=span.latest).contains(&at.since(start));
+            let inside = |span: TimeWindow, at: Timestamp| (span.earliest..=span.latest).contains(&at.since(start));
             let (mut now, mut made) = (start, 0);
             let (state, at) = loop {
                 prop_assert!(inside(timeline.attempts[made], now), "attempt {} at {now}", made + 1);
@@ -172,12 +172,12 @@ mod tests {
                 match verdict {
                     // Claimed when it is too old already, it expires.
                     Verdict::Retry { due, then: AtDue::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
-                        break (State::Expired, due);
+                        break (DeliveryState::Expired, due);
                     }
                     Verdict::Retry { due, then: AtDue::Attempt } => now = due,
-                    Verdict::Retry { due, then: AtDue::Exhaust } => break (State::Dead, due),
-                    Verdict::Retry { due, then: AtDue::Expire } => break (State::Expired, due),
-                    Verdict::Dead { .. } => break (State::Dead, now),
+                    Verdict::Retry { due, then: AtDue::Exhaust } => break (DeliveryState::Dead, due),
+                    Verdict::Retry { due, then: AtDue::Expire } => break (DeliveryState::Expired, due),
+                    Verdict::Dead { .. } => break (DeliveryState::Dead, now),
                     other => panic!("{other:?}"),
                 }
             };

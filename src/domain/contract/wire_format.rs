@@ -1,7 +1,7 @@
 //! Contract sections that a receiver sees: body, signature, secret, ids.
 
 use super::{
-    field_reader::{Field, words},
+    field_reader::{FieldValue, words},
     template::Template,
 };
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ words!(
 
 words!(
     /// Where the value of a body field comes from.
-    Source {
+    BodySource {
         EventId = "event_id",
         Type = "type",
         CreatedAt = "created_at",
@@ -53,13 +53,13 @@ words!(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyField {
     pub name: String,
-    pub from: Source,
+    pub from: BodySource,
 }
 
-impl Field for BodyField {
+impl FieldValue for BodyField {
     fn allowed_form() -> String {
         let name = "1 to 64 characters out of A-Z a-z 0-9 _ . : -";
-        format!("{{ name = {name}, from = {} }}", Source::allowed_form())
+        format!("{{ name = {name}, from = {} }}", BodySource::allowed_form())
     }
 
     fn read(value: &Value) -> Option<Self> {
@@ -67,7 +67,7 @@ impl Field for BodyField {
         let name = members.get("name")?.as_str()?;
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
         let fits = (1..=64).contains(&name.len()) && name.bytes().all(plain);
-        let from = Source::read(members.get("from")?)?;
+        let from = BodySource::read(members.get("from")?)?;
         fits.then(|| Self { name: name.to_owned(), from })
     }
 

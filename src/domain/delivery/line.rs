@@ -1,7 +1,7 @@
 //! Position of a delivery in its ordering group, where the endpoint keeps order. The head of a group is as free as any other
 //! delivery; those queued behind it are never due, and are promoted one by one, in order.
 
-use super::{Delivery, Reason, State};
+use super::{Delivery, EndReason, DeliveryState};
 use crate::domain::{order::OrderKey, time::Timestamp};
 
 impl Delivery {
@@ -12,8 +12,8 @@ impl Delivery {
 
     /// Queues a new delivery behind the head of its ordering group; one created in flight becomes pending.
     pub fn stand_behind(&mut self, turn: i64) {
-        if self.state == State::InFlight {
-            self.state = State::Pending;
+        if self.state == DeliveryState::InFlight {
+            self.state = DeliveryState::Pending;
         }
         (self.due, self.turn) = (Some(Timestamp::NEVER), Some(turn));
     }
@@ -26,7 +26,7 @@ impl Delivery {
     /// Whether it no longer blocks its ordering group. A dead one blocks until it is closed, unless dead ones are skipped.
     pub fn has_left_line(&self, skips_dead: bool) -> bool {
         match self.state {
-            State::Dead => skips_dead || self.reason == Some(Reason::Closed),
+            DeliveryState::Dead => skips_dead || self.reason == Some(EndReason::Closed),
             state => state.is_terminal(),
         }
     }

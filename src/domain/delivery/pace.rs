@@ -1,6 +1,6 @@
 //! Transitions for pacing: manual priority, early probes of an endpoint, advanced retries.
 
-use super::{Delivery, Refusal, State};
+use super::{Delivery, Refusal, DeliveryState};
 use crate::domain::{
     id::made_at,
     time::Timestamp,
@@ -17,9 +17,9 @@ impl Delivery {
     /// of the schedule. Only for a retry that waits for its next attempt and is not too old.
     pub fn probe(&mut self, now: Timestamp) -> Result<(), Refusal> {
         let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
-        self.must_be(|state| state == State::Retrying && may, "probed")?;
+        self.must_be(|state| state == DeliveryState::Retrying && may, "probed")?;
         self.return_to = Some(self.stands(true));
-        (self.state, self.due) = (State::InFlight, None);
+        (self.state, self.due) = (DeliveryState::InFlight, None);
         Ok(())
     }
 
@@ -38,7 +38,7 @@ impl Delivery {
     /// Advances a retry because the endpoint answers again: due at its creation time, so that the oldest go first. Final
     /// waits and retries that are due already stay unchanged.
     pub fn bring_forward(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == State::Retrying, "brought forward")?;
+        self.must_be(|state| state == DeliveryState::Retrying, "brought forward")?;
         if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
             // Ids may be ahead of this clock, if the clock of the node that made them was.
             self.due = Some(made_at(self.id.as_i64()).min(due));
@@ -65,7 +65,7 @@ mod tests {
         let id = DeliveryId::from_i64(first_id_at(MADE));
         let (app, event, endpoint) = (AppId::from_i64(1), EventId::from_i64(2), EndpointId::from_i64(3));
         let born = Delivery::born(id, app, event, endpoint, MADE, None);
-        Delivery { state: State::Retrying, place: 3, due: Some(due), ..born }
+        Delivery { state: DeliveryState::Retrying, place: 3, due: Some(due), ..born }
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
             let waits = Delivery { at_due, ..retrying(later(3600)) };
             assert_eq!(brought(waits), (true, Some(later(3600))));
         }
-        let pending = Delivery { state: State::Pending, place: 0, ..retrying(later(3600)) };
+        let pending = Delivery { state: DeliveryState::Pending, place: 0, ..retrying(later(3600)) };
         assert_eq!(brought(pending), (false, Some(later(3600))));
     }
 
@@ -93,13 +93,13 @@ mod tests {
             let mut delivery = planned.clone();
             delivery.probe(later(60)).unwrap();
             assert!(delivery.is_ahead() && !delivery.is_asked);
-            assert_eq!((delivery.state, delivery.due), (State::InFlight, None));
+            assert_eq!((delivery.state, delivery.due), (DeliveryState::InFlight, None));
             what(&mut delivery);
             delivery
         };
         let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: false };
         let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Switch::On, later(61)).unwrap());
-        assert_eq!((ended.state, ended.return_to, ended.due), (State::Dead, None, None), "for good");
+        assert_eq!((ended.state, ended.return_to, ended.due), (DeliveryState::Dead, None, None), "for good");
         for verdict in [
             Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
             Verdict::Again { due: later(61) },
@@ -116,11 +116,11 @@ mod tests {
         let delivered = probed(&|delivery| {
             delivery.conclude(&Verdict::Delivered, (1, 1), Switch::On, later(61)).unwrap();
         });
-        assert_eq!((delivered.state, delivered.return_to), (State::Delivered, None));
+        assert_eq!((delivered.state, delivered.return_to), (DeliveryState::Delivered, None));
         for other in [
             Delivery { at_due: AtDue::Exhaust, ..planned.clone() },
             Delivery { give_up_at: Some(later(60)), ..planned.clone() },
-            Delivery { state: State::Pending, place: 0, ..planned.clone() },
+            Delivery { state: DeliveryState::Pending, place: 0, ..planned.clone() },
         ] {
             assert!(other.clone().probe(later(60)).is_err(), "{other:?}");
         }
@@ -132,7 +132,7 @@ mod tests {
         let mut asked = retrying(later(1));
         asked.retry(Switch::On, later(2)).unwrap();
         assert!(asked.is_asked && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1))));
-        let mut dead = Delivery { state: State::Dead, ..retrying(later(1)) };
+        let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
         assert!(!dead.is_asked, "a bulk replay has no priority");
         dead.hurry();
@@ -148,7 +148,7 @@ mod tests {
         lost.retry(Switch::OffHolding, later(2)).unwrap();
         lost.release(false, later(3)).unwrap();
         assert!(lost.is_asked, "held, and still manual");
-        let mut dead = Delivery { state: State::Dead, place: 0, ..retrying(later(1)) };
+        let mut dead = Delivery { state: DeliveryState::Dead, place: 0, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
         dead.hurry();
         dead.claim(later(2)).unwrap();

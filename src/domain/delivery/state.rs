@@ -3,7 +3,7 @@
 use crate::domain::verdict::DeadReason;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
+pub enum DeliveryState {
     Pending,
     Retrying,
     InFlight,
@@ -14,7 +14,7 @@ pub enum State {
     Expired,
 }
 
-impl State {
+impl DeliveryState {
     pub const ALL: [Self; 8] = [
         Self::Pending,
         Self::Retrying,
@@ -69,7 +69,7 @@ impl State {
 
 /// Why a delivery ended as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum EndReason {
     Exhausted,
     RefusedByReceiver,
     SerialisationFailed,
@@ -83,7 +83,7 @@ pub enum Reason {
     Retention,
 }
 
-impl Reason {
+impl EndReason {
     pub const ALL: [Self; 10] = [
         Self::Exhausted,
         Self::RefusedByReceiver,
@@ -113,7 +113,7 @@ impl Reason {
     }
 }
 
-impl From<DeadReason> for Reason {
+impl From<DeadReason> for EndReason {
     fn from(reason: DeadReason) -> Self {
         match reason {
             DeadReason::Exhausted => Self::Exhausted,

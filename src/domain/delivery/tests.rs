@@ -11,7 +11,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use std::{collections::HashSet, time::Duration};
-use table::{COPY, Happening, Kind, Row, expected, table};
+use table::{COPY, Happening, TransitionKind, TableRow, expected, table};
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
@@ -19,15 +19,15 @@ const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 fn check_shape(delivery: &Delivery) {
     let state = delivery.state;
     assert_eq!(delivery.finished_at.is_some(), state.is_terminal(), "a terminal state has its time");
-    let has_reason = state.is_terminal() && state != State::Delivered;
+    let has_reason = state.is_terminal() && state != DeliveryState::Delivered;
     assert_eq!(delivery.reason.is_some(), has_reason, "a terminal state other than delivered has its reason");
-    let has_due = state.is_waiting() || state == State::Held;
+    let has_due = state.is_waiting() || state == DeliveryState::Held;
     assert_eq!(delivery.due.is_some(), has_due, "a waiting or held delivery has a due time");
     assert_eq!(delivery.turn.is_some(), delivery.waits_behind(), "a queued delivery has a position");
     assert!(!state.is_terminal() || delivery.return_to.is_none(), "a terminal state has no saved state");
     let by_hand = delivery.return_to.is_some();
     assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt has no final wait");
-    assert!(!(by_hand && state == State::Retrying), "a manual attempt is pending, not retrying");
+    assert!(!(by_hand && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
     assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
     let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == AtDue::Attempt;
     assert_eq!(delivery.next_attempt_at(), delivery.due.filter(|_| is_on_schedule));
@@ -59,9 +59,9 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
         let give_up_at = before.give_up_at.map(|at| at.plus(held_for.unwrap_or_default()));
         assert_eq!(after.give_up_at, give_up_at, "its age stops while it is held");
     }
-    assert_eq!(after.state == State::Held, after.held_at.is_some());
-    if after.state == State::Expired && before.state != State::Expired {
-        let came_back = by_hand && matches!(before.return_to, Some(ReturnTo { state: State::Expired, .. }));
+    assert_eq!(after.state == DeliveryState::Held, after.held_at.is_some());
+    if after.state == DeliveryState::Expired && before.state != DeliveryState::Expired {
+        let came_back = by_hand && matches!(before.return_to, Some(ReturnTo { state: DeliveryState::Expired, .. }));
         let by_age = matches!(happening, Happening::Claim | Happening::Outlive);
         assert!(came_back || by_age, "only its age or its event's expires it");
     }
@@ -94,7 +94,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
 }
 
 /// Applies a sequence of transitions to a new delivery, checks every step, and returns the rows of the table it visited.
-fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<Row> {
+fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<TableRow> {
     let rows = table();
     let (mut delivery, mut now, mut seen) = (newborn, START, Vec::new());
     // The delivery before an extra attempt was requested.
@@ -116,7 +116,7 @@ fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<Row> {
         assert!(rows.contains(&row), "{row:?} is not in the table: {step}");
         seen.push(row);
         check_shape(&got);
-        if before.state == State::Delivered {
+        if before.state == DeliveryState::Delivered {
             assert_eq!(delivery, before, "what was delivered never changes: {step}");
             check_copy(&before, &got, now);
             continue;
@@ -125,8 +125,8 @@ fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<Row> {
         if matches!(happening, Happening::Retry(_)) {
             before_retry = Some(before.clone());
         }
-        let came_back = before.return_to.is_some() && before.state == State::InFlight && {
-            matches!(happening.kind(), Kind::Conclude | Kind::TakeOver) && to.0 != State::Delivered
+        let came_back = before.return_to.is_some() && before.state == DeliveryState::InFlight && {
+            matches!(happening.kind(), TransitionKind::Conclude | TransitionKind::TakeOver) && to.0 != DeliveryState::Delivered
         };
         if came_back {
             check_return(&before_retry.take().expect("it was retried"), &delivery);
@@ -146,8 +146,8 @@ fn check_return(was: &Delivery, is: &Delivery) {
         ..d.clone()
     };
     match is.state {
-        State::Held => assert_eq!(*is, Delivery { state: State::Held, ..history(was) }),
-        State::Cancelled if was.state == State::Retrying => assert_eq!(is.place, was.place),
+        DeliveryState::Held => assert_eq!(*is, Delivery { state: DeliveryState::Held, ..history(was) }),
+        DeliveryState::Cancelled if was.state == DeliveryState::Retrying => assert_eq!(is.place, was.place),
         _ => assert_eq!(*is, history(was)),
     }
 }
@@ -261,19 +261,19 @@ fn every_row_of_the_table_can_be_reached() {
 }
 
 /// Returns a delivery in this state.
-fn one_in(state: State) -> Delivery {
+fn one_in(state: DeliveryState) -> Delivery {
     let mut delivery = newborn(None);
     let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
     let dead = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
     let steps: Vec<Happening> = match state {
-        State::Pending => vec![],
-        State::InFlight => vec![Happening::Claim],
-        State::Retrying => vec![Happening::Claim, ended(retry)],
-        State::Held => vec![Happening::SwitchOff(Switch::OffHolding)],
-        State::Delivered => vec![Happening::Claim, ended(Verdict::Delivered)],
-        State::Dead => vec![Happening::Claim, ended(dead)],
-        State::Cancelled => vec![Happening::Cancel],
-        State::Expired => {
+        DeliveryState::Pending => vec![],
+        DeliveryState::InFlight => vec![Happening::Claim],
+        DeliveryState::Retrying => vec![Happening::Claim, ended(retry)],
+        DeliveryState::Held => vec![Happening::SwitchOff(Switch::OffHolding)],
+        DeliveryState::Delivered => vec![Happening::Claim, ended(Verdict::Delivered)],
+        DeliveryState::Dead => vec![Happening::Claim, ended(dead)],
+        DeliveryState::Cancelled => vec![Happening::Cancel],
+        DeliveryState::Expired => {
             delivery.give_up_at = Some(START);
             vec![Happening::Claim]
         }
@@ -291,14 +291,14 @@ fn ended(verdict: Verdict) -> Happening {
 
 #[test]
 fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
-    use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
-    let refused = |happening: Happening| -> Vec<State> {
-        let refuses = |state: &State| match happening.happen(&mut one_in(*state), START) {
+    use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
+    let refused = |happening: Happening| -> Vec<DeliveryState> {
+        let refuses = |state: &DeliveryState| match happening.happen(&mut one_in(*state), START) {
             Ok(_) => false,
             Err(Refusal::WrongState { state: named, .. }) => named == *state,
             Err(Refusal::EndpointDeleted) => panic!("{happening:?} of {state:?}"),
         };
-        State::ALL.into_iter().filter(refuses).collect()
+        DeliveryState::ALL.into_iter().filter(refuses).collect()
     };
     let replay = Happening::Replay { give_up_at: None, switch: Switch::On };
     assert_eq!(refused(Happening::Retry(Switch::On)), [Pending, InFlight, Held, Delivered]);
@@ -312,10 +312,10 @@ fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
     let gone = Switch::Deleted;
     let replay = Happening::Replay { give_up_at: None, switch: gone };
     for (state, happening) in [
-        (State::Retrying, Happening::Retry(gone)),
-        (State::Dead, Happening::Retry(gone)),
-        (State::Expired, replay),
-        (State::Delivered, Happening::ReplayAs(gone)),
+        (DeliveryState::Retrying, Happening::Retry(gone)),
+        (DeliveryState::Dead, Happening::Retry(gone)),
+        (DeliveryState::Expired, replay),
+        (DeliveryState::Delivered, Happening::ReplayAs(gone)),
     ] {
         assert_eq!(happening.happen(&mut one_in(state), START), Err(Refusal::EndpointDeleted), "{state:?}");
     }
@@ -323,7 +323,7 @@ fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
 
 #[test]
 fn a_terminal_delivery_cannot_be_claimed_concluded_or_taken_over() {
-    for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+    for state in DeliveryState::ALL.into_iter().filter(|state| state.is_terminal()) {
         let mut delivery = one_in(state);
         for again in [Happening::Claim, ended(Verdict::Delivered), Happening::TakeOver(Switch::On)] {
             assert!(again.happen(&mut delivery, START).is_err());
@@ -343,22 +343,22 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     delivery.retry(Switch::On, START).unwrap();
     assert_eq!(delivery.claim(START), Ok(Claimed::Carry));
     delivery.conclude(&last, (1, 1), Switch::On, START).unwrap();
-    assert_eq!((delivery.state, delivery.due, delivery.at_due), (State::Retrying, Some(due), AtDue::Exhaust));
+    assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), AtDue::Exhaust));
     assert_eq!((delivery.place, delivery.attempt_count), (1, 2));
     assert_eq!(delivery.claim(due), Ok(Claimed::Ended));
-    assert_eq!((delivery.state, delivery.reason), (State::Dead, Some(Reason::Exhausted)));
+    assert_eq!((delivery.state, delivery.reason), (DeliveryState::Dead, Some(EndReason::Exhausted)));
 }
 
 #[test]
 fn states_and_reasons_have_names_of_their_own_and_states_are_read_back() {
-    for state in State::ALL {
-        assert_eq!(State::parse(state.name()), Some(state));
+    for state in DeliveryState::ALL {
+        assert_eq!(DeliveryState::parse(state.name()), Some(state));
     }
-    assert_eq!(State::parse("Pending"), None);
-    assert_eq!(Reason::ALL.map(Reason::name).into_iter().collect::<HashSet<_>>().len(), Reason::ALL.len());
-    let mut worst_first = State::ALL;
+    assert_eq!(DeliveryState::parse("Pending"), None);
+    assert_eq!(EndReason::ALL.map(EndReason::name).into_iter().collect::<HashSet<_>>().len(), EndReason::ALL.len());
+    let mut worst_first = DeliveryState::ALL;
     worst_first.sort_by_key(|state| std::cmp::Reverse(state.badness()));
-    let names = worst_first.map(State::name);
+    let names = worst_first.map(DeliveryState::name);
     assert_eq!(names[..4], ["retrying", "held", "in_flight", "pending"]);
     assert_eq!(names[4..], ["dead", "expired", "cancelled", "delivered"]);
 }

@@ -1,7 +1,7 @@
 //! Health events of an endpoint: their notices, and how the endpoint is disabled.
 
 use crate::domain::{
-    contract::{Channel, Contract},
+    contract::{NoticeChannel, Contract},
     endpoint::{OffReason, SwitchedBy, SwitchedOff},
     id::{AppId, EndpointId},
     notice::{Facts, NewNotice, NoticeKind},
@@ -39,7 +39,7 @@ pub enum News {
     Gone,
     Recovered {
         since: Timestamp,
-        by: Channel,
+        by: NoticeChannel,
     },
 }
 
@@ -155,14 +155,14 @@ pub fn disabled_by_hand(app: AppId, endpoint: EndpointId, off: &SwitchedOff) -> 
         reason: Some(off.reason.name().to_owned()),
         ..Facts::default()
     };
-    notice(app, endpoint, NoticeKind::EndpointDisabled, Channel::List, off.at, facts)
+    notice(app, endpoint, NoticeKind::EndpointDisabled, NoticeChannel::List, off.at, facts)
 }
 
 fn notice(
     app: AppId,
     endpoint: EndpointId,
     kind: NoticeKind,
-    channel: Channel,
+    channel: NoticeChannel,
     at: Timestamp,
     facts: Facts,
 ) -> NewNotice {

@@ -107,7 +107,7 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
     for _ in 1..RECOVERED_AFTER {
         assert_eq!((health.succeeded(START), health.state()), (None, State::Failing));
     }
-    let recovered = News::Recovered { since: START, by: Channel::List };
+    let recovered = News::Recovered { since: START, by: NoticeChannel::List };
     assert_eq!(health.succeeded(START.plus(HOUR)), Some(recovered));
     assert!(health.is_clean());
     assert_eq!((health.state(), health.since()), (State::Healthy, Some(START.plus(HOUR))));
@@ -132,7 +132,7 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
     assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
     assert_eq!(judge(&mut health, Sums::default(), Sums::default()), None, "nothing worked meanwhile");
-    let recovered = News::Recovered { since: START, by: Channel::Email };
+    let recovered = News::Recovered { since: START, by: NoticeChannel::Email };
     assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
     judge(&mut health, sums(100, 99), sums(20, 20));
     assert_eq!(judge(&mut health, sums(110, 99), sums(5, 0)), Some(recovered), "the last hour was well");
@@ -169,12 +169,12 @@ fn notices_name_the_trouble_its_start_and_the_last_error() {
     let about = About { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
     let off_at = START.plus(HOUR * 24);
     let warning = News::Warning { since: START, off_at }.notice(&about);
-    assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, Channel::Email));
+    assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));
     assert!(warning.facts.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.facts.text);
     assert!(warning.facts.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.facts.text);
     assert_eq!((warning.facts.since, warning.facts.off_at), (Some(START), Some(off_at)));
     assert_eq!(warning.facts.last_error.as_deref(), Some("HTTP 503"));
-    let recovered = News::Recovered { since: START, by: Channel::Email }.notice(&about);
+    let recovered = News::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
     assert_eq!((recovered.kind, recovered.facts.last_error), (NoticeKind::EndpointRecovered, None));
 }
 

@@ -4,8 +4,8 @@
 //! after its response cannot be seen from outside, and the texts do not pretend otherwise.
 
 use super::{
-    Check, CheckName, InspectionFinding, Report,
-    probe::{Probe, Unsendable},
+    InspectionCheck, CheckName, InspectionFinding, InspectionReport,
+    probe::{InspectionProbe, Unsendable},
     words,
 };
 use crate::domain::{
@@ -21,7 +21,7 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// Gathers the checks of one inspection, in their order.
 pub struct Judge<'a> {
     contract: &'a Contract,
-    checks: Vec<Check>,
+    checks: Vec<InspectionCheck>,
     /// How long each accepted probe took, in microseconds.
     accepted_us: Vec<u32>,
     /// Why the correct delivery was not accepted; other probes would then prove nothing.
@@ -38,9 +38,9 @@ impl<'a> Judge<'a> {
         self.stopped_by.is_none()
     }
 
-    pub fn answered(&mut self, probe: Probe, mut outcome: Outcome) {
+    pub fn answered(&mut self, probe: InspectionProbe, mut outcome: Outcome) {
         classify(&mut outcome, self.contract);
-        let (finding, advice) = if matches!(probe, Probe::Correct | Probe::Repeated | Probe::OddJson) {
+        let (finding, advice) = if matches!(probe, InspectionProbe::Correct | InspectionProbe::Repeated | InspectionProbe::OddJson) {
             wanted(probe, &outcome)
         } else {
             forged(probe, &outcome)
@@ -48,10 +48,10 @@ impl<'a> Judge<'a> {
         let came_back = words::came_back(&outcome);
         if outcome.class == Class::Ok {
             self.accepted_us.push(outcome.timings.total_us);
-        } else if probe == Probe::Correct {
+        } else if probe == InspectionProbe::Correct {
             self.stopped_by = Some(came_back.clone());
         }
-        self.checks.push(Check {
+        self.checks.push(InspectionCheck {
             status: outcome.status,
             duration_ms: Some(millis(outcome.timings.total_us)),
             came_back,
@@ -60,30 +60,30 @@ impl<'a> Judge<'a> {
     }
 
     /// Records a probe that could not be built.
-    pub fn unsendable(&mut self, probe: Probe, why: &Unsendable) {
+    pub fn unsendable(&mut self, probe: InspectionProbe, why: &Unsendable) {
         let came_back = format!("Nothing was sent: {why}.");
-        if probe == Probe::Correct {
+        if probe == InspectionProbe::Correct {
             self.stopped_by = Some(came_back.clone());
         }
         let finding =
-            if probe == Probe::Correct { InspectionFinding::Failed } else { InspectionFinding::Unknown };
+            if probe == InspectionProbe::Correct { InspectionFinding::Failed } else { InspectionFinding::Unknown };
         let check = self.check(probe, finding, Some(words::UNSENDABLE.into()));
-        self.checks.push(Check { came_back, ..check });
+        self.checks.push(InspectionCheck { came_back, ..check });
     }
 
     /// Records a probe that was not sent: it does not apply, or the correct delivery was not accepted.
-    pub fn not_sent(&mut self, probe: Probe) {
+    pub fn not_sent(&mut self, probe: InspectionProbe) {
         let check = if probe.applies_to(self.contract) {
             let reason = self.stopped_by.as_deref().unwrap_or_default();
             let came_back = format!("Not sent: the correct delivery was not accepted. {reason}");
-            Check {
+            InspectionCheck {
                 came_back,
                 ..self.check(probe, InspectionFinding::Unknown, Some(words::FIRST_THINGS_FIRST.into()))
             }
         } else {
             let advice = Some(words::no_signed_time(self.contract));
             let came_back = "Not sent: the signed text of this contract has no time in it.".to_owned();
-            Check { came_back, ..self.check(probe, InspectionFinding::DoesNotApply, advice) }
+            InspectionCheck { came_back, ..self.check(probe, InspectionFinding::DoesNotApply, advice) }
         };
         self.checks.push(check);
     }
@@ -92,7 +92,7 @@ impl<'a> Judge<'a> {
     pub fn health(&mut self, outcome: Option<&Outcome>) {
         let (name, why) = (CheckName::HealthAddress, words::WHY_HEALTH.to_owned());
         let Some(outcome) = outcome else {
-            return self.checks.push(Check {
+            return self.checks.push(InspectionCheck {
                 name,
                 finding: InspectionFinding::DoesNotApply,
                 status: None,
@@ -109,7 +109,7 @@ impl<'a> Judge<'a> {
             _ if is_well => InspectionFinding::Passed,
             _ => InspectionFinding::Failed,
         };
-        self.checks.push(Check {
+        self.checks.push(InspectionCheck {
             name,
             finding,
             status: outcome.status,
@@ -122,15 +122,15 @@ impl<'a> Judge<'a> {
     }
 
     /// Builds the report, with a check of response times if the correct delivery was checked.
-    pub fn into_report(mut self) -> Report {
+    pub fn into_report(mut self) -> InspectionReport {
         if self.checks.iter().any(|check| check.name == CheckName::CorrectDelivery) {
             let place = self.checks.iter().position(|check| check.name == CheckName::HealthAddress);
             self.checks.insert(place.unwrap_or(self.checks.len()), self.answer_time());
         }
-        Report { contract: self.contract.name.clone(), checks: self.checks }
+        InspectionReport { contract: self.contract.name.clone(), checks: self.checks }
     }
 
-    fn answer_time(&self) -> Check {
+    fn answer_time(&self) -> InspectionCheck {
         let limit = ANSWER_WITHIN.min(self.contract.timeout);
         let slowest = self.accepted_us.iter().max().copied();
         let (finding, came_back, advice) = match slowest {
@@ -150,7 +150,7 @@ impl<'a> Judge<'a> {
                 }
             }
         };
-        Check {
+        InspectionCheck {
             name: CheckName::AnswerTime,
             finding,
             status: None,
@@ -164,8 +164,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn check(&self, probe: Probe, finding: InspectionFinding, advice: Option<String>) -> Check {
-        Check {
+    fn check(&self, probe: InspectionProbe, finding: InspectionFinding, advice: Option<String>) -> InspectionCheck {
+        InspectionCheck {
             name: probe.check(),
             finding,
             status: None,
@@ -179,22 +179,22 @@ impl<'a> Judge<'a> {
 }
 
 /// Evaluates a request that a receiver must accept.
-fn wanted(probe: Probe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
+fn wanted(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     if outcome.class == Class::Ok {
-        let once = (probe == Probe::Repeated).then(|| words::ONLY_ONCE.to_owned());
+        let once = (probe == InspectionProbe::Repeated).then(|| words::ONLY_ONCE.to_owned());
         return (InspectionFinding::Passed, once);
     }
     if outcome.class == Class::Local {
         return (InspectionFinding::Unknown, Some(words::OUR_FAULT.into()));
     }
-    if probe != Probe::Correct && is_busy(outcome) {
+    if probe != InspectionProbe::Correct && is_busy(outcome) {
         return (InspectionFinding::Unknown, Some(words::BUSY.into()));
     }
     (InspectionFinding::Failed, Some(words::not_accepted(probe, outcome).into()))
 }
 
 /// Evaluates a request that a receiver must refuse.
-fn forged(probe: Probe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
+fn forged(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     match (outcome.class, outcome.status) {
         (Class::Ok, _) => (InspectionFinding::Failed, Some(words::let_in(probe).into())),
         (Class::Http, _) if is_busy(outcome) => (InspectionFinding::Unknown, Some(words::BUSY.into())),

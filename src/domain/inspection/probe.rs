@@ -27,7 +27,7 @@ pub(super) const OLD_BY: Duration = Duration::from_hours(1);
 
 /// Probes in the order they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub enum InspectionProbe {
     Correct,
     Tampered,
     OldTimestamp,
@@ -36,7 +36,7 @@ pub enum Probe {
     OddJson,
 }
 
-impl Probe {
+impl InspectionProbe {
     pub const ALL: [Self; 6] = [
         Self::Correct,
         Self::Tampered,
@@ -137,14 +137,14 @@ impl<'a> Subject<'a> {
     }
 
     /// Builds the probe as it is sent at `now`.
-    pub fn request(&self, probe: Probe, now: Timestamp) -> Result<ProbeRequest, Unsendable> {
+    pub fn request(&self, probe: InspectionProbe, now: Timestamp) -> Result<ProbeRequest, Unsendable> {
         let contract = &*self.endpoint.contract;
-        let place = Probe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
+        let place = InspectionProbe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
         let first = self.inspection.as_i64() + 1 + 2 * place as i64;
         let (own_id, root) = (EventId::from_i64(first), DeliveryId::from_i64(first + 1));
         let public_id = own_id.with_prefix(self.app.id_prefix());
         let earlier = |at: Timestamp| Timestamp::from_millis(at.as_millis() - OLD_BY.as_millis() as i64);
-        let is_old = probe == Probe::OldTimestamp;
+        let is_old = probe == InspectionProbe::OldTimestamp;
         let data = self.data(probe, 100);
         let parts = EventParts {
             public_id: &public_id,
@@ -157,7 +157,7 @@ impl<'a> Subject<'a> {
             payload_version: self.endpoint.record.settings.payload_version.as_deref().unwrap_or("1"),
         };
         let signed = body::render(contract, &parts, root)?;
-        let number = if probe == Probe::Repeated { 2 } else { 1 };
+        let number = if probe == InspectionProbe::Repeated { 2 } else { 1 };
         let request = RequestParts {
             event: &parts,
             root,
@@ -166,10 +166,10 @@ impl<'a> Subject<'a> {
             now: if is_old { earlier(now) } else { now },
             body: &signed,
         };
-        let signer = if probe == Probe::UnknownSignature { &self.stranger } else { &self.signer };
+        let signer = if probe == InspectionProbe::UnknownSignature { &self.stranger } else { &self.signer };
         let mut headers = request_headers::headers(contract, signer, &request)?;
         headers.push(mark(self.inspection));
-        let body = if probe == Probe::Tampered {
+        let body = if probe == InspectionProbe::Tampered {
             let changed = self.data(probe, 900);
             body::render(contract, &EventParts { data: changed.as_bytes(), ..parts }, root)?
         } else {
@@ -178,8 +178,8 @@ impl<'a> Subject<'a> {
         Ok(ProbeRequest { headers, body })
     }
 
-    fn data(&self, probe: Probe, amount: u32) -> String {
-        let oddities = if probe == Probe::OddJson { oddities() } else { String::new() };
+    fn data(&self, probe: InspectionProbe, amount: u32) -> String {
+        let oddities = if probe == InspectionProbe::OddJson { oddities() } else { String::new() };
         format!(
             r#"{{"test":true,"inspection":"{}","probe":"{}","amount":{amount}{oddities}}}"#,
             self.inspection,

@@ -1,9 +1,9 @@
 //! Probes under each contract, and the evaluation of each response.
 
 use super::{
-    CheckName, InspectionFinding, Report,
+    CheckName, InspectionFinding, InspectionReport,
     judgement::Judge,
-    probe::{INSPECTION_HEADER, Probe, ProbeRequest, Subject},
+    probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject},
 };
 use crate::domain::{
     app::{App, AppSettings},
@@ -66,7 +66,7 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
     }
 }
 
-fn made(endpoint: &Endpoint, probe: Probe) -> ProbeRequest {
+fn made(endpoint: &Endpoint, probe: InspectionProbe) -> ProbeRequest {
     let app = app();
     Subject::new(ID, &app, endpoint, NOW, [9; 32]).unwrap().request(probe, NOW).unwrap()
 }
@@ -75,7 +75,7 @@ fn header<'a>(headers: &'a [Header], name: &str) -> &'a str {
     headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
 }
 
-fn signature(endpoint: &Endpoint, probe: Probe) -> String {
+fn signature(endpoint: &Endpoint, probe: InspectionProbe) -> String {
     header(&made(endpoint, probe).headers, &endpoint.contract.signature.header).to_owned()
 }
 
@@ -103,7 +103,7 @@ fn hmac_by_hand(endpoint: &Endpoint, id: &str, body: &str) -> String {
 fn every_probe_is_legal_json_that_says_that_it_is_a_test() {
     for contract in fixtures::all() {
         let endpoint = endpoint(contract, None);
-        for probe in Probe::ALL {
+        for probe in InspectionProbe::ALL {
             let request = made(&endpoint, probe);
             let body: Value = serde_json::from_slice(&request.body).unwrap();
             let data = body.get("data").unwrap_or(&body);
@@ -122,7 +122,7 @@ fn the_tampered_body_differs_in_one_value_and_carries_the_signature_of_the_origi
     for contract in fixtures::all() {
         let endpoint = endpoint(contract, None);
         let contract = endpoint.contract.clone();
-        let request = made(&endpoint, Probe::Tampered);
+        let request = made(&endpoint, InspectionProbe::Tampered);
         let text = String::from_utf8(request.body.to_vec()).unwrap();
         assert_eq!(text.matches("900").count(), 1, "{text}");
         let original = text.replace("\"amount\":900", "\"amount\":100");
@@ -136,17 +136,17 @@ fn the_tampered_body_differs_in_one_value_and_carries_the_signature_of_the_origi
 
 #[test]
 fn the_old_request_is_signed_with_todays_secret_although_that_is_younger() {
-    for contract in fixtures::all().into_iter().filter(|contract| Probe::OldTimestamp.applies_to(contract)) {
+    for contract in fixtures::all().into_iter().filter(|contract| InspectionProbe::OldTimestamp.applies_to(contract)) {
         let endpoint = endpoint(contract, None);
         let old = NOW.as_seconds() - 3600;
-        let request = made(&endpoint, Probe::OldTimestamp);
+        let request = made(&endpoint, InspectionProbe::OldTimestamp);
         let says_old = request.headers.iter().any(|(_, value)| value.contains(&old.to_string()));
         assert!(says_old, "{:?}", request.headers);
         assert!(!request.headers.iter().any(|(_, value)| value.contains(&NOW.as_seconds().to_string())));
     }
     let timeless: Vec<String> = fixtures::all()
         .into_iter()
-        .filter(|contract| !Probe::OldTimestamp.applies_to(contract))
+        .filter(|contract| !InspectionProbe::OldTimestamp.applies_to(contract))
         .map(|contract| contract.name)
         .collect();
     assert_eq!(timeless, ["orientedos", "simpaisa"]);
@@ -160,7 +160,7 @@ fn an_unknown_signature_has_the_form_of_a_known_one_also_for_ed25519() {
     endpoints.push(endpoint(fixtures::standard(), Some(ed25519)));
     for endpoint in endpoints {
         let (known, unknown) =
-            (signature(&endpoint, Probe::Correct), signature(&endpoint, Probe::UnknownSignature));
+            (signature(&endpoint, InspectionProbe::Correct), signature(&endpoint, InspectionProbe::UnknownSignature));
         assert_ne!(known, unknown);
         assert_eq!(known.len(), unknown.len(), "{known} {unknown}");
         assert_eq!(known.split([',', '=']).next(), unknown.split([',', '=']).next());
@@ -175,22 +175,22 @@ fn only_the_repeated_probe_reuses_the_ids_and_the_body_of_another() {
         let app = app();
         let subject = Subject::new(ID, &app, &endpoint, NOW, [9; 32]).unwrap();
         let later = Timestamp::from_millis(NOW.as_millis() + 2000);
-        let first = subject.request(Probe::Correct, NOW).unwrap();
-        let again = subject.request(Probe::Repeated, later).unwrap();
+        let first = subject.request(InspectionProbe::Correct, NOW).unwrap();
+        let again = subject.request(InspectionProbe::Repeated, later).unwrap();
         assert_eq!(first.body, again.body);
         let signature =
             |request: &ProbeRequest| header(&request.headers, &endpoint.contract.signature.header).to_owned();
         assert_eq!(signature(&first) != signature(&again), names_t, "a fresh timestamp, where there is one");
         let bodies: HashSet<Bytes> =
-            Probe::ALL.iter().map(|probe| subject.request(*probe, NOW).unwrap().body).collect();
-        assert_eq!(bodies.len(), Probe::ALL.len() - 1);
+            InspectionProbe::ALL.iter().map(|probe| subject.request(*probe, NOW).unwrap().body).collect();
+        assert_eq!(bodies.len(), InspectionProbe::ALL.len() - 1);
     }
 }
 
 #[test]
 fn the_odd_body_survives_only_where_bytes_are_kept() {
     let endpoint = endpoint(fixtures::standard(), None);
-    let body = made(&endpoint, Probe::OddJson).body;
+    let body = made(&endpoint, InspectionProbe::OddJson).body;
     let text = std::str::from_utf8(&body).unwrap();
     for odd in
         ["😀", "\\ud83d\\ude00", "\u{2028}", "\\u2028", "1.0", "1e5", "12345678901234567890", "\"\":", "<"]
@@ -208,7 +208,7 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
     let app = app();
     let Err(error) = Subject::new(ID, &app, &endpoint, NOW, [9; 32]) else { panic!("signed with nothing") };
     let mut judge = Judge::new(&endpoint.contract);
-    judge.unsendable(Probe::Correct, &error);
+    judge.unsendable(InspectionProbe::Correct, &error);
     assert!(!judge.goes_on());
     let report = judge.into_report();
     assert_eq!(report.checks[0].finding, InspectionFinding::Failed);
@@ -220,7 +220,7 @@ fn answer(status: u16) -> Outcome {
     Outcome { status: Some(status), error: None, timings, ..Outcome::failed(Class::Http, "") }
 }
 
-fn finding(probe: Probe, outcome: Outcome) -> InspectionFinding {
+fn finding(probe: InspectionProbe, outcome: Outcome) -> InspectionFinding {
     let contract = fixtures::standard();
     let mut judge = Judge::new(&contract);
     judge.answered(probe, outcome);
@@ -230,7 +230,7 @@ fn finding(probe: Probe, outcome: Outcome) -> InspectionFinding {
 #[test]
 fn forged_requests_must_be_refused_with_a_4xx() {
     use InspectionFinding::{Failed, Passed, Unknown};
-    for probe in [Probe::Tampered, Probe::OldTimestamp, Probe::UnknownSignature] {
+    for probe in [InspectionProbe::Tampered, InspectionProbe::OldTimestamp, InspectionProbe::UnknownSignature] {
         for (status, expected) in [
             (200, Failed),
             (204, Failed),
@@ -260,8 +260,8 @@ fn forged_requests_must_be_refused_with_a_4xx() {
 #[test]
 fn correct_requests_must_be_accepted_as_the_contract_means_it() {
     use InspectionFinding::{Failed, Passed, Unknown};
-    for probe in [Probe::Correct, Probe::Repeated, Probe::OddJson] {
-        let busy = if probe == Probe::Correct { Failed } else { Unknown };
+    for probe in [InspectionProbe::Correct, InspectionProbe::Repeated, InspectionProbe::OddJson] {
+        let busy = if probe == InspectionProbe::Correct { Failed } else { Unknown };
         for (status, expected) in [
             (200, Passed),
             (204, Passed),
@@ -282,9 +282,9 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
 fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     let contract = fixtures::zerofee();
     let mut judge = Judge::new(&contract);
-    judge.answered(Probe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
+    judge.answered(InspectionProbe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
     assert!(!judge.goes_on());
-    for probe in &Probe::ALL[1..] {
+    for probe in &InspectionProbe::ALL[1..] {
         judge.not_sent(*probe);
     }
     judge.health(None);
@@ -302,7 +302,7 @@ fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
 fn a_probe_that_does_not_apply_advises_to_remember_ids() {
     for (contract, warns) in [(fixtures::orientedos(), false), (fixtures::simpaisa(), true)] {
         let mut judge = Judge::new(&contract);
-        judge.not_sent(Probe::OldTimestamp);
+        judge.not_sent(InspectionProbe::OldTimestamp);
         let check = judge.into_report().checks.remove(0);
         assert_eq!(check.finding, InspectionFinding::DoesNotApply);
         let advice = check.advice.unwrap();
@@ -315,12 +315,12 @@ fn a_probe_that_does_not_apply_advises_to_remember_ids() {
 fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_timeout() {
     let time = |contract: &Contract, seconds: &[f64]| {
         let mut judge = Judge::new(contract);
-        for (probe, seconds) in [Probe::Correct, Probe::Repeated].into_iter().zip(seconds) {
+        for (probe, seconds) in [InspectionProbe::Correct, InspectionProbe::Repeated].into_iter().zip(seconds) {
             let timings = Timings { total_us: (seconds * 1e6) as u32, ..Timings::default() };
             judge.answered(probe, Outcome { timings, ..answer(200) });
         }
         judge.answered(
-            Probe::Tampered,
+            InspectionProbe::Tampered,
             Outcome { timings: Timings { total_us: 60_000_000, ..Timings::default() }, ..answer(401) },
         );
         let report = judge.into_report();
@@ -358,7 +358,7 @@ fn a_health_address_must_answer_2xx() {
 #[test]
 fn every_check_that_does_not_pass_has_advice() {
     for contract in fixtures::all() {
-        for probe in Probe::ALL {
+        for probe in InspectionProbe::ALL {
             for status in 100..600 {
                 let mut judge = Judge::new(&contract);
                 judge.answered(probe, answer(status));
@@ -377,10 +377,10 @@ fn every_check_that_does_not_pass_has_advice() {
 fn a_report_reads_back_from_its_json() {
     let contract = fixtures::standard();
     let mut judge = Judge::new(&contract);
-    judge.answered(Probe::Correct, answer(200));
+    judge.answered(InspectionProbe::Correct, answer(200));
     judge.health(None);
     let report = judge.into_report();
     let text = serde_json::to_string(&report).unwrap();
-    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    assert_eq!(serde_json::from_str::<InspectionReport>(&text).unwrap(), report);
     assert!(text.contains("\"correct_delivery\"") && text.contains("\"does_not_apply\""), "{text}");
 }

@@ -1,6 +1,6 @@
 //! Texts of a report for the owner of the receiver: what was sent, what came back, why it matters, what to do.
 
-use super::probe::{OLD_BY, Probe};
+use super::probe::{OLD_BY, InspectionProbe};
 use crate::domain::{
     contract::{Contract, Variable},
     outcome::Outcome,
@@ -11,41 +11,41 @@ use std::time::Duration;
 /// Enough to recognise a message of the receiver's own.
 const SAID_CHARS_MAX: usize = 160;
 
-pub(super) fn sent(probe: Probe, contract: &Contract) -> String {
+pub(super) fn sent(probe: InspectionProbe, contract: &Contract) -> String {
     let header = &contract.signature.header;
     match probe {
-        Probe::Correct => {
+        InspectionProbe::Correct => {
             format!("A webhook.test event, signed with the endpoint's secret as the contract {} says.", contract.name)
         }
-        Probe::Tampered => "A correctly signed request in whose body one value was changed afterwards.".into(),
-        Probe::OldTimestamp => {
+        InspectionProbe::Tampered => "A correctly signed request in whose body one value was changed afterwards.".into(),
+        InspectionProbe::OldTimestamp => {
             format!("A request whose timestamp is {} old, correctly signed.", format_duration(OLD_BY))
         }
-        Probe::UnknownSignature => {
+        InspectionProbe::UnknownSignature => {
             format!("A request whose {header} has the right form, but was made with a random secret.")
         }
-        Probe::Repeated => "The correct delivery once more, as a retry: the same ids, a fresh timestamp.".into(),
-        Probe::OddJson => "A correctly signed body of legal JSON that few serialisers would write: raw and escaped \
+        InspectionProbe::Repeated => "The correct delivery once more, as a retry: the same ids, a fresh timestamp.".into(),
+        InspectionProbe::OddJson => "A correctly signed body of legal JSON that few serialisers would write: raw and escaped \
                            characters beyond ASCII, 1.0, 1e5, a large integer, an empty key, unsorted keys, spaces, \
                            deep nesting."
             .into(),
     }
 }
 
-pub(super) const fn why(probe: Probe) -> &'static str {
+pub(super) const fn why(probe: InspectionProbe) -> &'static str {
     match probe {
-        Probe::Correct => "Everything else can be judged only at a receiver that takes what is right.",
-        Probe::Tampered => {
+        InspectionProbe::Correct => "Everything else can be judged only at a receiver that takes what is right.",
+        InspectionProbe::Tampered => {
             "Whoever can change a request on its way, or knows the form of one, could change amounts and accounts."
         }
-        Probe::OldTimestamp => {
+        InspectionProbe::OldTimestamp => {
             "Whoever once recorded a request, from a log or a proxy, could send it again at any later time."
         }
-        Probe::UnknownSignature => "The address of a receiver is no secret: anybody can send it a request.",
-        Probe::Repeated => {
+        InspectionProbe::UnknownSignature => "The address of a receiver is no secret: anybody can send it a request.",
+        InspectionProbe::Repeated => {
             "Every sender repeats itself: an answer can get lost, and then the same event comes again."
         }
-        Probe::OddJson => {
+        InspectionProbe::OddJson => {
             "Real data holds such values sooner or later. A receiver that parses the body and writes it again before it \
              verifies gets other bytes than those that were signed."
         }
@@ -71,9 +71,9 @@ pub(super) const REFUSED_BADLY: &str = "It was not accepted, and that protects y
 pub(super) const TOO_SLOW: &str =
     "Verify, store the event, answer, and do the work afterwards: a sender that stops waiting tries again.";
 
-pub(super) const fn let_in(probe: Probe) -> &'static str {
+pub(super) const fn let_in(probe: InspectionProbe) -> &'static str {
     match probe {
-        Probe::OldTimestamp => {
+        InspectionProbe::OldTimestamp => {
             "Refuse with 400 what is older than five minutes, by the timestamp that is part of the signed text."
         }
         _ => {
@@ -83,16 +83,16 @@ pub(super) const fn let_in(probe: Probe) -> &'static str {
     }
 }
 
-pub(super) const fn not_accepted(probe: Probe, outcome: &Outcome) -> &'static str {
+pub(super) const fn not_accepted(probe: InspectionProbe, outcome: &Outcome) -> &'static str {
     match (probe, outcome.status) {
-        (Probe::Repeated, Some(400..500)) => {
+        (InspectionProbe::Repeated, Some(400..500)) => {
             "Recognising the repetition is right, but it must be answered with 2xx: after any other answer the event counts \
              as not delivered, is tried again or ends in the dead letters, although the receiver has it."
         }
-        (Probe::Repeated, _) => {
+        (InspectionProbe::Repeated, _) => {
             "Look the id up before working, and answer 2xx when it is known: an event that came before was delivered."
         }
-        (Probe::OddJson, Some(400..500)) => {
+        (InspectionProbe::OddJson, Some(400..500)) => {
             "Verify the signature over the bytes of the body as they came, before parsing them; and let the parser take any \
              legal JSON."
         }

@@ -3,8 +3,8 @@
 use super::{AboutEvent, Facts, NewNotice, Notice, NoticeKind, one_line};
 use crate::domain::{
     app::App,
-    contract::{Channel, Contract, DeadLetterNotice},
-    delivery::{Delivery, Reason, State},
+    contract::{NoticeChannel, Contract, DeadLetterNotice},
+    delivery::{Delivery, EndReason, DeliveryState},
     directory::Directory,
     event::{Event, is_our_own},
     id::{DeliveryId, ReplayId},
@@ -29,7 +29,7 @@ pub fn dead_letter(
         DeadLetterNotice::Digest => Some(contract.notices.digest_window),
         DeadLetterNotice::None => return None,
     };
-    let at = delivery.finished_at.filter(|_| delivery.state == State::Dead)?;
+    let at = delivery.finished_at.filter(|_| delivery.state == DeliveryState::Dead)?;
     if is_our_own(&event.event_type) {
         return None;
     }
@@ -38,12 +38,12 @@ pub fn dead_letter(
         count => format!("{count} attempts"),
     };
     let why = match delivery.reason {
-        Some(Reason::RefusedByReceiver) => format!("the receiver refused it after {times}"),
-        Some(Reason::SerialisationFailed) => "its body could not be put together".to_owned(),
-        Some(Reason::SigningFailed) => "it could not be signed".to_owned(),
+        Some(EndReason::RefusedByReceiver) => format!("the receiver refused it after {times}"),
+        Some(EndReason::SerialisationFailed) => "its body could not be put together".to_owned(),
+        Some(EndReason::SigningFailed) => "it could not be signed".to_owned(),
         _ => format!("{times} failed, and its schedule is used up"),
     };
-    let called = contract.states.of(State::Dead, delivery.reason);
+    let called = contract.states.of(DeliveryState::Dead, delivery.reason);
     let text = format!("A delivery of {} is {called}: {why}.", one_line(&event.event_type, 128));
     Some(NewNotice {
         app: delivery.app,
@@ -70,7 +70,7 @@ pub(in crate::domain) fn dead_letters(count: u32) -> String {
 }
 
 /// Makes the notice of a finished replay.
-pub fn replay_finished(replay: &Replay, channel: Channel, now: Timestamp) -> NewNotice {
+pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) -> NewNotice {
     let what = match replay.selection {
         Selection::Deliveries(_) => ("replay", "sent again"),
         Selection::Backfill(_) => ("backfill", "sent"),

@@ -4,7 +4,7 @@ use super::*;
 use crate::domain::{
     app::{App, AppRules, AppSettings},
     contract::{Contract, DeadLetterNotice, fixtures},
-    delivery::{Delivery, Reason, State},
+    delivery::{Delivery, EndReason, DeliveryState},
     directory::Directory,
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     event::RenderedBodies,
@@ -97,10 +97,10 @@ fn event(event_type: &str) -> Event {
     }
 }
 
-fn died(reason: Reason) -> Delivery {
+fn died(reason: EndReason) -> Delivery {
     let mut delivery =
         Delivery::born(DeliveryId::from_i64(51), APP, EventId::from_i64(50), ENDPOINT, NOW, None);
-    delivery.state = State::Dead;
+    delivery.state = DeliveryState::Dead;
     delivery.reason = Some(reason);
     delivery.attempt_count = 8;
     delivery.finished_at = Some(NOW);
@@ -108,31 +108,31 @@ fn died(reason: Reason) -> Delivery {
 }
 
 fn dead(contract: &Contract, event_type: &str) -> Option<NewNotice> {
-    dead_letter(contract, &died(Reason::Exhausted), &event(event_type), Some("HTTP 500"))
+    dead_letter(contract, &died(EndReason::Exhausted), &event(event_type), Some("HTTP 500"))
 }
 
 #[test]
 fn the_five_contracts_notify_of_dead_letters_as_documented() {
     let bastionary = dead(&fixtures::bastionary(), "user.created").unwrap();
-    assert_eq!((bastionary.channel, bastionary.digest), (Channel::Email, None), "an e-mail for each");
+    assert_eq!((bastionary.channel, bastionary.digest), (NoticeChannel::Email, None), "an e-mail for each");
     let simpaisa = dead(&fixtures::simpaisa(), "payin.completed").unwrap();
-    assert_eq!((simpaisa.channel, simpaisa.digest), (Channel::List, None));
+    assert_eq!((simpaisa.channel, simpaisa.digest), (NoticeChannel::List, None));
     assert!(simpaisa.facts.text.contains("is DLQ: 8 attempts failed"), "{}", simpaisa.facts.text);
     for silent in [fixtures::zerofee(), fixtures::orientedos(), fixtures::sendnomi()] {
         assert_eq!(dead(&silent, "a.b"), None, "{}", silent.name);
     }
-    assert_eq!(fixtures::zerofee().notices.switched_off, Channel::Email);
+    assert_eq!(fixtures::zerofee().notices.switched_off, NoticeChannel::Email);
     let standard = dead(&fixtures::standard(), "a.b").unwrap();
-    assert_eq!((standard.channel, standard.digest), (Channel::Email, Some(Duration::from_hours(1))));
+    assert_eq!((standard.channel, standard.digest), (NoticeChannel::Email, Some(Duration::from_hours(1))));
 }
 
 #[test]
 fn a_dead_letter_notice_names_the_reason_and_internal_events_have_none() {
     let contract = fixtures::bastionary();
     for (reason, words) in [
-        (Reason::RefusedByReceiver, "the receiver refused it after 8 attempts"),
-        (Reason::SerialisationFailed, "its body could not be put together"),
-        (Reason::SigningFailed, "it could not be signed"),
+        (EndReason::RefusedByReceiver, "the receiver refused it after 8 attempts"),
+        (EndReason::SerialisationFailed, "its body could not be put together"),
+        (EndReason::SigningFailed, "it could not be signed"),
     ] {
         let told = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
         assert!(told.facts.text.contains(words), "{}", told.facts.text);
@@ -142,7 +142,7 @@ fn a_dead_letter_notice_names_the_reason_and_internal_events_have_none() {
         assert_eq!(dead(&contract, own), None, "{own}");
     }
     let long = "e".repeat(5000);
-    let told = dead_letter(&contract, &died(Reason::Exhausted), &event("a.b"), Some(&long)).unwrap();
+    let told = dead_letter(&contract, &died(EndReason::Exhausted), &event("a.b"), Some(&long)).unwrap();
     assert_eq!(told.facts.last_error.unwrap().chars().count(), 500);
 }
 

@@ -44,13 +44,13 @@ fn event() -> impl Strategy<Value = EventFacts> {
 }
 
 fn delivery() -> impl Strategy<Value = DeliveryFacts> {
-    let states = prop::sample::select(State::ALL.to_vec());
+    let states = prop::sample::select(DeliveryState::ALL.to_vec());
     let restarted = prop::option::weighted(0.3, instant());
     (states, any::<bool>(), restarted, instant(), any::<bool>(), retention()).prop_map(
         |(state, is_closed, restarted_at, finished_at, has_history, keep)| DeliveryFacts {
             state,
-            is_closed: is_closed && state == State::Dead,
-            returns_to_dead: is_closed && matches!(state, State::Pending | State::Held),
+            is_closed: is_closed && state == DeliveryState::Dead,
+            returns_to_dead: is_closed && matches!(state, DeliveryState::Pending | DeliveryState::Held),
             restarted_at,
             finished_at: state.is_terminal().then_some(finished_at),
             has_history,
@@ -79,9 +79,9 @@ fn carried_out(
             DeliveryFate::LosesHistory => one.has_history = false,
             DeliveryFate::Closes => (one.has_history, one.is_closed) = (false, true),
             DeliveryFate::Ends if one.returns_to_dead => {
-                (one.state, one.returns_to_dead, one.finished_at) = (State::Dead, false, Some(START));
+                (one.state, one.returns_to_dead, one.finished_at) = (DeliveryState::Dead, false, Some(START));
             }
-            DeliveryFate::Ends => (one.state, one.finished_at) = (State::Expired, Some(now)),
+            DeliveryFate::Ends => (one.state, one.finished_at) = (DeliveryState::Expired, Some(now)),
         }
         left.push(one);
     }
@@ -97,10 +97,10 @@ proptest! {
         for (one, fate) in deliveries.iter().zip(&fate.deliveries) {
             let unended = matches!(fate, DeliveryFate::Stays | DeliveryFate::Ends);
             prop_assert!(one.finished_at.is_some() || unended, "{one:?} {fate:?}");
-            prop_assert!(one.state != State::InFlight || *fate == DeliveryFate::Stays);
+            prop_assert!(one.state != DeliveryState::InFlight || *fate == DeliveryFate::Stays);
             prop_assert!(*fate != DeliveryFate::Ends || one.finished_at.is_none());
         }
-        if deliveries.iter().any(|one| one.state == State::InFlight) {
+        if deliveries.iter().any(|one| one.state == DeliveryState::InFlight) {
             prop_assert_eq!(fate.event, EventFate::Stays);
         }
         if deliveries.iter().any(|one| one.finished_at.is_none()) {
@@ -133,7 +133,7 @@ proptest! {
             match fate {
                 DeliveryFate::LosesHistory => prop_assert!(is_over(one.keep.attempts)),
                 DeliveryFate::Closes => {
-                    prop_assert!(one.state == State::Dead && is_over(one.keep.dead_letters));
+                    prop_assert!(one.state == DeliveryState::Dead && is_over(one.keep.dead_letters));
                 }
                 DeliveryFate::Goes => prop_assert!(!is_kept),
                 _ => {}
@@ -146,7 +146,7 @@ proptest! {
         event in event(), mut deliveries in deliveries(), mut dead in delivery(), now in instant(),
     ) {
         let died_at = dead.finished_at.unwrap_or(START);
-        (dead.state, dead.is_closed, dead.finished_at) = (State::Dead, false, Some(died_at));
+        (dead.state, dead.is_closed, dead.finished_at) = (DeliveryState::Dead, false, Some(died_at));
         deliveries.push(dead);
         let fate = decide(&event, &deliveries, now);
         let is_over = matches!(dead.keep.dead_letters, Keep::For(time) if died_at.plus(time) <= now);
@@ -184,7 +184,7 @@ proptest! {
             !all.contains(&Keep::Forever)
         };
         let all_finite = is_finite(&event.keep)
-            && deliveries.iter().all(|one| is_finite(&one.keep) && one.state != State::InFlight);
+            && deliveries.iter().all(|one| is_finite(&one.keep) && one.state != DeliveryState::InFlight);
         let mut state = Some((event, deliveries.clone()));
         let (mut now, mut steps) = (START, 0);
         while let Some((event, facts)) = state.clone() {
@@ -202,7 +202,7 @@ proptest! {
     }
 }
 
-fn month(state: State, finished_at: Option<Timestamp>) -> DeliveryFacts {
+fn month(state: DeliveryState, finished_at: Option<Timestamp>) -> DeliveryFacts {
     let keep = Retention {
         events: Keep::For(DAY * 30),
         attempts: Keep::For(DAY * 30),
@@ -227,7 +227,7 @@ fn plain(keep: Retention) -> EventFacts {
 
 #[test]
 fn a_delivered_event_is_deleted_as_a_whole_after_its_retention() {
-    let one = month(State::Delivered, Some(after(HOUR)));
+    let one = month(DeliveryState::Delivered, Some(after(HOUR)));
     let event = plain(one.keep);
     assert!(decide(&event, &[one], after(DAY * 29)).is_nothing());
     let gone = Fate { event: EventFate::Goes, deliveries: vec![DeliveryFate::Goes] };
@@ -236,7 +236,7 @@ fn a_delivered_event_is_deleted_as_a_whole_after_its_retention() {
 
 #[test]
 fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
-    let waiting = month(State::Held, None);
+    let waiting = month(DeliveryState::Held, None);
     let (event, end) = (plain(waiting.keep), after(DAY * 30));
     let fate = decide(&event, &[waiting], end);
     assert_eq!(fate, Fate { event: EventFate::LosesData, deliveries: vec![DeliveryFate::Ends] });
@@ -247,25 +247,25 @@ fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
 
 #[test]
 fn a_payload_is_deleted_once_all_got_it_and_stays_while_one_may_need_it() {
-    let mut done = month(State::Delivered, Some(after(HOUR)));
+    let mut done = month(DeliveryState::Delivered, Some(after(HOUR)));
     done.keep.payloads = Keep::For(DAY);
     let event = plain(done.keep);
-    let at = |others: &[State], now| {
-        let other = |state: &State| DeliveryFacts { state: *state, ..done };
+    let at = |others: &[DeliveryState], now| {
+        let other = |state: &DeliveryState| DeliveryFacts { state: *state, ..done };
         let all: Vec<_> = [done].into_iter().chain(others.iter().map(other)).collect();
         decide(&event, &all, now).event
     };
     assert_eq!(at(&[], after(HOUR * 23)), EventFate::Stays);
     assert_eq!(at(&[], after(DAY)), EventFate::LosesData);
-    assert_eq!(at(&[State::Cancelled], after(DAY)), EventFate::LosesData);
-    assert_eq!(at(&[State::Expired], after(DAY)), EventFate::Stays, "it may be replayed");
-    assert_eq!(at(&[State::Dead], after(DAY)), EventFate::Stays);
+    assert_eq!(at(&[DeliveryState::Cancelled], after(DAY)), EventFate::LosesData);
+    assert_eq!(at(&[DeliveryState::Expired], after(DAY)), EventFate::Stays, "it may be replayed");
+    assert_eq!(at(&[DeliveryState::Dead], after(DAY)), EventFate::Stays);
     assert_eq!(decide(&event, &[], after(DAY)).event, EventFate::LosesData, "no endpoint subscribed");
 }
 
 #[test]
 fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
-    let mut closed = month(State::Dead, Some(after(HOUR)));
+    let mut closed = month(DeliveryState::Dead, Some(after(HOUR)));
     closed.keep.dead_letters = Keep::Forever;
     let event = plain(closed.keep);
     assert!(decide(&event, &[closed], after(DAY * 400)).is_nothing());
@@ -275,7 +275,7 @@ fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
 
 #[test]
 fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_its_endpoint_says() {
-    let mut dead = month(State::Dead, Some(after(HOUR)));
+    let mut dead = month(DeliveryState::Dead, Some(after(HOUR)));
     dead.keep.dead_letters = Keep::For(DAY);
     let mut event = plain(dead.keep);
     event.keep.events = Keep::For(DAY);
@@ -288,7 +288,7 @@ fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_it
 
 #[test]
 fn a_dead_letter_that_is_held_for_an_extra_attempt_keeps_its_payload() {
-    let mut held = DeliveryFacts { returns_to_dead: true, ..month(State::Held, None) };
+    let mut held = DeliveryFacts { returns_to_dead: true, ..month(DeliveryState::Held, None) };
     held.keep.dead_letters = Keep::Forever;
     let fate = decide(&plain(held.keep), &[held], after(DAY * 31));
     assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Ends]));
@@ -296,11 +296,11 @@ fn a_dead_letter_that_is_held_for_an_extra_attempt_keeps_its_payload() {
 
 #[test]
 fn a_scheduled_event_counts_from_its_time_and_a_replay_from_when_it_was_asked_for() {
-    let done = month(State::Delivered, Some(after(DAY * 20)));
+    let done = month(DeliveryState::Delivered, Some(after(DAY * 20)));
     let scheduled = EventFacts { deliver_at: Some(after(DAY * 20)), ..plain(done.keep) };
     assert!(decide(&scheduled, &[done], after(DAY * 49)).is_nothing());
     assert_eq!(decide(&scheduled, &[done], after(DAY * 50)).event, EventFate::Goes);
-    let replayed = DeliveryFacts { restarted_at: Some(after(DAY * 100)), ..month(State::Pending, None) };
+    let replayed = DeliveryFacts { restarted_at: Some(after(DAY * 100)), ..month(DeliveryState::Pending, None) };
     assert!(decide(&plain(done.keep), &[replayed], after(DAY * 129)).is_nothing());
     let fate = decide(&plain(done.keep), &[replayed], after(DAY * 130));
     assert_eq!(fate.deliveries, [DeliveryFate::Ends]);
@@ -308,7 +308,7 @@ fn a_scheduled_event_counts_from_its_time_and_a_replay_from_when_it_was_asked_fo
 
 #[test]
 fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
-    let mut done = month(State::Delivered, Some(START));
+    let mut done = month(DeliveryState::Delivered, Some(START));
     done.keep.events = Keep::For(HOUR);
     let event = EventFacts { has_idempotency_key: true, ..plain(done.keep) };
     assert_eq!(decide(&event, &[done], after(HOUR)).event, EventFate::LosesData);
@@ -318,7 +318,7 @@ fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
 
 #[test]
 fn ages_are_the_finite_retention_periods() {
-    let mut keep = month(State::Pending, None).keep;
+    let mut keep = month(DeliveryState::Pending, None).keep;
     (keep.attempts, keep.dead_letters) = (Keep::For(DAY), Keep::Forever);
     assert_eq!(ages([keep, keep]).into_iter().collect::<Vec<_>>(), [DAY, DAY * 30]);
     assert!(ages([Retention::FOREVER]).is_empty());

@@ -1,6 +1,6 @@
 //! Parses headers by the templates that wrote them: id, time, signatures.
 
-use super::{Kind, Mismatch, Received};
+use super::{SignatureAlgorithm, Mismatch, IncomingRequest};
 use crate::domain::contract::{Contract, Segment, Template, Variable};
 
 /// Longer signature headers are not read: this product sends none.
@@ -8,27 +8,27 @@ const HEADER_CHARS_MAX: usize = 2000;
 /// Unix seconds have ten digits until the year 2286.
 const TIME_DIGITS_MAX: usize = 12;
 
-type Values<'a> = Vec<(Variable, &'a str)>;
+type Captures<'a> = Vec<(Variable, &'a str)>;
 
-/// Values captured from the headers of a request.
+/// Captures captured from the headers of a request.
 #[derive(Clone)]
-pub(super) struct Known<'a> {
+pub(super) struct CapturedValues<'a> {
     pub(super) contract: &'a Contract,
     signature: &'a str,
-    values: Values<'a>,
+    values: Captures<'a>,
 }
 
 /// A signature from the header, not decoded yet.
-pub(super) struct Signature<'a> {
-    pub(super) kind: Kind,
+pub(super) struct CapturedSignature<'a> {
+    pub(super) kind: SignatureAlgorithm,
     pub(super) text: &'a str,
-    pub(super) values: Values<'a>,
+    pub(super) values: Captures<'a>,
 }
 
-impl<'a> Known<'a> {
+impl<'a> CapturedValues<'a> {
     /// Reads the contract's headers. Fails if one is repeated or malformed, or if the signature or a header with an id or
     /// the time is missing.
-    pub(super) fn read(contract: &'a Contract, received: &Received<'a>) -> Result<Self, Mismatch> {
+    pub(super) fn read(contract: &'a Contract, received: &IncomingRequest<'a>) -> Result<Self, Mismatch> {
         let signature = only(received, &contract.signature.header)?;
         let mut known = Self { contract, signature, values: Vec::new() };
         for (name, template) in &contract.headers {
@@ -58,7 +58,7 @@ impl<'a> Known<'a> {
     }
 
     /// Returns the signatures that match a template of the contract; others in the header are ignored.
-    pub(super) fn signatures(&self) -> Vec<Signature<'a>> {
+    pub(super) fn signatures(&self) -> Vec<CapturedSignature<'a>> {
         let rule = &self.contract.signature;
         if self.signature.len() > HEADER_CHARS_MAX {
             return Vec::new();
@@ -67,9 +67,9 @@ impl<'a> Known<'a> {
             let by = |kind, template: &Template| {
                 let values = capture(template, part)?;
                 let text = values.iter().find(|(variable, _)| *variable == Variable::Signature)?.1;
-                Some(Signature { kind, text, values })
+                Some(CapturedSignature { kind, text, values })
             };
-            by(Kind::Hmac, &rule.hmac_sha256).or_else(|| by(Kind::Ed25519, rule.ed25519.as_ref()?))
+            by(SignatureAlgorithm::Hmac, &rule.hmac_sha256).or_else(|| by(SignatureAlgorithm::Ed25519, rule.ed25519.as_ref()?))
         };
         if rule.separator.is_empty() {
             return one(self.signature).into_iter().collect();
@@ -87,9 +87,9 @@ impl<'a> Known<'a> {
         self.signature
     }
 
-    pub(super) fn with(&self, values: &Values<'a>) -> Self {
+    pub(super) fn with(&self, values: &Captures<'a>) -> Self {
         let mut with = self.clone();
-        // Values beside the signature take precedence over other headers: they were signed.
+        // Captures beside the signature take precedence over other headers: they were signed.
         with.values.splice(0..0, values.iter().copied());
         with
     }
@@ -141,7 +141,7 @@ fn malformed(header: &str, form: &str) -> Mismatch {
 }
 
 /// The value of the only header of this name.
-fn only<'a>(received: &Received<'a>, name: &str) -> Result<&'a str, Mismatch> {
+fn only<'a>(received: &IncomingRequest<'a>, name: &str) -> Result<&'a str, Mismatch> {
     let mut values = received.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     match (values.next(), values.next()) {
         (Some((_, value)), None) if !value.is_empty() => Ok(value),
@@ -151,7 +151,7 @@ fn only<'a>(received: &Received<'a>, name: &str) -> Result<&'a str, Mismatch> {
 }
 
 /// Returns the value of each variable, if the text matches the template.
-pub(super) fn capture<'a>(template: &Template, text: &'a str) -> Option<Values<'a>> {
+pub(super) fn capture<'a>(template: &Template, text: &'a str) -> Option<Captures<'a>> {
     let (mut rest, mut values) = (text, Vec::new());
     let mut segments = template.segments().iter().peekable();
     while let Some(segment) = segments.next() {

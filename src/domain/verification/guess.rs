@@ -2,8 +2,8 @@
 //! secret, another signed text, another encoding. The fewest differences win.
 
 use super::{
-    Clue, Kind, Mismatch, Received, Terms, VerifyingKey,
-    capture::Known,
+    Clue, SignatureAlgorithm, Mismatch, IncomingRequest, Terms, VerifyingKey,
+    capture::CapturedValues,
     decode,
     keys::{self, KeyUse},
     spelling::spellings,
@@ -24,16 +24,16 @@ const PAIRS_BYTES_MAX: usize = 16 * 1024;
 const CANDIDATES_MAX: usize = 8;
 
 /// Texts that people sign; each ends with the body.
-const TEXTS: [(&str, &[Part]); 6] = [
+const TEXTS: [(&str, &[TextPart]); 6] = [
     ("{body}", &[]),
-    ("{t}.{body}", &[Part::Time, Part::Sign(".")]),
-    ("{id}.{t}.{body}", &[Part::Id, Part::Sign("."), Part::Time, Part::Sign(".")]),
-    ("{id}.{body}", &[Part::Id, Part::Sign(".")]),
-    ("{t}{body}", &[Part::Time]),
-    ("{t}:{body}", &[Part::Time, Part::Sign(":")]),
+    ("{t}.{body}", &[TextPart::Time, TextPart::Sign(".")]),
+    ("{id}.{t}.{body}", &[TextPart::Id, TextPart::Sign("."), TextPart::Time, TextPart::Sign(".")]),
+    ("{id}.{body}", &[TextPart::Id, TextPart::Sign(".")]),
+    ("{t}{body}", &[TextPart::Time]),
+    ("{t}:{body}", &[TextPart::Time, TextPart::Sign(":")]),
 ];
 
-enum Part {
+enum TextPart {
     Id,
     Time,
     Sign(&'static str),
@@ -42,15 +42,15 @@ enum Part {
 /// A possible reading of a signature, and its deviation from the contract.
 struct Candidate<'a> {
     odd: Option<Clue>,
-    kind: Kind,
+    kind: SignatureAlgorithm,
     bytes: Vec<u8>,
-    known: Known<'a>,
+    known: CapturedValues<'a>,
 }
 
 /// Returns possible causes of a mismatch, the likeliest first. `others` are contracts that the sender may follow instead.
 pub fn clues(
     terms: &Terms<'_>,
-    received: &Received<'_>,
+    received: &IncomingRequest<'_>,
     mismatch: &Mismatch,
     others: &[Contract],
 ) -> Vec<Clue> {
@@ -81,18 +81,18 @@ pub fn clues(
         } else if let Some(why) = rewritten(contract, received.body) {
             found.push(Clue::Rewritten(why));
         }
-        let signatures = Known::read(contract, received).map_or(1, |known| known.signatures().len());
+        let signatures = CapturedValues::read(contract, received).map_or(1, |known| known.signatures().len());
         found.push(Clue::SecretOrBody { signatures });
     }
     found
 }
 
-fn is_signed(terms: &Terms<'_>, received: &Received<'_>) -> bool {
+fn is_signed(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> bool {
     matches!(verify(terms, received), Ok(_) | Err(Mismatch::TooOld { .. } | Mismatch::TooNew { .. }))
 }
 
-fn search(terms: &Terms<'_>, received: &Received<'_>) -> Option<Vec<Clue>> {
-    let known = Known::read(terms.contract, received).ok()?;
+fn search(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> Option<Vec<Clue>> {
+    let known = CapturedValues::read(terms.contract, received).ok()?;
     let candidates = candidates(&known);
     let keys = keys_of(terms);
     let mut best: Option<Vec<Clue>> = None;
@@ -135,16 +135,16 @@ fn keys_of(terms: &Terms<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
     keys
 }
 
-fn texts(known: &Known<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
+fn texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
     let signs = known.contract.signature.signs.source();
     let id = [Variable::Id, Variable::EventId, Variable::DeliveryId].into_iter().find_map(|id| known.get(id));
-    let other = |(name, parts): &(&'static str, &[Part])| {
+    let other = |(name, parts): &(&'static str, &[TextPart])| {
         let mut text = Vec::new();
         for part in *parts {
             let part = match part {
-                Part::Id => id?,
-                Part::Time => known.get(Variable::T)?,
-                Part::Sign(sign) => sign,
+                TextPart::Id => id?,
+                TextPart::Time => known.get(Variable::T)?,
+                TextPart::Sign(sign) => sign,
             };
             text.extend_from_slice(part.as_bytes());
         }
@@ -155,7 +155,7 @@ fn texts(known: &Known<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
     own.into_iter().chain(TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other)).collect()
 }
 
-fn candidates<'a>(known: &Known<'a>) -> Vec<Candidate<'a>> {
+fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
     let rule = &known.contract.signature;
     let mut candidates = Vec::new();
     for signature in known.signatures() {
@@ -181,10 +181,10 @@ fn candidates<'a>(known: &Known<'a>) -> Vec<Candidate<'a>> {
                 .unwrap_or(piece);
             let both =
                 [SignatureEncoding::Hex, SignatureEncoding::Base64].into_iter().filter_map(|encoding| decode(encoding, text));
-            let fitting = both.filter(|bytes| bytes.len() == Kind::Hmac.length());
+            let fitting = both.filter(|bytes| bytes.len() == SignatureAlgorithm::Hmac.length());
             candidates.extend(fitting.map(|bytes| Candidate {
                 odd: bare(),
-                kind: Kind::Hmac,
+                kind: SignatureAlgorithm::Hmac,
                 bytes,
                 known: known.clone(),
             }));

@@ -47,7 +47,7 @@ fn judged(
 ) -> Result<Genuine, (Mismatch, Vec<Clue>)> {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
     let terms = Terms { contract, secrets: &secrets, now: NOW, tolerance: TOLERANCE };
-    let received = Received { headers, body };
+    let received = IncomingRequest { headers, body };
     verify(&terms, &received).map_err(|mismatch| {
         let found = clues(&terms, &received, &mismatch, &fixtures::all());
         (mismatch, found)
@@ -150,7 +150,7 @@ fn a_stale_clock_is_reported_with_direction_and_amount() {
     let at = |ms: i64| {
         let now = Timestamp::from_millis(NOW.as_millis() + ms);
         let terms = Terms { contract: &contract, secrets: &secrets, now, tolerance: TOLERANCE };
-        verify(&terms, &Received { headers: &headers, body: b"{}" })
+        verify(&terms, &IncomingRequest { headers: &headers, body: b"{}" })
     };
     assert!(at(300_000).is_ok() && at(-300_000).is_ok());
     let old = at(301_000).unwrap_err();
@@ -266,7 +266,7 @@ fn the_cases_of_the_receiver_kits_come_out_as_they_do_there() {
             now: Timestamp::from_millis(case["now"].as_i64().unwrap() * 1000),
             tolerance: Duration::from_secs(case["tolerance"].as_u64().unwrap()),
         };
-        let received = Received { headers: &headers, body: &body };
+        let received = IncomingRequest { headers: &headers, body: &body };
         let verified = verify(&terms, &received);
         let expected = match case["expect"].as_str().unwrap() {
             "ok" => "",

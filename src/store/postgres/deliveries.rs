@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
     store::sql::{Result, Sql, ToValue, Was, lane, params, write_return_to},
@@ -98,10 +98,10 @@ static CARRY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Marks these waiting deliveries as in flight; returns which were still in their state.
-pub(super) fn carry_all(tx: &Transaction<'_>, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+pub(super) fn carry_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
     let mut rows = Rows::new(TAKEN);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
-    let first = params![State::InFlight, Was::CarriedBy(tx.epoch()).lane()];
+    let first = params![DeliveryState::InFlight, Was::CarriedBy(tx.epoch()).lane()];
     let carried: HashSet<DeliveryId> = tx.read_rows(&CARRY, first, &[&rows], |row| row.get(0))?;
     Ok(taken.iter().map(|(_, delivery)| carried.contains(&delivery.id)).collect())
 }

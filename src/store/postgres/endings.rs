@@ -3,7 +3,7 @@
 use super::columns::{Rows, Shape};
 use crate::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
     store::sql::{ATTEMPT, Hot, Recording, Result, Work, params},
@@ -22,7 +22,7 @@ pub(super) const ENDING_PARAMS: usize = ENDINGS.0.len();
 /// that were leased in this lane. Fields that are not given stay as they were. The lease is checked in a way that no index is
 /// used for: all deliveries in flight have the same lane, and the server would go through it for each of these rows.
 pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
-    let (rows, delivered) = (ENDINGS.unnest(first), State::Delivered as i64);
+    let (rows, delivered) = (ENDINGS.unnest(first), DeliveryState::Delivered as i64);
     format!(
         "ended AS MATERIALIZED (
              SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),

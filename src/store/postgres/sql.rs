@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, State},
+        delivery::{Delivery, DeliveryState},
         id::{AppId, DeliveryId, EndpointId},
         order::OrderKey,
         time::Timestamp,
@@ -261,7 +261,7 @@ impl Sql for Transaction<'_> {
         deliveries::replace(self, was, delivery)
     }
 
-    fn carry_all(&self, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+    fn carry_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
         deliveries::carry_all(self, taken)
     }
 

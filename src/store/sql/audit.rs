@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        audit::{Action, Entry},
+        audit::{AuditAction, AuditEntry},
         id::{AppId, AuditId, KeyId},
     },
     store::{
@@ -63,7 +63,7 @@ impl Changes for ReplayChanged {
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn note<T: Changes>(tx: &dyn Sql, entry: Option<&Entry>, answer: T) -> Result<T> {
+pub(super) fn note<T: Changes>(tx: &dyn Sql, entry: Option<&AuditEntry>, answer: T) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
         let detail = entry.detail.as_ref().map(ToString::to_string);
         tx.owns(entry.id.as_i64())?;
@@ -92,7 +92,7 @@ pub(super) fn list(
     filter: &AuditFilter,
     after: Option<Cursor>,
     limit: u32,
-) -> Result<Page<Entry>> {
+) -> Result<Page<AuditEntry>> {
     let (low, high) = id_range(filter.from, filter.to, after);
     let of_app = if filter.app.is_some() { "a.app = ?4" } else { "CAST(?4 AS bigint) IS NULL" };
     let sql = format!(
@@ -111,17 +111,17 @@ pub(super) fn list(
     })
 }
 
-fn read(row: &Row<'_>) -> Result<Entry> {
+fn read(row: &Row<'_>) -> Result<AuditEntry> {
     let id: AuditId = row.get(0)?;
     let action = || {
         let name: String = row.get(6)?;
-        Action::parse(&name).ok_or_else(|| Error::Wrong(format!("{name} is no action")))
+        AuditAction::parse(&name).ok_or_else(|| Error::Wrong(format!("{name} is no action")))
     };
     let detail = || {
         let text: Option<String> = row.get(8)?;
         Ok(text.map(|text| serde_json::from_str(&text)).transpose()?)
     };
-    Ok(Entry {
+    Ok(AuditEntry {
         id,
         at: row.get(1)?,
         key: row.get::<KeyId>(2)?,

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     domain::{
         contract::ContractHash,
-        delivery::Reason,
+        delivery::EndReason,
         event::{DedupKey, DedupSpace, Event},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
         outcome::Class,
@@ -285,7 +285,7 @@ pub(super) fn dead_letters(
     fill(limit, newest, |fitting, Cursor { at, id }, most| {
         connection.query(&sql, params![app, at, id, most], &mut |row| {
             let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
-                && (closed_too || !row.is(5, &Some(Reason::Closed)));
+                && (closed_too || !row.is(5, &Some(EndReason::Closed)));
             let place = Cursor { at: row.get(12)?, id: row.get(0)? };
             Ok(fitting.examine(place, if fits { Some(listed(connection, row)?) } else { None }))
         })

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, State, Switch},
+        delivery::{Delivery, DeliveryState, Switch},
         event::{DedupKey, TEST_EVENT_TYPE},
         hint::Hint,
         id::{AppId, EndpointId},
@@ -43,7 +43,7 @@ impl Accept {
             let is_old = |birth: &&mut Birth| birth.hand.as_ref().is_some_and(|hand| !hand.is_of(epoch));
             for birth in new.births.iter_mut().filter(is_old) {
                 birth.hand = None;
-                if birth.delivery.state == State::InFlight {
+                if birth.delivery.state == DeliveryState::InFlight {
                     let _ = birth.delivery.hand_back(Switch::On, at, at);
                 }
             }
@@ -53,7 +53,7 @@ impl Accept {
     /// Deliveries whose ordering group or availability decides what becomes of them.
     fn decided(&self) -> impl Iterator<Item = &Delivery> {
         let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
-        births.filter(|delivery| delivery.okey.is_some() || delivery.state == State::Held)
+        births.filter(|delivery| delivery.okey.is_some() || delivery.state == DeliveryState::Held)
     }
 }
 
@@ -101,7 +101,7 @@ impl Work for Accept {
             }
             for birth in new.births {
                 // A delivery that is queued behind others in its ordering group releases its permit.
-                let is_carried = birth.delivery.state == State::InFlight;
+                let is_carried = birth.delivery.state == DeliveryState::InFlight;
                 match birth.hand.filter(|_| is_carried) {
                     Some(hand) => {
                         let event = new.event.clone();

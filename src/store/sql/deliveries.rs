@@ -8,7 +8,7 @@ use super::{
     row::{self, DELIVERY},
 };
 use crate::domain::{
-    delivery::{Delivery, State},
+    delivery::{Delivery, DeliveryState},
     id::DeliveryId,
     time::Timestamp,
 };
@@ -17,16 +17,16 @@ use crate::domain::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Was {
     /// Not in flight.
-    In(State),
+    In(DeliveryState),
     /// In flight, and leased under this epoch.
     CarriedBy(i64),
 }
 
 impl Was {
-    pub(in crate::store) fn state(self) -> State {
+    pub(in crate::store) fn state(self) -> DeliveryState {
         match self {
             Self::In(state) => state,
-            Self::CarriedBy(_) => State::InFlight,
+            Self::CarriedBy(_) => DeliveryState::InFlight,
         }
     }
 
@@ -43,7 +43,7 @@ impl Was {
 /// embedded store has one process, whose epoch is 0.
 pub(in crate::store) fn lane(delivery: &Delivery, epoch: i64) -> Option<i64> {
     match delivery.state {
-        State::InFlight => Some(-epoch),
+        DeliveryState::InFlight => Some(-epoch),
         state if state.is_waiting() => Some(delivery.endpoint.as_i64()),
         _ => None,
     }
@@ -53,7 +53,7 @@ pub(in crate::store) fn lane(delivery: &Delivery, epoch: i64) -> Option<i64> {
 /// next of that is promoted.
 pub(super) fn update_delivery(
     tx: &dyn Sql,
-    from: State,
+    from: DeliveryState,
     delivery: &mut Delivery,
     now: Timestamp,
     woken: &mut Woken,

@@ -5,7 +5,7 @@ use super::{
     registry::{json, noted, to_json},
     row::named,
 };
-use crate::domain::{audit::Entry, event_type::EventTypeRecord, id::EventTypeId};
+use crate::domain::{audit::AuditEntry, event_type::EventTypeRecord, id::EventTypeId};
 
 pub(super) fn all(connection: &dyn Sql) -> Result<Vec<EventTypeRecord>> {
     connection.all(
@@ -37,7 +37,7 @@ fn read(row: &Row<'_>, id: EventTypeId) -> Result<EventTypeRecord> {
 }
 
 /// Checks all of them before it writes any.
-pub(super) fn put_all(tx: &dyn Sql, new: &[(EventTypeRecord, Option<Entry>)]) -> Result<bool> {
+pub(super) fn put_all(tx: &dyn Sql, new: &[(EventTypeRecord, Option<AuditEntry>)]) -> Result<bool> {
     for (event_type, _) in new {
         if !can_be_put(tx, event_type)? {
             return Ok(false);

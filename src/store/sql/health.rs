@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         circuit::PausedUntil,
-        contract::{Channel, Contract},
+        contract::{NoticeChannel, Contract},
         delivery::{Delivery, Switch},
         endpoint::SwitchedOff,
         event::{Event, TEST_EVENT_TYPE},
@@ -63,7 +63,7 @@ fn read_row(row: &Row<'_>) -> Result<Health> {
         let at: Option<Timestamp> = row.get(at)?;
         Ok(at.zip(clock).map(|(at, clock)| Moment { at, clock: accountable::duration(clock) }))
     };
-    let told_by: Option<Channel> = row.get(11)?;
+    let told_by: Option<NoticeChannel> = row.get(11)?;
     Ok(Health {
         consecutive_failures: row.get(0)?,
         failed_events: row.get(1)?,

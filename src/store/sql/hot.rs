@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, State, Switch},
+        delivery::{Delivery, DeliveryState, Switch},
         id::{DeliveryId, EndpointId},
         outcome::Class,
         verdict::Verdict,
@@ -55,8 +55,8 @@ impl NewEvent {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
             let newborn = Delivery::born(id, app, event, endpoint, self.event.accepted_at, give_up_at);
             let is_taken = match state {
-                State::Pending => due.is_some(),
-                State::InFlight => due.is_none(),
+                DeliveryState::Pending => due.is_some(),
+                DeliveryState::InFlight => due.is_none(),
                 _ => false,
             };
             is_taken && birth.delivery == Delivery { state, due, ..newborn }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
-        inspection::{Inspection, KEPT_PER_ENDPOINT, Report, State},
+        inspection::{Inspection, KEPT_PER_ENDPOINT, InspectionReport, InspectionState},
         time::Timestamp,
     },
     store::{
@@ -64,10 +64,10 @@ pub(super) fn take(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>>
     tx.one(&sql, params![per_app_max, tx.epoch()], inspection)
 }
 
-pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&Report>, now: Timestamp) -> Result<bool> {
+pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&InspectionReport>, now: Timestamp) -> Result<bool> {
     let (state, text) = match report {
-        None => (State::Interrupted, None),
-        Some(report) => (State::Finished, Some(to_json(report)?)),
+        None => (InspectionState::Interrupted, None),
+        Some(report) => (InspectionState::Finished, Some(to_json(report)?)),
     };
     let sql = "UPDATE inspections SET state = ?2, report = ?3, finished_at = ?4 WHERE id = ?1 AND state = 1
                RETURNING endpoint";

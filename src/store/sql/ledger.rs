@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         contract::Contract,
-        delivery::{Delivery, Refusal, State, Switch},
+        delivery::{Delivery, Refusal, DeliveryState, Switch},
         endpoint::{self, SwitchedOff},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
@@ -42,7 +42,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
     for Birth { delivery, .. } in &mut new.births {
         // The publisher may have read the endpoint as disabled while it was being enabled: no later step would release this
         // delivery.
-        if delivery.state == State::Held {
+        if delivery.state == DeliveryState::Held {
             tx.lock_lane(delivery.endpoint)?;
             if switch_of(tx, delivery.endpoint)? == Switch::On {
                 let _ = delivery.release(false, new.event.accepted_at);
@@ -159,7 +159,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
-    let has_died = delivery.state == State::Dead && !record.carried.delivery.goes_back(&record.verdict);
+    let has_died = delivery.state == DeliveryState::Dead && !record.carried.delivery.goes_back(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
@@ -275,7 +275,7 @@ pub(super) fn replay(
         }
         delivery
     };
-    if from == State::Delivered {
+    if from == DeliveryState::Delivered {
         return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
             Ok(made) => {
                 tx.insert_delivery(&made)?;

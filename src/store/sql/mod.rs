@@ -78,7 +78,7 @@ pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use work::{Aftermath, Kind, Locks, Work, answered};
 
 use crate::domain::{
-    delivery::{Delivery, State},
+    delivery::{Delivery, DeliveryState},
     id::{AppId, DeliveryId, EndpointId},
     order::OrderKey,
     time::Timestamp,
@@ -116,7 +116,7 @@ pub(super) trait Sql {
 
     /// Writes waiting deliveries as in flight, which is all that changed of them; returns which rows were still what they
     /// were.
-    fn carry_all(&self, taken: &[(State, &Delivery)]) -> Result<Vec<bool>> {
+    fn carry_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
         taken.iter().map(|(from, delivery)| self.replace_delivery(Was::In(*from), delivery)).collect()
     }
 

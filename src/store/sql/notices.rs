@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{
-        contract::Channel,
+        contract::NoticeChannel,
         id::{AppId, EndpointId, NoticeId},
         notice::{AboutEvent, Digest, MailState, NewNotice, Notice, NoticeKind},
         time::Timestamp,
@@ -46,9 +46,9 @@ pub(super) fn warning_waits(tx: &dyn Sql, app: AppId, endpoint: EndpointId) -> R
 /// Writes a notice about a delivery, with its event.
 pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>) -> Result<()> {
     let mail = match notice.channel {
-        Channel::None => return Ok(()),
-        Channel::Email => MailState::Waiting,
-        Channel::List => MailState::None,
+        NoticeChannel::None => return Ok(()),
+        NoticeChannel::Email => MailState::Waiting,
+        NoticeChannel::List => MailState::None,
     };
     let (mut until, mut digest) = (None, None);
     if let Some(window) = notice.digest {

@@ -9,7 +9,7 @@ use super::{
     row::{self, DELIVERY, DELIVERY_COLUMNS},
 };
 use crate::domain::{
-    delivery::{Delivery, State},
+    delivery::{Delivery, DeliveryState},
     endpoint::EndpointSettings,
     event::Event,
     id::{DeliveryId, EndpointId},
@@ -60,7 +60,7 @@ pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Re
         return Ok(None);
     }
     tx.lock_lane(delivery.endpoint)?;
-    let skips_dead = delivery.state == State::Dead && skips_dead(tx, delivery.endpoint)?;
+    let skips_dead = delivery.state == DeliveryState::Dead && skips_dead(tx, delivery.endpoint)?;
     Ok(delivery.leave_line(skips_dead, now))
 }
 
@@ -149,7 +149,7 @@ pub(super) fn skip_dead(
         return Ok(0);
     }
     for mut delivery in blocking.iter().cloned() {
-        deliveries::update_delivery(tx, State::Dead, &mut delivery, now, woken)?;
+        deliveries::update_delivery(tx, DeliveryState::Dead, &mut delivery, now, woken)?;
     }
     Ok(blocking.len())
 }
@@ -208,7 +208,7 @@ mod tests {
         newborn.carry_from_birth();
         newborn.stand_behind(9);
         join(&store, &mut newborn, &event).unwrap();
-        assert_eq!((newborn.state, newborn.due, newborn.turn), (State::Pending, Some(now), None));
+        assert_eq!((newborn.state, newborn.due, newborn.turn), (DeliveryState::Pending, Some(now), None));
         store.insert_delivery(&newborn).unwrap();
         let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
         join(&store, &mut second, &event).unwrap();

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Claimed, Delivery, State},
+        delivery::{Claimed, Delivery, DeliveryState},
         event::Event,
         id::{AppId, DeliveryId, EndpointId, EventId},
         time::Timestamp,
@@ -125,7 +125,7 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
 pub(super) const ENDED_MAX: usize = 1000;
 
 /// A delivery about to be leased, with the state it waited in.
-type Taken = (State, Due);
+type Taken = (DeliveryState, Due);
 
 /// Returns the deliveries of a part to be set in flight, and whether the limit was reached. At most `may_end` may end here;
 /// those are added to `ended`.
@@ -163,7 +163,7 @@ fn claim(
                 continue;
             }
             *may_end -= 1;
-            if delivery.state == State::Dead {
+            if delivery.state == DeliveryState::Dead {
                 if is_blamed {
                     health::event_failed(tx, &delivery, &event)?;
                 }
@@ -204,7 +204,7 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
     let Some((mut delivery, event)) = found else { return Ok(None) };
     // It stays the head of its ordering group: no other is promoted.
     let is_carried = delivery.probe(now).is_ok()
-        && update_delivery(tx, State::Retrying, &mut delivery, now, &mut Woken::new())?;
+        && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut Woken::new())?;
     Ok(is_carried.then_some((delivery, event, now)))
 }
 
@@ -341,11 +341,11 @@ pub(super) fn bring_forward(
     let (mut count, mut app, mut woken) = (0, None, Woken::new());
     for (mut delivery, was_tried_before) in found {
         let waited_for = delivery.due;
-        let is_retry = was_tried_before && delivery.state == State::Retrying;
+        let is_retry = was_tried_before && delivery.state == DeliveryState::Retrying;
         if is_retry
             && delivery.bring_forward(now).is_ok()
             && delivery.due != waited_for
-            && update_delivery(tx, State::Retrying, &mut delivery, now, &mut woken)?
+            && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut woken)?
         {
             (count, app) = (count + 1, Some(delivery.app));
         }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, Reason, State},
+        delivery::{Delivery, EndReason, DeliveryState},
         event::{TEST_EVENT_TYPE, is_our_own},
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         notice::replay_finished,
@@ -154,21 +154,21 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let missed_since = search.selection.missed_since();
     let was_missed = |row: &Row<'_>| -> Result<bool> {
         let Some(since) = missed_since else { return Ok(true) };
-        let by_hand = row.get::<Option<Reason>>(4)? == Some(Reason::ByHand);
+        let by_hand = row.get::<Option<EndReason>>(4)? == Some(EndReason::ByHand);
         Ok(!by_hand && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
     };
     let sql =
         "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries
          WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
     gather(connection, sql, search, most, |row| {
-        let (app, of, state): (AppId, EndpointId, State) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        let (app, of, state): (AppId, EndpointId, DeliveryState) = (row.get(1)?, row.get(2)?, row.get(3)?);
         let fits = app == search.app
             && endpoint.is_none_or(|endpoint| endpoint == of)
             && search.endpoints.contains(&of)
             && states.contains(&state)
             // The delivered one that it is a replay of stands for it.
-            && !(state == State::Delivered && row.get(6)?)
-            && row.get::<Option<Reason>>(4)? != Some(Reason::Closed)
+            && !(state == DeliveryState::Delivered && row.get(6)?)
+            && row.get::<Option<EndReason>>(4)? != Some(EndReason::Closed)
             && was_missed(row)?
             && is_meant(row.get(5)?)?;
         Ok(fits.then_some(of))
@@ -273,7 +273,7 @@ fn replay_delivery(
         return Ok(Err(format!("{id} was deleted meanwhile")));
     };
     // Its state may have changed meanwhile: a delivery that no longer matches the selection is left alone.
-    if !replay.selection.states().contains(&delivery.state) || delivery.reason == Some(Reason::Closed) {
+    if !replay.selection.states().contains(&delivery.state) || delivery.reason == Some(EndReason::Closed) {
         return Ok(Err(format!("{id} is {} by now", delivery.state.name())));
     }
     if let Err(refusal) = payload_of(tx, delivery.event)? {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         contract::{Contract, Keep},
-        delivery::{Delivery, Reason, Refusal, ReturnTo, State},
+        delivery::{Delivery, EndReason, Refusal, ReturnTo, DeliveryState},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
@@ -230,7 +230,7 @@ impl Step {
 
     /// Counts an ended delivery. One that had ended before a manual extra attempt was counted then.
     fn count(&mut self, tx: &dyn Sql, ended: &Delivery) -> Result<()> {
-        if ended.reason != Some(Reason::Retention) {
+        if ended.reason != Some(EndReason::Retention) {
             return Ok(());
         }
         tx.each("SELECT type FROM events WHERE id = ?1", params![ended.event], |row| {
@@ -338,15 +338,15 @@ impl Reader<'_> {
 
     fn delivery(&mut self, row: &Row<'_>, event: &Found) -> Result<FoundDelivery> {
         let (id, endpoint): (DeliveryId, EndpointId) = (row.get(0)?, row.get(2)?);
-        let (state, is_closed) = (row.get(3)?, row.get::<Option<Reason>>(4)? == Some(Reason::Closed));
+        let (state, is_closed) = (row.get(3)?, row.get::<Option<EndReason>>(4)? == Some(EndReason::Closed));
         let is_later = id.as_i64() > event.id.as_i64() + FIRST_DELIVERIES;
         let mut keep = self.keeps.of_endpoint(endpoint).unwrap_or(event.facts.keep);
-        if state == State::Dead && !is_closed {
+        if state == DeliveryState::Dead && !is_closed {
             keep.dead_letters = self.dead_letters_of(id)?.unwrap_or(keep.dead_letters);
         }
         let restarted_at: Option<Timestamp> = row.get(7)?;
         let back = row.get::<Option<&str>>(8)?.map(row::read_return_to).transpose()?;
-        let is_letter = |back: &ReturnTo| back.state == State::Dead && back.reason != Some(Reason::Closed);
+        let is_letter = |back: &ReturnTo| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
         let facts = DeliveryFacts {
             state,
             is_closed,

@@ -5,13 +5,13 @@ use super::{
     value::{FromValue, WrongValue},
 };
 use crate::domain::{
-    contract::Channel,
-    delivery::{Delivery, Reason, ReturnTo, State},
+    contract::NoticeChannel,
+    delivery::{Delivery, EndReason, ReturnTo, DeliveryState},
     event::{Event, RenderedBodies},
     id::{
         AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId,
     },
-    inspection::{self, Kind},
+    inspection::{self, InspectionKind},
     notice::{MailState, NoticeKind},
     order::OrderKey,
     replay::ReplayState,
@@ -44,7 +44,7 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
     usize::try_from(number).ok().and_then(|place| all.get(place).copied())
 }
 
-const CHANNELS: [Channel; 3] = [Channel::Email, Channel::List, Channel::None];
+const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];
 const AT_DUE: [AtDue; 4] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];
 
 integer_column! {
@@ -60,14 +60,14 @@ integer_column! {
     OrderKey: |okey| okey.as_i64(), |n| Some(OrderKey::from_i64(n));
     NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
     NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
-    Channel: |channel| CHANNELS.iter().position(|c| c == channel).unwrap_or(0) as i64, |n| pick(&CHANNELS, n);
+    NoticeChannel: |channel| CHANNELS.iter().position(|c| c == channel).unwrap_or(0) as i64, |n| pick(&CHANNELS, n);
     MailState: |state| *state as i64, |n| pick(&MailState::ALL, n);
     ReplayState: |state| *state as i64, |n| pick(&ReplayState::ALL, n);
     InspectionId: |id| id.as_i64(), |n| Some(InspectionId::from_i64(n));
-    Kind: |kind| *kind as i64, |n| pick(&Kind::ALL, n);
-    inspection::State: |state| *state as i64, |n| pick(&inspection::State::ALL, n);
-    State: |state| *state as i64, |n| pick(&State::ALL, n);
-    Reason: |reason| *reason as i64, |n| pick(&Reason::ALL, n);
+    InspectionKind: |kind| *kind as i64, |n| pick(&InspectionKind::ALL, n);
+    inspection::InspectionState: |state| *state as i64, |n| pick(&inspection::InspectionState::ALL, n);
+    DeliveryState: |state| *state as i64, |n| pick(&DeliveryState::ALL, n);
+    EndReason: |reason| *reason as i64, |n| pick(&EndReason::ALL, n);
     AtDue: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);
 }
 
@@ -180,8 +180,8 @@ pub(super) fn read_return_to(text: &str) -> Result<ReturnTo> {
         let mut parts = text.split(',').map(|part| (!part.is_empty()).then(|| part.parse::<i64>().ok()));
         let mut next = || parts.next().map(Option::flatten);
         Some(ReturnTo {
-            state: pick(&State::ALL, next()??)?,
-            reason: next()?.map(|n| pick(&Reason::ALL, n)).map_or(Some(None), |r| r.map(Some))?,
+            state: pick(&DeliveryState::ALL, next()??)?,
+            reason: next()?.map(|n| pick(&EndReason::ALL, n)).map_or(Some(None), |r| r.map(Some))?,
             due: next()?.map(Timestamp::from_millis),
             at_due: pick(&AT_DUE, next()??)?,
             finished_at: next()?.map(Timestamp::from_millis),
@@ -202,9 +202,9 @@ mod tests {
     fn a_saved_state_reads_back() {
         let at = Timestamp::from_millis(1_800_000_000_123);
         for (reason, due, finished_at) in
-            [(None, Some(at), None), (Some(Reason::Exhausted), None, Some(at)), (None, None, None)]
+            [(None, Some(at), None), (Some(EndReason::Exhausted), None, Some(at)), (None, None, None)]
         {
-            let (state, at_due, is_probe) = (State::Retrying, AtDue::Exhaust, due.is_some());
+            let (state, at_due, is_probe) = (DeliveryState::Retrying, AtDue::Exhaust, due.is_some());
             let back = ReturnTo { state, reason, due, at_due, finished_at, is_probe };
             assert_eq!(read_return_to(&write_return_to(&back)).unwrap(), back);
         }
@@ -217,8 +217,8 @@ mod tests {
     fn a_saved_state_is_the_same_text_in_every_version() {
         let at = Timestamp::from_millis;
         let back = ReturnTo {
-            state: State::Dead,
-            reason: Some(Reason::Closed),
+            state: DeliveryState::Dead,
+            reason: Some(EndReason::Closed),
             due: Some(at(1_800_000_000_123)),
             at_due: AtDue::Expire,
             finished_at: Some(at(1_800_000_000_456)),
@@ -241,14 +241,14 @@ mod tests {
 
     #[test]
     fn stored_numbers_mean_the_same_in_every_version() {
-        assert_numbers!(State: "pending" "retrying" "in_flight" "held" "delivered" "dead" "cancelled" "expired");
-        assert_numbers!(Reason: "exhausted" "refused_by_receiver" "serialisation_failed" "signing_failed" "closed"
+        assert_numbers!(DeliveryState: "pending" "retrying" "in_flight" "held" "delivered" "dead" "cancelled" "expired");
+        assert_numbers!(EndReason: "exhausted" "refused_by_receiver" "serialisation_failed" "signing_failed" "closed"
             "endpoint_off" "endpoint_deleted" "by_hand" "give_up_after" "retention");
-        assert_numbers!(inspection::State: "waiting" "running" "finished" "interrupted" "cancelled");
-        assert_numbers!(Kind: "inspect" "ping");
+        assert_numbers!(inspection::InspectionState: "waiting" "running" "finished" "interrupted" "cancelled");
+        assert_numbers!(InspectionKind: "inspect" "ping");
         assert_numbers!(NoticeKind: "endpoint.degraded" "endpoint.warning" "endpoint.disabled" "endpoint.recovered"
             "delivery.dead" "replay.finished");
-        assert_numbers!(Channel: "email" "list" "none");
+        assert_numbers!(NoticeChannel: "email" "list" "none");
         assert_numbers!(MailState: "none" "waiting" "sent" "refused");
         assert_numbers!(ReplayState: "running" "paused" "finished" "cancelled");
         let due = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];

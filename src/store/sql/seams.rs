@@ -14,14 +14,14 @@ use super::{
 use crate::{
     domain::{
         app::App,
-        audit::Entry,
+        audit::AuditEntry,
         contract::ContractHash,
-        delivery::State,
+        delivery::DeliveryState,
         endpoint::EndpointRecord,
         event_type::EventTypeRecord,
         hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
-        inspection::{Inspection, Report},
+        inspection::{Inspection, InspectionReport},
         key::Key,
         port::Carried,
         replay::{Replay, ReplayState},
@@ -99,7 +99,7 @@ impl<D: Desk> Ledger for D {
         delivery: DeliveryId,
         ask: Ask,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, Asked> {
         let reply = self.call_then(
             move |tx| {
@@ -110,7 +110,7 @@ impl<D: Desk> Ledger for D {
             |(asked, woken), after| {
                 after.waiting.extend(woken);
                 if let Asked::Done(delivery) | Asked::Made(delivery) = asked
-                    && delivery.state == State::Pending
+                    && delivery.state == DeliveryState::Pending
                     && let Some(due) = delivery.due
                 {
                     after.asked.push((delivery.endpoint, due));
@@ -146,7 +146,7 @@ impl<D: Desk> Ledger for D {
         Box::pin(async move { reply.await.map(|settled| settled.count) })
     }
 
-    fn erase_data(&self, app: AppId, event: EventId, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
     }
 
@@ -161,7 +161,7 @@ impl<D: Desk> Ledger for D {
         Box::pin(async move { reply.await.map(|(expired, _)| expired) })
     }
 
-    fn begin_replay(&self, replay: Replay, entry: Option<Entry>) -> Reply<'_, ()> {
+    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         self.call_then(
             move |tx| audit::note(tx, entry.as_ref(), replays::begin(tx, &replay)?),
             |(), after| after.replays_wait = true,
@@ -188,7 +188,7 @@ impl<D: Desk> Ledger for D {
         replay: ReplayId,
         to: ReplayState,
         now: Timestamp,
-        entry: Option<Entry>,
+        entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
         self.call_then(
             move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?),
@@ -209,7 +209,7 @@ impl<D: Desk> Ledger for D {
     fn end_inspection(
         &self,
         inspection: InspectionId,
-        report: Option<Report>,
+        report: Option<InspectionReport>,
         now: Timestamp,
     ) -> Reply<'_, bool> {
         self.call(move |tx| inspections::end(tx, inspection, report.as_ref(), now))
@@ -244,31 +244,31 @@ impl<D: Desk> Registry for D {
         self.call(registry::everything)
     }
 
-    fn add_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, Added> {
+    fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Added> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_app(tx, &app)?))
     }
 
-    fn change_app(&self, app: App, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn change_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_app(tx, &app)?))
     }
 
-    fn remove_app(&self, app: AppId, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn remove_app(&self, app: AppId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_app(tx, app)?))
     }
 
-    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, Added> {
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Added> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_endpoint(tx, &endpoint)?))
     }
 
-    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_endpoint(tx, &endpoint)?))
     }
 
     fn change_and_begin(
         &self,
         endpoint: EndpointRecord,
-        entry: Entry,
-        replays: Vec<(Replay, Entry)>,
+        entry: AuditEntry,
+        replays: Vec<(Replay, AuditEntry)>,
     ) -> Reply<'_, bool> {
         let change = move |tx: &dyn Sql| {
             let is_changed = audit::note(tx, Some(&entry), registry::change_endpoint(tx, &endpoint)?)?;
@@ -280,7 +280,7 @@ impl<D: Desk> Registry for D {
         self.call_then(change, |is_changed, after| after.replays_wait |= *is_changed)
     }
 
-    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_endpoint(tx, endpoint, now)?))
     }
 
@@ -308,19 +308,19 @@ impl<D: Desk> Registry for D {
         self.read(move |connection| registry::keys(connection, after, most))
     }
 
-    fn add_key(&self, key: Key, entry: Option<Entry>) -> Reply<'_, Vec<KeyId>> {
+    fn add_key(&self, key: Key, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_key(tx, &key)?))
     }
 
-    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::revoke_key(tx, key, now)?))
     }
 
-    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<Entry>)>) -> Reply<'_, bool> {
+    fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<AuditEntry>)>) -> Reply<'_, bool> {
         self.call(move |tx| event_types::put_all(tx, &event_types))
     }
 
-    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<Entry>) -> Reply<'_, bool> {
+    fn remove_event_type(&self, event_type: EventTypeId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
     }
 

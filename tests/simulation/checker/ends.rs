@@ -8,7 +8,7 @@ use super::{
 use crate::event_log::{Promise, Violation};
 use posthaste::domain::{
     contract::{PublishedWhileOff, WaitingWhenOff},
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     outcome::Class,
     time::Timestamp,
     verdict::AtDue,
@@ -29,16 +29,16 @@ pub(crate) fn check(
         Some(file.complain(promise, text))
     };
     match (file.state, file.reason) {
-        (State::Pending | State::Retrying | State::InFlight, _) => {
+        (DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight, _) => {
             return complain(Promise::Stuck, "never ended");
         }
-        (State::Held, _) if !receiver.is_off => {
+        (DeliveryState::Held, _) if !receiver.is_off => {
             return complain(Promise::Stuck, "held for an endpoint that is on");
         }
-        (State::Held, _) => return None,
+        (DeliveryState::Held, _) => return None,
         _ => {}
     }
-    if file.state == State::Delivered {
+    if file.state == DeliveryState::Delivered {
         return delivered(file).or_else(|| {
             let is_right =
                 is_murky || matches!(standing.end, Some(CourseEnd::Delivered(at)) if at == finished_at);
@@ -49,7 +49,7 @@ pub(crate) fn check(
         return None;
     }
     let is_right = match (file.state, file.reason) {
-        (State::Dead, Some(Reason::Exhausted)) => match standing.end {
+        (DeliveryState::Dead, Some(EndReason::Exhausted)) => match standing.end {
             Some(CourseEnd::Exhausted(at)) => at == finished_at,
             None => {
                 standing.at_due == AtDue::Exhaust
@@ -57,23 +57,23 @@ pub(crate) fn check(
             }
             _ => false,
         },
-        (State::Dead, Some(Reason::RefusedByReceiver)) => {
+        (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)) => {
             standing.end == Some(CourseEnd::Refused(finished_at))
         }
-        (State::Dead, Some(Reason::Closed)) => {
+        (DeliveryState::Dead, Some(EndReason::Closed)) => {
             standing.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
         }
-        (State::Cancelled, Some(Reason::ByHand)) => standing.end == Some(CourseEnd::ByHand),
-        (State::Cancelled, Some(Reason::EndpointOff)) => {
+        (DeliveryState::Cancelled, Some(EndReason::ByHand)) => standing.end == Some(CourseEnd::ByHand),
+        (DeliveryState::Cancelled, Some(EndReason::EndpointOff)) => {
             let off = receiver.contract.off;
             let cancels =
                 off.waiting == WaitingWhenOff::Cancelled || off.published != PublishedWhileOff::Held;
             standing.end.is_none() && cancels && receiver.switches.may_have_been_disabled(finished_at)
         }
-        (State::Cancelled, Some(Reason::EndpointDeleted)) => {
+        (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)) => {
             standing.end.is_none() && receiver.switches.was_deleted(finished_at)
         }
-        (State::Expired, Some(Reason::GaveUp)) => {
+        (DeliveryState::Expired, Some(EndReason::GaveUp)) => {
             let give_up_at = standing.give_up_at.unwrap_or(i64::MAX);
             standing.end.is_none() && is_punctual(receiver, standing, give_up_at, finished_at)
         }

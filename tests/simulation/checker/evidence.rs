@@ -8,7 +8,7 @@ use crate::{
 };
 use posthaste::domain::{
     contract::{Answer, Contract},
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     event::TEST_EVENT_TYPE,
     id::{DeliveryId, EndpointId, EventId},
     outcome::Class,
@@ -53,8 +53,8 @@ pub(crate) struct DeliveryFile<'a> {
     pub(crate) id: DeliveryId,
     pub(crate) event: EventId,
     pub(crate) receiver: usize,
-    pub(crate) state: State,
-    pub(crate) reason: Option<Reason>,
+    pub(crate) state: DeliveryState,
+    pub(crate) reason: Option<EndReason>,
     pub(crate) attempt_count: u32,
     pub(crate) history_len: u32,
     pub(crate) finished_at: Option<Timestamp>,
@@ -193,8 +193,8 @@ impl<'a> Evidence<'a> {
         let ended = |ending| self.journal.lives.iter().filter(|life| life.ending == Some(ending)).count();
         (figures.kills, figures.stops) = (ended(ProcessEnd::Killed), ended(ProcessEnd::Stopped));
         for file in &self.files {
-            figures.delivered += usize::from(file.state == State::Delivered);
-            figures.outlived += usize::from(file.reason == Some(Reason::Retention));
+            figures.delivered += usize::from(file.state == DeliveryState::Delivered);
+            figures.outlived += usize::from(file.reason == Some(EndReason::Retention));
             figures.gone += usize::from(file.gone_at.is_some());
             let done = file.posts.iter().filter(|post| post.done_at.is_some());
             figures.duplicates += done.clone().count().saturating_sub(1);
@@ -216,7 +216,7 @@ impl DeliveryFile<'_> {
     pub(crate) fn was_closed_by_retention(&self) -> bool {
         let by_hand =
             |ask: &&ActionFact| ask.kind == ActionKind::Close && !matches!(ask.said, ActionAnswer::Refused);
-        self.reason == Some(Reason::Closed) && !self.asks.iter().any(by_hand)
+        self.reason == Some(EndReason::Closed) && !self.asks.iter().any(by_hand)
     }
 
     pub(crate) fn is_recorded_success(&self, post: &SeenRequest) -> bool {
@@ -265,8 +265,8 @@ fn read_files<'a>(journal: &EventLog, disk: &Connection) -> Vec<DeliveryFile<'a>
             id: row.get(0).map(DeliveryId::from_i64)?,
             event: row.get(1).map(EventId::from_i64)?,
             receiver: journal.endpoints.iter().position(|known| *known == endpoint).unwrap(),
-            state: State::ALL[row.get::<_, u8>(3)? as usize],
-            reason: row.get::<_, Option<u8>>(4)?.map(|number| Reason::ALL[number as usize]),
+            state: DeliveryState::ALL[row.get::<_, u8>(3)? as usize],
+            reason: row.get::<_, Option<u8>>(4)?.map(|number| EndReason::ALL[number as usize]),
             attempt_count: row.get(5)?,
             history_len: row.get(6)?,
             finished_at: instant(row, 7)?,

@@ -14,7 +14,7 @@ use crate::{
 use posthaste::domain::{
     circuit::{AHEAD, PROBE_AHEAD},
     contract::{Answer, Jitter, Pacing, RetryAfter, WaitingWhenOff},
-    delivery::{Delivery, Reason, State},
+    delivery::{Delivery, EndReason, DeliveryState},
     id::made_at,
     outcome::Class,
     time::Timestamp,
@@ -110,10 +110,10 @@ pub(crate) fn check(
     if !is_murky {
         violations.extend(found);
     }
-    if file.reason == Some(Reason::Retention) {
+    if file.reason == Some(EndReason::Retention) {
         return;
     }
-    let is_waiting = file.state == State::Pending && file.rows.is_empty();
+    let is_waiting = file.state == DeliveryState::Pending && file.rows.is_empty();
     if is_waiting && lines.is_blocked(evidence, file) {
         return;
     }
@@ -197,7 +197,7 @@ impl Course<'_> {
                     return self.complain(Promise::Schedule, "a retry that goes back nowhere", at);
                 };
                 let mut stood = ReturnState { due: standing.due, at_due: standing.at_due, end: standing.end };
-                if back.state == State::Retrying {
+                if back.state == DeliveryState::Retrying {
                     self.must_have_waited(back.due.map_or(0, Timestamp::as_millis), at);
                     stood.due = Window::at(back.due.map_or(0, Timestamp::as_millis));
                     stood.at_due = back.at_due;

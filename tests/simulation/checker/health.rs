@@ -11,7 +11,7 @@ use crate::{
 };
 use posthaste::domain::{
     contract::Answer,
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     endpoint::{OffReason, SwitchedOff},
     id::EndpointId,
     outcome::Class,
@@ -206,8 +206,8 @@ impl<'a> EndpointHistory<'a> {
     fn must_be_off_for_events(&self) -> Option<i64> {
         let events = self.receiver.contract.health.off_after_failed_events?;
         let failed = self.files.iter().filter(|file| {
-            let reason = matches!(file.reason, Some(Reason::Exhausted | Reason::RefusedByReceiver));
-            file.state == State::Dead && reason && file.asks.is_empty()
+            let reason = matches!(file.reason, Some(EndReason::Exhausted | EndReason::RefusedByReceiver));
+            file.state == DeliveryState::Dead && reason && file.asks.is_empty()
         });
         let failed = failed.filter_map(|file| Some((file.finished_at?.as_millis(), true)));
         let succeeded = self.attempts.iter().filter(|(_, ok)| *ok).map(|(end, _)| (*end, false));

@@ -9,7 +9,7 @@ use crate::{
     plan::AvailabilityAction,
 };
 use posthaste::domain::{
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     id::EventId,
     order::{OnDead, Order},
     time::Timestamp,
@@ -89,7 +89,7 @@ impl<'a> OrderingGroups<'a> {
         file.posts.is_empty()
             && self.others(evidence, file).any(|other| {
                 let DeliveryFile { state, reason, .. } = other.file;
-                other.over_at.is_none() && *state == State::Dead && *reason != Some(Reason::Closed)
+                other.over_at.is_none() && *state == DeliveryState::Dead && *reason != Some(EndReason::Closed)
             })
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     plan::ActionKind,
 };
 use posthaste::domain::{
-    delivery::State,
+    delivery::DeliveryState,
     id::{DeliveryId, EndpointId},
     replay::{ReplayState, Selection},
 };
@@ -29,7 +29,7 @@ impl ReplayRow {
         let states = self.selection.states();
         file.id.as_i64() < self.to_id
             && self.selection.endpoint().is_none_or(|meant| meant == endpoint)
-            && states.iter().any(|state| (*state == State::Delivered) == was_delivered)
+            && states.iter().any(|state| (*state == DeliveryState::Delivered) == was_delivered)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     plan::{ActionKind, DAY, MINUTE, RetentionPlan},
 };
 use posthaste::domain::{
-    delivery::{Reason, State},
+    delivery::{EndReason, DeliveryState},
     id::EventId,
     time::Timestamp,
 };
@@ -49,7 +49,7 @@ pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
 }
 
 fn is_dead_letter(file: &DeliveryFile<'_>) -> bool {
-    file.state == State::Dead && file.reason != Some(Reason::Closed)
+    file.state == DeliveryState::Dead && file.reason != Some(EndReason::Closed)
 }
 
 /// Returns the earliest time at which retention may have closed an open dead letter.
@@ -90,7 +90,7 @@ fn known_until(evidence: &Evidence<'_>, id: EventId) -> i64 {
 pub(crate) fn lost_its_data(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> bool {
     let erased_at = evidence.events.get(&file.event).and_then(|event| event.erased_at);
     erased_at.is_some_and(|at| {
-        let ends = file.reason == Some(Reason::SerialisationFailed);
+        let ends = file.reason == Some(EndReason::SerialisationFailed);
         ends || file.rows.iter().any(|row| row.started_at >= at && file.post_of(row).is_none())
     })
 }
@@ -132,7 +132,7 @@ fn history_went_early(file: &DeliveryFile<'_>, keeps: &RetentionPlan) -> Option<
 }
 
 fn ended_early(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<String> {
-    let at = file.finished_at.filter(|_| file.reason == Some(Reason::Retention))?.as_millis();
+    let at = file.finished_at.filter(|_| file.reason == Some(EndReason::Retention))?.as_millis();
     (at < end_at(evidence, file.event, at)).then(|| "retention ended it early".to_owned())
 }
 
@@ -148,8 +148,8 @@ fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &RetentionPlan, at: i
     let needs = |file: &DeliveryFile<'_>| {
         let ended = file.finished_at.is_some_and(|finished| finished.as_millis() <= at);
         let is_gone = file.gone_at.is_some_and(|gone| gone.as_millis() <= at);
-        let is_closed = file.reason == Some(Reason::Closed);
-        let is_settled = matches!(file.state, State::Delivered | State::Cancelled) || is_closed;
+        let is_closed = file.reason == Some(EndReason::Closed);
+        let is_settled = matches!(file.state, DeliveryState::Delivered | DeliveryState::Cancelled) || is_closed;
         closed_after(file, keeps).is_some_and(|closed| at < closed)
             || !ended
             || (is_dead_letter(file) && !is_gone)

@@ -1,6 +1,6 @@
 //! Reads the sections for the course of a delivery: `retry`, `answers`, `off`, `retention`, `rendering`.
 
-use super::{DAY, Read, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
+use super::{DAY, FieldResult, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
 use crate::domain::{
     contract::{
         delivery_rules::{
@@ -16,7 +16,7 @@ use std::time::Duration;
 const WAITS_MAX: usize = 32;
 const WAIT_MAX: Duration = DAY.saturating_mul(30);
 
-pub(super) fn read_retry(retry: &Section) -> Read<RetryRule> {
+pub(super) fn read_retry(retry: &Section) -> FieldResult<RetryRule> {
     let waits: Vec<Duration> = retry.list("waits", WAITS_MAX, None)?;
     for (i, wait) in waits.iter().enumerate() {
         check_range(retry, &format!("waits[{i}]"), *wait, DURATION_MIN, WAIT_MAX)?;
@@ -35,7 +35,7 @@ pub(super) fn read_retry(retry: &Section) -> Read<RetryRule> {
     })
 }
 
-pub(super) fn read_answers(section: &Section) -> Read<Answers> {
+pub(super) fn read_answers(section: &Section) -> FieldResult<Answers> {
     let answers = Answers {
         success: section.list("success", 32, Some(vec![Statuses::Hundred(2)]))?,
         never: section.list("never", 32, Some(Vec::new()))?,
@@ -61,14 +61,14 @@ pub(super) fn read_answers(section: &Section) -> Read<Answers> {
     Ok(answers)
 }
 
-pub(super) fn read_off(off: &Section) -> Read<OffRule> {
+pub(super) fn read_off(off: &Section) -> FieldResult<OffRule> {
     Ok(OffRule {
         waiting: off.or("waiting", WaitingWhenOff::Held)?,
         published: off.or("published", PublishedWhileOff::Held)?,
     })
 }
 
-pub(super) fn read_retention(retention: &Section) -> Read<Retention> {
+pub(super) fn read_retention(retention: &Section) -> FieldResult<Retention> {
     let keep = |name| match retention.or(name, Keep::For(DAY * 30))? {
         Keep::Forever => Ok(Keep::Forever),
         Keep::For(d) => check_range(retention, name, d, Duration::from_mins(1), DAY * 3650).map(Keep::For),
@@ -81,7 +81,7 @@ pub(super) fn read_retention(retention: &Section) -> Read<Retention> {
     })
 }
 
-pub(super) fn read_rendering(rendering: &Section) -> Read<RenderingRule> {
+pub(super) fn read_rendering(rendering: &Section) -> FieldResult<RenderingRule> {
     let timeout = rendering.or("timeout", Duration::from_secs(5))?;
     let rule = RenderingRule {
         tries: rendering.or("tries", 1)?,

@@ -1,10 +1,10 @@
 //! Reads and writes the sections `states`, `health` and `notices`, and reads the list of event types.
 
-use super::{DAY, Read, DURATION_MIN, check_range};
+use super::{DAY, FieldResult, DURATION_MIN, check_range};
 use crate::domain::{
     contract::{
-        notifications::{Channel, DeadLetterNotice, HealthRule, Notices, StateNames},
-        field_reader::{Field, Section},
+        notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, StateNames},
+        field_reader::{FieldValue, Section},
     },
     field::FieldError,
     subscription::check_event_type,
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const DIGEST_WINDOW_DEFAULT: Duration = Duration::from_hours(1);
 
-pub(super) fn read_event_types(root: &Section) -> Read<Vec<String>> {
+pub(super) fn read_event_types(root: &Section) -> FieldResult<Vec<String>> {
     let types: Vec<String> = root.list("event_types", 200, Some(Vec::new()))?;
     for (i, name) in types.iter().enumerate() {
         check_event_type(name)
@@ -24,7 +24,7 @@ pub(super) fn read_event_types(root: &Section) -> Read<Vec<String>> {
     Ok(types)
 }
 
-pub(super) fn read_states(states: &Section) -> Read<StateNames> {
+pub(super) fn read_states(states: &Section) -> FieldResult<StateNames> {
     let given = |name: &str| {
         let text: Option<String> = states.optional(name)?;
         let allows = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
@@ -62,7 +62,7 @@ pub(super) fn write_states(states: &StateNames) -> Value {
     })
 }
 
-pub(super) fn read_health(health: &Section) -> Read<HealthRule> {
+pub(super) fn read_health(health: &Section) -> FieldResult<HealthRule> {
     let bounded = |name, max| {
         let duration: Option<Duration> = health.optional(name)?;
         duration.map(|duration| check_range(health, name, duration, DURATION_MIN, max)).transpose()
@@ -111,22 +111,22 @@ pub(super) fn write_health(health: &HealthRule) -> Value {
     })
 }
 
-pub(super) fn read_notices(notices: &Section, health: &HealthRule) -> Read<Notices> {
+pub(super) fn read_notices(notices: &Section, health: &HealthRule) -> FieldResult<Notices> {
     let window = notices.or("digest_window", DIGEST_WINDOW_DEFAULT)?;
     let read = Notices {
         dead_letter: notices.or("dead_letter", DeadLetterNotice::None)?,
-        dead_letter_by: notices.or("dead_letter_by", Channel::List)?,
+        dead_letter_by: notices.or("dead_letter_by", NoticeChannel::List)?,
         digest_window: check_range(notices, "digest_window", window, DURATION_MIN, DAY)?,
-        degraded: notices.or("degraded", Channel::List)?,
-        off_warning: notices.or("off_warning", Channel::List)?,
-        switched_off: notices.or("switched_off", Channel::List)?,
-        replay_finished: notices.or("replay_finished", Channel::List)?,
+        degraded: notices.or("degraded", NoticeChannel::List)?,
+        off_warning: notices.or("off_warning", NoticeChannel::List)?,
+        switched_off: notices.or("switched_off", NoticeChannel::List)?,
+        replay_finished: notices.or("replay_finished", NoticeChannel::List)?,
     };
-    if read.dead_letter_by == Channel::None {
+    if read.dead_letter_by == NoticeChannel::None {
         let message = "must be \"email\" or \"list\"; `notices.dead_letter` says whether there are any";
         return Err(FieldError::new("notices.dead_letter_by", message));
     }
-    if health.warning_after.is_some() && read.off_warning == Channel::None {
+    if health.warning_after.is_some() && read.off_warning == NoticeChannel::None {
         let message = "must be \"email\" or \"list\" where there is `health.warning_after`";
         return Err(FieldError::new("notices.off_warning", message));
     }
@@ -151,7 +151,7 @@ fn check_characters(
     text: String,
     allowed: &str,
     allows: impl Fn(u8) -> bool,
-) -> Read<String> {
+) -> FieldResult<String> {
     if text.len() <= 64 && text.bytes().all(allows) {
         return Ok(text);
     }

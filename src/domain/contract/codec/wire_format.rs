@@ -1,13 +1,13 @@
 //! Reads the sections that a receiver sees: `body`, `signature`, `secret`, `headers`, `ids`.
 
-use super::{Read, read_printable, read_template};
+use super::{FieldResult, read_printable, read_template};
 use crate::domain::{
     contract::{
         header_names::HeaderNames,
         field_reader::Section,
         template::{Place, Template},
         wire_format::{
-            BodyForm, BodyRule, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule, SignatureRule, Source,
+            BodyForm, BodyRule, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule, SignatureRule, BodySource,
             TimeForm,
         },
     },
@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use std::collections::BTreeMap;
 
-pub(super) fn read_body(body: &Section) -> Read<BodyRule> {
+pub(super) fn read_body(body: &Section) -> FieldResult<BodyRule> {
     let mut rule = BodyRule {
         form: body.or("form", BodyForm::Envelope)?,
         json: body.or("json", JsonForm::AsGiven)?,
@@ -26,7 +26,7 @@ pub(super) fn read_body(body: &Section) -> Read<BodyRule> {
     if rule.fields.iter().enumerate().any(|(i, f)| rule.fields[..i].iter().any(|g| f.name == g.name)) {
         return refuse("must not name a field twice");
     }
-    match (rule.form, rule.fields.iter().filter(|f| f.from == Source::Data).count()) {
+    match (rule.form, rule.fields.iter().filter(|f| f.from == BodySource::Data).count()) {
         (BodyForm::Envelope, 1) => {}
         (BodyForm::Envelope, _) => return refuse("must have exactly one field from \"data\""),
         (BodyForm::Flat, 0) if !rule.fields.is_empty() => {}
@@ -45,7 +45,7 @@ pub(super) fn read_body(body: &Section) -> Read<BodyRule> {
     Ok(rule)
 }
 
-pub(super) fn read_signature(signature: &Section, names: &mut HeaderNames) -> Read<SignatureRule> {
+pub(super) fn read_signature(signature: &Section, names: &mut HeaderNames) -> FieldResult<SignatureRule> {
     Ok(SignatureRule {
         header: names.add(&signature.at("header"), &signature.required::<String>("header")?)?,
         signs: read_template(signature, "signs", None, Place::SignedText)?,
@@ -59,7 +59,7 @@ pub(super) fn read_signature(signature: &Section, names: &mut HeaderNames) -> Re
     })
 }
 
-pub(super) fn read_secret(secret: &Section) -> Read<SecretRule> {
+pub(super) fn read_secret(secret: &Section) -> FieldResult<SecretRule> {
     let rule = SecretRule {
         key: secret.required("key")?,
         prefix: secret.optional("prefix")?.unwrap_or_default(),
@@ -76,7 +76,7 @@ pub(super) fn read_secret(secret: &Section) -> Read<SecretRule> {
     Ok(rule)
 }
 
-pub(super) fn read_headers(headers: &Section, names: &mut HeaderNames) -> Read<BTreeMap<String, Template>> {
+pub(super) fn read_headers(headers: &Section, names: &mut HeaderNames) -> FieldResult<BTreeMap<String, Template>> {
     let mut read = BTreeMap::new();
     for name in headers.members().keys() {
         let value = read_template(headers, name, None, Place::Header)?;
@@ -85,7 +85,7 @@ pub(super) fn read_headers(headers: &Section, names: &mut HeaderNames) -> Read<B
     Ok(read)
 }
 
-pub(super) fn read_ids(ids: &Section) -> Read<IdPrefixes> {
+pub(super) fn read_ids(ids: &Section) -> FieldResult<IdPrefixes> {
     let prefix = |name, default: &str| {
         let text = ids.or(name, default.to_owned())?;
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();

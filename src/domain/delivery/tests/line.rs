@@ -2,7 +2,7 @@
 
 use super::{START, check_shape, newborn, one_in};
 use crate::domain::{
-    delivery::{Delivery, Reason, Refusal, State, Switch},
+    delivery::{Delivery, EndReason, Refusal, DeliveryState, Switch},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn behind() -> Delivery {
 fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
     let delivery = behind();
     assert!(delivery.waits_behind() && delivery.turn == Some(7));
-    assert_eq!((delivery.state, delivery.next_attempt_at()), (State::Pending, None));
+    assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
     assert!(!newborn(None).waits_behind());
 }
 
@@ -30,9 +30,9 @@ fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
 fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
     let mut delivery = behind();
     delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
-    assert!(delivery.state == State::Held && delivery.waits_behind());
+    assert!(delivery.state == DeliveryState::Held && delivery.waits_behind());
     delivery.release(false, later(40)).unwrap();
-    assert!(delivery.state == State::Pending && delivery.waits_behind());
+    assert!(delivery.state == DeliveryState::Pending && delivery.waits_behind());
     assert_eq!((delivery.give_up_at, delivery.turn), (Some(later(90)), Some(7)));
 }
 
@@ -60,22 +60,22 @@ fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
     let mut delivery = behind();
     delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
     delivery.step_up(Some(later(50)), later(30));
-    assert_eq!((delivery.state, delivery.due), (State::Held, Some(later(50))));
+    assert_eq!((delivery.state, delivery.due), (DeliveryState::Held, Some(later(50))));
 }
 
 #[test]
 fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed() {
-    for state in State::ALL {
+    for state in DeliveryState::ALL {
         let delivery = one_in(state);
         let leaves = [false, true].map(|skips_dead| delivery.has_left_line(skips_dead));
         let expected = match state {
-            State::Dead => [false, true],
-            State::Delivered | State::Cancelled | State::Expired => [true, true],
-            State::Pending | State::Retrying | State::InFlight | State::Held => [false, false],
+            DeliveryState::Dead => [false, true],
+            DeliveryState::Delivered | DeliveryState::Cancelled | DeliveryState::Expired => [true, true],
+            DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight | DeliveryState::Held => [false, false],
         };
         assert_eq!(leaves, expected, "{state:?}");
     }
-    let mut closed = one_in(State::Dead);
+    let mut closed = one_in(DeliveryState::Dead);
     closed.close().unwrap();
-    assert!(closed.has_left_line(false) && closed.reason == Some(Reason::Closed));
+    assert!(closed.has_left_line(false) && closed.reason == Some(EndReason::Closed));
 }

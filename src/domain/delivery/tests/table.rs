@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 /// Kinds of transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum TransitionKind {
     Claim,
     Conclude,
     HandBack,
@@ -38,80 +38,80 @@ pub(super) enum Happening {
     Close,
 }
 
-type Ended = (State, Option<Reason>);
-pub(super) type Row = (State, Kind, Ended);
+type NextState = (DeliveryState, Option<EndReason>);
+pub(super) type TableRow = (DeliveryState, TransitionKind, NextState);
 
-const CANCELLED_BY_SWITCH: [Ended; 2] =
-    [(State::Cancelled, Some(Reason::EndpointOff)), (State::Cancelled, Some(Reason::EndpointDeleted))];
-const DIED: [Ended; 4] = [
-    (State::Dead, Some(Reason::Exhausted)),
-    (State::Dead, Some(Reason::RefusedByReceiver)),
-    (State::Dead, Some(Reason::SerialisationFailed)),
-    (State::Dead, Some(Reason::SigningFailed)),
+const CANCELLED_BY_SWITCH: [NextState; 2] =
+    [(DeliveryState::Cancelled, Some(EndReason::EndpointOff)), (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted))];
+const DIED: [NextState; 4] = [
+    (DeliveryState::Dead, Some(EndReason::Exhausted)),
+    (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)),
+    (DeliveryState::Dead, Some(EndReason::SerialisationFailed)),
+    (DeliveryState::Dead, Some(EndReason::SigningFailed)),
 ];
 /// States that a failed retry restores, besides the waiting states and those of `DIED`.
-const BACK_TO: [Ended; 6] = [
-    (State::Dead, Some(Reason::Closed)),
-    (State::Cancelled, Some(Reason::EndpointOff)),
-    (State::Cancelled, Some(Reason::EndpointDeleted)),
-    (State::Cancelled, Some(Reason::ByHand)),
-    (State::Expired, Some(Reason::GaveUp)),
-    (State::Expired, Some(Reason::Retention)),
+const BACK_TO: [NextState; 6] = [
+    (DeliveryState::Dead, Some(EndReason::Closed)),
+    (DeliveryState::Cancelled, Some(EndReason::EndpointOff)),
+    (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)),
+    (DeliveryState::Cancelled, Some(EndReason::ByHand)),
+    (DeliveryState::Expired, Some(EndReason::GaveUp)),
+    (DeliveryState::Expired, Some(EndReason::Retention)),
 ];
 
 /// All transitions that the table allows.
-pub(super) fn table() -> HashSet<Row> {
-    use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
-    let mut rows: HashSet<Row> = HashSet::new();
-    let mut add = |from: &[State], kind: Kind, to: &[Ended]| {
+pub(super) fn table() -> HashSet<TableRow> {
+    use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
+    let mut rows: HashSet<TableRow> = HashSet::new();
+    let mut add = |from: &[DeliveryState], kind: TransitionKind, to: &[NextState]| {
         rows.extend(from.iter().flat_map(|from| to.iter().map(move |to| (*from, kind, *to))));
     };
     let waiting = [Pending, Retrying];
-    add(&waiting, Kind::Claim, &[(InFlight, None), (Expired, Some(Reason::GaveUp))]);
+    add(&waiting, TransitionKind::Claim, &[(InFlight, None), (Expired, Some(EndReason::GaveUp))]);
     // Only a delivery that has used its last slot has a final wait.
-    add(&[Retrying], Kind::Claim, &[(Dead, Some(Reason::Exhausted))]);
-    add(&[InFlight], Kind::Conclude, &[(Delivered, None), (Retrying, None), (Pending, None), (Held, None)]);
+    add(&[Retrying], TransitionKind::Claim, &[(Dead, Some(EndReason::Exhausted))]);
+    add(&[InFlight], TransitionKind::Conclude, &[(Delivered, None), (Retrying, None), (Pending, None), (Held, None)]);
     for ended in [&DIED[..], &CANCELLED_BY_SWITCH, &BACK_TO] {
-        add(&[InFlight], Kind::Conclude, ended);
-        add(&[InFlight], Kind::TakeOver, ended);
+        add(&[InFlight], TransitionKind::Conclude, ended);
+        add(&[InFlight], TransitionKind::TakeOver, ended);
     }
-    for kind in [Kind::HandBack, Kind::TakeOver] {
+    for kind in [TransitionKind::HandBack, TransitionKind::TakeOver] {
         add(&[InFlight], kind, &[(Pending, None), (Retrying, None), (Held, None)]);
         add(&[InFlight], kind, &CANCELLED_BY_SWITCH);
     }
     for from in [Pending, Retrying, Held] {
-        add(&[from], Kind::SwitchOff, &[(from, None), (Held, None)]);
-        add(&[from], Kind::SwitchOff, &CANCELLED_BY_SWITCH);
-        add(&[from], Kind::Cancel, &[(Cancelled, Some(Reason::ByHand))]);
-        add(&[from], Kind::Outlive, &[(Expired, Some(Reason::Retention))]);
+        add(&[from], TransitionKind::SwitchOff, &[(from, None), (Held, None)]);
+        add(&[from], TransitionKind::SwitchOff, &CANCELLED_BY_SWITCH);
+        add(&[from], TransitionKind::Cancel, &[(Cancelled, Some(EndReason::ByHand))]);
+        add(&[from], TransitionKind::Outlive, &[(Expired, Some(EndReason::Retention))]);
     }
     // Only a manual extra attempt has a terminal state to restore, and is pending or held meanwhile.
     for ended in [&DIED[..], &BACK_TO] {
-        add(&[Pending, Held], Kind::Outlive, ended);
+        add(&[Pending, Held], TransitionKind::Outlive, ended);
     }
-    add(&[Held], Kind::Release, &[(Pending, None), (Retrying, None)]);
-    add(&[Retrying, Dead, Cancelled, Expired], Kind::Retry, &[(Pending, None), (Held, None)]);
-    add(&[Dead, Cancelled, Expired], Kind::Replay, &[(Pending, None), (Held, None)]);
-    add(&[Delivered], Kind::ReplayAs, &[(Pending, None), (Held, None)]);
-    add(&[Dead], Kind::Close, &[(Dead, Some(Reason::Closed))]);
+    add(&[Held], TransitionKind::Release, &[(Pending, None), (Retrying, None)]);
+    add(&[Retrying, Dead, Cancelled, Expired], TransitionKind::Retry, &[(Pending, None), (Held, None)]);
+    add(&[Dead, Cancelled, Expired], TransitionKind::Replay, &[(Pending, None), (Held, None)]);
+    add(&[Delivered], TransitionKind::ReplayAs, &[(Pending, None), (Held, None)]);
+    add(&[Dead], TransitionKind::Close, &[(Dead, Some(EndReason::Closed))]);
     rows
 }
 
 impl Happening {
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> TransitionKind {
         match self {
-            Self::Claim => Kind::Claim,
-            Self::Conclude { .. } => Kind::Conclude,
-            Self::HandBack(_) => Kind::HandBack,
-            Self::TakeOver(_) => Kind::TakeOver,
-            Self::SwitchOff(_) => Kind::SwitchOff,
-            Self::Release => Kind::Release,
-            Self::Retry(_) => Kind::Retry,
-            Self::Replay { .. } => Kind::Replay,
-            Self::ReplayAs(_) => Kind::ReplayAs,
-            Self::Cancel => Kind::Cancel,
-            Self::Outlive => Kind::Outlive,
-            Self::Close => Kind::Close,
+            Self::Claim => TransitionKind::Claim,
+            Self::Conclude { .. } => TransitionKind::Conclude,
+            Self::HandBack(_) => TransitionKind::HandBack,
+            Self::TakeOver(_) => TransitionKind::TakeOver,
+            Self::SwitchOff(_) => TransitionKind::SwitchOff,
+            Self::Release => TransitionKind::Release,
+            Self::Retry(_) => TransitionKind::Retry,
+            Self::Replay { .. } => TransitionKind::Replay,
+            Self::ReplayAs(_) => TransitionKind::ReplayAs,
+            Self::Cancel => TransitionKind::Cancel,
+            Self::Outlive => TransitionKind::Outlive,
+            Self::Close => TransitionKind::Close,
         }
     }
 
@@ -131,7 +131,7 @@ impl Happening {
         match self {
             Self::Claim => {
                 let claimed = delivery.claim(now)?;
-                assert_eq!(claimed == Claimed::Carry, delivery.state == State::InFlight);
+                assert_eq!(claimed == Claimed::Carry, delivery.state == DeliveryState::InFlight);
             }
             Self::Conclude { verdict, rows, numbered, switch } => {
                 delivery.conclude(&verdict, (rows, numbered), switch, now)?;
@@ -154,12 +154,12 @@ impl Happening {
 pub(super) const COPY: DeliveryId = DeliveryId::from_i64(99);
 
 /// Returns the next state by the table, or `None` where the table has no row and the transition is refused.
-pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) -> Option<Ended> {
-    use State::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
+pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) -> Option<NextState> {
+    use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
     let by_hand = before.return_to.is_some();
     let scheduled = if by_hand || before.place == 0 { Pending } else { Retrying };
-    let switched = |state: State, switch: Switch| match switch {
+    let switched = |state: DeliveryState, switch: Switch| match switch {
         Switch::On => (state, None),
         Switch::OffHolding => (Held, None),
         Switch::OffCancelling => CANCELLED_BY_SWITCH[0],
@@ -176,10 +176,10 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
     };
     match (happening, from) {
         (Happening::Claim, Pending | Retrying) => Some(match before.at_due {
-            AtDue::Exhaust | AtDue::ExhaustUnblamed => (Dead, Some(Reason::Exhausted)),
-            AtDue::Expire => (Expired, Some(Reason::GaveUp)),
+            AtDue::Exhaust | AtDue::ExhaustUnblamed => (Dead, Some(EndReason::Exhausted)),
+            AtDue::Expire => (Expired, Some(EndReason::GaveUp)),
             AtDue::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
-                (Expired, Some(Reason::GaveUp))
+                (Expired, Some(EndReason::GaveUp))
             }
             AtDue::Attempt => (InFlight, None),
         }),
@@ -188,7 +188,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
             before.return_to.map(|to| back(to, switch))
         }
         (Happening::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
-            Verdict::Dead { reason, .. } => (Dead, Some(Reason::from(reason))),
+            Verdict::Dead { reason, .. } => (Dead, Some(EndReason::from(reason))),
             Verdict::Retry { .. } => switched(Retrying, switch),
             Verdict::Again { .. } | Verdict::Delivered => switched(scheduled, switch),
         }),
@@ -200,12 +200,12 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         (Happening::Retry(switch), Retrying | Dead | Cancelled | Expired)
         | (Happening::Replay { switch, .. }, Dead | Cancelled | Expired)
         | (Happening::ReplayAs(switch), Delivered) => asked(switch),
-        (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(Reason::ByHand))),
+        (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::ByHand))),
         (Happening::Outlive, Pending | Retrying | Held) => Some(match before.return_to {
             Some(back) if back.state != Retrying => (back.state, back.reason),
-            _ => (Expired, Some(Reason::Retention)),
+            _ => (Expired, Some(EndReason::Retention)),
         }),
-        (Happening::Close, Dead) => Some((Dead, Some(Reason::Closed))),
+        (Happening::Close, Dead) => Some((Dead, Some(EndReason::Closed))),
         _ => None,
     }
 }

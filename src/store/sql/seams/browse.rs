@@ -5,7 +5,7 @@ use crate::store::sql::{
 };
 use crate::{
     domain::{
-        audit::Entry,
+        audit::AuditEntry,
         event::{DedupKey, Event, Fingerprint},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::Inspection,
@@ -134,7 +134,7 @@ impl<D: Desk> Browse for D {
         self.read(move |connection| inspections::one(connection, app, inspection))
     }
 
-    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Entry>> {
+    fn audit(&self, filter: AuditFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<AuditEntry>> {
         self.read(move |connection| audit::list(connection, &filter, after, limit))
     }
 
