@@ -2,7 +2,7 @@
 //! recorded end of the attempt, and one random number.
 
 use super::{
-    contract::{Answer, Contract, Pacing, RetryAfter},
+    contract::{ResponseMeaning, Contract, Pacing, RetryAfter},
     outcome::{Class, Outcome},
     retry_after, backoff,
     time::Timestamp,
@@ -78,7 +78,7 @@ impl DeadReason {
 /// Sets the class of a success to `Ok`, and describes any other complete response in words.
 pub fn classify(outcome: &mut Outcome, contract: &Contract) {
     let (Class::Http, Some(status)) = (outcome.class, outcome.status) else { return };
-    if contract.answers.meaning(status) == Answer::Success {
+    if contract.answers.meaning(status) == ResponseMeaning::Success {
         outcome.class = Class::Ok;
     } else {
         outcome.error.get_or_insert_with(|| format!("HTTP {status}"));
@@ -106,11 +106,11 @@ pub fn decide(
         Class::Local => wait_out(),
         Class::StaleConnection | Class::Unknown => again(ended_at),
         Class::Http => {
-            match outcome.status.map_or(Answer::Retry, |status| contract.answers.meaning(status)) {
-                Answer::Success => Verdict::Delivered,
-                Answer::Never => refused(false),
-                Answer::SwitchOff => refused(true),
-                Answer::Retry => {
+            match outcome.status.map_or(ResponseMeaning::Retry, |status| contract.answers.meaning(status)) {
+                ResponseMeaning::Success => Verdict::Delivered,
+                ResponseMeaning::Never => refused(false),
+                ResponseMeaning::DisableEndpoint => refused(true),
+                ResponseMeaning::Retry => {
                     retry(standing, contract, ended_at, dice, asked_wait(outcome, contract, ended_at))
                 }
             }

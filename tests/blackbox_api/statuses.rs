@@ -1,4 +1,4 @@
-//! Statuses of events and deliveries, in the names of each of the five systems.
+//! StatusPattern of events and deliveries, in the names of each of the five systems.
 
 use crate::{
     harness::{Behaviour, from_now, wait_for},

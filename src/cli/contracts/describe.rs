@@ -3,7 +3,7 @@
 use crate::domain::{
     contract::{
         BodyForm, NoticeChannel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
-        PublishedWhileOff, RetryAfter, Rotation, BodySource, Statuses, TimeForm, WaitingWhenOff,
+        PublishedWhileOff, RetryAfter, Rotation, BodySource, StatusPattern, TimeForm, WaitingWhenOff,
     },
     delivery::DeliveryState,
     time::{format_duration, say_duration},
@@ -171,10 +171,10 @@ fn attempts(contract: &Contract) -> Vec<String> {
 
 fn answers(contract: &Contract) -> Vec<String> {
     let answers = &contract.answers;
-    let list = |statuses: &[Statuses]| {
+    let list = |statuses: &[StatusPattern]| {
         let names = statuses.iter().map(|statuses| match statuses {
-            Statuses::Exactly(status) => status.to_string(),
-            Statuses::Hundred(first) => format!("{first}xx"),
+            StatusPattern::Exactly(status) => status.to_string(),
+            StatusPattern::Class(first) => format!("{first}xx"),
         });
         names.collect::<Vec<_>>().join(", ")
     };

@@ -16,7 +16,7 @@ fn row<T: PartialEq + fmt::Debug>(cell: impl Fn(&Contract) -> T, expected: [T; 5
     }
 }
 
-fn names(list: &[Statuses]) -> Vec<String> {
+fn names(list: &[StatusPattern]) -> Vec<String> {
     list.iter().map(|statuses| serde_json::from_value(field_reader::FieldValue::write(statuses)).unwrap()).collect()
 }
 
@@ -242,9 +242,9 @@ fn standard() {
     assert_eq!(standard.retry.give_up_after, Some(7 * DAY));
     assert!(!standard.retry.give_up_while_held);
     let meaning = |status| standard.answers.meaning(status);
-    assert_eq!([200, 204].map(meaning), [Answer::Success; 2]);
-    assert_eq!([301, 401, 404, 408, 425, 429, 500, 503].map(meaning), [Answer::Retry; 8]);
-    assert_eq!(meaning(410), Answer::SwitchOff);
+    assert_eq!([200, 204].map(meaning), [ResponseMeaning::Success; 2]);
+    assert_eq!([301, 401, 404, 408, 425, 429, 500, 503].map(meaning), [ResponseMeaning::Retry; 8]);
+    assert_eq!(meaning(410), ResponseMeaning::DisableEndpoint);
     assert_eq!(standard.off, OffRule { waiting: WaitingWhenOff::Held, published: PublishedWhileOff::Held });
     assert_eq!(standard.health.off_after_failing_for, Some(5 * DAY));
     assert_eq!(standard.health.warning_after, Some(60 * HOUR), "at half that time");

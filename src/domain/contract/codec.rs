@@ -9,7 +9,7 @@ mod wire_format;
 use super::{
     Contract,
     header_names::HeaderNames,
-    delivery_rules::{Pacing, Statuses},
+    delivery_rules::{Pacing, StatusPattern},
     field_reader::{FieldValue, Section},
     template::{Place, Template},
 };
@@ -66,7 +66,7 @@ pub(super) fn read(document: &Value) -> FieldResult<Contract> {
 
 pub(super) fn write(contract: &Contract) -> Value {
     let Contract { body, signature, secret, retry, answers, off, retention, ids, rendering, .. } = contract;
-    let list = |statuses: &[Statuses]| statuses.iter().map(FieldValue::write).collect::<Vec<_>>();
+    let list = |statuses: &[StatusPattern]| statuses.iter().map(FieldValue::write).collect::<Vec<_>>();
     let spelling = |name: &String| contract.header_spellings.get(name).unwrap_or(name).clone();
     let headers: Map<_, _> =
         contract.headers.iter().map(|(name, value)| (spelling(name), value.source().into())).collect();

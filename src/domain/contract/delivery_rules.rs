@@ -73,20 +73,20 @@ impl RetryRule {
 
 /// A status, or a class of 100 statuses such as `4xx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Statuses {
+pub enum StatusPattern {
     Exactly(u16),
     /// First digit of the class.
-    Hundred(u8),
+    Class(u8),
 }
 
-impl FieldValue for Statuses {
+impl FieldValue for StatusPattern {
     fn allowed_form() -> String {
         "a status like \"410\" or a hundred of them like \"4xx\"".into()
     }
 
     fn read(value: &Value) -> Option<Self> {
         match value.as_str()?.as_bytes() {
-            [first @ b'1'..=b'5', b'x', b'x'] => Some(Self::Hundred(first - b'0')),
+            [first @ b'1'..=b'5', b'x', b'x'] => Some(Self::Class(first - b'0')),
             [a @ b'1'..=b'5', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
                 Some(Self::Exactly([a, b, c].iter().fold(0, |n, &&d| n * 10 + u16::from(d - b'0'))))
             }
@@ -97,52 +97,52 @@ impl FieldValue for Statuses {
     fn write(&self) -> Value {
         match self {
             Self::Exactly(status) => Value::from(status.to_string()),
-            Self::Hundred(first) => Value::from(format!("{first}xx")),
+            Self::Class(first) => Value::from(format!("{first}xx")),
         }
     }
 }
 
 /// Meaning of a status under a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ResponseMeaning {
     Success,
     Retry,
     /// Dead at once.
     Never,
     /// Dead at once, and the endpoint is disabled.
-    SwitchOff,
+    DisableEndpoint,
 }
 
 /// Lists of statuses; a status in none of the first three is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answers {
-    pub success: Vec<Statuses>,
-    pub never: Vec<Statuses>,
-    pub switch_off: Vec<Statuses>,
-    /// Statuses after which people are advised to rotate the secret.
-    pub advise_rotation: Vec<Statuses>,
+pub struct ResponseRules {
+    pub success: Vec<StatusPattern>,
+    pub never: Vec<StatusPattern>,
+    pub switch_off: Vec<StatusPattern>,
+    /// StatusPattern after which people are advised to rotate the secret.
+    pub advise_rotation: Vec<StatusPattern>,
 }
 
-impl Answers {
+impl ResponseRules {
     /// Returns the meaning of a status; an exact status takes precedence over its class.
-    pub fn meaning(&self, status: u16) -> Answer {
-        let hundred = Statuses::Hundred((status / 100) as u8);
-        self.find(Statuses::Exactly(status)).or_else(|| self.find(hundred)).unwrap_or(Answer::Retry)
+    pub fn meaning(&self, status: u16) -> ResponseMeaning {
+        let hundred = StatusPattern::Class((status / 100) as u8);
+        self.find(StatusPattern::Exactly(status)).or_else(|| self.find(hundred)).unwrap_or(ResponseMeaning::Retry)
     }
 
     /// Returns advice on a last response of this status, if `advise_rotation` lists it.
     pub fn advice(&self, status: u16) -> Option<String> {
-        let named = [Statuses::Exactly(status), Statuses::Hundred((status / 100) as u8)];
+        let named = [StatusPattern::Exactly(status), StatusPattern::Class((status / 100) as u8)];
         named.iter().any(|statuses| self.advise_rotation.contains(statuses)).then(|| {
             format!("The receiver answered {status}: its secret may be out of date; rotate the secret.")
         })
     }
 
-    fn find(&self, statuses: Statuses) -> Option<Answer> {
+    fn find(&self, statuses: StatusPattern) -> Option<ResponseMeaning> {
         let lists = [
-            (&self.success, Answer::Success),
-            (&self.switch_off, Answer::SwitchOff),
-            (&self.never, Answer::Never),
+            (&self.success, ResponseMeaning::Success),
+            (&self.switch_off, ResponseMeaning::DisableEndpoint),
+            (&self.never, ResponseMeaning::Never),
         ];
         lists.into_iter().find(|(list, _)| list.contains(&statuses)).map(|(_, answer)| answer)
     }

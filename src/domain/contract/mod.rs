@@ -22,8 +22,8 @@ mod timeline;
 mod wire_format;
 
 pub use delivery_rules::{
-    Answer, Answers, Jitter, Keep, OffRule, Pacing, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
-    RetryRule, Statuses, WaitingWhenOff,
+    ResponseMeaning, ResponseRules, Jitter, Keep, OffRule, Pacing, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
+    RetryRule, StatusPattern, WaitingWhenOff,
 };
 pub use fields::{FIELDS, FieldRule, Setter};
 pub use notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
@@ -83,7 +83,7 @@ pub struct Contract {
     /// Further headers by lower-case name, besides content type, user agent and signature.
     pub headers: BTreeMap<String, Template>,
     pub retry: RetryRule,
-    pub answers: Answers,
+    pub answers: ResponseRules,
     pub off: OffRule,
     pub health: HealthRule,
     pub notices: Notices,

@@ -114,18 +114,18 @@ fn a_body_that_could_not_be_written_is_refused() {
 
 #[test]
 fn a_status_named_exactly_beats_its_hundred() {
-    let list = |statuses: &[Statuses]| statuses.to_vec();
-    let answers = Answers {
-        success: list(&[Statuses::Hundred(2), Statuses::Exactly(409)]),
-        never: list(&[Statuses::Hundred(4), Statuses::Exactly(204)]),
-        switch_off: list(&[Statuses::Hundred(5)]),
+    let list = |statuses: &[StatusPattern]| statuses.to_vec();
+    let answers = ResponseRules {
+        success: list(&[StatusPattern::Class(2), StatusPattern::Exactly(409)]),
+        never: list(&[StatusPattern::Class(4), StatusPattern::Exactly(204)]),
+        switch_off: list(&[StatusPattern::Class(5)]),
         advise_rotation: list(&[]),
     };
     assert_eq!(
         [200, 204, 404, 409, 500].map(|status| answers.meaning(status)),
-        [Answer::Success, Answer::Never, Answer::Never, Answer::Success, Answer::SwitchOff,]
+        [ResponseMeaning::Success, ResponseMeaning::Never, ResponseMeaning::Never, ResponseMeaning::Success, ResponseMeaning::DisableEndpoint,]
     );
-    assert_eq!([100, 302, 600, 999].map(|status| answers.meaning(status)), [Answer::Retry; 4]);
+    assert_eq!([100, 302, 600, 999].map(|status| answers.meaning(status)), [ResponseMeaning::Retry; 4]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::{
     plan::{ActionKind, Plan},
 };
 use posthaste::domain::{
-    contract::{Answer, Contract},
+    contract::{ResponseMeaning, Contract},
     delivery::{EndReason, DeliveryState},
     event::TEST_EVENT_TYPE,
     id::{DeliveryId, EndpointId, EventId},
@@ -241,7 +241,7 @@ impl AttemptRow {
 
 fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
     row.class == Class::Http
-        && row.status.is_some_and(|status| contract.answers.meaning(status) == Answer::SwitchOff)
+        && row.status.is_some_and(|status| contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint)
 }
 
 /// Builds SQL for the rows that exist and, from the archive, those that were removed, with when that was.

@@ -13,7 +13,7 @@ use crate::{
 };
 use posthaste::domain::{
     circuit::{AHEAD, PROBE_AHEAD},
-    contract::{Answer, Jitter, Pacing, RetryAfter, WaitingWhenOff},
+    contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenOff},
     delivery::{Delivery, EndReason, DeliveryState},
     id::made_at,
     outcome::Class,
@@ -319,7 +319,7 @@ impl Course<'_> {
     fn refuses(&self, post: &SeenRequest) -> bool {
         let answers = &self.receiver.contract.answers;
         let meaning = post.status.filter(|_| post.class == Class::Http).map(|status| answers.meaning(status));
-        matches!(meaning, Some(Answer::Never | Answer::SwitchOff))
+        matches!(meaning, Some(ResponseMeaning::Never | ResponseMeaning::DisableEndpoint))
     }
 
     /// A numbered attempt failed and used a slot of the schedule.

@@ -10,7 +10,7 @@ use crate::{
     process::HEALTH_EVERY,
 };
 use posthaste::domain::{
-    contract::Answer,
+    contract::ResponseMeaning,
     delivery::{EndReason, DeliveryState},
     endpoint::{OffReason, SwitchedOff},
     id::EndpointId,
@@ -77,7 +77,7 @@ impl<'a> EndpointHistory<'a> {
             evidence.files.iter().filter(|file| file.receiver == number && !is_test(file)).collect();
         let (mut attempts, mut gone) = (Vec::new(), Vec::new());
         let switches_off =
-            |status| evidence.receivers[number].contract.answers.meaning(status) == Answer::SwitchOff;
+            |status| evidence.receivers[number].contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint;
         for file in &files {
             for row in file.rows.iter().filter(|row| row.class.is_numbered()) {
                 let ended_at = file.post_of(row).and_then(|post| post.ended_at);

@@ -4,8 +4,8 @@ use super::{DAY, FieldResult, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
 use crate::domain::{
     contract::{
         delivery_rules::{
-            Answers, Jitter, Keep, OffRule, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
-            RetryRule, Statuses, WaitingWhenOff,
+            ResponseRules, Jitter, Keep, OffRule, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
+            RetryRule, StatusPattern, WaitingWhenOff,
         },
         field_reader::Section,
     },
@@ -35,9 +35,9 @@ pub(super) fn read_retry(retry: &Section) -> FieldResult<RetryRule> {
     })
 }
 
-pub(super) fn read_answers(section: &Section) -> FieldResult<Answers> {
-    let answers = Answers {
-        success: section.list("success", 32, Some(vec![Statuses::Hundred(2)]))?,
+pub(super) fn read_answers(section: &Section) -> FieldResult<ResponseRules> {
+    let answers = ResponseRules {
+        success: section.list("success", 32, Some(vec![StatusPattern::Class(2)]))?,
         never: section.list("never", 32, Some(Vec::new()))?,
         switch_off: section.list("switch_off", 32, Some(Vec::new()))?,
         advise_rotation: section.list("advise_rotation", 32, Some(Vec::new()))?,
