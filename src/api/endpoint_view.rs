@@ -94,7 +94,7 @@ impl EndpointView {
 
     pub(super) fn of(endpoint: &Endpoint, is_in_trouble: bool) -> Self {
         let record = endpoint.record.clone();
-        let (settings, off) = (record.settings, record.off.as_ref());
+        let (settings, off) = (record.settings, record.disabled.as_ref());
         Self {
             id: record.uid,
             url: settings.url,
@@ -131,7 +131,7 @@ fn key_kind(endpoint: &Endpoint) -> &'static str {
 }
 
 pub(super) fn status(endpoint: &Endpoint, is_in_trouble: bool) -> &'static str {
-    match endpoint.record.off {
+    match endpoint.record.disabled {
         Some(_) => "disabled",
         None if is_in_trouble => "degraded",
         None => "active",

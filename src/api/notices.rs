@@ -115,7 +115,7 @@ impl NoticeView {
             since: time(notice.facts.since),
             last_error: notice.facts.last_error,
             reason: notice.facts.reason,
-            disables_at: time(notice.facts.off_at),
+            disables_at: time(notice.facts.disables_at),
             count: notice.count,
             endpoint_id: endpoint,
             url,

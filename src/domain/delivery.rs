@@ -328,7 +328,7 @@ impl Delivery {
         match switch {
             Switch::On => {}
             Switch::OffHolding => self.hold(now),
-            Switch::OffCancelling => self.finish(DeliveryState::Cancelled, EndReason::EndpointOff, now),
+            Switch::OffCancelling => self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now),
             Switch::Deleted => self.finish(DeliveryState::Cancelled, EndReason::EndpointDeleted, now),
         }
     }

@@ -7,7 +7,7 @@
 pub(crate) mod fixtures;
 
 use super::{
-    contract::{Contract, ContractHash, WaitingWhenOff},
+    contract::{Contract, ContractHash, WaitingWhenDisabled},
     delivery::Switch,
     id::{AppId, EndpointId},
     order::{OnDead, Order},
@@ -29,7 +29,7 @@ pub struct EndpointRecord {
     /// The id that callers use: the one they gave, else a generated one.
     pub uid: String,
     pub settings: EndpointSettings,
-    pub off: Option<SwitchedOff>,
+    pub disabled: Option<Disabled>,
     /// Static headers, encrypted as one JSON document; they may hold an `Authorization`.
     pub encrypted_headers: Option<Vec<u8>>,
     /// A client certificate with its key, and authorities of its own, encrypted as one JSON document.
@@ -84,23 +84,23 @@ impl EndpointSettings {
 /// The state of a disabled endpoint: why and since when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SwitchedOff {
+pub struct Disabled {
     #[serde(rename = "reason")]
-    pub reason: OffReason,
+    pub reason: DisabledReason,
     #[serde(rename = "at")]
     pub at: Timestamp,
     /// Whether waiting deliveries are held or cancelled, as the contract said when it was disabled.
     #[serde(rename = "waiting")]
-    pub waiting: WaitingWhenOff,
+    pub waiting: WaitingWhenDisabled,
     /// Absent in documents of older versions.
     #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
-    pub by: Option<SwitchedBy>,
+    pub by: Option<DisabledBy>,
 }
 
 /// The reason why an endpoint is disabled, as one word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
-pub enum OffReason {
+pub enum DisabledReason {
     ByHand,
     /// The receiver answered that it is gone (410).
     Gone,
@@ -108,7 +108,7 @@ pub enum OffReason {
     Rule(String),
 }
 
-impl OffReason {
+impl DisabledReason {
     pub fn name(&self) -> &str {
         match self {
             Self::ByHand => "by_hand",
@@ -118,7 +118,7 @@ impl OffReason {
     }
 }
 
-impl From<String> for OffReason {
+impl From<String> for DisabledReason {
     fn from(name: String) -> Self {
         match name.as_str() {
             "by_hand" => Self::ByHand,
@@ -128,8 +128,8 @@ impl From<String> for OffReason {
     }
 }
 
-impl From<OffReason> for String {
-    fn from(reason: OffReason) -> Self {
+impl From<DisabledReason> for String {
+    fn from(reason: DisabledReason) -> Self {
         reason.name().to_owned()
     }
 }
@@ -137,7 +137,7 @@ impl From<OffReason> for String {
 /// The origin of an endpoint's being disabled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub enum SwitchedBy {
+pub enum DisabledBy {
     /// A request with this API key, under its name at that time.
     #[serde(rename = "key")]
     Key {
@@ -154,7 +154,7 @@ pub enum SwitchedBy {
     Receiver,
 }
 
-impl SwitchedBy {
+impl DisabledBy {
     /// Returns the key's id, or `posthaste` or `receiver`.
     pub fn id(&self) -> &str {
         match self {
@@ -206,16 +206,16 @@ impl EndpointRecord {
 
     /// Returns whether it takes deliveries and, if not, what happens to waiting ones.
     pub fn switch(&self) -> Switch {
-        switch(self.off.as_ref())
+        switch(self.disabled.as_ref())
     }
 }
 
 /// Returns the effect of an endpoint's state on its deliveries.
-pub fn switch(off: Option<&SwitchedOff>) -> Switch {
-    match off.map(|off| off.waiting) {
+pub fn switch(disabled: Option<&Disabled>) -> Switch {
+    match disabled.map(|off| off.waiting) {
         None => Switch::On,
-        Some(WaitingWhenOff::Held) => Switch::OffHolding,
-        Some(WaitingWhenOff::Cancelled) => Switch::OffCancelling,
+        Some(WaitingWhenDisabled::Held) => Switch::OffHolding,
+        Some(WaitingWhenDisabled::Cancelled) => Switch::OffCancelling,
     }
 }
 

@@ -180,7 +180,7 @@ impl Health {
             self.warned = Some(Moment { at, clock });
             let since = self.first_failure.map_or(at, |first| first.at);
             self.tell(contract.notices.off_warning, since);
-            news.push(News::Warning { since, off_at: at.plus(off_in) });
+            news.push(News::Warning { since, disables_at: at.plus(off_in) });
         }
         news
     }
@@ -230,7 +230,7 @@ impl Health {
     }
 
     /// How long until it is disabled if no attempt succeeds.
-    pub fn off_in(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
+    pub fn disables_in(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
         let (first, off_after) = (self.first_failure?, rule.off_after_failing_for?);
         let left = off_after.saturating_sub(clock.saturating_sub(first.clock));
         let Some(warning_after) = rule.warning_after else { return Some(left) };
@@ -245,7 +245,7 @@ impl Health {
     }
 
     fn too_long(&self, rule: &HealthRule, clock: Duration) -> Option<News> {
-        let is_due = self.off_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_MIN;
+        let is_due = self.disables_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_MIN;
         let is_warned = rule.warning_after.is_none() || self.warned.is_some();
         let since = self.first_failure?.at;
         (is_due && is_warned).then_some(News::FailingTooLong { since })
@@ -255,7 +255,7 @@ impl Health {
         let (first, warning_after) = (self.first_failure?, rule.warning_after?);
         let is_due = clock.saturating_sub(first.clock) >= warning_after;
         let is_new = self.warned.is_none() && self.consecutive_failures >= FAILURES_MIN;
-        self.off_in(rule, clock).filter(|_| is_due && is_new)
+        self.disables_in(rule, clock).filter(|_| is_due && is_new)
     }
 
     /// Records that people are notified. Returns whether this is the first notification of this trouble.

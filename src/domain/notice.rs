@@ -79,7 +79,7 @@ pub struct Facts {
     pub reason: Option<String>,
     /// When the endpoint will be disabled, in a warning.
     #[serde(rename = "off_at", default, skip_serializing_if = "Option::is_none")]
-    pub off_at: Option<Timestamp>,
+    pub disables_at: Option<Timestamp>,
 }
 
 /// A notice about to be written.

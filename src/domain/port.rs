@@ -6,7 +6,7 @@
 use super::{
     circuit::Pace,
     delivery::Delivery,
-    endpoint::SwitchedOff,
+    endpoint::Disabled,
     event::Event,
     hint::Hint,
     id::{AppId, EndpointId},
@@ -130,7 +130,7 @@ pub trait Handover: Send + Sync {
     }
     /// A result disabled the endpoint, because its receiver answered that it is gone or by a rule of its contract. `revision` is
     /// its new revision.
-    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32);
+    fn endpoint_disabled(&self, endpoint: EndpointId, disabled: Disabled, revision: u32);
     /// An inspection waits in the store.
     fn inspections_wait(&self);
     /// A notice waits in the store.

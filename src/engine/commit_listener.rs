@@ -4,7 +4,7 @@ use super::{endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues};
 use crate::domain::{
     circuit::Pace,
     delivery::Delivery,
-    endpoint::{Endpoint, EndpointRecord, SwitchedOff},
+    endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},
     port::{Carried, Hand, Handover, Hands},
     time::Timestamp,
@@ -100,11 +100,11 @@ impl Handover for EndpointQueues {
         }
     }
 
-    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+    fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         // A change that was committed before may not have arrived here: when it does, it finds a newer revision.
         if let Some(known) = self.config_cache.endpoint(endpoint) {
             let updated_at = off.at;
-            let record = EndpointRecord { off: Some(off), revision, updated_at, ..known.record.clone() };
+            let record = EndpointRecord { disabled: Some(off), revision, updated_at, ..known.record.clone() };
             self.config_cache.put_endpoint(Arc::new(Endpoint { record, ..(*known).clone() }));
         }
         self.endpoint_changed(endpoint);

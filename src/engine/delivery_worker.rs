@@ -14,7 +14,7 @@ use crate::{
         circuit::{PauseAsked, PausedUntil},
         contract::Contract,
         directory::Directory,
-        endpoint::{Endpoint, OffReason, SwitchedBy, SwitchedOff},
+        endpoint::{Endpoint, DisabledReason, DisabledBy, Disabled},
         event::TEST_EVENT_TYPE,
         health::Sighting,
         outcome::{Class, Outcome},
@@ -71,7 +71,7 @@ impl DeliveryWorker {
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.carried()?;
         let endpoint = self.directory.endpoint(carried.delivery.endpoint)?;
-        if endpoint.record.off.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
+        if endpoint.record.disabled.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
             return None;
         }
         let begun_at = self.clock.now();
@@ -235,11 +235,11 @@ impl DeliveryWorker {
         // A test says nothing about the endpoint, whatever the answer.
         let is_test = event.event_type == TEST_EVENT_TYPE;
         let is_gone = matches!(verdict, Verdict::Dead { switch_off: true, .. }) && !is_test;
-        let off = is_gone.then_some(SwitchedOff {
-            reason: OffReason::Gone,
+        let off = is_gone.then_some(Disabled {
+            reason: DisabledReason::Gone,
             at: ended_at,
             waiting: contract.off.waiting,
-            by: Some(SwitchedBy::Receiver),
+            by: Some(DisabledBy::Receiver),
         });
         let sighting = (counts && !is_test).then(|| Sighting {
             clock: self.blame.accountable(ended_at),

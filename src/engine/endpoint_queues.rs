@@ -222,7 +222,7 @@ impl EndpointQueues {
             app_changed_at: limited_app
                 .and_then(|app| self.config_cache.app_by_id(app))
                 .map(|entry| entry.app().updated_at),
-            is_disabled: found.is_none_or(|endpoint| endpoint.record.off.is_some()),
+            is_disabled: found.is_none_or(|endpoint| endpoint.record.disabled.is_some()),
         }
     }
 

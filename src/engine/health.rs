@@ -165,7 +165,7 @@ impl HealthWorker {
 
     /// Returns the endpoint as a candidate for evaluation, unless it is disabled or deleted.
     fn candidate(&self, id: EndpointId) -> Option<Suspect> {
-        let endpoint = self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.off.is_none())?;
+        let endpoint = self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.disabled.is_none())?;
         Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
     }
 }

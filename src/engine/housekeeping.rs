@@ -193,12 +193,12 @@ impl Housekeeping {
     async fn apply_to_waiting(&self, endpoint: EndpointId) {
         while self.queues.is_owned_here(endpoint) {
             let settle = match self.config_cache.endpoint(endpoint) {
-                None => Settle::Off(Switch::Deleted),
+                None => Settle::Disabled(Switch::Deleted),
                 Some(endpoint) => match endpoint.record.switch() {
                     Switch::On => {
-                        Settle::On { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
+                        Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
                     }
-                    off => Settle::Off(off),
+                    off => Settle::Disabled(off),
                 },
             };
             match self.delivery_store.settle(endpoint, settle, APPLY_STEP, self.clock.now()).await {

@@ -4,7 +4,7 @@
 use crate::{
     domain::{
         contract::{Contract, ContractHash},
-        endpoint::SwitchedOff,
+        endpoint::Disabled,
         health::Sighting,
         outcome::{Attempt, Class, Outcome},
         port::Carried,
@@ -73,7 +73,7 @@ impl LeaseGuard {
     pub(super) fn conclude(
         mut self,
         verdict: Verdict,
-        switch_off: Option<SwitchedOff>,
+        switch_off: Option<Disabled>,
         sighting: Option<Sighting>,
         ended_at: Timestamp,
         contract: &Arc<Contract>,

@@ -11,7 +11,7 @@ use crate::{
         audit::{AuditAction, AuditEntry},
         delivery::Switch,
         directory::AppEntry,
-        endpoint::{Endpoint, EndpointRecord, OffReason, SwitchedBy, SwitchedOff},
+        endpoint::{Endpoint, EndpointRecord, DisabledReason, DisabledBy, Disabled},
         hint::Hint,
         id::{AppId, EndpointId},
         replay::Replay,
@@ -33,10 +33,10 @@ impl Service {
     ) -> Result<Arc<Endpoint>, Error> {
         let switched = self
             .update_endpoint(caller, AuditAction::EndpointDisabled, entry, uid, |endpoint, record, now| {
-                if record.off.is_none() {
-                    let by = SwitchedBy::Key { id: key_label(caller.key), name: self.key_name(caller) };
-                    record.off = Some(SwitchedOff {
-                        reason: OffReason::ByHand,
+                if record.disabled.is_none() {
+                    let by = DisabledBy::Key { id: key_label(caller.key), name: self.key_name(caller) };
+                    record.disabled = Some(Disabled {
+                        reason: DisabledReason::ByHand,
                         at: now,
                         waiting: endpoint.contract.off.waiting,
                         by: Some(by),
@@ -67,7 +67,7 @@ impl Service {
         replays: &[(Replay, AuditEntry)],
     ) -> Result<Arc<Endpoint>, Error> {
         let on = |_: &Endpoint, record: &mut EndpointRecord, _| {
-            record.off = None;
+            record.disabled = None;
             Ok(())
         };
         let switched =
@@ -86,7 +86,7 @@ impl Service {
         per_second: Option<u32>,
     ) -> Result<(Arc<Endpoint>, Vec<NamedReplay>), Error> {
         let before = Self::endpoint_of(entry, uid)?;
-        let off_at = before.record.off.as_ref().map(|off| off.at);
+        let off_at = before.record.disabled.as_ref().map(|off| off.at);
         let since = self.trouble_since(&before, off_at).await?;
         // All checks that can refuse run before anything is changed.
         let missed = MissedPeriod {
@@ -136,14 +136,14 @@ impl Service {
         self.config_cache.remove_endpoint(id);
         self.permits.endpoint_changed(id);
         self.publish_update(|| Hint::endpoint(entry.app().id, id));
-        self.apply_to_waiting(entry.app().id, id, Settle::Off(Switch::Deleted)).await
+        self.apply_to_waiting(entry.app().id, id, Settle::Disabled(Switch::Deleted)).await
     }
 
     /// Applies the endpoint's current state, which may differ from the requested one: a receiver may have said that it is gone.
     async fn apply_availability(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let settle = match endpoint.record.switch() {
-            Switch::On => Settle::On { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
-            off => Settle::Off(off),
+            Switch::On => Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
+            off => Settle::Disabled(off),
         };
         self.apply_to_waiting(endpoint.record.app, endpoint.id(), settle).await
     }

@@ -137,7 +137,7 @@ impl Service {
             app: app.id,
             uid: new.uid.unwrap_or_else(|| id.to_string()),
             settings,
-            off: None,
+            disabled: None,
             encrypted_headers: None,
             encrypted_tls: None,
             secrets: Vec::new(),

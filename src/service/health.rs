@@ -25,12 +25,12 @@ impl Service {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let report = self.query_store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let health = report.health;
-        let (state, since) = match &endpoint.record.off {
+        let (state, since) = match &endpoint.record.disabled {
             Some(off) => ("disabled", off.at),
             None => (health.state().name(), health.since().unwrap_or(endpoint.record.created_at)),
         };
-        let off_at = report.clock.filter(|_| endpoint.record.off.is_none()).and_then(|(clock, at)| {
-            health.off_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
+        let off_at = report.clock.filter(|_| endpoint.record.disabled.is_none()).and_then(|(clock, at)| {
+            health.disables_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
         });
         Ok(EndpointHealth {
             state,

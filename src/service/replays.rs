@@ -7,7 +7,7 @@ use super::{
 use crate::{
     domain::{
         audit::{AuditAction, AuditEntry},
-        contract::PublishedWhileOff,
+        contract::PublishedWhileDisabled,
         delivery::DeliveryState,
         directory::AppEntry,
         endpoint::Endpoint,
@@ -169,7 +169,7 @@ impl Service {
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileOff::None) = (missed.disabled_at, endpoint.contract.off.published)
+        if let (Some(off_at), PublishedWhileDisabled::None) = (missed.disabled_at, endpoint.contract.off.published)
         {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);

@@ -133,7 +133,7 @@ impl Service {
         let (lanes, now) = (self.cluster_store.find_lanes().await?, self.clock.now());
         let overdue = lanes.into_iter().filter(|(_, due)| *due <= now);
         let known = overdue.filter_map(|(endpoint, due)| {
-            let endpoint = self.config_cache.endpoint(endpoint).filter(|found| found.record.off.is_none())?;
+            let endpoint = self.config_cache.endpoint(endpoint).filter(|found| found.record.disabled.is_none())?;
             Some((due, endpoint))
         });
         let Some((due, endpoint)) = known.min_by_key(|(due, _)| *due) else { return Ok(None) };

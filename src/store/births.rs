@@ -3,7 +3,7 @@
 
 use super::ledger::Birth;
 use crate::domain::{
-    contract::PublishedWhileOff,
+    contract::PublishedWhileDisabled,
     delivery::{Delivery, Switch},
     endpoint::Endpoint,
     event::Event,
@@ -15,20 +15,20 @@ use std::sync::Arc;
 
 /// Whether the endpoint gets a delivery of an event published now. A disabled endpoint gets none if its contract says so.
 pub fn makes_a_delivery(endpoint: &Endpoint) -> bool {
-    endpoint.record.off.is_none() || endpoint.contract.off.published != PublishedWhileOff::None
+    endpoint.record.disabled.is_none() || endpoint.contract.off.published != PublishedWhileDisabled::None
 }
 
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
 pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now: Timestamp) -> Vec<Birth> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
-        let hand = match endpoint.record.off {
+        let hand = match endpoint.record.disabled {
             None if is_due => hands.take(endpoint.id(), event.data.len()),
             _ => None,
         };
         let mut birth = born(event, number, endpoint, now, hand);
         birth.delivery.okey = endpoint.record.settings.ordered.line_of(event.key.as_deref());
-        if endpoint.record.off.is_some() {
+        if endpoint.record.disabled.is_some() {
             birth.delivery.heed(published_while_off(endpoint), now);
         }
         birth
@@ -49,7 +49,7 @@ pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, han
 
 fn published_while_off(endpoint: &Endpoint) -> Switch {
     match endpoint.contract.off.published {
-        PublishedWhileOff::Held => Switch::OffHolding,
-        PublishedWhileOff::Cancelled | PublishedWhileOff::None => Switch::OffCancelling,
+        PublishedWhileDisabled::Held => Switch::OffHolding,
+        PublishedWhileDisabled::Cancelled | PublishedWhileDisabled::None => Switch::OffCancelling,
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::domain::{
     app::AppSettings,
-    endpoint::{EndpointSettings, SwitchedOff},
+    endpoint::{EndpointSettings, Disabled},
     event_type::EventTypeDocument,
     inspection::InspectionReport,
     notice::{AboutEvent, Digest, Facts},

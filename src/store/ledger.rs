@@ -15,7 +15,7 @@ use crate::domain::{
     audit::AuditEntry,
     contract::Contract,
     delivery::{Delivery, Refusal, Switch},
-    endpoint::SwitchedOff,
+    endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
     health::Sighting,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
@@ -69,7 +69,7 @@ pub struct Record {
     pub attempts: Vec<Attempt>,
     pub verdict: Verdict,
     /// How the endpoint is disabled, with a verdict that disables it.
-    pub switch_off: Option<SwitchedOff>,
+    pub switch_off: Option<Disabled>,
     /// Health sample of the receiver, from the last attempt; evaluated by the contract.
     pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
@@ -168,9 +168,9 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
     /// The endpoint was disabled or deleted: its waiting deliveries are held or cancelled.
-    Off(Switch),
+    Disabled(Switch),
     /// The endpoint is enabled again: its held deliveries become due. The contract says whether they aged while held.
-    On { gives_up_while_held: bool },
+    Enabled { gives_up_while_held: bool },
 }
 
 /// Result of requesting an inspection.

@@ -18,7 +18,7 @@ use crate::domain::{
     audit::AuditEntry,
     delivery::Switch,
     directory::Directory,
-    endpoint::SwitchedOff,
+    endpoint::Disabled,
     hint::{Hint, Watchers},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
@@ -248,8 +248,8 @@ impl Handover for ToldHandover {
         self.handover.asked(endpoint, due);
     }
 
-    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
-        self.handover.switched_off(endpoint, off, revision);
+    fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
+        self.handover.endpoint_disabled(endpoint, off, revision);
         if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.any()) {
             self.watchers.tell(Hint::endpoint(known.record.app, endpoint));
         }

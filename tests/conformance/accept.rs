@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::{EndReason, DeliveryState, Switch},
         event::{DedupKey, DedupSpace, Event, Fingerprint},
         id::{EndpointId, EventId},
@@ -103,10 +103,10 @@ pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled
 }
 
 pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut stage: Stage) {
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     for (switch, ended) in [
         (Switch::OffHolding, (DeliveryState::Held, None)),
-        (Switch::OffCancelling, (DeliveryState::Cancelled, Some(EndReason::EndpointOff))),
+        (Switch::OffCancelling, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
         let mut new = stage.one();
         new.births[0].delivery.heed(switch, NOW);

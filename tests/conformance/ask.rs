@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt};
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::{EndReason, Refusal, DeliveryState},
         id::DeliveryId,
         outcome::Class,
@@ -169,7 +169,7 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
 }
 
 pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: Stage) {
-    for off in [WaitingWhenOff::Held, WaitingWhenOff::Cancelled] {
+    for off in [WaitingWhenDisabled::Held, WaitingWhenDisabled::Cancelled] {
         let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
         let expired = stage.one_in(DeliveryState::Expired).await;
         stage.switch(stage.endpoint, Some(off)).await;

@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt, retry_at};
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::{EndReason, DeliveryState},
         outcome::Class,
         port::Carried,
@@ -52,7 +52,7 @@ pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
 pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     hand_back(&stage, carried).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Held, None));
     stage.switch(stage.endpoint, None).await;

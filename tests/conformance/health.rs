@@ -4,9 +4,9 @@ use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         circuit::PausedUntil,
-        contract::{Contract, Setter, WaitingWhenOff},
+        contract::{Contract, Setter, WaitingWhenDisabled},
         delivery::DeliveryState,
-        endpoint::{OffReason, SwitchedBy},
+        endpoint::{DisabledReason, DisabledBy},
         health,
         id::EndpointId,
         outcome::Class,
@@ -111,7 +111,7 @@ pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Sta
 }
 
 /// Ends two events failed and retries a third, all in one batch, under a contract that disables after two.
-async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<DeliveryState> {
+async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenDisabled) -> Vec<DeliveryState> {
     let mut rules = json!({ "off_after_failed_events": 2, "off_reason": "too_often" });
     rules["off_after_failing_for"] = Value::Null;
     rules["warning_after"] = Value::Null;
@@ -136,21 +136,21 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenOff) -> Vec<DeliveryS
 }
 
 pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mut stage: Stage) {
-    let states = two_of_two(&mut stage, WaitingWhenOff::Held).await;
+    let states = two_of_two(&mut stage, WaitingWhenDisabled::Held).await;
     assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Held, DeliveryState::Dead]);
-    let told = stage.recorder.take_switched_off();
+    let told = stage.recorder.take_disabled();
     assert_eq!(told.len(), 1, "once");
     let (endpoint, off, revision) = &told[0];
     assert_eq!((*endpoint, *revision), (stage.endpoint, 2));
-    assert_eq!((&off.reason, off.at), (&OffReason::Rule("too_often".into()), after(1)));
-    assert_eq!((&off.by, off.waiting), (&Some(SwitchedBy::Posthaste), WaitingWhenOff::Held));
+    assert_eq!((&off.reason, off.at), (&DisabledReason::Rule("too_often".into()), after(1)));
+    assert_eq!((&off.by, off.waiting), (&Some(DisabledBy::Posthaste), WaitingWhenDisabled::Held));
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
-    assert_eq!((stored.off.as_ref(), stored.revision), (Some(off), 2));
+    assert_eq!((stored.disabled.as_ref(), stored.revision), (Some(off), 2));
     assert_eq!(report(&stage, after(2)).await.health.failed_events, 2, "what came later says nothing new");
 }
 
 pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so(mut stage: Stage) {
-    let states = two_of_two(&mut stage, WaitingWhenOff::Cancelled).await;
+    let states = two_of_two(&mut stage, WaitingWhenDisabled::Cancelled).await;
     assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Dead]);
 }
 
@@ -191,7 +191,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
     assert!(roll_up(&stage, after(3)).await.is_empty());
     let report = report(&stage, after(3)).await;
     assert_eq!((report.health, report.hour.attempts()), (health::Health::default(), 0));
-    assert!(stage.recorder.take_switched_off().is_empty());
+    assert!(stage.recorder.take_disabled().is_empty());
 }
 
 pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut stage: Stage) {
@@ -220,7 +220,7 @@ pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: S
     }
     roll_up(&stage, after(2)).await;
     assert_eq!(stage.store().in_trouble(stage.app).await.unwrap(), [stage.endpoint]);
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     assert_eq!(report(&stage, after(2)).await.health.consecutive_failures, 12, "why it is off stays known");
     stage.switch(stage.endpoint, None).await;
     let report = report(&stage, after(2)).await;
@@ -262,7 +262,7 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
     roll_up(&stage, after(2)).await;
     judge(&stage, &plain(), after(2)).await;
     assert_eq!(report(&stage, after(2)).await.health.state(), health::State::Degraded, "by our own rule too");
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     stage.switch(stage.endpoint, None).await;
     judge(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
@@ -301,9 +301,9 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
     let day = 24 * 3600;
     judge(&stage, &own, after(day + 120)).await;
     assert_eq!(report(&stage, after(day)).await.health.degraded_since, None, "longer ago than a day");
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
-    (record.off, record.updated_at, record.revision) = (None, after(1800), record.revision + 1);
+    (record.disabled, record.updated_at, record.revision) = (None, after(1800), record.revision + 1);
     assert!(stage.store().change_endpoint(record, None).await.unwrap());
     some(&mut stage, 3, Verdict::Delivered, &own, after(1900)).await;
     some(&mut stage, 1, EXHAUSTED, &own, after(6000)).await;
@@ -324,7 +324,7 @@ pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage
     let report = report(&stage, after(61)).await;
     assert_eq!((report.health.failed_events, report.hour.blamed(), report.hour.dead), (0, 0, 1));
     judge(&stage, &one, after(61)).await;
-    assert!(stage.recorder.take_switched_off().is_empty());
+    assert!(stage.recorder.take_disabled().is_empty());
 }
 
 pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut stage: Stage) {
@@ -332,15 +332,15 @@ pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut 
     let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
     see(&mut stage, last, &one).await;
     judge(&stage, &one, after(50)).await;
-    assert!(stage.recorder.take_switched_off().is_empty(), "it has not ended");
+    assert!(stage.recorder.take_disabled().is_empty(), "it has not ended");
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(report(&stage, after(60)).await.health.failed_events, 1);
     assert_eq!(roll_up(&stage, after(61)).await, [stage.endpoint]);
     assert_eq!(report(&stage, after(61)).await.hour.dead, 1);
     judge(&stage, &one, after(61)).await;
-    assert_eq!(stage.recorder.take_switched_off().len(), 1);
+    assert_eq!(stage.recorder.take_disabled().len(), 1);
     judge(&stage, &one, after(62)).await;
-    assert!(stage.recorder.take_switched_off().is_empty(), "it is off already");
+    assert!(stage.recorder.take_disabled().is_empty(), "it is off already");
 }
 
 pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage: Stage) {

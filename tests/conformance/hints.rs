@@ -6,7 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::Switch,
         hint::Hint,
         id::DeliveryId,
@@ -33,8 +33,8 @@ pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut sta
 
 pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Stage) {
     stage.waiting().await;
-    let (off, on) = (Settle::Off(Switch::OffHolding), Settle::On { gives_up_while_held: false });
-    for (switch, settle) in [(Some(WaitingWhenOff::Held), off), (None, on)] {
+    let (off, on) = (Settle::Disabled(Switch::OffHolding), Settle::Enabled { gives_up_while_held: false });
+    for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
         stage.switch(stage.endpoint, switch).await;
         for expected in [&deliveries(&stage)[..], &[]] {
             stage.store().settle(stage.endpoint, settle, 9, after(9)).await.unwrap();
@@ -43,7 +43,7 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
         }
     }
     assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
-    stage.store().settle(stage.endpoint, Settle::Off(Switch::Deleted), 9, after(9)).await.unwrap();
+    stage.store().settle(stage.endpoint, Settle::Disabled(Switch::Deleted), 9, after(9)).await.unwrap();
     stage.quiet().await;
     assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
 }

@@ -7,9 +7,9 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::DeliveryState,
-        endpoint::{OffReason, SwitchedOff},
+        endpoint::{DisabledReason, Disabled},
         event_type::{EventTypeDocument, EventTypeRecord},
         id::EventTypeId,
         outcome::Class,
@@ -277,14 +277,14 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
     let seen = pair.view().await.version;
     assert_eq!(all.version, seen);
     assert_eq!(pair.other.store.app(app).await.unwrap().unwrap().id, app);
-    pair.stage.switch(endpoint, Some(WaitingWhenOff::Held)).await;
+    pair.stage.switch(endpoint, Some(WaitingWhenDisabled::Held)).await;
     let changes = pair.other.store.changes(seen).await.unwrap();
     assert_eq!((&*changes.endpoints, changes.apps.len(), changes.version > seen), (&[endpoint][..], 0, true));
     let seen = changes.version;
     assert_eq!(pair.other.store.changes(seen).await.unwrap().endpoints, []);
     pair.stage.switch(endpoint, None).await;
     let carried = pair.stage.carried().await;
-    let off = SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held, by: None };
+    let off = Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
     let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true };
     pair.stage.store().record(Record { verdict, switch_off: Some(off), ..delivered(carried) });
     pair.stage.quiet().await;
@@ -360,7 +360,7 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
 
 async fn a_configuration_change_notifies_the_other_nodes(pair: Pair) {
     pair.other.quiet().await;
-    pair.stage.switch(pair.stage.endpoint, Some(WaitingWhenOff::Held)).await;
+    pair.stage.switch(pair.stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     wait_until("rung", async || pair.other.recorder.take_configuration_waits() > 0).await;
     assert_eq!(pair.stage.recorder.take_configuration_waits(), 0, "not by its own bell");
 }

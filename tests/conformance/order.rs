@@ -6,7 +6,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::{Delivery, EndReason, DeliveryState, Switch},
         id::DeliveryId,
         order::{OnDead, Order, OrderKey},
@@ -169,7 +169,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
                     assert_eq!(stage.store().unsettled().await.unwrap(), [stage.endpoint]);
-                    settle(stage, Settle::On { gives_up_while_held: false }).await;
+                    settle(stage, Settle::Enabled { gives_up_while_held: false }).await;
                     assert_eq!(stage.store().unsettled().await.unwrap(), []);
                 }
                 "closed by retention" => retention::keep_nothing_but(stage, |kept| &mut kept.events).await,
@@ -204,13 +204,13 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
             "cancelled while retrying" | "cancelled while held" => {
                 end(stage, wait(AtDue::Attempt)).await;
                 if way.ends_with("held") {
-                    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
-                    settle(stage, Settle::Off(Switch::OffHolding)).await;
+                    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+                    settle(stage, Settle::Disabled(Switch::OffHolding)).await;
                 }
                 stage.ask(first, Ask::Cancel).await;
             }
             _ => {
-                stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+                stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
                 if way.starts_with("taken over") {
                     stage.reopen();
                     stage.store().join(after(1)).await.unwrap();
@@ -303,8 +303,8 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, retry_at(after(60))).await;
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
-    settle(&stage, Settle::Off(Switch::OffHolding)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    settle(&stage, Settle::Disabled(Switch::OffHolding)).await;
     let mut new = stage.one();
     new.births[0].delivery.okey = line("a");
     new.births[0].delivery.heed(Switch::OffHolding, NOW);
@@ -314,7 +314,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     }
     check_lines(&stage).await;
     stage.switch(stage.endpoint, None).await;
-    settle(&stage, Settle::On { gives_up_while_held: false }).await;
+    settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(60)));
     for id in [ids[1], ids[2], fourth] {
         let delivery = stage.delivery(id).await;
@@ -332,10 +332,10 @@ pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut s
             Switch::Deleted => {
                 assert!(stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap());
             }
-            _ => stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await,
+            _ => stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await,
         }
         stage.recorder.take_waiting();
-        settle(&stage, Settle::Off(switch)).await;
+        settle(&stage, Settle::Disabled(switch)).await;
         for id in ids {
             assert_eq!(stage.delivery(id).await.state, DeliveryState::Cancelled);
         }

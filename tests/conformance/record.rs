@@ -4,9 +4,9 @@ use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        contract::{ContractHash, WaitingWhenOff},
+        contract::{ContractHash, WaitingWhenDisabled},
         delivery::{EndReason, DeliveryState},
-        endpoint::{OffReason, SwitchedOff},
+        endpoint::{DisabledReason, Disabled},
         outcome::{Attempt, Class, Outcome, Timings},
         port::Carried,
         verdict::{AtDue, DeadReason, Verdict},
@@ -17,8 +17,8 @@ use posthaste::{
     },
 };
 
-const GONE: SwitchedOff =
-    SwitchedOff { reason: OffReason::Gone, at: NOW, waiting: WaitingWhenOff::Held, by: None };
+const GONE_DISABLED: Disabled =
+    Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
 
 /// Returns the same delivery with another permit, as a confused node might have it.
 fn twin(stage: &Stage, carried: &Carried) -> Carried {
@@ -27,7 +27,7 @@ fn twin(stage: &Stage, carried: &Carried) -> Carried {
 }
 
 /// Records the receiver's answer that it is gone.
-async fn record_410(stage: &Stage, carried: Carried, off: SwitchedOff) {
+async fn record_410(stage: &Stage, carried: Carried, off: Disabled) {
     stage.store().record(Record {
         carried,
         attempts: vec![attempt(Class::Http, 410)],
@@ -217,10 +217,10 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
     let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
     let foreign = |stage: &Stage| Carried { epoch: carried.epoch + 1, ..twin(stage, &carried) };
     stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
-    record_410(&stage, foreign(&stage), GONE).await;
+    record_410(&stage, foreign(&stage), GONE_DISABLED).await;
     stage.store().hand_back(vec![foreign(&stage)], after(1)).await.unwrap();
     assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before, 0));
-    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().off, None);
+    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
     assert_eq!(stage.hands.out(), 1, "the other permits are free all the same");
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
@@ -229,37 +229,37 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
 pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    record_410(&stage, carried, GONE).await;
+    record_410(&stage, carried, GONE_DISABLED).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)));
     let endpoint = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
-    assert_eq!((endpoint.off, endpoint.revision, endpoint.updated_at), (Some(GONE), 2, GONE.at));
-    assert_eq!(stage.recorder.take_switched_off(), [(stage.endpoint, GONE, 2)]);
+    assert_eq!((endpoint.disabled, endpoint.revision, endpoint.updated_at), (Some(GONE_DISABLED), 2, GONE_DISABLED.at));
+    assert_eq!(stage.recorder.take_disabled(), [(stage.endpoint, GONE_DISABLED, 2)]);
 }
 
 pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Stage) {
     let carried = stage.carried().await;
     let late = twin(&stage, &carried);
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
-    record_410(&stage, late, GONE).await;
-    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().off, None);
-    assert!(stage.recorder.take_switched_off().is_empty());
+    record_410(&stage, late, GONE_DISABLED).await;
+    assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
+    assert!(stage.recorder.take_disabled().is_empty());
 }
 
 pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Stage) {
     let carried = stage.carried().await;
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let before = stage.store().endpoint(stage.endpoint).await.unwrap();
-    record_410(&stage, carried, GONE).await;
+    record_410(&stage, carried, GONE_DISABLED).await;
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), before);
-    assert!(stage.recorder.take_switched_off().is_empty(), "nothing was switched");
+    assert!(stage.recorder.take_disabled().is_empty(), "nothing was switched");
 }
 
 pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_disabled_meanwhile(
     mut stage: Stage,
 ) {
     for (waiting, ended) in [
-        (WaitingWhenOff::Held, (DeliveryState::Held, None)),
-        (WaitingWhenOff::Cancelled, (DeliveryState::Cancelled, Some(EndReason::EndpointOff))),
+        (WaitingWhenDisabled::Held, (DeliveryState::Held, None)),
+        (WaitingWhenDisabled::Cancelled, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
         let carried = stage.carried().await;
         let id = carried.delivery.id;

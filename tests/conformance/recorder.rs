@@ -2,7 +2,7 @@
 //! holds the store's writer at a known point.
 
 use posthaste::domain::{
-    endpoint::SwitchedOff,
+    endpoint::Disabled,
     hint::Hint,
     id::EndpointId,
     port::{Carried, Hand, HandHolder, Handover},
@@ -66,7 +66,7 @@ impl Gate {
 pub(crate) struct Recorder {
     carried: Mutex<Vec<Carried>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
-    switched_off: Mutex<Vec<(EndpointId, SwitchedOff, u32)>>,
+    switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
     notices_wait: AtomicUsize,
     replays_wait: AtomicUsize,
@@ -108,7 +108,7 @@ impl Recorder {
         self.configuration_waits.swap(0, Ordering::SeqCst)
     }
 
-    pub(crate) fn take_switched_off(&self) -> Vec<(EndpointId, SwitchedOff, u32)> {
+    pub(crate) fn take_disabled(&self) -> Vec<(EndpointId, Disabled, u32)> {
         std::mem::take(&mut self.switched_off.lock().unwrap())
     }
 }
@@ -124,7 +124,7 @@ impl Handover for Recorder {
         self.gate.pass();
     }
 
-    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
+    fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         self.switched_off.lock().unwrap().push((endpoint, off, revision));
     }
 

@@ -4,8 +4,8 @@ use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
         app::{App, AppSettings},
-        contract::{ContractHash, WaitingWhenOff},
-        endpoint::{EndpointRecord, EndpointSettings, OffReason, EncryptedSecret, SwitchedBy, SwitchedOff},
+        contract::{ContractHash, WaitingWhenDisabled},
+        endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, DisabledBy, Disabled},
         event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
@@ -56,11 +56,11 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
             description: Some(String::new()),
             metadata: Some(json!({})),
         },
-        off: Some(SwitchedOff {
-            reason: OffReason::Rule("auto_disabled".into()),
+        disabled: Some(Disabled {
+            reason: DisabledReason::Rule("auto_disabled".into()),
             at: after(2),
-            waiting: WaitingWhenOff::Cancelled,
-            by: Some(SwitchedBy::Key { id: "key_1".into(), name: Some("Deploys".into()) }),
+            waiting: WaitingWhenDisabled::Cancelled,
+            by: Some(DisabledBy::Key { id: "key_1".into(), name: Some("Deploys".into()) }),
         }),
         encrypted_headers: Some(vec![0, 1, 255]),
         encrypted_tls: Some(vec![255, 0]),
@@ -175,7 +175,7 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_state(mut sta
     assert!(stage.store().change_endpoint(changed.clone(), None).await.unwrap());
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(changed.clone()));
     let bare = EndpointRecord {
-        off: None,
+        disabled: None,
         encrypted_headers: None,
         encrypted_tls: None,
         secrets: vec![],

@@ -4,7 +4,7 @@
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
-        contract::{NoticeChannel, Keep, Retention, WaitingWhenOff},
+        contract::{NoticeChannel, Keep, Retention, WaitingWhenDisabled},
         delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         replay::{Backfill, Deliveries, Replay, ReplayState, Selection},
@@ -216,7 +216,7 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
 
 pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one_refused(mut stage: Stage) {
     let dead = stage.one_in(DeliveryState::Dead).await;
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Cancelled)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     assert_eq!(finish(&mut stage, &replay).await.replayed, 1);
     assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);

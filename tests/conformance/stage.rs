@@ -5,9 +5,9 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         app::{App, AppSettings},
-        contract::{Contract, ContractHash, WaitingWhenOff},
+        contract::{Contract, ContractHash, WaitingWhenDisabled},
         delivery::{Delivery, EndReason, DeliveryState},
-        endpoint::{EndpointRecord, EndpointSettings, OffReason, EncryptedSecret, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, Disabled},
         event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, Class, Outcome},
@@ -128,7 +128,7 @@ impl Stage {
             app,
             uid: id.to_string(),
             settings,
-            off: None,
+            disabled: None,
             encrypted_headers: None,
             encrypted_tls: None,
             secrets: vec![EncryptedSecret { encrypted: vec![0, 255], valid_from: NOW, valid_until: None }],
@@ -139,17 +139,17 @@ impl Stage {
     }
 
     /// Enables or disables the endpoint as an app would, without applying it to waiting deliveries.
-    pub(crate) async fn switch(&self, endpoint: EndpointId, waiting: Option<WaitingWhenOff>) {
+    pub(crate) async fn switch(&self, endpoint: EndpointId, waiting: Option<WaitingWhenDisabled>) {
         let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
-        record.off =
-            waiting.map(|waiting| SwitchedOff { reason: OffReason::ByHand, at: NOW, waiting, by: None });
+        record.disabled =
+            waiting.map(|waiting| Disabled { reason: DisabledReason::ByHand, at: NOW, waiting, by: None });
         record.revision += 1;
         assert!(self.store().change_endpoint(record, None).await.unwrap());
     }
 
     /// Publishes while the endpoint is disabled, then enables it without releasing the held delivery.
     pub(crate) async fn born_held(&mut self, endpoint: EndpointId) -> DeliveryId {
-        self.switch(endpoint, Some(WaitingWhenOff::Held)).await;
+        self.switch(endpoint, Some(WaitingWhenDisabled::Held)).await;
         let mut new = self.draft(&[endpoint]);
         new.births[0].delivery.heed(posthaste::domain::delivery::Switch::OffHolding, NOW);
         let id = self.publish(new).await;

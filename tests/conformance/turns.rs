@@ -8,7 +8,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        contract::WaitingWhenOff,
+        contract::WaitingWhenDisabled,
         delivery::{DeliveryState, Switch},
         id::DeliveryId,
         order::OnDead,
@@ -75,8 +75,8 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     stage.ask(ids[2], Ask::Cancel).await;
     assert_eq!(stage.delivery(ids[2]).await.turn, None);
     ids.remove(2);
-    stage.switch(stage.endpoint, Some(WaitingWhenOff::Held)).await;
-    settle(&stage, Settle::Off(Switch::OffHolding)).await;
+    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    settle(&stage, Settle::Disabled(Switch::OffHolding)).await;
     let mut held = late.remove(1);
     (held.births[0].hand, held.births[0].delivery.state) = (None, DeliveryState::Pending);
     held.births[0].delivery.due = Some(NOW);
@@ -88,7 +88,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
         assert_eq!(stage.delivery(*id).await.state, DeliveryState::Held);
     }
     stage.switch(stage.endpoint, None).await;
-    settle(&stage, Settle::On { gives_up_while_held: false }).await;
+    settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
     ids.push(stage.publish(late.remove(0)).await);
     check_lines(&stage).await;
     assert_eq!(deliver_all(&stage).await, ids);

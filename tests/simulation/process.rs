@@ -68,7 +68,7 @@ impl ServiceAccess {
             let known = self
                 .directory
                 .endpoint(id)
-                .map(|endpoint| (endpoint.record.revision, endpoint.record.off.is_some()));
+                .map(|endpoint| (endpoint.record.revision, endpoint.record.disabled.is_some()));
             if known != Some(stored) {
                 differing.push(format!(
                     "{id} has (revision, off) {known:?} in memory and {stored:?} in the store"

@@ -4,7 +4,7 @@ use crate::{event_log::ProcessEnd, network::FakeHttpSender, process::Process};
 use posthaste::{
     domain::{
         audit::AuditEntry,
-        endpoint::{OffReason, SwitchedBy, SwitchedOff},
+        endpoint::{DisabledReason, DisabledBy, Disabled},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
         port::{Carried, Handover},
@@ -227,8 +227,8 @@ impl Handover for SilentListener {
 
     fn waiting(&self, _: EndpointId, _: Timestamp) {}
 
-    fn switched_off(&self, endpoint: EndpointId, off: SwitchedOff, revision: u32) {
-        self.0.switched_off(endpoint, off, revision);
+    fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
+        self.0.endpoint_disabled(endpoint, off, revision);
     }
 
     fn inspections_wait(&self) {
@@ -281,11 +281,11 @@ impl SabotagedStore {
             (self.is_hasty, record.verdict, &record.sighting, &record.contract)
         {
             let health = &contract.health;
-            record.switch_off = Some(SwitchedOff {
-                reason: OffReason::Rule(health.off_reason.clone()),
+            record.switch_off = Some(Disabled {
+                reason: DisabledReason::Rule(health.off_reason.clone()),
                 at: record.ended_at,
                 waiting: contract.off.waiting,
-                by: Some(SwitchedBy::Posthaste),
+                by: Some(DisabledBy::Posthaste),
             });
         }
         record.sighting.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);

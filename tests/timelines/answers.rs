@@ -15,7 +15,7 @@ async fn after_one(contract: &str, does: Behaviour) -> (DeliveryState, Option<En
     stage.publish().await;
     stage.pass(Duration::from_secs(5)).await;
     let delivery = stage.delivery().await;
-    let is_off = stage.entry.endpoint("ep").unwrap().record.off.is_some();
+    let is_off = stage.entry.endpoint("ep").unwrap().record.disabled.is_some();
     (delivery.state, delivery.reason, is_off)
 }
 
@@ -51,7 +51,7 @@ async fn the_other_four_try_everything_but_2xx_again_and_nothing_disables_the_en
             let delivery = stage.delivery().await;
             let dead = (DeliveryState::Dead, Some(EndReason::Exhausted));
             assert_eq!((delivery.state, delivery.reason), dead, "{contract} {status}");
-            assert!(stage.entry.endpoint("ep").unwrap().record.off.is_none(), "{contract} {status}");
+            assert!(stage.entry.endpoint("ep").unwrap().record.disabled.is_none(), "{contract} {status}");
         }
         for status in [200, 204, 299] {
             let after = after_one(contract, Behaviour::Answer(status)).await;

@@ -25,14 +25,14 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
     publish(&stage, 3).await;
     stage.set_behaviour(Behaviour::Answer(500));
     publish(&stage, 30).await;
-    assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
+    assert!(stage.entry.endpoint("ep").unwrap().record.disabled.is_some());
     let by_hand = stage.deliveries().await[0].id.to_string();
     stage.service.act_on_delivery(ADMIN, &stage.entry, &by_hand, RequestedAction::Cancel).await.unwrap();
     stage.set_behaviour(Behaviour::Answer(200));
     let before = stage.seen().len();
     let (endpoint, replays) =
         stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", Some(5)).await.unwrap();
-    assert!(endpoint.record.off.is_none());
+    assert!(endpoint.record.disabled.is_none());
     assert_eq!(replays.len(), 1, "nothing was published without a delivery");
     assert_eq!((replays[0].replay.total, replays[0].replay.per_second), (10, 5), "the ten that ended");
     stage.pass(HOUR * 9).await;
@@ -46,7 +46,7 @@ async fn zerofee_replays_what_died_before_it_was_disabled_and_releases_what_was_
 async fn bastionary_also_gets_the_events_of_the_time_it_was_disabled() {
     let stage = Fixture::new("bastionary", Behaviour::Answer(500)).await;
     publish(&stage, 73).await;
-    assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some());
+    assert!(stage.entry.endpoint("ep").unwrap().record.disabled.is_some());
     publish(&stage, 5).await;
     stage.set_behaviour(Behaviour::Answer(200));
     let (_, replays) = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", None).await.unwrap();
@@ -85,6 +85,6 @@ async fn an_endpoint_without_trouble_missed_nothing_and_an_invalid_pace_changes_
     stage.service.disable_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
     let refused = stage.service.enable_and_replay(ADMIN, &stage.entry, "ep", Some(0)).await.unwrap_err();
     assert!(refused.to_string().contains("per_second"), "{refused}");
-    assert!(stage.entry.endpoint("ep").unwrap().record.off.is_some(), "it is still off");
+    assert!(stage.entry.endpoint("ep").unwrap().record.disabled.is_some(), "it is still off");
     stage.pass(Duration::from_secs(1)).await;
 }

@@ -4,7 +4,7 @@ use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::{
     domain::{
         delivery::DeliveryState,
-        endpoint::SwitchedBy,
+        endpoint::DisabledBy,
         notice::{Facts, NoticeKind},
         outcome::Class,
         time::Timestamp,
@@ -39,7 +39,7 @@ fn kinds(stage: &Fixture) -> Vec<NoticeKind> {
 
 /// Returns why and when the endpoint was disabled, if it was.
 fn disabled(stage: &Fixture) -> Option<(String, Timestamp)> {
-    let off = stage.entry.endpoint("ep").unwrap().record.off.clone()?;
+    let off = stage.entry.endpoint("ep").unwrap().record.disabled.clone()?;
     Some((off.reason.name().to_owned(), off.at))
 }
 
@@ -85,8 +85,8 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
     assert_eq!(facts.last_error.as_deref(), Some("HTTP 503"));
     assert_eq!(facts.reason.as_deref(), Some("auto_disabled_failures"));
     assert!(facts.text.contains("10 events in a row"), "{}", facts.text);
-    let by = stage.entry.endpoint("ep").unwrap().record.off.clone().unwrap().by;
-    assert_eq!(by, Some(SwitchedBy::Posthaste));
+    let by = stage.entry.endpoint("ep").unwrap().record.disabled.clone().unwrap().by;
+    assert_eq!(by, Some(DisabledBy::Posthaste));
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ async fn bastionary_is_warned_at_48_hours_and_disabled_at_72_to_the_instant() {
     let told = notices(&stage);
     let warning = told.iter().find(|(kind, ..)| *kind == NoticeKind::EndpointWarning).unwrap();
     assert_eq!((warning.1, warning.2.since), (first.plus(HOUR * 48), Some(first)));
-    assert_eq!(warning.2.off_at, Some(first.plus(HOUR * 72)));
+    assert_eq!(warning.2.disables_at, Some(first.plus(HOUR * 72)));
     assert_eq!(told.last().unwrap().0, NoticeKind::EndpointDisabled);
     assert_eq!(stage.delivery().await.state, DeliveryState::Held, "the one whose attempt it was");
     stage.publish().await;
@@ -235,7 +235,7 @@ async fn an_outage_of_everything_counts_against_no_endpoint() {
     let ended = stage.deliveries().await.iter().filter(|delivery| delivery.state == DeliveryState::Dead).count();
     assert!(ended > 10, "events end all the same: {ended}");
     for endpoint in stage.entry.endpoints().iter() {
-        assert!(endpoint.record.off.is_none());
+        assert!(endpoint.record.disabled.is_none());
         let health = stage.service.endpoint_health(&stage.entry, &endpoint.record.uid).await.unwrap();
         assert!(health.health.consecutive_failures <= 6, "{:?}", health.health);
     }
@@ -285,8 +285,8 @@ async fn a_410_makes_a_notice_that_names_the_receiver_as_its_cause() {
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;
         let record = stage.entry.endpoint("ep").unwrap().record.clone();
-        let gone = record.off.unwrap();
-        assert_eq!((gone.reason.name(), gone.by), ("gone", Some(SwitchedBy::Receiver)), "{contract}");
+        let gone = record.disabled.unwrap();
+        assert_eq!((gone.reason.name(), gone.by), ("gone", Some(DisabledBy::Receiver)), "{contract}");
         let told = notices(&stage);
         assert_eq!(
             (told[0].0, told[0].2.last_error.as_deref()),

@@ -291,7 +291,7 @@ async fn every_owner_of_a_failing_endpoint_evaluates_it_by_the_same_clock() {
     town.pass(Duration::from_mins(115)).await;
     let are_off = || {
         let entry = second.service.app(ADMIN, "a").unwrap();
-        uids.iter().filter(|uid| entry.endpoint(uid).unwrap().record.off.is_some()).count()
+        uids.iter().filter(|uid| entry.endpoint(uid).unwrap().record.disabled.is_some()).count()
     };
     assert_eq!(are_off(), 0, "none before its time");
     town.pass(Duration::from_mins(20)).await;

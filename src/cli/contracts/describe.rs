@@ -3,7 +3,7 @@
 use crate::domain::{
     contract::{
         BodyForm, NoticeChannel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
-        PublishedWhileOff, RetryAfter, Rotation, BodySource, StatusPattern, TimeForm, WaitingWhenOff,
+        PublishedWhileDisabled, RetryAfter, Rotation, BodySource, StatusPattern, TimeForm, WaitingWhenDisabled,
     },
     delivery::DeliveryState,
     time::{format_duration, say_duration},
@@ -220,13 +220,13 @@ fn off(contract: &Contract) -> Vec<String> {
         said.push(format!("By hand{by_answer}."));
     }
     let waiting = match contract.off.waiting {
-        WaitingWhenOff::Held => "held",
-        WaitingWhenOff::Cancelled => "cancelled",
+        WaitingWhenDisabled::Held => "held",
+        WaitingWhenDisabled::Cancelled => "cancelled",
     };
     let published = match contract.off.published {
-        PublishedWhileOff::Held => "held",
-        PublishedWhileOff::Cancelled => "cancelled at once",
-        PublishedWhileOff::None => "not delivered",
+        PublishedWhileDisabled::Held => "held",
+        PublishedWhileDisabled::Cancelled => "cancelled at once",
+        PublishedWhileDisabled::None => "not delivered",
     };
     said.push(format!("What waits then is {waiting}; what is published meanwhile is {published}."));
     said

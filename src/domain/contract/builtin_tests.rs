@@ -150,8 +150,8 @@ fn answers() {
 
 #[test]
 fn off_and_health() {
-    use PublishedWhileOff::{Held as Kept, None as Nothing};
-    use WaitingWhenOff::{Cancelled, Held};
+    use PublishedWhileDisabled::{Held as Kept, None as Nothing};
+    use WaitingWhenDisabled::{Cancelled, Held};
     row(|contract| contract.off.waiting, [Held, Held, Held, Held, Cancelled]);
     row(|contract| contract.off.published, [Kept, Nothing, Nothing, Kept, Nothing]);
     row(|contract| contract.health.off_after_failed_events, [Some(10), None, None, None, None]);
@@ -245,7 +245,7 @@ fn standard() {
     assert_eq!([200, 204].map(meaning), [ResponseMeaning::Success; 2]);
     assert_eq!([301, 401, 404, 408, 425, 429, 500, 503].map(meaning), [ResponseMeaning::Retry; 8]);
     assert_eq!(meaning(410), ResponseMeaning::DisableEndpoint);
-    assert_eq!(standard.off, OffRule { waiting: WaitingWhenOff::Held, published: PublishedWhileOff::Held });
+    assert_eq!(standard.off, DisabledRule { waiting: WaitingWhenDisabled::Held, published: PublishedWhileDisabled::Held });
     assert_eq!(standard.health.off_after_failing_for, Some(5 * DAY));
     assert_eq!(standard.health.warning_after, Some(60 * HOUR), "at half that time");
     assert_eq!(standard.retention.dead_letters, Keep::For(30 * DAY));

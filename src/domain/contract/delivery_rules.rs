@@ -160,7 +160,7 @@ words!(
 
 words!(
     /// State of waiting deliveries when their endpoint is disabled.
-    WaitingWhenOff {
+    WaitingWhenDisabled {
         Held = "held",
         Cancelled = "cancelled",
     }
@@ -168,7 +168,7 @@ words!(
 
 words!(
     /// State of the delivery of an event that is published while the endpoint is disabled.
-    PublishedWhileOff {
+    PublishedWhileDisabled {
         Held = "held",
         Cancelled = "cancelled",
         /// No delivery is created.
@@ -177,9 +177,9 @@ words!(
 );
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OffRule {
-    pub waiting: WaitingWhenOff,
-    pub published: PublishedWhileOff,
+pub struct DisabledRule {
+    pub waiting: WaitingWhenDisabled,
+    pub published: PublishedWhileDisabled,
 }
 
 /// How long something is kept.

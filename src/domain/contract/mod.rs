@@ -22,8 +22,8 @@ mod timeline;
 mod wire_format;
 
 pub use delivery_rules::{
-    ResponseMeaning, ResponseRules, Jitter, Keep, OffRule, Pacing, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
-    RetryRule, StatusPattern, WaitingWhenOff,
+    ResponseMeaning, ResponseRules, Jitter, Keep, DisabledRule, Pacing, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
+    RetryRule, StatusPattern, WaitingWhenDisabled,
 };
 pub use fields::{FIELDS, FieldRule, Setter};
 pub use notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
@@ -84,7 +84,7 @@ pub struct Contract {
     pub headers: BTreeMap<String, Template>,
     pub retry: RetryRule,
     pub answers: ResponseRules,
-    pub off: OffRule,
+    pub off: DisabledRule,
     pub health: HealthRule,
     pub notices: Notices,
     pub retention: Retention,

@@ -21,7 +21,7 @@ pub(crate) fn endpoint(number: i64, settings: EndpointSettings) -> Arc<Endpoint>
             app: AppId::from_i64(1),
             uid: number.to_string(),
             settings,
-            off: None,
+            disabled: None,
             encrypted_headers: None,
             encrypted_tls: None,
             secrets: Vec::new(),

@@ -2,7 +2,7 @@
 
 use crate::domain::{
     contract::{NoticeChannel, Contract},
-    endpoint::{OffReason, SwitchedBy, SwitchedOff},
+    endpoint::{DisabledReason, DisabledBy, Disabled},
     id::{AppId, EndpointId},
     notice::{Facts, NewNotice, NoticeKind},
     time::{Timestamp, format_duration},
@@ -24,7 +24,7 @@ pub enum News {
     /// The endpoint is disabled at `off_at` unless an attempt succeeds.
     Warning {
         since: Timestamp,
-        off_at: Timestamp,
+        disables_at: Timestamp,
     },
     /// This many events in a row ended failed: it is disabled.
     TooManyEvents {
@@ -55,12 +55,12 @@ pub struct About<'a> {
 
 impl News {
     /// Returns how the endpoint is disabled, if this event disables it. `Gone` is handled where the answer is.
-    pub fn off(&self, contract: &Contract, at: Timestamp) -> Option<SwitchedOff> {
-        matches!(self, Self::TooManyEvents { .. } | Self::FailingTooLong { .. }).then(|| SwitchedOff {
-            reason: OffReason::Rule(contract.health.off_reason.clone()),
+    pub fn disabled(&self, contract: &Contract, at: Timestamp) -> Option<Disabled> {
+        matches!(self, Self::TooManyEvents { .. } | Self::FailingTooLong { .. }).then(|| Disabled {
+            reason: DisabledReason::Rule(contract.health.off_reason.clone()),
             at,
             waiting: contract.off.waiting,
-            by: Some(SwitchedBy::Posthaste),
+            by: Some(DisabledBy::Posthaste),
         })
     }
 
@@ -75,7 +75,7 @@ impl News {
             Self::Recovered { by, .. } => (NoticeKind::EndpointRecovered, *by),
         };
         let (since, off_at) = match *self {
-            Self::Warning { since, off_at } => (Some(since), Some(off_at)),
+            Self::Warning { since, disables_at: off_at } => (Some(since), Some(off_at)),
             Self::Degraded { since, .. }
             | Self::Failing { since, .. }
             | Self::FailingTooLong { since }
@@ -88,7 +88,7 @@ impl News {
             since,
             last_error: about.last_error.filter(|_| kind != NoticeKind::EndpointRecovered).map(str::to_owned),
             reason: Some(self.reason(about.contract).to_owned()),
-            off_at,
+            disables_at: off_at,
         };
         notice(about.app, about.endpoint, kind, channel, about.at, facts)
     }
@@ -120,7 +120,7 @@ impl News {
             Self::Failing { in_a_row, .. } => {
                 format!("The last {in_a_row} attempts at this endpoint failed, one after the other.")
             }
-            Self::Warning { since, off_at } => format!(
+            Self::Warning { since, disables_at: off_at } => format!(
                 "Nothing that was sent to this endpoint since {} was taken. It will be switched off at {}, unless \
                  something succeeds before.",
                 since.rfc3339_seconds(),
@@ -144,18 +144,18 @@ impl News {
 }
 
 /// Makes the notice of a manual disabling. It is only listed and not mailed, as people know what they did themselves.
-pub fn disabled_by_hand(app: AppId, endpoint: EndpointId, off: &SwitchedOff) -> NewNotice {
-    let by = match &off.by {
-        Some(SwitchedBy::Key { id, name: Some(name) }) => format!(" with the key {id} ({name})"),
-        Some(SwitchedBy::Key { id, name: None }) => format!(" with the key {id}"),
+pub fn disabled_by_hand(app: AppId, endpoint: EndpointId, disabled: &Disabled) -> NewNotice {
+    let by = match &disabled.by {
+        Some(DisabledBy::Key { id, name: Some(name) }) => format!(" with the key {id} ({name})"),
+        Some(DisabledBy::Key { id, name: None }) => format!(" with the key {id}"),
         _ => String::new(),
     };
     let facts = Facts {
         text: format!("This endpoint was switched off by hand{by}."),
-        reason: Some(off.reason.name().to_owned()),
+        reason: Some(disabled.reason.name().to_owned()),
         ..Facts::default()
     };
-    notice(app, endpoint, NoticeKind::EndpointDisabled, NoticeChannel::List, off.at, facts)
+    notice(app, endpoint, NoticeKind::EndpointDisabled, NoticeChannel::List, disabled.at, facts)
 }
 
 fn notice(

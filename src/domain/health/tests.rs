@@ -22,7 +22,7 @@ fn sums(ended: u64, dead: u64) -> Sums {
 }
 
 fn is_off(news: &News) -> bool {
-    news.off(&fixtures::standard(), START).is_some()
+    news.disabled(&fixtures::standard(), START).is_some()
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
     }
     let news = health.failed(&failure(9, true), &zerofee);
     assert_eq!(news, [News::TooManyEvents { events: 10, since: Some(START) }]);
-    let off = news[0].off(&zerofee, START).unwrap();
+    let off = news[0].disabled(&zerofee, START).unwrap();
     assert_eq!((off.reason.name(), off.by.as_ref().unwrap().id()), ("auto_disabled_failures", "posthaste"));
 }
 
@@ -45,11 +45,11 @@ fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
         let mut health = Health::default();
         for hour in 0..off_at {
             let news = health.failed(&failure(hour, true), &contract);
-            let warning = News::Warning { since: START, off_at: START.plus(HOUR * off_at as u32) };
+            let warning = News::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
             assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
             assert!(!news.iter().any(is_off), "{} at {hour} h", contract.name);
         }
-        assert_eq!(health.off_in(&contract.health, HOUR * (off_at as u32 - 1)), Some(HOUR));
+        assert_eq!(health.disables_in(&contract.health, HOUR * (off_at as u32 - 1)), Some(HOUR));
         let news = health.failed(&failure(off_at, true), &contract);
         assert_eq!(news, [News::FailingTooLong { since: START }], "{}", contract.name);
     }
@@ -64,7 +64,7 @@ fn a_late_warning_delays_disabling_and_few_failures_never_disable() {
         assert_eq!(health.failed(&failure(hour, true), &bastionary), [], "{hour}");
     }
     let news = health.failed(&failure(103, true), &bastionary);
-    assert_eq!(news, [News::Warning { since: START, off_at: START.plus(HOUR * 127) }]);
+    assert_eq!(news, [News::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
     assert_eq!(health.failed(&failure(126, true), &bastionary), []);
     assert_eq!(health.failed(&failure(127, true), &bastionary), [News::FailingTooLong { since: START }]);
 }
@@ -80,7 +80,7 @@ fn local_outages_delay_the_warning_and_the_disabling() {
     let back = |hours: u64| Failure { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
     assert!(health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, News::Warning { .. })));
     let news = health.failed(&back(48), &bastionary);
-    assert_eq!(news, [News::Warning { since: START, off_at: START.plus(HOUR * (72 + 72)) }]);
+    assert_eq!(news, [News::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn notices_name_the_trouble_its_start_and_the_last_error() {
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
     let about = About { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
     let off_at = START.plus(HOUR * 24);
-    let warning = News::Warning { since: START, off_at }.notice(&about);
+    let warning = News::Warning { since: START, disables_at: off_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));
     assert!(warning.facts.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.facts.text);
     assert!(warning.facts.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.facts.text);
-    assert_eq!((warning.facts.since, warning.facts.off_at), (Some(START), Some(off_at)));
+    assert_eq!((warning.facts.since, warning.facts.disables_at), (Some(START), Some(off_at)));
     assert_eq!(warning.facts.last_error.as_deref(), Some("HTTP 503"));
     let recovered = News::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
     assert_eq!((recovered.kind, recovered.facts.last_error), (NoticeKind::EndpointRecovered, None));

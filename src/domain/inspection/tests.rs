@@ -45,7 +45,7 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
             app: AppId::from_i64(1),
             uid: "e".into(),
             settings: EndpointSettings::default(),
-            off: None,
+            disabled: None,
             encrypted_headers: None,
             encrypted_tls: None,
             secrets: Vec::new(),

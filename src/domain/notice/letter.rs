@@ -100,7 +100,7 @@ impl Desk<'_> {
             line("Endpoint:", self.endpoint(id));
         }
         line("At:", notice.at.rfc3339_seconds());
-        for (name, at) in [("Since:", facts.since), ("Off at:", facts.off_at)] {
+        for (name, at) in [("Since:", facts.since), ("Off at:", facts.disables_at)] {
             if let Some(at) = at {
                 line(name, at.rfc3339_seconds());
             }
@@ -192,7 +192,7 @@ fn advice(notice: &Notice) -> String {
         NoticeKind::EndpointWarning => {
             let by = notice
                 .facts
-                .off_at
+                .disables_at
                 .map_or_else(String::new, |at| format!(" before {}", at.rfc3339_seconds()));
             format!(
                 "What to do: make its receiver take deliveries again{by}, or the endpoint is switched off."

@@ -59,7 +59,7 @@ pub fn dead_letter(
             since: Some(event.accepted_at),
             last_error: last_error.map(|error| one_line(error, ERROR_CHARS_MAX)),
             reason: delivery.reason.map(|reason| reason.name().to_owned()),
-            off_at: None,
+            disables_at: None,
         },
     })
 }
@@ -94,7 +94,7 @@ pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) 
             since: Some(replay.created_at),
             last_error: replay.last_refusal.as_deref().map(|refusal| one_line(refusal, ERROR_CHARS_MAX)),
             reason: None,
-            off_at: None,
+            disables_at: None,
         },
     }
 }
@@ -121,7 +121,7 @@ pub fn in_the_event(notice: &Notice, app: &App, directory: &Directory) -> Value 
         "since": facts.since.map(Timestamp::rfc3339_millis),
         "last_error": facts.last_error,
         "reason": facts.reason,
-        "off_at": facts.off_at.map(Timestamp::rfc3339_millis),
+        "off_at": facts.disables_at.map(Timestamp::rfc3339_millis),
     });
     if let Some(digest) = &notice.digest {
         let name =

@@ -34,7 +34,7 @@ fn directory(app: &App, url: &str) -> Directory {
             app: APP,
             uid: "shop".into(),
             settings: EndpointSettings { url: url.into(), ..EndpointSettings::default() },
-            off: None,
+            disabled: None,
             encrypted_headers: None,
             encrypted_tls: None,
             secrets: Vec::new(),

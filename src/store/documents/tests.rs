@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::domain::{
-    contract::WaitingWhenOff,
-    endpoint::{OffReason, SwitchedBy},
+    contract::WaitingWhenDisabled,
+    endpoint::{DisabledReason, DisabledBy},
     event_type::VersionDocument,
     inspection::{InspectionCheck, CheckName, InspectionFinding},
     notice::{Example, OfEndpoint},
@@ -61,10 +61,10 @@ fn parts() -> Vec<Entry> {
         "endpoint_settings" "/rate_limit": RateLimit,
         "endpoint_settings" "/ordered": Order,
         "endpoint_settings" "/on_dead": OnDead,
-        "disabled" "/reason": OffReason,
+        "disabled" "/reason": DisabledReason,
         "disabled" "/at": Timestamp,
-        "disabled" "/waiting": WaitingWhenOff,
-        "disabled" "/by": SwitchedBy,
+        "disabled" "/waiting": WaitingWhenDisabled,
+        "disabled" "/by": DisabledBy,
         "event_type" "/versions/*": VersionDocument,
         "replay_selection" "/deliveries": Deliveries,
         "replay_selection" "/backfill": Backfill,

@@ -11,7 +11,7 @@ use crate::{
         circuit::PausedUntil,
         contract::{NoticeChannel, Contract},
         delivery::{Delivery, Switch},
-        endpoint::SwitchedOff,
+        endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
         health::{About, FAILING_AFTER, Failure, Health, Moment, News, State, Told, Windows},
         id::{AppId, EndpointId},
@@ -217,8 +217,8 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
 
 impl Seen<'_> {
     /// Returns how the endpoint is disabled, if a rule says so.
-    pub(super) fn off(&self) -> Option<SwitchedOff> {
-        self.news.iter().find_map(|news| news.off(self.contract, self.record.ended_at))
+    pub(super) fn off(&self) -> Option<Disabled> {
+        self.news.iter().find_map(|news| news.disabled(self.contract, self.record.ended_at))
     }
 
     /// Writes health and notices; returns whether the endpoint's health state changed.
@@ -253,7 +253,7 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 #[derive(Default)]
 pub(super) struct Judged {
     /// Endpoints that were disabled, how, and their revision now.
-    pub(super) went_off: Vec<(EndpointId, SwitchedOff, u32)>,
+    pub(super) went_off: Vec<(EndpointId, Disabled, u32)>,
     /// Endpoints whose health state changed.
     pub(super) turned: Vec<(AppId, EndpointId)>,
 }
@@ -277,7 +277,7 @@ pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Resul
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
         let windows = Windows { last_hour: window(HOUR)?, degraded };
         let news = health.judge(&windows, contract, now);
-        if let Some(off) = news.and_then(|news| news.off(contract, now)) {
+        if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
             let Some(revision) = switch_endpoint_off(tx, *endpoint, &off)? else { continue };
             judged.went_off.push((*endpoint, off, revision));
         }

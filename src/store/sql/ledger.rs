@@ -12,7 +12,7 @@ use crate::{
     domain::{
         contract::Contract,
         delivery::{Delivery, Refusal, DeliveryState, Switch},
-        endpoint::{self, SwitchedOff},
+        endpoint::{self, Disabled},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
         notice::{AboutEvent, dead_letter},
@@ -97,7 +97,7 @@ pub(in crate::store) fn event_row(
 /// Returns the endpoint's availability, as this transaction sees it.
 pub(super) fn switch_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Switch> {
     let sql = "SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
-    let read = |row: &Row<'_>| row::named(endpoint, super::registry::read_off(row.get(0)?));
+    let read = |row: &Row<'_>| row::named(endpoint, super::registry::read_disabled(row.get(0)?));
     let off = tx.one(sql, params![endpoint], read)?;
     Ok(off.map_or(Switch::Deleted, |off| endpoint::switch(off.as_ref())))
 }
@@ -105,7 +105,7 @@ pub(super) fn switch_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Switch> {
 /// The delivery after its verdict; if the endpoint was disabled with it, how, and its new revision.
 pub(super) struct Recorded {
     pub(super) delivery: Delivery,
-    pub(super) went_off: Option<(SwitchedOff, u32)>,
+    pub(super) went_off: Option<(Disabled, u32)>,
     pub(super) woken: Woken,
     /// The endpoint's health state changed.
     pub(super) is_turn: bool,
@@ -185,12 +185,12 @@ pub(super) fn tell_of_dead(
 pub(super) fn switch_endpoint_off(
     tx: &dyn Sql,
     endpoint: EndpointId,
-    off: &SwitchedOff,
+    off: &Disabled,
 ) -> Result<Option<u32>> {
     let revision = tx.one(
         "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
          WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
-        params![endpoint, super::registry::write_off(off)?, off.at],
+        params![endpoint, super::registry::write_disabled(off)?, off.at],
         |row| row.get(0),
     )?;
     if revision.is_some() {
@@ -310,7 +310,7 @@ pub(super) fn settle(
     now: Timestamp,
 ) -> Result<Settled> {
     // The call may be late: the endpoint may have been switched again since.
-    if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::On { .. }) {
+    if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::Enabled { .. }) {
         return Ok(Settled { count: 0, is_released: false, app: None });
     }
     tx.lock_lane(endpoint)?;
@@ -321,19 +321,19 @@ pub(super) fn settle(
     };
     let (held, waiting) = ("d.state = 3 AND d.endpoint = ?1 ORDER BY d.id", "d.lane = ?1");
     let mut found = match settle {
-        Settle::On { .. } => of(held)?,
-        Settle::Off(_) => of(waiting)?,
+        Settle::Enabled { .. } => of(held)?,
+        Settle::Disabled(_) => of(waiting)?,
     };
     // A deleted endpoint has no held deliveries either.
-    if matches!(settle, Settle::Off(Switch::Deleted)) && found.len() < most {
+    if matches!(settle, Settle::Disabled(Switch::Deleted)) && found.len() < most {
         found.extend(of(held)?.into_iter().take(most - found.len()));
     }
     let (mut is_released, mut woken) = (false, Woken::new());
     for mut delivery in found.iter().cloned() {
         let from = delivery.state;
         let done = match settle {
-            Settle::On { gives_up_while_held } => delivery.release(gives_up_while_held, now),
-            Settle::Off(switch) => delivery.switch_off(switch, now),
+            Settle::Enabled { gives_up_while_held } => delivery.release(gives_up_while_held, now),
+            Settle::Disabled(switch) => delivery.switch_off(switch, now),
         };
         if done.is_ok() {
             update_delivery(tx, from, &mut delivery, now, &mut woken)?;
@@ -342,7 +342,7 @@ pub(super) fn settle(
     }
     let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
     // Deliveries promoted in a disabled endpoint's queue are handled by the next such call.
-    is_released |= matches!(settle, Settle::On { .. }) && !woken.is_empty();
+    is_released |= matches!(settle, Settle::Enabled { .. }) && !woken.is_empty();
     let app = found.first().map(|delivery| delivery.app);
     Ok(Settled { count: found.len() + skipped, is_released, app })
 }

@@ -7,7 +7,7 @@ use crate::{
     domain::{
         app::App,
         contract::ContractHash,
-        endpoint::{EndpointRecord, EndpointSettings, EncryptedSecret, SwitchedOff},
+        endpoint::{EndpointRecord, EndpointSettings, EncryptedSecret, Disabled},
         health::disabled_by_hand,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
@@ -81,7 +81,7 @@ fn read_endpoint(row: &Row<'_>, id: EndpointId, secrets: Vec<EncryptedSecret>) -
         app: row.get(1)?,
         uid: row.get(2)?,
         settings: json(row, 3)?,
-        off: read_off(row.get(4)?)?,
+        disabled: read_disabled(row.get(4)?)?,
         encrypted_headers: row.get(5)?,
         encrypted_tls: row.get(6)?,
         secrets,
@@ -132,11 +132,11 @@ pub(super) fn to_json<T: StoredDocument + ?Sized>(value: &T) -> Result<String> {
     Ok(documents::write(value)?)
 }
 
-pub(super) fn read_off(text: Option<&str>) -> Result<Option<SwitchedOff>> {
+pub(super) fn read_disabled(text: Option<&str>) -> Result<Option<Disabled>> {
     Ok(text.map(documents::read).transpose()?)
 }
 
-pub(super) fn write_off(off: &SwitchedOff) -> Result<String> {
+pub(super) fn write_disabled(off: &Disabled) -> Result<String> {
     to_json(off)
 }
 
@@ -205,7 +205,7 @@ pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Ad
             endpoint.app,
             endpoint.uid,
             to_json(&endpoint.settings)?,
-            endpoint.off.as_ref().map(write_off).transpose()?,
+            endpoint.disabled.as_ref().map(write_disabled).transpose()?,
             endpoint.encrypted_headers,
             endpoint.encrypted_tls,
             endpoint.revision,
@@ -248,7 +248,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
             endpoint.id,
             endpoint.revision,
             to_json(&endpoint.settings)?,
-            endpoint.off.as_ref().map(write_off).transpose()?,
+            endpoint.disabled.as_ref().map(write_disabled).transpose()?,
             endpoint.encrypted_headers,
             endpoint.encrypted_tls,
             endpoint.updated_at,
@@ -259,7 +259,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
     }
     write_secrets(tx, endpoint)?;
     tx.changed(endpoint.id.into())?;
-    match (was_off, &endpoint.off) {
+    match (was_off, &endpoint.disabled) {
         (Some(false), Some(off)) => notices::put(tx, &disabled_by_hand(endpoint.app, endpoint.id, off))?,
         (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
         _ if has_moved => health::forget_pause(tx, endpoint.id)?,

@@ -3,7 +3,7 @@
 use super::{Hot, Result, Sql};
 use crate::{
     domain::{
-        endpoint::SwitchedOff,
+        endpoint::Disabled,
         event::DedupKey,
         hint::Hint,
         id::{AppId, EndpointId},
@@ -96,7 +96,7 @@ pub(in crate::store) struct Aftermath {
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) asked: Vec<(EndpointId, Timestamp)>,
-    pub(super) switched_off: Vec<(EndpointId, SwitchedOff, u32)>,
+    pub(super) switched_off: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
     /// For other nodes only: the caller on this node notifies its own engine.
@@ -113,7 +113,7 @@ impl Aftermath {
 
     pub(in crate::store) fn tell(self, handover: &dyn Handover) {
         for (endpoint, off, revision) in self.switched_off {
-            handover.switched_off(endpoint, off, revision);
+            handover.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
             handover.waiting(endpoint, due);

@@ -2,7 +2,7 @@
 
 use super::evidence::{EventRow, Evidence};
 use crate::event_log::{AnswerFact, Promise, Violation};
-use posthaste::domain::contract::PublishedWhileOff;
+use posthaste::domain::contract::PublishedWhileDisabled;
 use std::collections::BTreeMap;
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
@@ -58,7 +58,7 @@ fn missing(evidence: &Evidence<'_>, answer: &AnswerFact) -> Vec<String> {
     let (plan, at) = (evidence.plan, answer.answered_at.as_millis());
     let mut missing = Vec::new();
     for (receiver, endpoint) in evidence.receivers.iter().zip(&plan.endpoints) {
-        let may_skip = receiver.contract.off.published == PublishedWhileOff::None;
+        let may_skip = receiver.contract.off.published == PublishedWhileDisabled::None;
         let may_be_left_out =
             receiver.switches.was_deleted(at) || (may_skip && receiver.switches.may_have_been_disabled(at));
         if !may_be_left_out && !answer.deliveries.iter().any(|(_, uid)| *uid == endpoint.uid) {

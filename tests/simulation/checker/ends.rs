@@ -7,7 +7,7 @@ use super::{
 };
 use crate::event_log::{Promise, Violation};
 use posthaste::domain::{
-    contract::{PublishedWhileOff, WaitingWhenOff},
+    contract::{PublishedWhileDisabled, WaitingWhenDisabled},
     delivery::{EndReason, DeliveryState},
     outcome::Class,
     time::Timestamp,
@@ -64,10 +64,10 @@ pub(crate) fn check(
             standing.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
         }
         (DeliveryState::Cancelled, Some(EndReason::ByHand)) => standing.end == Some(CourseEnd::ByHand),
-        (DeliveryState::Cancelled, Some(EndReason::EndpointOff)) => {
+        (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)) => {
             let off = receiver.contract.off;
             let cancels =
-                off.waiting == WaitingWhenOff::Cancelled || off.published != PublishedWhileOff::Held;
+                off.waiting == WaitingWhenDisabled::Cancelled || off.published != PublishedWhileDisabled::Held;
             standing.end.is_none() && cancels && receiver.switches.may_have_been_disabled(finished_at)
         }
         (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)) => {

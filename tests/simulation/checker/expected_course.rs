@@ -13,7 +13,7 @@ use crate::{
 };
 use posthaste::domain::{
     circuit::{AHEAD, PROBE_AHEAD},
-    contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenOff},
+    contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenDisabled},
     delivery::{Delivery, EndReason, DeliveryState},
     id::made_at,
     outcome::Class,
@@ -308,7 +308,7 @@ impl Course<'_> {
         if !self.is_test && !post.fresh && receiver.switches.is_certainly_disabled(at) {
             self.complain(Promise::AfterEnd, "an attempt to an endpoint that is off", at);
         }
-        let cancels = receiver.contract.off.waiting == WaitingWhenOff::Cancelled && standing.extra.is_none();
+        let cancels = receiver.contract.off.waiting == WaitingWhenDisabled::Cancelled && standing.extra.is_none();
         let waited_from = receiver.excuses.latest(standing.last_end.max(standing.due.from.min(at)));
         if cancels && !self.is_test && receiver.switches.was_disabled_between(waited_from, at) {
             self.complain(Promise::AfterEnd, "an attempt after the endpoint's being off cancelled it", at);

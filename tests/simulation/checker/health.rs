@@ -12,7 +12,7 @@ use crate::{
 use posthaste::domain::{
     contract::ResponseMeaning,
     delivery::{EndReason, DeliveryState},
-    endpoint::{OffReason, SwitchedOff},
+    endpoint::{DisabledReason, Disabled},
     id::EndpointId,
     outcome::Class,
     time::Timestamp,
@@ -27,8 +27,8 @@ const FAILURES_MIN: usize = 5;
 pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
     let mut rows = disk.prepare("SELECT off FROM went_off WHERE endpoint = ?1 ORDER BY rowid").unwrap();
     let rows = rows.query_map([endpoint.as_i64()], |row| row.get::<_, String>(0)).unwrap();
-    let off = rows.map(|off| serde_json::from_str::<SwitchedOff>(&off.unwrap()).unwrap());
-    off.filter(|off| matches!(off.reason, OffReason::Rule(_))).map(|off| off.at).collect()
+    let off = rows.map(|off| serde_json::from_str::<Disabled>(&off.unwrap()).unwrap());
+    off.filter(|off| matches!(off.reason, DisabledReason::Rule(_))).map(|off| off.at).collect()
 }
 
 pub(crate) fn warned(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {

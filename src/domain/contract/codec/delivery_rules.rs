@@ -4,8 +4,8 @@ use super::{DAY, FieldResult, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
 use crate::domain::{
     contract::{
         delivery_rules::{
-            ResponseRules, Jitter, Keep, OffRule, PublishedWhileOff, RenderingRule, Retention, RetryAfter,
-            RetryRule, StatusPattern, WaitingWhenOff,
+            ResponseRules, Jitter, Keep, DisabledRule, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
+            RetryRule, StatusPattern, WaitingWhenDisabled,
         },
         field_reader::Section,
     },
@@ -61,10 +61,10 @@ pub(super) fn read_answers(section: &Section) -> FieldResult<ResponseRules> {
     Ok(answers)
 }
 
-pub(super) fn read_off(off: &Section) -> FieldResult<OffRule> {
-    Ok(OffRule {
-        waiting: off.or("waiting", WaitingWhenOff::Held)?,
-        published: off.or("published", PublishedWhileOff::Held)?,
+pub(super) fn read_off(off: &Section) -> FieldResult<DisabledRule> {
+    Ok(DisabledRule {
+        waiting: off.or("waiting", WaitingWhenDisabled::Held)?,
+        published: off.or("published", PublishedWhileDisabled::Held)?,
     })
 }
 

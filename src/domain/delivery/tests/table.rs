@@ -42,7 +42,7 @@ type NextState = (DeliveryState, Option<EndReason>);
 pub(super) type TableRow = (DeliveryState, TransitionKind, NextState);
 
 const CANCELLED_BY_SWITCH: [NextState; 2] =
-    [(DeliveryState::Cancelled, Some(EndReason::EndpointOff)), (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted))];
+    [(DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)), (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted))];
 const DIED: [NextState; 4] = [
     (DeliveryState::Dead, Some(EndReason::Exhausted)),
     (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)),
@@ -52,7 +52,7 @@ const DIED: [NextState; 4] = [
 /// States that a failed retry restores, besides the waiting states and those of `DIED`.
 const BACK_TO: [NextState; 6] = [
     (DeliveryState::Dead, Some(EndReason::Closed)),
-    (DeliveryState::Cancelled, Some(EndReason::EndpointOff)),
+    (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)),
     (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)),
     (DeliveryState::Cancelled, Some(EndReason::ByHand)),
     (DeliveryState::Expired, Some(EndReason::GaveUp)),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    domain::{endpoint::SwitchedOff, id::EndpointId, port::Carried, time::Timestamp},
+    domain::{endpoint::Disabled, id::EndpointId, port::Carried, time::Timestamp},
     store::sql::QueueLimits,
 };
 use std::{
@@ -39,7 +39,7 @@ struct Nobody;
 impl Handover for Nobody {
     fn carry(&self, _: Vec<Carried>) {}
     fn waiting(&self, _: EndpointId, _: Timestamp) {}
-    fn switched_off(&self, _: EndpointId, _: SwitchedOff, _: u32) {}
+    fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
     fn inspections_wait(&self) {}
     fn notices_wait(&self) {}
 }
