@@ -15,7 +15,7 @@ pub use store_format::StoreLocation;
 
 use super::secret::HiddenText;
 use crate::domain::{
-    contract::Keep,
+    contract::RetentionPeriod,
     proxy::{PROXY_FORM, Proxy},
     rate,
     encryption::Keyring,
@@ -132,11 +132,11 @@ pub(super) const STORE_BYTES: ValueFormat<Option<usize>> =
 pub(super) const FREE_BYTES: ValueFormat<usize> =
     ValueFormat::new("a size, for example 256MiB; 0 for no limit", |text| size(text, 0..=usize::MAX));
 
-pub(super) const RETENTION: ValueFormat<Keep> = ValueFormat::new(
+pub(super) const RETENTION: ValueFormat<RetentionPeriod> = ValueFormat::new(
     "forever, or a whole number followed by h or d, from 1h to 3650d, for example 365d",
     |text| match text {
-        "forever" => Some(Keep::Forever),
-        _ => parse_duration(text).filter(|kept| *kept >= Duration::from_hours(1)).map(Keep::For),
+        "forever" => Some(RetentionPeriod::Forever),
+        _ => parse_duration(text).filter(|kept| *kept >= Duration::from_hours(1)).map(RetentionPeriod::For),
     },
 );
 

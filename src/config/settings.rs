@@ -7,7 +7,7 @@ use super::{
     secret::HiddenText,
     sources::GivenSettings,
 };
-use crate::domain::{contract::Keep, email::Sender, proxy::Proxy};
+use crate::domain::{contract::RetentionPeriod, email::Sender, proxy::Proxy};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -238,7 +238,7 @@ settings! {
         default: "256MiB",
         reader: "service",
     }
-    audit_retention: Keep {
+    audit_retention: RetentionPeriod {
         meaning: "How long records of what people did are kept: entries of the audit log, and replays, inspections and keys since they ended, were revoked or expired. How long events are kept is for contracts to say.",
         form: parse::RETENTION,
         default: "365d",

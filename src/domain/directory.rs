@@ -11,7 +11,7 @@ use super::{
     id::{AppId, EndpointId, KeyId},
     key::{Key, KeyHash, LiveKey},
     quota::{Bucket, Exceeded, Quota},
-    retention::{self, Keeps},
+    retention::{self, RetentionPolicy},
     roster::Roster,
     time::Timestamp,
 };
@@ -299,12 +299,12 @@ impl Directory {
     }
 }
 
-impl Keeps for Directory {
-    fn of_app(&self, app: AppId) -> Option<Retention> {
+impl RetentionPolicy for Directory {
+    fn for_app(&self, app: AppId) -> Option<Retention> {
         read(&self.apps).by_id.get(&app).map(|entry| entry.rules().retention)
     }
 
-    fn of_endpoint(&self, endpoint: EndpointId) -> Option<Retention> {
+    fn for_endpoint(&self, endpoint: EndpointId) -> Option<Retention> {
         read(&self.endpoints).get(&endpoint).map(|endpoint| endpoint.contract.retention)
     }
 }

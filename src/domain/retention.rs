@@ -8,7 +8,7 @@
 mod tests;
 
 use super::{
-    contract::{Keep, Retention},
+    contract::{RetentionPeriod, Retention},
     delivery::DeliveryState,
     id::{AppId, EndpointId},
     time::Timestamp,
@@ -19,12 +19,12 @@ use std::{collections::BTreeSet, time::Duration};
 pub const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
 
 /// Retention periods, as the contracts say now.
-pub trait Keeps: Send + Sync {
+pub trait RetentionPolicy: Send + Sync {
     /// `None` if the app is gone: no decision is made about its events.
-    fn of_app(&self, app: AppId) -> Option<Retention>;
+    fn for_app(&self, app: AppId) -> Option<Retention>;
 
     /// `None` if the endpoint is gone: its app's contract counts.
-    fn of_endpoint(&self, endpoint: EndpointId) -> Option<Retention>;
+    fn for_endpoint(&self, endpoint: EndpointId) -> Option<Retention>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,10 +154,10 @@ impl DeliveryFacts {
 }
 
 /// Returns the end of a retention period that starts at `from`; the end of time if it has none.
-fn until(keep: Keep, from: Timestamp) -> Timestamp {
+fn until(keep: RetentionPeriod, from: Timestamp) -> Timestamp {
     match keep {
-        Keep::For(duration) => from.plus(duration),
-        Keep::Forever => Timestamp::from_millis(i64::MAX),
+        RetentionPeriod::For(duration) => from.plus(duration),
+        RetentionPeriod::Forever => Timestamp::from_millis(i64::MAX),
     }
 }
 
@@ -165,8 +165,8 @@ fn until(keep: Keep, from: Timestamp) -> Timestamp {
 pub fn ages(keeps: impl IntoIterator<Item = Retention>) -> BTreeSet<Duration> {
     let all = |keep: Retention| [keep.events, keep.attempts, keep.payloads, keep.dead_letters];
     let finite = |keep| match keep {
-        Keep::For(duration) => Some(duration),
-        Keep::Forever => None,
+        RetentionPeriod::For(duration) => Some(duration),
+        RetentionPeriod::Forever => None,
     };
     keeps.into_iter().flat_map(all).filter_map(finite).collect()
 }

@@ -5,7 +5,7 @@
 use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::Keep, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
+        contract::RetentionPeriod, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
         tally::Tally, time::Timestamp,
     },
     outbound::HttpSender,
@@ -41,7 +41,7 @@ pub(super) struct Housekeeping {
     pub(super) key_uses_at: Timestamp,
     pub(super) audit_removal_at: Timestamp,
     pub(super) storage: Arc<Storage>,
-    pub(super) audit_retention: Keep,
+    pub(super) audit_retention: RetentionPeriod,
     pub(super) leader: LeaderRole,
 }
 
@@ -151,7 +151,7 @@ impl Housekeeping {
 
     /// Removes one step of old audit records.
     async fn remove_old_audit(&mut self, now: Timestamp) {
-        let Keep::For(kept) = self.audit_retention else { return };
+        let RetentionPeriod::For(kept) = self.audit_retention else { return };
         let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
         match self.cluster_store.forget(before).await {

@@ -49,7 +49,7 @@ pub use renderer::Renderer;
 pub use send_gate::NodeSendGate;
 
 use crate::{
-    domain::{contract::Keep, id::Ids, port::Handover, storage::Storage, time::Timestamp},
+    domain::{contract::RetentionPeriod, id::Ids, port::Handover, storage::Storage, time::Timestamp},
     runtime::Shutdown,
     store::{Browse, Cluster, StoreError},
 };
@@ -64,7 +64,7 @@ pub struct Engine {
     pub ids: Ids,
     pub storage: Arc<Storage>,
     /// How long audit records are kept.
-    pub audit_retention: Keep,
+    pub audit_retention: RetentionPeriod,
     /// Mail settings for notices; none are mailed if absent.
     pub mail_settings: Option<MailSettings>,
     /// App whose endpoints may receive notices about all apps.

@@ -97,7 +97,7 @@ impl RetentionWorker {
         self.clock.rest_until(self.clock.now().plus(time)).await;
     }
 
-    /// Keeps one scan for each age that there is now.
+    /// RetentionPolicy one scan for each age that there is now.
     fn follow_contracts(&mut self) {
         let (ages, now) = (self.directory.retention_ages(), self.clock.now());
         self.scans.retain(|walk| ages.contains(&walk.age));

@@ -43,7 +43,7 @@ impl ReceivedAnswer {
             .collect();
     }
 
-    /// Keeps a piece of the body as far as there is room. False when no more should be read.
+    /// RetentionPolicy a piece of the body as far as there is room. False when no more should be read.
     pub(super) fn keep(&mut self, data: &[u8]) -> bool {
         let room = BODY_BYTES_KEPT_MAX - self.body.len();
         // Copied, so that the 8 KiB buffer it lies in can be read into again.

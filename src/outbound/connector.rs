@@ -220,7 +220,7 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Keeps the more telling of two failures: an address on which the receiver does not answer outweighs a local
+/// RetentionPolicy the more telling of two failures: an address on which the receiver does not answer outweighs a local
 /// failure.
 fn worse(known: Option<SendError>, new: SendError) -> SendError {
     match known {

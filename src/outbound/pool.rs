@@ -62,7 +62,7 @@ impl ConnectionPool {
         None
     }
 
-    /// Keeps a connection for later, or closes it if there are enough.
+    /// RetentionPolicy a connection for later, or closes it if there are enough.
     pub(super) fn put(&self, lane: EndpointId, mut connection: Box<HttpConnection>, now: Instant) {
         connection.mark_idle(now);
         let mut lanes = self.shard(lane);

@@ -19,7 +19,7 @@ use crate::{
         notice::Notice,
         port::{Carried, Hand, Hands},
         replay::{Replay, ReplayState},
-        retention::Keeps,
+        retention::RetentionPolicy,
         encryption::Keyring,
         storage::StorageUsage,
         tenure::Tenure,
@@ -102,7 +102,7 @@ impl Cluster for ClosedStore {
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
-        fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
+        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> Overdue;
         fn forget(Timestamp) -> Forgotten;
         fn usage() -> StorageUsage;
         fn keys_used(Vec<(KeyId, Timestamp)>) -> ();
@@ -153,7 +153,7 @@ impl Ledger for ClosedStore {
     fn erase_data(&self, _: AppId, _: EventId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn expire(&self, _: Ranges, _: Arc<dyn Keeps>, _: Timestamp) -> Reply<'_, Expired> {
+    fn expire(&self, _: Ranges, _: Arc<dyn RetentionPolicy>, _: Timestamp) -> Reply<'_, Expired> {
         closed()
     }
     fn begin_replay(&self, _: Replay, _: Option<AuditEntry>) -> Reply<'_, ()> {
@@ -253,7 +253,7 @@ impl Registry for ClosedStore {
     fn remove_event_type(&self, _: EventTypeId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn keep_contract(&self, _: ContractHash, _: String) -> Reply<'_, ()> {
+    fn store_contract(&self, _: ContractHash, _: String) -> Reply<'_, ()> {
         closed()
     }
     fn contract(&self, _: ContractHash) -> Reply<'_, Option<String>> {

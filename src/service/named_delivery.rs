@@ -5,7 +5,7 @@ use super::{
     paging::{LastError, Listed},
 };
 use crate::domain::{
-    contract::{Contract, ContractHash, Keep},
+    contract::{Contract, ContractHash, RetentionPeriod},
     delivery::{Delivery, EndReason, DeliveryState},
     event::Event,
     time::Timestamp,
@@ -53,8 +53,8 @@ impl NamedDelivery {
         let Delivery { state, reason, finished_at, .. } = self.delivery;
         let died_at = finished_at.filter(|_| state == DeliveryState::Dead && reason != Some(EndReason::Closed))?;
         match self.last_contract.as_ref().or(self.contract.as_ref())?.retention.dead_letters {
-            Keep::For(duration) => Some(died_at.plus(duration)),
-            Keep::Forever => None,
+            RetentionPeriod::For(duration) => Some(died_at.plus(duration)),
+            RetentionPeriod::Forever => None,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::domain::{
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
     replay::Replay,
-    retention::Keeps,
+    retention::RetentionPolicy,
     storage::StorageUsage,
     time::Timestamp,
 };
@@ -185,7 +185,7 @@ pub trait Cluster: Send + Sync {
     fn purge(&self) -> Reply<'_, bool>;
 
     /// Examines a bounded number of events for some of which a part is due for removal.
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue>;
+    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Overdue>;
 
     /// Removes a bounded number of old records that ended before this time: entries of the audit log, replays, inspections,
     /// notices (a week later if they still wait to be sent), revoked and expired keys.

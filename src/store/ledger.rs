@@ -23,7 +23,7 @@ use crate::domain::{
     outcome::Attempt,
     port::{Carried, Hand},
     replay::{Replay, ReplayState},
-    retention::Keeps,
+    retention::RetentionPolicy,
     time::Timestamp,
     verdict::Verdict,
 };
@@ -245,7 +245,7 @@ pub trait Ledger: Send + Sync {
 
     /// Removes from these events all that is due for removal, as the domain decides on the rows at that time; a bounded part,
     /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
-    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired>;
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Expired>;
 
     fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
 

@@ -107,7 +107,7 @@ pub trait Registry: Send + Sync {
     fn remove_event_type(&self, event_type: EventTypeId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Stores a resolved contract under its hash, so that an attempt can be explained later.
-    fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;
+    fn store_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()>;
 
     fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>>;
 }

@@ -59,7 +59,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Keeps the first `most`; a later search finds the rest.
+    /// RetentionPolicy the first `most`; a later search finds the rest.
     pub fn cut(&mut self, most: usize) {
         if self.found.len() > most {
             self.found.truncate(most);

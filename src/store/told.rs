@@ -24,7 +24,7 @@ use crate::domain::{
     inspection::{Inspection, InspectionReport},
     port::{Carried, Handover},
     replay::{Replay, ReplayState},
-    retention::Keeps,
+    retention::RetentionPolicy,
     time::Timestamp,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -203,7 +203,7 @@ impl Ledger for ToldLedger {
         fn hand_back(carried: Vec<Carried>, now: Timestamp) -> ();
         fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
-        fn expire(ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Expired;
+        fn expire(ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Expired;
         fn order_inspection(inspection: Inspection) -> Ordered;
         fn take_inspection(per_app_max: u32) -> Option<Inspection>;
         fn end_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;

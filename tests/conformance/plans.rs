@@ -6,7 +6,7 @@ use crate::{
     explained::{Explained, Notes, Plan},
     health::{EXHAUSTED, counted, plain},
     replays::{begin, deliveries, proceed_by},
-    retention::{Kept, an_hour},
+    retention::{FixedRetention, an_hour},
     sqlite::block_on,
     stage::{NOW, Stage, after, attempt, retry_at},
 };
@@ -178,7 +178,7 @@ async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, roun
     // Behind the rows that the other requests read.
     let middle = first_id_at(Timestamp::from_millis((FIRST_DAY + DAYS / 2) * DAY_MS));
     let search = OverdueSearch { after_id: middle, to_id: i64::MAX, most: MANY as u32 };
-    let keeps = Arc::new(Kept(an_hour(), None));
+    let keeps = Arc::new(FixedRetention(an_hour(), None));
     let overdue = stage.store().overdue(search, keeps.clone(), NOW).await.unwrap();
     assert!(!overdue.ranges.is_empty());
     notes.take("what is overdue", SOME);

@@ -244,7 +244,7 @@ pub(crate) async fn a_revoked_key_stays_revoked(mut stage: Stage) {
 pub(crate) async fn a_contract_is_kept_under_its_hash(mut stage: Stage) {
     let (hash, other) = (ContractHash([0; 16]), ContractHash([255; 16]));
     for document in ["{\"a\":1}", "{\"a\":1}"] {
-        stage.store().keep_contract(hash, document.into()).await.unwrap();
+        stage.store().store_contract(hash, document.into()).await.unwrap();
     }
     stage.reopen();
     assert_eq!(stage.store().contract(hash).await.unwrap().as_deref(), Some("{\"a\":1}"));

@@ -4,11 +4,11 @@
 use crate::stage::{NOW, Stage, after};
 use posthaste::{
     domain::{
-        contract::{NoticeChannel, Keep, Retention, WaitingWhenDisabled},
+        contract::{NoticeChannel, RetentionPeriod, Retention, WaitingWhenDisabled},
         delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         replay::{Backfill, Deliveries, Replay, ReplayState, Selection},
-        retention::Keeps,
+        retention::RetentionPolicy,
         subscription::Patterns,
     },
     store::{
@@ -395,13 +395,13 @@ pub(crate) async fn an_event_deleted_meanwhile_is_counted_and_not_backfilled(mut
 /// A retention policy that keeps nothing.
 struct Nothing;
 
-impl Keeps for Nothing {
-    fn of_app(&self, _: AppId) -> Option<Retention> {
-        let no_time = Keep::For(Duration::ZERO);
+impl RetentionPolicy for Nothing {
+    fn for_app(&self, _: AppId) -> Option<Retention> {
+        let no_time = RetentionPeriod::For(Duration::ZERO);
         Some(Retention { events: no_time, attempts: no_time, payloads: no_time, dead_letters: no_time })
     }
 
-    fn of_endpoint(&self, _: EndpointId) -> Option<Retention> {
+    fn for_endpoint(&self, _: EndpointId) -> Option<Retention> {
         None
     }
 }

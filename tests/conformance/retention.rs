@@ -7,13 +7,13 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        contract::{Contract, Keep, Retention},
+        contract::{Contract, RetentionPeriod, Retention},
         delivery::{EndReason, DeliveryState},
         event::{DedupKey, DedupSpace},
         hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
         outcome::Class,
-        retention::Keeps,
+        retention::RetentionPolicy,
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
@@ -28,31 +28,31 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// A policy with the same retention for every app and endpoint, except an app that is gone.
-pub(crate) struct Kept(pub(crate) Retention, pub(crate) Option<AppId>);
+pub(crate) struct FixedRetention(pub(crate) Retention, pub(crate) Option<AppId>);
 
-impl Keeps for Kept {
-    fn of_app(&self, app: AppId) -> Option<Retention> {
+impl RetentionPolicy for FixedRetention {
+    fn for_app(&self, app: AppId) -> Option<Retention> {
         (self.1 != Some(app)).then_some(self.0)
     }
 
-    fn of_endpoint(&self, _: EndpointId) -> Option<Retention> {
+    fn for_endpoint(&self, _: EndpointId) -> Option<Retention> {
         Some(self.0)
     }
 }
 
 /// Returns a retention of an hour for everything.
 pub(crate) fn an_hour() -> Retention {
-    let hour = Keep::For(Duration::from_secs(HOUR));
+    let hour = RetentionPeriod::For(Duration::from_secs(HOUR));
     Retention { events: hour, attempts: hour, payloads: hour, dead_letters: hour }
 }
 
-fn days(days: u64) -> Keep {
-    Keep::For(Duration::from_secs(days * DAY))
+fn days(days: u64) -> RetentionPeriod {
+    RetentionPeriod::For(Duration::from_secs(days * DAY))
 }
 
 async fn overdue(stage: &Stage, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> Overdue {
     let search = OverdueSearch { after_id, to_id: i64::MAX, most };
-    stage.store().overdue(search, Arc::new(Kept(keep, None)), now).await.unwrap()
+    stage.store().overdue(search, Arc::new(FixedRetention(keep, None)), now).await.unwrap()
 }
 
 /// Deletes everything overdue; returns the totals and the number of steps.
@@ -60,7 +60,7 @@ async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usi
     let (mut total, mut steps) = (Expired::default(), 0);
     let mut ranges = overdue(stage, keep, 0, u32::MAX, now).await.ranges;
     while !ranges.is_empty() {
-        let done = stage.store().expire(ranges, Arc::new(Kept(keep, None)), now).await.unwrap();
+        let done = stage.store().expire(ranges, Arc::new(FixedRetention(keep, None)), now).await.unwrap();
         total.ended.extend(done.ended);
         total.events += done.events;
         total.deliveries += done.deliveries;
@@ -73,9 +73,9 @@ async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usi
 }
 
 /// Deletes everything a day from now, except data of the kind that `lasts` selects.
-pub(crate) async fn keep_nothing_but(stage: &Stage, lasts: impl Fn(&mut Retention) -> &mut Keep) {
+pub(crate) async fn keep_nothing_but(stage: &Stage, lasts: impl Fn(&mut Retention) -> &mut RetentionPeriod) {
     let mut keep = an_hour();
-    *lasts(&mut keep) = Keep::Forever;
+    *lasts(&mut keep) = RetentionPeriod::Forever;
     expire(stage, keep, after(DAY)).await;
     stage.quiet().await;
 }
@@ -98,7 +98,7 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     let dead_letter = stage.one_in(DeliveryState::Dead).await;
 
     let mut keep = an_hour();
-    keep.dead_letters = Keep::Forever;
+    keep.dead_letters = RetentionPeriod::Forever;
     assert_eq!(expire(&stage, keep, after(HOUR - 1)).await, (Expired::default(), 0), "not yet");
     let (done, _) = expire(&stage, keep, after(DAY + 1)).await;
     assert_eq!((done.events, done.deliveries, done.attempts, done.payloads), (1, 2, 1, 0));
@@ -160,7 +160,7 @@ pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut 
     assert_eq!(overdue(&stage, keep, 0, 100, after(HOUR + 2)).await.ranges, [], "done is done");
     let as_new = DeliveryId::from_i64(stage.next_id());
     assert!(matches!(stage.ask(id, Ask::Replay { as_new, give_up_at: None }).await, Asked::Made(_)));
-    keep.events = Keep::For(Duration::from_secs(1));
+    keep.events = RetentionPeriod::For(Duration::from_secs(1));
     let (done, _) = expire(&stage, keep, after(2 * HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();
@@ -172,7 +172,7 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
     contract.retention.dead_letters = days(7);
     let mut attempt = attempt(Class::Http, 500);
     attempt.contract = contract.hash();
-    stage.store().keep_contract(contract.hash(), contract.to_json()).await.unwrap();
+    stage.store().store_contract(contract.hash(), contract.to_json()).await.unwrap();
     let id = stage.concluded(dead(DeadReason::Exhausted), attempt).await;
     let event = event_of(&stage, id).await;
     let keep = Retention { events: days(30), payloads: days(30), ..an_hour() };
@@ -187,7 +187,7 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
     assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_some());
     let closed = stage.one_in(DeliveryState::Dead).await;
     stage.ask(closed, Ask::Close).await;
-    let keep = Retention { dead_letters: Keep::Forever, ..an_hour() };
+    let keep = Retention { dead_letters: RetentionPeriod::Forever, ..an_hour() };
     assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
 }
 
@@ -201,7 +201,7 @@ pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: S
     for id in [cancelled, delivered] {
         stage.store().ask(stage.app, id, replay, now, None).await.unwrap();
     }
-    let done = stage.store().expire(ranges, Arc::new(Kept(an_hour(), None)), now).await.unwrap();
+    let done = stage.store().expire(ranges, Arc::new(FixedRetention(an_hour(), None)), now).await.unwrap();
     assert_eq!((done.events, done.deliveries, done.payloads, done.ended.len()), (0, 0, 0, 0), "{done:?}");
     assert_eq!(stage.delivery(cancelled).await.state, DeliveryState::Pending);
     assert_eq!(stage.delivery(as_new).await.state, DeliveryState::Pending);
@@ -260,7 +260,7 @@ pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stag
 
 pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Stage) {
     stage.one_in(DeliveryState::Delivered).await;
-    let gone = Arc::new(Kept(an_hour(), Some(stage.app)));
+    let gone = Arc::new(FixedRetention(an_hour(), Some(stage.app)));
     let search = OverdueSearch { after_id: 0, to_id: i64::MAX, most: 10 };
     let found = stage.store().overdue(search, gone.clone(), after(DAY)).await.unwrap();
     assert_eq!((found.ranges.len(), found.is_last), (0, true));

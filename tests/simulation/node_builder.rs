@@ -4,7 +4,7 @@ use crate::contracts;
 use posthaste::{
     domain::{
         address::AddressPolicy,
-        contract::{Contract, Keep},
+        contract::{Contract, RetentionPeriod},
         directory::Directory,
         id::Ids,
         encryption::Keyring,
@@ -83,7 +83,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             ids: self.ids.clone(),
             grace_period: tools.grace,
             storage: Arc::default(),
-            audit_retention: Keep::Forever,
+            audit_retention: RetentionPeriod::Forever,
             mail_settings: None,
             operator_app: None,
             intervals: tools.rounds,

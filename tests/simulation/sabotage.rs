@@ -9,7 +9,7 @@ use posthaste::{
         inspection::{Inspection, InspectionReport},
         port::{Carried, Handover},
         replay::{Replay, ReplayState},
-        retention::Keeps,
+        retention::RetentionPolicy,
         time::Timestamp,
         verdict::Verdict,
     },
@@ -345,7 +345,7 @@ impl Ledger for SabotagedStore {
         self.store.erase_data(app, event, entry)
     }
 
-    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Expired> {
         self.store.expire(ranges, keeps, now.plus(self.expires_early))
     }
 

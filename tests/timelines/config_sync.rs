@@ -14,7 +14,7 @@ use posthaste::{
         key::KEY_OF_SETTINGS,
         port::{Hand, Hands},
         replay::Replay,
-        retention::Keeps,
+        retention::RetentionPolicy,
         storage::StorageUsage,
         tenure::Tenure,
         time::Timestamp,
@@ -73,7 +73,7 @@ impl Cluster for ChangesStore {
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
-        fn overdue(search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Overdue;
+        fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Overdue;
         fn forget(before: Timestamp) -> Forgotten;
         fn usage() -> StorageUsage;
         fn keys_used(uses: Vec<(KeyId, Timestamp)>) -> ();

@@ -3,7 +3,7 @@
 use posthaste::{
     domain::{
         address::AddressPolicy,
-        contract::{Contract, Keep},
+        contract::{Contract, RetentionPeriod},
         directory::Directory,
         id::Ids,
         port::Hands,
@@ -100,7 +100,7 @@ impl NodeBuilder {
             ids: self.ids,
             grace_period: Duration::from_secs(25),
             storage: Arc::default(),
-            audit_retention: Keep::Forever,
+            audit_retention: RetentionPeriod::Forever,
             mail_settings: None,
             operator_app: None,
             intervals: Intervals {

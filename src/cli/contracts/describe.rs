@@ -2,7 +2,7 @@
 
 use crate::domain::{
     contract::{
-        BodyForm, NoticeChannel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, Keep, KeyForm, Pacing,
+        BodyForm, NoticeChannel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, RetentionPeriod, KeyForm, Pacing,
         PublishedWhileDisabled, RetryAfter, Rotation, BodySource, StatusPattern, TimeForm, WaitingWhenDisabled,
     },
     delivery::DeliveryState,
@@ -266,8 +266,8 @@ fn notices(contract: &Contract) -> Vec<String> {
 fn kept(contract: &Contract) -> Vec<String> {
     let retention = &contract.retention;
     let keep = |keep| match keep {
-        Keep::For(duration) => format!("for {}", format_duration(duration)),
-        Keep::Forever => "until deleted by hand".into(),
+        RetentionPeriod::For(duration) => format!("for {}", format_duration(duration)),
+        RetentionPeriod::Forever => "until deleted by hand".into(),
     };
     let all = [
         ("Dead letters", retention.dead_letters),

@@ -176,8 +176,8 @@ fn notices() {
 
 #[test]
 fn dead_letters_ids_and_rendering() {
-    let month = Keep::For(30 * DAY);
-    row(|contract| contract.retention.dead_letters, [month, month, Keep::Forever, month, Keep::Forever]);
+    let month = RetentionPeriod::For(30 * DAY);
+    row(|contract| contract.retention.dead_letters, [month, month, RetentionPeriod::Forever, month, RetentionPeriod::Forever]);
     row(|contract| contract.ids.event.clone(), ["evt", "evt", "evt", "msg", "evt"].map(str::to_owned));
     row(|contract| contract.ids.delivery.clone(), ["dlv"; 5].map(str::to_owned));
     row(|contract| contract.rendering.tries, [1, 1, 1, 1, 3]);
@@ -248,6 +248,6 @@ fn standard() {
     assert_eq!(standard.off, DisabledRule { waiting: WaitingWhenDisabled::Held, published: PublishedWhileDisabled::Held });
     assert_eq!(standard.health.off_after_failing_for, Some(5 * DAY));
     assert_eq!(standard.health.warning_after, Some(60 * HOUR), "at half that time");
-    assert_eq!(standard.retention.dead_letters, Keep::For(30 * DAY));
+    assert_eq!(standard.retention.dead_letters, RetentionPeriod::For(30 * DAY));
     assert_eq!((standard.timeout.as_secs(), standard.pacing), (15, Pacing::Adaptive));
 }

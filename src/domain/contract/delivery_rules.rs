@@ -184,12 +184,12 @@ pub struct DisabledRule {
 
 /// How long something is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum RetentionPeriod {
     For(Duration),
     Forever,
 }
 
-impl FieldValue for Keep {
+impl FieldValue for RetentionPeriod {
     fn allowed_form() -> String {
         format!("\"forever\" or {}", Duration::allowed_form())
     }
@@ -208,18 +208,18 @@ impl FieldValue for Keep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    pub events: Keep,
-    pub attempts: Keep,
-    pub payloads: Keep,
-    pub dead_letters: Keep,
+    pub events: RetentionPeriod,
+    pub attempts: RetentionPeriod,
+    pub payloads: RetentionPeriod,
+    pub dead_letters: RetentionPeriod,
 }
 
 impl Retention {
     pub const FOREVER: Self = Self {
-        events: Keep::Forever,
-        attempts: Keep::Forever,
-        payloads: Keep::Forever,
-        dead_letters: Keep::Forever,
+        events: RetentionPeriod::Forever,
+        attempts: RetentionPeriod::Forever,
+        payloads: RetentionPeriod::Forever,
+        dead_letters: RetentionPeriod::Forever,
     };
 }
 

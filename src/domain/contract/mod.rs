@@ -22,7 +22,7 @@ mod timeline;
 mod wire_format;
 
 pub use delivery_rules::{
-    ResponseMeaning, ResponseRules, Jitter, Keep, DisabledRule, Pacing, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
+    ResponseMeaning, ResponseRules, Jitter, RetentionPeriod, DisabledRule, Pacing, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
     RetryRule, StatusPattern, WaitingWhenDisabled,
 };
 pub use fields::{FIELDS, FieldRule, Setter};

@@ -11,10 +11,10 @@ fn after(time: Duration) -> Timestamp {
     START.plus(time)
 }
 
-fn keep() -> impl Strategy<Value = Keep> {
+fn keep() -> impl Strategy<Value = RetentionPeriod> {
     prop_oneof![
-        1 => Just(Keep::Forever),
-        6 => (1u64..500).prop_map(|hours| Keep::For(HOUR * hours as u32)),
+        1 => Just(RetentionPeriod::Forever),
+        6 => (1u64..500).prop_map(|hours| RetentionPeriod::For(HOUR * hours as u32)),
     ]
 }
 
@@ -115,12 +115,12 @@ proptest! {
         let fate = decide(&event, &deliveries, now);
         let from = event.deliver_at.unwrap_or(START);
         let longest = |one: &DeliveryFacts| match one.keep.events {
-            Keep::Forever => true,
-            Keep::For(time) => from.max(one.restarted_at.unwrap_or(from)).plus(time) > now,
+            RetentionPeriod::Forever => true,
+            RetentionPeriod::For(time) => from.max(one.restarted_at.unwrap_or(from)).plus(time) > now,
         };
         let is_kept = match (deliveries.is_empty(), event.keep.events) {
-            (true, Keep::Forever) => true,
-            (true, Keep::For(time)) => from.plus(time) > now,
+            (true, RetentionPeriod::Forever) => true,
+            (true, RetentionPeriod::For(time)) => from.plus(time) > now,
             (false, _) => deliveries.iter().any(longest),
         };
         if is_kept {
@@ -129,7 +129,7 @@ proptest! {
         }
         for (one, fate) in deliveries.iter().zip(&fate.deliveries) {
             let Some(finished_at) = one.finished_at else { continue };
-            let is_over = |keep| matches!(keep, Keep::For(time) if finished_at.plus(time) <= now);
+            let is_over = |keep| matches!(keep, RetentionPeriod::For(time) if finished_at.plus(time) <= now);
             match fate {
                 DeliveryFate::LosesHistory => prop_assert!(is_over(one.keep.attempts)),
                 DeliveryFate::Closes => {
@@ -149,7 +149,7 @@ proptest! {
         (dead.state, dead.is_closed, dead.finished_at) = (DeliveryState::Dead, false, Some(died_at));
         deliveries.push(dead);
         let fate = decide(&event, &deliveries, now);
-        let is_over = matches!(dead.keep.dead_letters, Keep::For(time) if died_at.plus(time) <= now);
+        let is_over = matches!(dead.keep.dead_letters, RetentionPeriod::For(time) if died_at.plus(time) <= now);
         if is_over {
             prop_assert!(matches!(fate.deliveries.last(), Some(DeliveryFate::Closes | DeliveryFate::Goes)));
         } else {
@@ -181,7 +181,7 @@ proptest! {
     ) {
         let is_finite = |keep: &Retention| {
             let all = [keep.events, keep.attempts, keep.payloads, keep.dead_letters];
-            !all.contains(&Keep::Forever)
+            !all.contains(&RetentionPeriod::Forever)
         };
         let all_finite = is_finite(&event.keep)
             && deliveries.iter().all(|one| is_finite(&one.keep) && one.state != DeliveryState::InFlight);
@@ -204,10 +204,10 @@ proptest! {
 
 fn month(state: DeliveryState, finished_at: Option<Timestamp>) -> DeliveryFacts {
     let keep = Retention {
-        events: Keep::For(DAY * 30),
-        attempts: Keep::For(DAY * 30),
-        payloads: Keep::For(DAY * 30),
-        dead_letters: Keep::For(DAY * 30),
+        events: RetentionPeriod::For(DAY * 30),
+        attempts: RetentionPeriod::For(DAY * 30),
+        payloads: RetentionPeriod::For(DAY * 30),
+        dead_letters: RetentionPeriod::For(DAY * 30),
     };
     DeliveryFacts {
         state,
@@ -248,7 +248,7 @@ fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
 #[test]
 fn a_payload_is_deleted_once_all_got_it_and_stays_while_one_may_need_it() {
     let mut done = month(DeliveryState::Delivered, Some(after(HOUR)));
-    done.keep.payloads = Keep::For(DAY);
+    done.keep.payloads = RetentionPeriod::For(DAY);
     let event = plain(done.keep);
     let at = |others: &[DeliveryState], now| {
         let other = |state: &DeliveryState| DeliveryFacts { state: *state, ..done };
@@ -266,7 +266,7 @@ fn a_payload_is_deleted_once_all_got_it_and_stays_while_one_may_need_it() {
 #[test]
 fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
     let mut closed = month(DeliveryState::Dead, Some(after(HOUR)));
-    closed.keep.dead_letters = Keep::Forever;
+    closed.keep.dead_letters = RetentionPeriod::Forever;
     let event = plain(closed.keep);
     assert!(decide(&event, &[closed], after(DAY * 400)).is_nothing());
     closed.is_closed = true;
@@ -276,9 +276,9 @@ fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
 #[test]
 fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_its_endpoint_says() {
     let mut dead = month(DeliveryState::Dead, Some(after(HOUR)));
-    dead.keep.dead_letters = Keep::For(DAY);
+    dead.keep.dead_letters = RetentionPeriod::For(DAY);
     let mut event = plain(dead.keep);
-    event.keep.events = Keep::For(DAY);
+    event.keep.events = RetentionPeriod::For(DAY);
     let fate = decide(&event, &[dead], after(DAY * 2));
     assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Closes]));
     let (event, closed) = carried_out(event, &[dead], after(DAY * 2)).unwrap();
@@ -289,7 +289,7 @@ fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_it
 #[test]
 fn a_dead_letter_that_is_held_for_an_extra_attempt_keeps_its_payload() {
     let mut held = DeliveryFacts { returns_to_dead: true, ..month(DeliveryState::Held, None) };
-    held.keep.dead_letters = Keep::Forever;
+    held.keep.dead_letters = RetentionPeriod::Forever;
     let fate = decide(&plain(held.keep), &[held], after(DAY * 31));
     assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Ends]));
 }
@@ -309,7 +309,7 @@ fn a_scheduled_event_counts_from_its_time_and_a_replay_from_when_it_was_asked_fo
 #[test]
 fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
     let mut done = month(DeliveryState::Delivered, Some(START));
-    done.keep.events = Keep::For(HOUR);
+    done.keep.events = RetentionPeriod::For(HOUR);
     let event = EventFacts { has_idempotency_key: true, ..plain(done.keep) };
     assert_eq!(decide(&event, &[done], after(HOUR)).event, EventFate::LosesData);
     assert_eq!(decide(&event, &[done], after(HOUR * 23)).event, EventFate::LosesData);
@@ -319,7 +319,7 @@ fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
 #[test]
 fn ages_are_the_finite_retention_periods() {
     let mut keep = month(DeliveryState::Pending, None).keep;
-    (keep.attempts, keep.dead_letters) = (Keep::For(DAY), Keep::Forever);
+    (keep.attempts, keep.dead_letters) = (RetentionPeriod::For(DAY), RetentionPeriod::Forever);
     assert_eq!(ages([keep, keep]).into_iter().collect::<Vec<_>>(), [DAY, DAY * 30]);
     assert!(ages([Retention::FOREVER]).is_empty());
 }

@@ -163,14 +163,14 @@ fn now_of(tx: &dyn Sql) -> Result<Timestamp> {
 
 /// A value that outlives its row.
 #[derive(Clone, Debug)]
-enum Kept {
+enum OwnedValue {
     Null,
     Integer(i64),
     Text(String),
     Blob(Vec<u8>),
 }
 
-impl Kept {
+impl OwnedValue {
     fn of(row: &Row<'_>, column: usize) -> Result<Self> {
         Ok(match row.value(column)? {
             Value::Null => Self::Null,
@@ -181,7 +181,7 @@ impl Kept {
     }
 }
 
-impl ToValue for Kept {
+impl ToValue for OwnedValue {
     fn value(&self) -> Value<'_> {
         match self {
             Self::Null => Value::Null,
@@ -192,11 +192,11 @@ impl ToValue for Kept {
     }
 }
 
-fn all(row: &Row<'_>, count: usize) -> Result<Vec<Kept>> {
-    (0..count).map(|column| Kept::of(row, column)).collect()
+fn all(row: &Row<'_>, count: usize) -> Result<Vec<OwnedValue>> {
+    (0..count).map(|column| OwnedValue::of(row, column)).collect()
 }
 
-fn borrowed(values: &[Kept]) -> Vec<&dyn ToValue> {
+fn borrowed(values: &[OwnedValue]) -> Vec<&dyn ToValue> {
     values.iter().map(|value| value as &dyn ToValue).collect()
 }
 
@@ -243,7 +243,7 @@ fn copy(
             from.each(&page, &params, |row| {
                 let values = all(row, columns.len())?;
                 let is_live = |(state, okey): (usize, usize)| {
-                    matches!(values[state], Kept::Integer(..=3)) || !matches!(values[okey], Kept::Null)
+                    matches!(values[state], OwnedValue::Integer(..=3)) || !matches!(values[okey], OwnedValue::Null)
                 };
                 let insert = match state.zip(okey).filter(|_| table == DELIVERIES) {
                     Some(places) if is_live(places) => &insert_live,

@@ -37,7 +37,7 @@ pub(super) fn is_news(mine: Account, all: Account) -> bool {
 }
 
 /// Stores the time when the rollup writes anyway, and now and then while an endpoint fails; otherwise it is not needed.
-pub(super) fn keep(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) -> Result<()> {
+pub(super) fn write_if_needed(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) -> Result<()> {
     let is_needed = || -> Result<bool> {
         let written = self::clock(tx)?;
         Ok(written.is_none_or(|(written, _)| written + WRITTEN_EVERY <= clock)

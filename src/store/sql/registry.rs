@@ -370,7 +370,7 @@ pub(super) fn revoke_key(tx: &dyn Sql, key: KeyId, now: Timestamp) -> Result<boo
     noted(tx, tx.execute(sql, params![key, now])?, key)
 }
 
-pub(super) fn keep_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {
+pub(super) fn store_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {
     let sql = "INSERT INTO contracts (hash, document) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
     tx.execute(sql, params![hash.0, document])?;
     Ok(())

@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     domain::{
-        contract::{Contract, Keep},
+        contract::{Contract, RetentionPeriod},
         delivery::{Delivery, EndReason, Refusal, ReturnTo, DeliveryState},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
-        retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, Keeps, decide},
+        retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, RetentionPolicy, decide},
         statistics::Batch,
         time::Timestamp,
     },
@@ -67,7 +67,7 @@ impl Found {
 pub(super) fn overdue(
     connection: &dyn Sql,
     search: &OverdueSearch,
-    keeps: &dyn Keeps,
+    keeps: &dyn RetentionPolicy,
     now: Timestamp,
 ) -> Result<Overdue> {
     let mut reader = Reader { connection, keeps, dead_letters: HashMap::new() };
@@ -126,7 +126,7 @@ pub(super) type Changed = BTreeSet<(AppId, EndpointId)>;
 pub(super) fn expire(
     tx: &dyn Sql,
     ranges: &[(i64, i64)],
-    keeps: &dyn Keeps,
+    keeps: &dyn RetentionPolicy,
     now: Timestamp,
 ) -> Result<(Expired, (Woken, Changed))> {
     cluster::remember_newest_id(tx)?;
@@ -269,9 +269,9 @@ struct Read {
 
 struct Reader<'a> {
     connection: &'a dyn Sql,
-    keeps: &'a dyn Keeps,
+    keeps: &'a dyn RetentionPolicy,
     /// Retention of dead letters by the contracts they died under, by contract hash.
-    dead_letters: HashMap<[u8; 16], Option<Keep>>,
+    dead_letters: HashMap<[u8; 16], Option<RetentionPeriod>>,
 }
 
 impl Reader<'_> {
@@ -295,7 +295,7 @@ impl Reader<'_> {
     }
 
     fn event(&self, row: &Row<'_>) -> Result<Option<Found>> {
-        let Some(keep) = self.keeps.of_app(row.get(1)?) else { return Ok(None) };
+        let Some(keep) = self.keeps.for_app(row.get(1)?) else { return Ok(None) };
         let (has_given_id, dedup): (bool, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
         let keys = dedup.as_ref().map_or(0, |keys| keys.len() / 16);
         let data_bytes = row.get::<u32>(6)? as usize;
@@ -340,9 +340,9 @@ impl Reader<'_> {
         let (id, endpoint): (DeliveryId, EndpointId) = (row.get(0)?, row.get(2)?);
         let (state, is_closed) = (row.get(3)?, row.get::<Option<EndReason>>(4)? == Some(EndReason::Closed));
         let is_later = id.as_i64() > event.id.as_i64() + FIRST_DELIVERIES;
-        let mut keep = self.keeps.of_endpoint(endpoint).unwrap_or(event.facts.keep);
+        let mut keep = self.keeps.for_endpoint(endpoint).unwrap_or(event.facts.keep);
         if state == DeliveryState::Dead && !is_closed {
-            keep.dead_letters = self.dead_letters_of(id)?.unwrap_or(keep.dead_letters);
+            keep.dead_letters = self.dead_letter_retention(id)?.unwrap_or(keep.dead_letters);
         }
         let restarted_at: Option<Timestamp> = row.get(7)?;
         let back = row.get::<Option<&str>>(8)?.map(row::read_return_to).transpose()?;
@@ -360,7 +360,7 @@ impl Reader<'_> {
     }
 
     /// Returns how long a dead letter is kept, as decided by the contract of its last attempt, if there was one.
-    fn dead_letters_of(&mut self, delivery: DeliveryId) -> Result<Option<Keep>> {
+    fn dead_letter_retention(&mut self, delivery: DeliveryId) -> Result<Option<RetentionPeriod>> {
         let hash = self.connection.one(
             "SELECT contract FROM attempts WHERE delivery = ?1 AND contract IS NOT NULL
              ORDER BY position DESC LIMIT 1",

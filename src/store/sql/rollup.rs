@@ -215,7 +215,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
         (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
     }
     trim(tx, now)?;
-    accountable::keep(tx, clock, now, part.count > 0)?;
+    accountable::write_if_needed(tx, clock, now, part.count > 0)?;
     Ok(rolled_up)
 }
 

@@ -25,7 +25,7 @@ use crate::{
         key::Key,
         port::Carried,
         replay::{Replay, ReplayState},
-        retention::Keeps,
+        retention::RetentionPolicy,
         time::Timestamp,
     },
     store::{
@@ -150,7 +150,7 @@ impl<D: Desk> Ledger for D {
         self.call(move |tx| audit::note(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
     }
 
-    fn expire(&self, ranges: Ranges, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Expired> {
+    fn expire(&self, ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Expired> {
         let reply = self.call_then(
             move |tx| retention::expire(tx, &ranges, &*keeps, now),
             |(_, (woken, changed)), after| {
@@ -324,8 +324,8 @@ impl<D: Desk> Registry for D {
         self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
     }
 
-    fn keep_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
-        self.call(move |tx| registry::keep_contract(tx, hash, &document))
+    fn store_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
+        self.call(move |tx| registry::store_contract(tx, hash, &document))
     }
 
     fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>> {

@@ -175,7 +175,7 @@ impl<S: Commit> Turns<S> {
         Err(if is_of_one { Failure::OfOne } else { Failure::OfStore(error) })
     }
 
-    /// Keeps the batch in doubt; nothing else is written before its fate is known. Waiting callers get an error now.
+    /// RetentionPolicy the batch in doubt; nothing else is written before its fate is known. Waiting callers get an error now.
     fn doubt(&mut self, mut doubt: Doubt, cause: &Error) -> StoreError {
         let cause = cause.to_string();
         if doubt.cause != cause {

@@ -137,7 +137,7 @@ pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool,
     Ok(is_new)
 }
 
-/// Keeps every statement prepared. By default SQLite prepares a statement again with each value that is bound where an index
+/// RetentionPolicy every statement prepared. By default SQLite prepares a statement again with each value that is bound where an index
 /// has a condition (`state = ?`), which costs more than running it.
 fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);

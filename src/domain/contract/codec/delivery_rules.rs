@@ -4,7 +4,7 @@ use super::{DAY, FieldResult, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
 use crate::domain::{
     contract::{
         delivery_rules::{
-            ResponseRules, Jitter, Keep, DisabledRule, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
+            ResponseRules, Jitter, RetentionPeriod, DisabledRule, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
             RetryRule, StatusPattern, WaitingWhenDisabled,
         },
         field_reader::Section,
@@ -69,9 +69,9 @@ pub(super) fn read_off(off: &Section) -> FieldResult<DisabledRule> {
 }
 
 pub(super) fn read_retention(retention: &Section) -> FieldResult<Retention> {
-    let keep = |name| match retention.or(name, Keep::For(DAY * 30))? {
-        Keep::Forever => Ok(Keep::Forever),
-        Keep::For(d) => check_range(retention, name, d, Duration::from_mins(1), DAY * 3650).map(Keep::For),
+    let keep = |name| match retention.or(name, RetentionPeriod::For(DAY * 30))? {
+        RetentionPeriod::Forever => Ok(RetentionPeriod::Forever),
+        RetentionPeriod::For(d) => check_range(retention, name, d, Duration::from_mins(1), DAY * 3650).map(RetentionPeriod::For),
     };
     Ok(Retention {
         events: keep("events")?,

@@ -6,7 +6,7 @@ use crate::{
         blame::Account,
         id::{EndpointId, KeyId},
         replay::Replay,
-        retention::Keeps,
+        retention::RetentionPolicy,
         storage::StorageUsage,
         tenure::SHARDS,
         time::{Steady, Timestamp},
@@ -204,7 +204,7 @@ impl Cluster for FakeNode {
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge() -> bool;
-        fn overdue(OverdueSearch, Arc<dyn Keeps>, Timestamp) -> Overdue;
+        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> Overdue;
         fn forget(Timestamp) -> Forgotten;
         fn usage() -> StorageUsage;
         fn keys_used(Vec<(KeyId, Timestamp)>) -> ();

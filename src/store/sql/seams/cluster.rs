@@ -10,7 +10,7 @@ use crate::{
         hint::Hint,
         id::{EndpointId, KeyId},
         replay::Replay,
-        retention::Keeps,
+        retention::RetentionPolicy,
         storage::StorageUsage,
         time::Timestamp,
     },
@@ -104,7 +104,7 @@ impl<D: Desk> Cluster for D {
         })
     }
 
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn Keeps>, now: Timestamp) -> Reply<'_, Overdue> {
+    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Overdue> {
         self.read_for_engine(move |connection| retention::overdue(connection, &search, &*keeps, now))
     }
 
