@@ -5,7 +5,7 @@ use super::{
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
-    contract::{Contract, ContractHash, Setter},
+    contract::{Contract, ContractHash, OverrideLevel},
     field::{FieldError, nearest},
     key::Scope,
 };
@@ -92,12 +92,12 @@ impl Contracts {
         }
         let mut contract = Contract::clone(&named.contract);
         if let Some(app) = app {
-            contract = contract.with_overrides(app, Setter::Operator).map_err(|error| {
+            contract = contract.with_overrides(app, OverrideLevel::Operator).map_err(|error| {
                 Error::field("contract", format!("does not go with the app's overrides: {error}"))
             })?;
         }
         if let Some(endpoint) = endpoint {
-            contract = contract.with_overrides(endpoint, Setter::Operator).map_err(in_overrides)?;
+            contract = contract.with_overrides(endpoint, OverrideLevel::Operator).map_err(in_overrides)?;
         }
         let hash = contract.hash();
         let contract = Arc::new(contract);
@@ -110,7 +110,7 @@ impl Contracts {
 
     /// Whether an app with this contract may have these overrides.
     pub(super) fn check_overrides_of_app(&self, name: &str, overrides: &Value) -> Result<(), Error> {
-        self.get(name)?.contract.with_overrides(overrides, Setter::Operator).map_err(in_overrides)?;
+        self.get(name)?.contract.with_overrides(overrides, OverrideLevel::Operator).map_err(in_overrides)?;
         Ok(())
     }
 
@@ -125,20 +125,20 @@ impl Contracts {
     ) -> Result<Option<Value>, Error> {
         let base = self.resolve(name, OverrideLayers { endpoint: None, ..layers })?.contract;
         let setter = match caller.scope {
-            Scope::Admin => Setter::Operator,
-            Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => Setter::App,
-            Scope::Portal(_) | Scope::PortalRead(_) => Setter::Portal,
+            Scope::Admin => OverrideLevel::Operator,
+            Scope::App(_) | Scope::Publish(_) | Scope::Read(_) => OverrideLevel::App,
+            Scope::Portal(_) | Scope::PortalRead(_) => OverrideLevel::Portal,
         };
         if let Some(asked) = &asked
             && let Err(error) = base.with_overrides(asked, setter)
         {
             let error = in_overrides(error);
-            return Err(match base.with_overrides(asked, Setter::Operator) {
+            return Err(match base.with_overrides(asked, OverrideLevel::Operator) {
                 Ok(_) => Error::Forbidden { detail: error.to_string(), field: Some(error.field) },
                 Err(_) => error.into(),
             });
         }
-        if setter == Setter::Operator {
+        if setter == OverrideLevel::Operator {
             return Ok(asked);
         }
         let mut kept = layers.endpoint.map(|stored| beyond_setter(stored, setter)).unwrap_or_default();
@@ -159,12 +159,12 @@ fn in_overrides(error: FieldError) -> FieldError {
 }
 
 /// Returns the stored overrides that `setter` may not set.
-fn beyond_setter(stored: &Value, setter: Setter) -> Map<String, Value> {
+fn beyond_setter(stored: &Value, setter: OverrideLevel) -> Map<String, Value> {
     let mut kept = Map::new();
     for (path, value) in leaves(stored) {
         let mut alone = Map::new();
         set_field(&mut alone, &path, value);
-        if Contract::may_override(&Value::Object(alone), setter).is_err() {
+        if Contract::check_overrides(&Value::Object(alone), setter).is_err() {
             set_field(&mut kept, &path, value);
         }
     }

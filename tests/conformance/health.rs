@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         circuit::PausedUntil,
-        contract::{Contract, Setter, WaitingWhenDisabled},
+        contract::{Contract, OverrideLevel, WaitingWhenDisabled},
         delivery::DeliveryState,
         endpoint::{DisabledReason, DisabledBy},
         health,
@@ -28,7 +28,7 @@ const CLOCK: Duration = Duration::from_secs(1000);
 /// Returns the `standard` contract with these health rules.
 pub(crate) fn contract(rules: &Value) -> Arc<Contract> {
     let standard = Contract::builtin().unwrap().swap_remove(0);
-    Arc::new(standard.with_overrides(&json!({ "health": rules }), Setter::Operator).unwrap())
+    Arc::new(standard.with_overrides(&json!({ "health": rules }), OverrideLevel::Operator).unwrap())
 }
 
 pub(crate) fn plain() -> Arc<Contract> {
@@ -117,7 +117,7 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenDisabled) -> Vec<Deli
     rules["warning_after"] = Value::Null;
     let overrides = json!({ "health": rules, "off": { "waiting": waiting.name() } });
     let standard = Contract::builtin().unwrap().swap_remove(0);
-    let contract = Arc::new(standard.with_overrides(&overrides, Setter::Operator).unwrap());
+    let contract = Arc::new(standard.with_overrides(&overrides, OverrideLevel::Operator).unwrap());
     let mut carried = Vec::new();
     for _ in 0..4 {
         carried.push(stage.carried().await);

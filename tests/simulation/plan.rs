@@ -9,7 +9,7 @@ use crate::{
 };
 use fastrand::Rng;
 use posthaste::domain::{
-    contract::{Contract, Setter},
+    contract::{Contract, OverrideLevel},
     order::{OnDead, Order},
 };
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ pub(crate) enum PlannedFault {
 
 impl EndpointPlan {
     pub(crate) fn resolved(&self) -> Contract {
-        contracts::named(self.contract).with_overrides(&self.overrides, Setter::Operator).unwrap()
+        contracts::named(self.contract).with_overrides(&self.overrides, OverrideLevel::Operator).unwrap()
     }
 }
 

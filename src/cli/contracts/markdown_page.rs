@@ -1,7 +1,7 @@
 //! Writes `docs/contracts.md` from the built-in contracts. A test fails when the checked-in file differs.
 
 use super::{describe, sample};
-use crate::domain::contract::{Contract, FIELDS, Setter};
+use crate::domain::contract::{Contract, FIELDS, OverrideLevel};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\
@@ -73,7 +73,7 @@ pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
     }
     page.push_str(CUSTOM_CONTRACTS);
     for rule in FIELDS {
-        let setter = rule.setter.map_or("nobody: choose another contract", Setter::name);
+        let setter = rule.least_level.map_or("nobody: choose another contract", OverrideLevel::name);
         let _ = writeln!(page, "| `{}` | {setter} | {} |", rule.path, rule.allowed);
     }
     Ok(page)

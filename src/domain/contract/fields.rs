@@ -5,14 +5,14 @@ use serde_json::Value;
 
 /// Level at which a field of a contract is overridden, from the least to the most powerful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Setter {
+pub enum OverrideLevel {
     /// The receiver's people, through a portal link.
     Portal,
     App,
     Operator,
 }
 
-impl Setter {
+impl OverrideLevel {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portal => "the portal",
@@ -28,13 +28,13 @@ pub struct FieldRule {
     /// Dotted path. `headers.*` stands for any header name.
     pub path: &'static str,
     /// Least powerful level that may override it; `None`: cannot be overridden, choose another contract.
-    pub setter: Option<Setter>,
+    pub least_level: Option<OverrideLevel>,
     /// Allowed values, for the documentation; errors have texts of their own.
     pub allowed: &'static str,
 }
 
-const fn field(path: &'static str, setter: Option<Setter>, allowed: &'static str) -> FieldRule {
-    FieldRule { path, setter, allowed }
+const fn field(path: &'static str, setter: Option<OverrideLevel>, allowed: &'static str) -> FieldRule {
+    FieldRule { path, least_level: setter, allowed }
 }
 
 const STATE_NAME: &str = "1 to 64 characters out of A-Z a-z 0-9 _ -";
@@ -46,121 +46,121 @@ pub const FIELDS: &[FieldRule] = &[
     field("description", None, "1 to 500 characters"),
     field(
         "brand",
-        Some(Setter::Operator),
+        Some(OverrideLevel::Operator),
         "printable ASCII; letters, digits, - and _ where a header's name has {brand}",
     ),
-    field("event_types", Some(Setter::Operator), "a list of at most 200 event types, for people to read"),
-    field("user_agent", Some(Setter::Operator), "a template of {brand}, {version}"),
-    field("timeout", Some(Setter::Portal), "1s to 1m; the operator: from 10ms"),
-    field("pacing", Some(Setter::App), r#""strict", "adaptive""#),
-    field("https_only", Some(Setter::Operator), "true, false; absent: as the setting says"),
-    field("body.form", Some(Setter::Operator), r#""envelope", "flat""#),
-    field("body.json", Some(Setter::Operator), r#""as_given", "sorted"; "as_given" in a flat body"#),
-    field("body.time", Some(Setter::Operator), r#""milliseconds", "seconds""#),
+    field("event_types", Some(OverrideLevel::Operator), "a list of at most 200 event types, for people to read"),
+    field("user_agent", Some(OverrideLevel::Operator), "a template of {brand}, {version}"),
+    field("timeout", Some(OverrideLevel::Portal), "1s to 1m; the operator: from 10ms"),
+    field("pacing", Some(OverrideLevel::App), r#""strict", "adaptive""#),
+    field("https_only", Some(OverrideLevel::Operator), "true, false; absent: as the setting says"),
+    field("body.form", Some(OverrideLevel::Operator), r#""envelope", "flat""#),
+    field("body.json", Some(OverrideLevel::Operator), r#""as_given", "sorted"; "as_given" in a flat body"#),
+    field("body.time", Some(OverrideLevel::Operator), r#""milliseconds", "seconds""#),
     field(
         "body.fields",
-        Some(Setter::Operator),
+        Some(OverrideLevel::Operator),
         r#"at most 32 of { name, from }, one of them from "data" unless the body is flat"#,
     ),
-    field("signature.header", Some(Setter::Operator), "a header's name, which may hold {brand}"),
-    field("signature.signs", Some(Setter::Operator), "a template with {body}"),
-    field("signature.hmac_sha256", Some(Setter::Operator), "a template with {signature}"),
+    field("signature.header", Some(OverrideLevel::Operator), "a header's name, which may hold {brand}"),
+    field("signature.signs", Some(OverrideLevel::Operator), "a template with {body}"),
+    field("signature.hmac_sha256", Some(OverrideLevel::Operator), "a template with {signature}"),
     field(
         "signature.ed25519",
-        Some(Setter::Operator),
+        Some(OverrideLevel::Operator),
         "a template with {signature}; together with secret.ed25519_prefix",
     ),
-    field("signature.encoding", Some(Setter::Operator), r#""base64", "hex""#),
-    field("signature.separator", Some(Setter::Operator), "printable ASCII"),
-    field("secret.key", Some(Setter::Operator), r#""base64", "text""#),
-    field("secret.prefix", Some(Setter::Operator), "1 to 500 characters"),
-    field("secret.bytes", Some(Setter::Operator), "24 to 64"),
-    field("secret.rotation", Some(Setter::Operator), r#""both", "switch""#),
-    field("secret.ed25519_prefix", Some(Setter::Operator), "1 to 500 characters, not secret.prefix"),
+    field("signature.encoding", Some(OverrideLevel::Operator), r#""base64", "hex""#),
+    field("signature.separator", Some(OverrideLevel::Operator), "printable ASCII"),
+    field("secret.key", Some(OverrideLevel::Operator), r#""base64", "text""#),
+    field("secret.prefix", Some(OverrideLevel::Operator), "1 to 500 characters"),
+    field("secret.bytes", Some(OverrideLevel::Operator), "24 to 64"),
+    field("secret.rotation", Some(OverrideLevel::Operator), r#""both", "switch""#),
+    field("secret.ed25519_prefix", Some(OverrideLevel::Operator), "1 to 500 characters, not secret.prefix"),
     field(
         "headers.*",
-        Some(Setter::Operator),
+        Some(OverrideLevel::Operator),
         "a template; the name may hold {brand}; null takes the header away",
     ),
-    field("retry.waits", Some(Setter::App), "at most 32, each 10ms to 30d"),
-    field("retry.jitter", Some(Setter::App), r#""none", "full", "1%" to "100%""#),
-    field("retry.final_wait", Some(Setter::App), "10ms to 30d"),
-    field("retry.give_up_after", Some(Setter::App), "10ms to 365d"),
-    field("retry.give_up_while_held", Some(Setter::App), "true, false"),
-    field("retry.retry_after", Some(Setter::App), r#""honour", "ignore""#),
-    field("answers.success", Some(Setter::App), r#"1 to 32 of "410" or "4xx""#),
+    field("retry.waits", Some(OverrideLevel::App), "at most 32, each 10ms to 30d"),
+    field("retry.jitter", Some(OverrideLevel::App), r#""none", "full", "1%" to "100%""#),
+    field("retry.final_wait", Some(OverrideLevel::App), "10ms to 30d"),
+    field("retry.give_up_after", Some(OverrideLevel::App), "10ms to 365d"),
+    field("retry.give_up_while_held", Some(OverrideLevel::App), "true, false"),
+    field("retry.retry_after", Some(OverrideLevel::App), r#""honour", "ignore""#),
+    field("answers.success", Some(OverrideLevel::App), r#"1 to 32 of "410" or "4xx""#),
     field(
         "answers.never",
-        Some(Setter::App),
+        Some(OverrideLevel::App),
         r#"at most 32 of "410" or "4xx", none of them in another list"#,
     ),
     field(
         "answers.switch_off",
-        Some(Setter::App),
+        Some(OverrideLevel::App),
         r#"at most 32 of "410" or "4xx", none of them in another list"#,
     ),
     field(
         "answers.advise_rotation",
-        Some(Setter::App),
+        Some(OverrideLevel::App),
         r#"at most 32 of "410" or "4xx", none of them in `answers.success`"#,
     ),
-    field("off.waiting", Some(Setter::App), r#""held", "cancelled""#),
-    field("off.published", Some(Setter::App), r#""held", "cancelled", "none""#),
-    field("health.off_after_failed_events", Some(Setter::App), "1 to 10000"),
-    field("health.off_after_failing_for", Some(Setter::App), "10ms to 365d"),
-    field("health.warning_after", Some(Setter::App), "10ms to 365d, before health.off_after_failing_for"),
-    field("health.off_reason", Some(Setter::Operator), "1 to 64 characters out of a-z 0-9 _"),
+    field("off.waiting", Some(OverrideLevel::App), r#""held", "cancelled""#),
+    field("off.published", Some(OverrideLevel::App), r#""held", "cancelled", "none""#),
+    field("health.off_after_failed_events", Some(OverrideLevel::App), "1 to 10000"),
+    field("health.off_after_failing_for", Some(OverrideLevel::App), "10ms to 365d"),
+    field("health.warning_after", Some(OverrideLevel::App), "10ms to 365d, before health.off_after_failing_for"),
+    field("health.off_reason", Some(OverrideLevel::Operator), "1 to 64 characters out of a-z 0-9 _"),
     field(
         "health.degraded_above",
-        Some(Setter::App),
+        Some(OverrideLevel::App),
         r#""1%" to "99%", together with health.degraded_window"#,
     ),
-    field("health.degraded_window", Some(Setter::App), "10ms to 30d, together with health.degraded_above"),
-    field("notices.dead_letter", Some(Setter::App), r#""each", "digest", "none""#),
-    field("notices.dead_letter_by", Some(Setter::App), r#""email", "list""#),
-    field("notices.digest_window", Some(Setter::App), "10ms to 1d"),
-    field("notices.degraded", Some(Setter::App), r#""email", "list", "none""#),
+    field("health.degraded_window", Some(OverrideLevel::App), "10ms to 30d, together with health.degraded_above"),
+    field("notices.dead_letter", Some(OverrideLevel::App), r#""each", "digest", "none""#),
+    field("notices.dead_letter_by", Some(OverrideLevel::App), r#""email", "list""#),
+    field("notices.digest_window", Some(OverrideLevel::App), "10ms to 1d"),
+    field("notices.degraded", Some(OverrideLevel::App), r#""email", "list", "none""#),
     field(
         "notices.off_warning",
-        Some(Setter::App),
+        Some(OverrideLevel::App),
         r#""email", "list", "none"; not "none" with health.warning_after"#,
     ),
-    field("notices.switched_off", Some(Setter::App), r#""email", "list", "none""#),
-    field("notices.replay_finished", Some(Setter::App), r#""email", "list", "none""#),
-    field("retention.events", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
-    field("retention.attempts", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
-    field("retention.payloads", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
-    field("retention.dead_letters", Some(Setter::Operator), r#""forever", 1m to 3650d"#),
-    field("states.pending", Some(Setter::Operator), STATE_NAME),
-    field("states.in_flight", Some(Setter::Operator), STATE_NAME),
-    field("states.retrying", Some(Setter::Operator), STATE_NAME),
-    field("states.held", Some(Setter::Operator), STATE_NAME),
-    field("states.delivered", Some(Setter::Operator), STATE_NAME),
-    field("states.dead", Some(Setter::Operator), STATE_NAME),
-    field("states.cancelled", Some(Setter::Operator), STATE_NAME),
-    field("states.expired", Some(Setter::Operator), STATE_NAME),
-    field("states.skipped", Some(Setter::Operator), STATE_NAME),
-    field("states.serialisation_failed", Some(Setter::Operator), STATE_NAME),
-    field("states.signing_failed", Some(Setter::Operator), STATE_NAME),
-    field("ids.event", Some(Setter::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
-    field("ids.delivery", Some(Setter::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
-    field("rendering.tries", Some(Setter::Operator), "1 to 10"),
-    field("rendering.timeout", Some(Setter::Operator), "10ms to 1m"),
+    field("notices.switched_off", Some(OverrideLevel::App), r#""email", "list", "none""#),
+    field("notices.replay_finished", Some(OverrideLevel::App), r#""email", "list", "none""#),
+    field("retention.events", Some(OverrideLevel::Operator), r#""forever", 1m to 3650d"#),
+    field("retention.attempts", Some(OverrideLevel::Operator), r#""forever", 1m to 3650d"#),
+    field("retention.payloads", Some(OverrideLevel::Operator), r#""forever", 1m to 3650d"#),
+    field("retention.dead_letters", Some(OverrideLevel::Operator), r#""forever", 1m to 3650d"#),
+    field("states.pending", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.in_flight", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.retrying", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.held", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.delivered", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.dead", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.cancelled", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.expired", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.skipped", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.serialisation_failed", Some(OverrideLevel::Operator), STATE_NAME),
+    field("states.signing_failed", Some(OverrideLevel::Operator), STATE_NAME),
+    field("ids.event", Some(OverrideLevel::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
+    field("ids.delivery", Some(OverrideLevel::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
+    field("rendering.tries", Some(OverrideLevel::Operator), "1 to 10"),
+    field("rendering.timeout", Some(OverrideLevel::Operator), "10ms to 1m"),
 ];
 
 /// Calls `visit` with every field that the document sets; rejects unknown fields.
 pub(super) fn for_each_field(
     document: &Value,
-    mut visit: impl FnMut(&str, Option<Setter>) -> Result<(), FieldError>,
+    mut visit: impl FnMut(&str, Option<OverrideLevel>) -> Result<(), FieldError>,
 ) -> Result<(), FieldError> {
     let members = document.as_object().ok_or_else(|| FieldError::new("contract", "must be an object"))?;
     for (name, value) in members {
         if let Some(rule) = FIELDS.iter().find(|rule| rule.path == name) {
-            visit(name, rule.setter)?;
+            visit(name, rule.least_level)?;
             continue;
         }
         let inner: Vec<_> =
-            FIELDS.iter().filter_map(|rule| Some((inside(rule.path, name)?, rule.setter))).collect();
+            FIELDS.iter().filter_map(|rule| Some((inside(rule.path, name)?, rule.least_level))).collect();
         if inner.is_empty() {
             let mut known: Vec<_> =
                 FIELDS.iter().map(|rule| rule.path.split('.').next().unwrap_or(rule.path)).collect();

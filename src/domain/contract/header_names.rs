@@ -54,11 +54,11 @@ impl<'a> HeaderNames<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::contract::{Contract, Setter, fixtures};
+    use crate::domain::contract::{Contract, OverrideLevel, fixtures};
     use serde_json::{Value, json};
 
     fn branded(contract: &Contract, overrides: &Value) -> Result<Contract, String> {
-        contract.with_overrides(overrides, Setter::Operator).map_err(|error| error.to_string())
+        contract.with_overrides(overrides, OverrideLevel::Operator).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn every_field_of_the_table_of_fields_is_in_the_written_document_and_nothing_els
 
 /// Returns the error of these overrides, set by the operator on `standard`.
 fn refused(overrides: &Value) -> String {
-    fixtures::standard().with_overrides(overrides, Setter::Operator).unwrap_err().to_string()
+    fixtures::standard().with_overrides(overrides, OverrideLevel::Operator).unwrap_err().to_string()
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn health_rules_that_contradict_each_other_are_refused() {
     );
     assert!(health(json!({ "warning_after": "366d" })).ends_with("must be from 10ms to 365d"));
     let off = json!({ "health": { "off_after_failing_for": null, "warning_after": null } });
-    assert!(fixtures::standard().with_overrides(&off, Setter::App).is_ok());
+    assert!(fixtures::standard().with_overrides(&off, OverrideLevel::App).is_ok());
     let named = json!({ "health": { "off_reason": "mine" } });
-    assert!(fixtures::standard().with_overrides(&named, Setter::App).is_err(), "the operator's");
+    assert!(fixtures::standard().with_overrides(&named, OverrideLevel::App).is_err(), "the operator's");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn notices_without_a_channel_are_rejected() {
             .starts_with("notices.dead_letter: must be \"each\" or \"digest\" or \"none\"")
     );
     let unwarned = json!({ "notices": { "off_warning": "none" } });
-    assert!(fixtures::zerofee().with_overrides(&unwarned, Setter::App).is_ok(), "it warns of nothing");
+    assert!(fixtures::zerofee().with_overrides(&unwarned, OverrideLevel::App).is_ok(), "it warns of nothing");
 }
 
 #[test]
@@ -215,16 +215,16 @@ fn states_have_our_names_unless_given_and_failures_before_sending_are_called_dea
     let overrides = json!({ "states": { "dead": "GONE", "held": "on hold" } });
     assert_eq!(refused(&overrides), "states.held: must be 1 to 64 characters out of A-Z a-z 0-9 _ -");
     let renamed = fixtures::standard()
-        .with_overrides(&json!({ "states": { "dead": "GONE" } }), Setter::Operator)
+        .with_overrides(&json!({ "states": { "dead": "GONE" } }), OverrideLevel::Operator)
         .unwrap();
     assert_eq!(renamed.states.of(DeliveryState::Dead, Some(EndReason::Exhausted)), "GONE");
     assert_eq!(renamed.states.of(DeliveryState::Dead, Some(EndReason::SigningFailed)), "GONE");
     assert_eq!(renamed.states.of(DeliveryState::Held, None), "held");
     let unsigned = json!({ "states": { "signing_failed": "UNSIGNED", "dead": null } });
-    let unsigned = renamed.with_overrides(&unsigned, Setter::Operator).unwrap();
+    let unsigned = renamed.with_overrides(&unsigned, OverrideLevel::Operator).unwrap();
     assert_eq!(unsigned.states.of(DeliveryState::Dead, Some(EndReason::SigningFailed)), "UNSIGNED");
     assert_eq!(unsigned.states.of(DeliveryState::Dead, Some(EndReason::SerialisationFailed)), "dead", "null: our own");
-    assert!(fixtures::standard().with_overrides(&json!({ "states": { "dead": "x" } }), Setter::App).is_err());
+    assert!(fixtures::standard().with_overrides(&json!({ "states": { "dead": "x" } }), OverrideLevel::App).is_err());
 }
 
 #[test]
@@ -248,6 +248,6 @@ proptest! {
     #[test]
     fn no_document_makes_reading_panic(section in "[a-z_]{0,10}", name in "[a-z_.]{0,12}", text in ".{0,20}") {
         let overrides = json!({ section: { name.clone(): text.clone() }, name: text });
-        let _ = fixtures::standard().with_overrides(&overrides, Setter::Operator);
+        let _ = fixtures::standard().with_overrides(&overrides, OverrideLevel::Operator);
     }
 }

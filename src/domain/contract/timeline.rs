@@ -90,7 +90,7 @@ impl Contract {
 mod tests {
     use super::*;
     use crate::domain::{
-        contract::{Setter, fixtures},
+        contract::{OverrideLevel, fixtures},
         outcome::{Class, Outcome},
         time::Timestamp,
         verdict::{AtDue, Standing, Verdict, decide},
@@ -106,7 +106,7 @@ mod tests {
     }
 
     fn varied(retry: &Value) -> Contract {
-        fixtures::zerofee().with_overrides(&json!({ "retry": retry }), Setter::Operator).unwrap()
+        fixtures::zerofee().with_overrides(&json!({ "retry": retry }), OverrideLevel::Operator).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::domain::{
-    contract::{Setter, fixtures},
+    contract::{OverrideLevel, fixtures},
     notice::NoticeKind,
 };
 use proptest::prelude::*;
@@ -86,7 +86,7 @@ fn local_outages_delay_the_warning_and_the_disabling() {
 #[test]
 fn a_contract_without_warnings_disables_without_one() {
     let overrides = json!({ "health": { "off_after_failing_for": "2h", "warning_after": null } });
-    let contract = fixtures::standard().with_overrides(&overrides, Setter::App).unwrap();
+    let contract = fixtures::standard().with_overrides(&overrides, OverrideLevel::App).unwrap();
     let mut health = Health::default();
     for _ in 0..9 {
         assert!(!health.failed(&failure(0, false), &contract).iter().any(is_off));
@@ -154,7 +154,7 @@ fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
 #[test]
 fn events_that_end_without_an_attempt_count_as_failed() {
     let overrides = json!({ "health": { "off_after_failed_events": 2 } });
-    let contract = fixtures::orientedos().with_overrides(&overrides, Setter::App).unwrap();
+    let contract = fixtures::orientedos().with_overrides(&overrides, OverrideLevel::App).unwrap();
     let mut health = Health::default();
     health.event_failed();
     assert_eq!(health.judge(&Windows::default(), &contract, START), None);
@@ -184,7 +184,7 @@ fn everything() -> Contract {
         "off_after_failed_events": 12, "off_after_failing_for": "20h", "warning_after": "10h",
         "degraded_above": "60%", "degraded_window": "24h",
     });
-    fixtures::standard().with_overrides(&json!({ "health": health }), Setter::App).unwrap()
+    fixtures::standard().with_overrides(&json!({ "health": health }), OverrideLevel::App).unwrap()
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{
-    contract::{Jitter, Setter, fixtures},
+    contract::{Jitter, OverrideLevel, fixtures},
     time::format_duration,
 };
 use proptest::prelude::*;
@@ -210,7 +210,7 @@ fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
 #[test]
 fn giving_up_also_cuts_a_final_wait_short() {
     let overrides = json!({ "retry": { "give_up_after": "2h" } });
-    let contract = fixtures::orientedos().with_overrides(&overrides, Setter::App).unwrap();
+    let contract = fixtures::orientedos().with_overrides(&overrides, OverrideLevel::App).unwrap();
     assert_eq!(course(&contract, 0.5), (minutes(&[0, 1, 6, 21, 81]), "expired at 2h".into()));
 }
 
@@ -246,7 +246,7 @@ fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
         assert_eq!(verdict, Verdict::Retry { due, then: AtDue::Attempt }, "{}", contract.name);
     }
     let strict = json!({ "pacing": "strict" });
-    let contract = fixtures::standard().with_overrides(&strict, Setter::App).unwrap();
+    let contract = fixtures::standard().with_overrides(&strict, OverrideLevel::App).unwrap();
     assert_eq!(wait_asked_for(&contract, 0, "120"), 5);
 }
 
