@@ -1,7 +1,7 @@
 //! Writes `docs/contracts.md` from the built-in contracts. A test fails when the checked-in file differs.
 
 use super::{describe, sample};
-use crate::domain::contract::{Contract, FIELDS, OverrideLevel};
+use crate::domain::contract::{Contract, CONTRACT_FIELDS, OverrideLevel};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\
@@ -72,7 +72,7 @@ pub(in crate::cli) fn markdown() -> anyhow::Result<String> {
         add_contract(&mut page, contract);
     }
     page.push_str(CUSTOM_CONTRACTS);
-    for rule in FIELDS {
+    for rule in CONTRACT_FIELDS {
         let setter = rule.least_level.map_or("nobody: choose another contract", OverrideLevel::name);
         let _ = writeln!(page, "| `{}` | {setter} | {} |", rule.path, rule.allowed);
     }

@@ -40,7 +40,7 @@ const fn field(path: &'static str, setter: Option<OverrideLevel>, allowed: &'sta
 const STATE_NAME: &str = "1 to 64 characters out of A-Z a-z 0-9 _ -";
 
 /// All fields of a contract document.
-pub const FIELDS: &[FieldRule] = &[
+pub const CONTRACT_FIELDS: &[FieldRule] = &[
     field("name", None, "1 to 64 characters out of a-z 0-9 _ -"),
     field("based_on", None, "the name of another contract, in a file only"),
     field("description", None, "1 to 500 characters"),
@@ -155,15 +155,15 @@ pub(super) fn for_each_field(
 ) -> Result<(), FieldError> {
     let members = document.as_object().ok_or_else(|| FieldError::new("contract", "must be an object"))?;
     for (name, value) in members {
-        if let Some(rule) = FIELDS.iter().find(|rule| rule.path == name) {
+        if let Some(rule) = CONTRACT_FIELDS.iter().find(|rule| rule.path == name) {
             visit(name, rule.least_level)?;
             continue;
         }
         let inner: Vec<_> =
-            FIELDS.iter().filter_map(|rule| Some((inside(rule.path, name)?, rule.least_level))).collect();
+            CONTRACT_FIELDS.iter().filter_map(|rule| Some((inside(rule.path, name)?, rule.least_level))).collect();
         if inner.is_empty() {
             let mut known: Vec<_> =
-                FIELDS.iter().map(|rule| rule.path.split('.').next().unwrap_or(rule.path)).collect();
+                CONTRACT_FIELDS.iter().map(|rule| rule.path.split('.').next().unwrap_or(rule.path)).collect();
             known.dedup();
             return Err(FieldError::unknown(name, name, known.into_iter()));
         }

@@ -25,7 +25,7 @@ pub use delivery_rules::{
     ResponseMeaning, ResponseRules, Jitter, RetentionPeriod, DisabledRule, Pacing, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
     RetryRule, StatusPattern, WaitingWhenDisabled,
 };
-pub use fields::{FIELDS, FieldRule, OverrideLevel};
+pub use fields::{CONTRACT_FIELDS, FieldRule, OverrideLevel};
 pub use notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
 pub use template::{Segment, Template, Variable};
 pub use timeline::{TimelineEnd, TimeWindow, Timeline};

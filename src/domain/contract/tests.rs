@@ -138,7 +138,7 @@ fn every_field_of_the_table_of_fields_is_in_the_written_document_and_nothing_els
     })
     .unwrap();
     let mut known: Vec<_> =
-        FIELDS.iter().map(|rule| rule.path.to_owned()).filter(|path| path != "based_on").collect();
+        CONTRACT_FIELDS.iter().map(|rule| rule.path.to_owned()).filter(|path| path != "based_on").collect();
     paths.sort();
     paths.dedup();
     known.sort();
