@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         outcome::Class,
-        tally::{Histogram, Mails, Reading, Removed, Tally},
+        tally::{Histogram, Mails, Reading, RemovedKind, Tally},
     },
     service::storage_limits::StoreUsage,
 };
@@ -130,7 +130,7 @@ impl MetricsCollector {
         ended.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         let help = "What was removed because it is kept no longer";
         let mut removed = encoder.encode_descriptor("retention_removed", help, None, MetricType::Counter)?;
-        for what in Removed::ALL {
+        for what in RemovedKind::ALL {
             let count = ConstCounter::new(self.metrics.removed_total(what));
             count.encode(removed.encode_family(&[("what", what.name())])?)?;
         }
@@ -183,7 +183,7 @@ fn histogram(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::storage::{Full, StorageLimits, StorageUsage};
+    use crate::domain::storage::{StorageFull, StorageLimits, StorageUsage};
 
     #[test]
     fn every_metric_is_rendered_as_openmetrics_text() {
@@ -195,14 +195,14 @@ mod tests {
         tally.accept_took(1_000);
         tally.accept_took(3);
         tally.commit(100, 4_000);
-        tally.removed(Removed::Attempts, 5);
+        tally.removed(RemovedKind::Attempts, 5);
         tally.ended_by_retention(2);
         tally.mail(Mails::Refused);
         tally.set_notices_waiting(4, 6);
         let store = StoreUsage {
             usage: StorageUsage { used_bytes: 4096, disk_free_bytes: Some(9), ..StorageUsage::default() },
             limits: StorageLimits { store_bytes_max: None, disk_free_min: 10 },
-            full: Some(Full::Disk { disk_free_bytes: 9, disk_free_min: 10 }),
+            full: Some(StorageFull::Disk { disk_free_bytes: 9, disk_free_min: 10 }),
         };
         let text = render(Arc::new(tally), store).unwrap();
         for line in [

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use crate::domain::{
         delivery::{Refusal, DeliveryState},
-        storage::Full,
+        storage::StorageFull,
     };
 
     #[test]
@@ -328,7 +328,7 @@ mod tests {
             (Error::PublishedBefore { event: "evt_1".into() }, 409, "published_before"),
             (Error::Conflict(String::new()), 409, "conflict"),
             (Error::Overloaded, 429, "overloaded"),
-            (Error::Full(Full::Store { used_bytes: 1, store_bytes_max: 1 }), 507, "storage_full"),
+            (Error::Full(StorageFull::Store { used_bytes: 1, store_bytes_max: 1 }), 507, "storage_full"),
             (Error::TooManyStreams(String::new()), 429, "too_many_streams"),
             (Error::Unavailable(String::new()), 503, "unavailable"),
             (Error::Internal("a secret of ours".into()), 500, "internal"),

@@ -21,7 +21,7 @@ const API_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_TRIES_MAX: usize = 10;
 const POLL_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) struct Client {
+pub(super) struct ServerClient {
     http: CliClient,
     server: String,
     key: HiddenText,
@@ -68,7 +68,7 @@ impl ApiAnswer {
     }
 }
 
-impl Client {
+impl ServerClient {
     pub(super) fn new(settings: &ClientSettings) -> anyhow::Result<Self> {
         let runner = CliClient::new()?;
         runner.target(&settings.server).map_err(|error| {

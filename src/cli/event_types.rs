@@ -3,7 +3,7 @@
 mod file;
 
 use super::{
-    api_client::{ApiCall, Client, path},
+    api_client::{ApiCall, ServerClient, path},
     on_runtime, print,
     server_flags::ServerFlags,
     table::{aligned, visible, visible_json},
@@ -103,7 +103,7 @@ async fn run_action(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
         EventTypesAction::Import { file, dry_run } => Some(file::read(file, *dry_run)?),
         _ => None,
     };
-    let client = Client::new(&load_client(connection.client_flags(None))?)?;
+    let client = ServerClient::new(&load_client(connection.client_flags(None))?)?;
     let text = match action {
         EventTypesAction::List { archived } => {
             let all = fetch_all(&client, archived).await?;
@@ -139,13 +139,13 @@ async fn run_action(args: EventTypesArgs) -> anyhow::Result<ExitCode> {
     Ok(print(&text))
 }
 
-async fn post_action(client: &Client, name: &str, action: &str) -> anyhow::Result<Value> {
+async fn post_action(client: &ServerClient, name: &str, action: &str) -> anyhow::Result<Value> {
     let path = path(EVENT_TYPE_PATH, &[name])? + "/" + action;
     client.call(&ApiCall::new(Method::POST, path)).await?.json()
 }
 
 /// Fetches every type, page by page.
-async fn fetch_all(client: &Client, archived: bool) -> anyhow::Result<Vec<Value>> {
+async fn fetch_all(client: &ServerClient, archived: bool) -> anyhow::Result<Vec<Value>> {
     let (mut types, mut cursor) = (Vec::new(), None);
     loop {
         let query = [("limit", PAGE_LIMIT.to_owned()), ("archived", archived.to_string())];

@@ -1,7 +1,7 @@
 //! `posthaste inspect`: starts an inspection, waits for it and prints the report. Gaps are a failure (exit code 1).
 
 use super::{
-    api_client::{ApiAnswer, ApiCall, Client, path},
+    api_client::{ApiAnswer, ApiCall, ServerClient, path},
     exit::ExitStatus,
     print, render,
     server_flags::ServerFlags,
@@ -75,7 +75,7 @@ struct CheckAnswer {
 pub(super) async fn run(args: InspectArgs) -> anyhow::Result<ExitCode> {
     let InspectArgs { app, endpoint, ping, json, connection } = args;
     let settings = load_client(connection.client_flags(Some(app.clone())))?;
-    let client = Client::new(&settings)?;
+    let client = ServerClient::new(&settings)?;
     let action = if ping { "ping" } else { "inspect" };
     let template = format!("/v1/apps/{{app}}/endpoints/{{endpoint}}/{action}");
     let begun = client.call(&ApiCall::new(Method::POST, path(&template, &[&app, &endpoint])?)).await?;
@@ -92,7 +92,7 @@ pub(super) struct FinishedInspection {
 
 /// Waits for an inspection that was begun.
 pub(super) async fn wait_until_finished(
-    client: &Client,
+    client: &ServerClient,
     app: &str,
     begun: &ApiAnswer,
 ) -> anyhow::Result<FinishedInspection> {

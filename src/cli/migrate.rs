@@ -4,7 +4,7 @@ use super::{exit::CommandError, failed, load, print};
 use crate::{
     config::{DefaultsMode, SettingValues, StoreLocation},
     runtime::{Clock, SystemClock},
-    store::postgres::{Address, AddressError, move_up},
+    store::postgres::{DatabaseAddress, DatabaseAddressError, move_up},
 };
 use clap::Args;
 use serde_json::json;
@@ -49,10 +49,10 @@ fn parse_from(text: &str) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn parse_to(text: &str) -> anyhow::Result<Box<Address>> {
+fn parse_to(text: &str) -> anyhow::Result<Box<DatabaseAddress>> {
     match StoreLocation::parse(text) {
         Ok(StoreLocation::Postgres(address)) => Ok(address),
-        Ok(StoreLocation::Sqlite(_)) | Err(AddressError::NotOne) => Err(CommandError::usage(
+        Ok(StoreLocation::Sqlite(_)) | Err(DatabaseAddressError::NotOne) => Err(CommandError::usage(
             "--to: must be the address of a database, as postgres://user:password@host:5432/name",
         )),
         Err(wrong) => Err(CommandError::usage(format!("--to: {wrong}"))),
@@ -60,7 +60,7 @@ fn parse_to(text: &str) -> anyhow::Result<Box<Address>> {
 }
 
 /// Returns the database that a server with these settings would use.
-fn database_of_settings() -> Result<Box<Address>, ExitCode> {
+fn database_of_settings() -> Result<Box<DatabaseAddress>, ExitCode> {
     match load(DefaultsMode::Serve, SettingValues::default())?.store {
         StoreLocation::Postgres(address) => Ok(address),
         StoreLocation::Sqlite(_) => {
@@ -82,7 +82,7 @@ pub(super) fn run(args: &MigrateArgs) -> ExitCode {
     }
 }
 
-fn copy(from: &Path, to: &Address, json: bool) -> ExitCode {
+fn copy(from: &Path, to: &DatabaseAddress, json: bool) -> ExitCode {
     let mut said = 0;
     let mut report_progress = |table: &'static str, done: i64, of: i64| {
         if done == of || done < said || done >= said + ROWS_PER_LINE {

@@ -4,7 +4,7 @@
 mod batch;
 
 use super::{
-    api_client::{ApiAnswer, ApiCall, Client, path},
+    api_client::{ApiAnswer, ApiCall, ServerClient, path},
     exit::CommandError,
     print, render, resource,
     resource::WaitResult,
@@ -108,7 +108,7 @@ pub(super) async fn run(args: PublishArgs) -> anyhow::Result<ExitCode> {
     let envelope = if args.batch.is_none() { envelope(&args)? } else { Vec::new() };
     let settings = load_client(args.connection.client_flags(args.app.app))?;
     let app = settings.app()?;
-    let client = Client::new(&settings)?;
+    let client = ServerClient::new(&settings)?;
     if let Some(file) = &args.batch {
         return batch::publish(&client, app, &read(file)?, args.json).await;
     }
@@ -138,7 +138,7 @@ fn show_published(published: &ApiAnswer, is_json: bool) -> anyhow::Result<ExitCo
 }
 
 async fn wait(
-    client: &Client,
+    client: &ServerClient,
     app: &str,
     published: &ApiAnswer,
     limit: Duration,
@@ -147,7 +147,7 @@ async fn wait(
     let event: Value = published.json()?;
     let id = event["id"].as_str().context("the server's answer has no id")?;
     let status = path("/v1/apps/{app}/events/{event}/status", &[app, id])?;
-    let looked = resource::until(client, &status, limit, event_ended).await;
+    let looked = resource::poll_until(client, &status, limit, event_ended).await;
     let (status, ended) = looked.with_context(|| format!("{id} is published, but cannot be waited for"))?;
     print(&render::answer(&status, is_json)?);
     ended.exit()

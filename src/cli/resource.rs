@@ -9,7 +9,7 @@ mod operations;
 mod wait;
 
 pub(super) use field_value::read_time;
-pub(super) use wait::{WaitResult, until};
+pub(super) use wait::{WaitResult, poll_until};
 
 use super::server_flags::{AppFlag, ServerFlags};
 use crate::domain::time::{DURATION_FORM, parse_duration};

@@ -97,7 +97,7 @@ struct Closure {
 
 /// The end of a request that says something about the endpoint.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct AttemptResult {
     pub delivery: DeliveryId,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
@@ -275,7 +275,7 @@ impl Circuit {
     }
 
     /// Records a success, automatic or manual.
-    pub fn succeeded(&mut self, ended: &Ended, in_flight_max: u32) -> Change {
+    pub fn succeeded(&mut self, ended: &AttemptResult, in_flight_max: u32) -> Change {
         (self.failures, self.failing_since, self.failed_first, self.is_several) = (0, None, None, false);
         match self.state {
             // A request that was sent before the circuit opened says nothing about the endpoint as it is now.
@@ -292,7 +292,7 @@ impl Circuit {
         }
     }
 
-    fn widen(&mut self, ended: &Ended, in_flight_max: u32) -> Change {
+    fn widen(&mut self, ended: &AttemptResult, in_flight_max: u32) -> Change {
         let Some(ramp) = self.ramp.as_mut().filter(|ramp| ended.started_at >= ramp.since) else {
             return Change::Nothing;
         };
@@ -309,7 +309,7 @@ impl Circuit {
     }
 
     /// Records a failure that counts against the endpoint.
-    pub fn failed(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
+    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<PauseAsked>) -> Change {
         let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
         if is_late && asked.is_none() {
             return Change::Nothing;
@@ -361,7 +361,7 @@ impl Circuit {
         self.state = BreakerState::Open(OpenState { began_at, probe_at, wait, probe: ProbeState::None });
     }
 
-    fn pause(&mut self, ended: &Ended, asked: Option<PauseAsked>) -> Change {
+    fn pause(&mut self, ended: &AttemptResult, asked: Option<PauseAsked>) -> Change {
         let now = ended.ended_at;
         // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
         if let BreakerState::Paused(pause) = &mut self.state

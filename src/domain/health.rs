@@ -8,7 +8,7 @@ mod news;
 #[cfg(test)]
 mod tests;
 
-pub use news::{About, News, disabled_by_hand};
+pub use news::{HealthContext, News, disabled_by_hand};
 
 use super::{
     circuit::PausedUntil,
@@ -43,13 +43,13 @@ pub struct Sighting {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum HealthState {
     Healthy,
     Degraded,
     Failing,
 }
 
-impl State {
+impl HealthState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -98,7 +98,7 @@ pub struct Told {
 
 /// A failed attempt.
 #[derive(Clone, Copy, Debug)]
-pub struct Failure<'a> {
+pub struct FailedAttempt<'a> {
     pub at: Timestamp,
     pub clock: Duration,
     pub error: &'a str,
@@ -115,20 +115,20 @@ pub struct Windows {
 }
 
 impl Health {
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> HealthState {
         match (self.failing_since, self.degraded_since) {
-            (Some(_), _) => State::Failing,
-            (None, Some(_)) => State::Degraded,
-            (None, None) => State::Healthy,
+            (Some(_), _) => HealthState::Failing,
+            (None, Some(_)) => HealthState::Degraded,
+            (None, None) => HealthState::Healthy,
         }
     }
 
     /// Returns the start of its current state; `None` if it never had trouble.
     pub const fn since(&self) -> Option<Timestamp> {
         match self.state() {
-            State::Failing => self.failing_since,
-            State::Degraded => self.degraded_since,
-            State::Healthy => self.healthy_since,
+            HealthState::Failing => self.failing_since,
+            HealthState::Degraded => self.degraded_since,
+            HealthState::Healthy => self.healthy_since,
         }
     }
 
@@ -153,9 +153,9 @@ impl Health {
         self.recover(was, at)
     }
 
-    pub fn failed(&mut self, failure: &Failure<'_>, contract: &Contract) -> Vec<News> {
+    pub fn failed(&mut self, failure: &FailedAttempt<'_>, contract: &Contract) -> Vec<News> {
         let rule = &contract.health;
-        let Failure { at, clock, error, ends_event } = *failure;
+        let FailedAttempt { at, clock, error, ends_event } = *failure;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         self.successes = 0;
         self.first_failure.get_or_insert(Moment { at, clock });
@@ -270,11 +270,11 @@ impl Health {
         before.is_none()
     }
 
-    fn recover(&mut self, was: State, at: Timestamp) -> Option<News> {
-        if self.state() != State::Healthy {
+    fn recover(&mut self, was: HealthState, at: Timestamp) -> Option<News> {
+        if self.state() != HealthState::Healthy {
             return None;
         }
-        if was != State::Healthy {
+        if was != HealthState::Healthy {
             self.healthy_since = Some(at);
         }
         // Only a success is notified as recovery.

@@ -84,43 +84,43 @@ pub(super) fn has_member(inside: &[u8], name: &str) -> bool {
 /// Writes `json` in the sorted form: keys by code point at every depth, of duplicate keys the last, no spaces,
 /// strings as Python's `json.dumps` escapes them, numbers as given.
 pub(super) fn write_sorted(out: &mut Vec<u8>, json: &[u8]) -> Option<()> {
-    let mut reader = Reader { rest: std::str::from_utf8(json).ok()?.as_bytes() };
+    let mut reader = JsonReader { rest: std::str::from_utf8(json).ok()?.as_bytes() };
     let node = reader.value(0)?;
     reader.skip_space();
     reader.rest.is_empty().then(|| write_node(out, &node))
 }
 
 /// A value parsed as far as sorting needs it.
-enum Node<'a> {
+enum JsonNode<'a> {
     /// A number, `true`, `false` or `null`.
     Bare(&'a [u8]),
     /// A string, as code points: JSON can name lone surrogates, which `str` cannot hold.
     Text(Vec<u32>),
-    List(Vec<Node<'a>>),
-    Object(Vec<(Vec<u32>, Node<'a>)>),
+    List(Vec<JsonNode<'a>>),
+    Object(Vec<(Vec<u32>, JsonNode<'a>)>),
 }
 
-struct Reader<'a> {
+struct JsonReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    fn value(&mut self, depth: u32) -> Option<Node<'a>> {
+impl<'a> JsonReader<'a> {
+    fn value(&mut self, depth: u32) -> Option<JsonNode<'a>> {
         self.skip_space();
         match self.rest.first()? {
             b'{' | b'[' if depth == DEPTH_MAX => None,
             b'{' => self.object(depth + 1),
             b'[' => self.list(depth + 1),
-            b'"' => self.string().map(Node::Text),
+            b'"' => self.string().map(JsonNode::Text),
             _ => self.bare(),
         }
     }
 
-    fn object(&mut self, depth: u32) -> Option<Node<'a>> {
+    fn object(&mut self, depth: u32) -> Option<JsonNode<'a>> {
         self.take(b'{')?;
         let mut members = Vec::new();
         if self.take(b'}').is_some() {
-            return Some(Node::Object(members));
+            return Some(JsonNode::Object(members));
         }
         loop {
             self.skip_space();
@@ -137,20 +137,20 @@ impl<'a> Reader<'a> {
         members.reverse();
         members.dedup_by(|(a, _), (b, _)| a == b);
         members.reverse();
-        Some(Node::Object(members))
+        Some(JsonNode::Object(members))
     }
 
-    fn list(&mut self, depth: u32) -> Option<Node<'a>> {
+    fn list(&mut self, depth: u32) -> Option<JsonNode<'a>> {
         self.take(b'[')?;
         let mut entries = Vec::new();
         if self.take(b']').is_some() {
-            return Some(Node::List(entries));
+            return Some(JsonNode::List(entries));
         }
         loop {
             entries.push(self.value(depth)?);
             if self.take(b',').is_none() {
                 self.take(b']')?;
-                return Some(Node::List(entries));
+                return Some(JsonNode::List(entries));
             }
         }
     }
@@ -162,12 +162,12 @@ impl<'a> Reader<'a> {
         code_points(inside)
     }
 
-    fn bare(&mut self) -> Option<Node<'a>> {
+    fn bare(&mut self) -> Option<JsonNode<'a>> {
         let is_bare = |b: &u8| b.is_ascii_alphanumeric() || b"+-.".contains(b);
         let length = self.rest.iter().take_while(|b| is_bare(b)).count();
         let (bare, after) = self.rest.split_at(length);
         self.rest = after;
-        (length > 0).then_some(Node::Bare(bare))
+        (length > 0).then_some(JsonNode::Bare(bare))
     }
 
     fn take(&mut self, byte: u8) -> Option<()> {
@@ -236,11 +236,11 @@ fn hexadecimal(chars: &mut std::str::Chars) -> Option<u32> {
     (0..4).try_fold(0, |number, _| Some(number << 4 | chars.next()?.to_digit(16)?))
 }
 
-fn write_node(out: &mut Vec<u8>, node: &Node) {
+fn write_node(out: &mut Vec<u8>, node: &JsonNode) {
     match node {
-        Node::Bare(bare) => out.extend_from_slice(bare),
-        Node::Text(points) => write_code_points(out, points.iter().copied()),
-        Node::List(entries) => {
+        JsonNode::Bare(bare) => out.extend_from_slice(bare),
+        JsonNode::Text(points) => write_code_points(out, points.iter().copied()),
+        JsonNode::List(entries) => {
             out.push(b'[');
             for (i, entry) in entries.iter().enumerate() {
                 if i > 0 {
@@ -250,7 +250,7 @@ fn write_node(out: &mut Vec<u8>, node: &Node) {
             }
             out.push(b']');
         }
-        Node::Object(members) => {
+        JsonNode::Object(members) => {
             out.push(b'{');
             for (i, (key, value)) in members.iter().enumerate() {
                 if i > 0 {

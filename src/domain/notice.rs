@@ -7,7 +7,7 @@ mod news;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{Digest, Example, OfEndpoint};
+pub use digest::{Digest, Example, EndpointCount};
 pub use letter::{Desk, Letter};
 pub use news::{dead_letter, in_the_event, replay_finished};
 
@@ -140,7 +140,7 @@ pub struct Notice {
 impl Notice {
     /// Returns every endpoint it is about, as far as they are known.
     pub fn endpoints(&self) -> impl Iterator<Item = EndpointId> {
-        let of_digest = self.digest.iter().flat_map(Digest::endpoints).map(OfEndpoint::id);
+        let of_digest = self.digest.iter().flat_map(Digest::endpoints).map(EndpointCount::id);
         self.endpoint.into_iter().chain(of_digest)
     }
 }

@@ -39,13 +39,13 @@ pub struct Sums {
     /// The number of attempts by duration: the buckets of `tally`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
     /// The number of attempts by result.
-    pub endings: BTreeMap<Ending, u64>,
+    pub endings: BTreeMap<ResultCode, u64>,
     pub last_ok_at: Option<Timestamp>,
 }
 
 impl Sums {
     pub fn attempt(&mut self, outcome: &Outcome, ended_at: Timestamp) {
-        let (ending, took_us) = (Ending::of(outcome), outcome.timings.total_us);
+        let (ending, took_us) = (ResultCode::of(outcome), outcome.timings.total_us);
         if ending.is_success() {
             self.ok += 1;
             self.last_ok_at = self.last_ok_at.max(Some(ended_at));
@@ -89,7 +89,7 @@ impl Sums {
     }
 
     /// Returns the failures with their counts, the most common first.
-    pub fn failures(&self) -> Vec<(Ending, u64)> {
+    pub fn failures(&self) -> Vec<(ResultCode, u64)> {
         let mut failures: Vec<_> = self.endings.iter().map(|(ending, count)| (*ending, *count)).collect();
         failures.retain(|(ending, _)| !ending.is_success());
         failures.sort_by_key(|(ending, count)| (std::cmp::Reverse(*count), *ending));
@@ -136,9 +136,9 @@ impl Sums {
 /// what counts as success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Ending(i16);
+pub struct ResultCode(i16);
 
-impl Ending {
+impl ResultCode {
     const STATUS_MIN: u16 = 100;
 
     pub fn of(outcome: &Outcome) -> Self {
@@ -223,11 +223,11 @@ impl Width {
 
 /// The counters that one commit adds, by app, endpoint, event type and minute. Some belong to no endpoint.
 #[derive(Debug, Default)]
-pub struct Batch(BTreeMap<(AppId, Option<EndpointId>, Timestamp), BTreeMap<String, Sums>>);
+pub struct StatBatch(BTreeMap<(AppId, Option<EndpointId>, Timestamp), BTreeMap<String, Sums>>);
 
 /// A row of a batch.
 #[derive(Debug)]
-pub struct Line<'a> {
+pub struct StatRow<'a> {
     pub app: AppId,
     pub endpoint: Option<EndpointId>,
     pub minute: Timestamp,
@@ -235,7 +235,7 @@ pub struct Line<'a> {
     pub sums: &'a Sums,
 }
 
-impl Batch {
+impl StatBatch {
     pub fn of(
         &mut self,
         app: AppId,
@@ -247,9 +247,9 @@ impl Batch {
         by_type.entry(event_type.to_owned()).or_default()
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+    pub fn lines(&self) -> impl Iterator<Item = StatRow<'_>> {
         self.0.iter().flat_map(|((app, endpoint, minute), by_type)| {
-            by_type.iter().map(|(event_type, sums)| Line {
+            by_type.iter().map(|(event_type, sums)| StatRow {
                 app: *app,
                 endpoint: *endpoint,
                 minute: *minute,
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_result_code_has_the_status_or_the_class_and_whether_it_failed() {
-        let ended = |class, status| Ending::of(&Outcome { status, ..Outcome::failed(class, "") });
+        let ended = |class, status| ResultCode::of(&Outcome { status, ..Outcome::failed(class, "") });
         for (class, status, name, is_success, shown) in [
             (Class::Ok, Some(204), "204", true, Some(204)),
             (Class::Ok, Some(409), "409", true, Some(409)),
@@ -290,9 +290,9 @@ mod tests {
         ] {
             let ending = ended(class, status);
             assert_eq!((&*ending.name(), ending.is_success(), ending.status()), (name, is_success, shown));
-            let kept: BTreeMap<Ending, u64> = [(ending, 1)].into();
+            let kept: BTreeMap<ResultCode, u64> = [(ending, 1)].into();
             let text = serde_json::to_string(&kept).unwrap();
-            assert_eq!(serde_json::from_str::<BTreeMap<Ending, u64>>(&text).unwrap(), kept);
+            assert_eq!(serde_json::from_str::<BTreeMap<ResultCode, u64>>(&text).unwrap(), kept);
         }
     }
 

@@ -29,7 +29,7 @@ pub struct StorageUsage {
 
 /// The reason why there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
+pub enum StorageFull {
     Store { used_bytes: u64, store_bytes_max: u64 },
     Disk { disk_free_bytes: u64, disk_free_min: u64 },
 }
@@ -73,23 +73,23 @@ impl Storage {
     }
 
     /// Returns the reason why no more events are accepted now, if there is one.
-    pub fn refusal(&self) -> Option<Full> {
+    pub fn refusal(&self) -> Option<StorageFull> {
         let (usage, taken) = (self.usage.load(), self.taken.load(Relaxed));
         if let Some(store_bytes_max) = self.limits.store_bytes_max {
             let used_bytes = usage.used_bytes + taken;
             if used_bytes >= store_bytes_max {
-                return Some(Full::Store { used_bytes, store_bytes_max });
+                return Some(StorageFull::Store { used_bytes, store_bytes_max });
             }
         }
         let disk_free_min = self.limits.disk_free_min;
         let disk_free_bytes = usage.disk_free_bytes?;
         let room = (disk_free_bytes + usage.reusable_bytes).saturating_sub(taken);
         let is_short = room < disk_free_min || disk_free_bytes < disk_free_min / FOR_THE_LOG;
-        is_short.then_some(Full::Disk { disk_free_bytes, disk_free_min })
+        is_short.then_some(StorageFull::Disk { disk_free_bytes, disk_free_min })
     }
 }
 
-impl fmt::Display for Full {
+impl fmt::Display for StorageFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         match *self {
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(storage.refusal(), None);
         storage.took(1_000, 1);
         let used_bytes = MIB - 2_000 + 1_000 + 2 * ROW_BYTES as u64;
-        assert_eq!(storage.refusal(), Some(Full::Store { used_bytes, store_bytes_max: MIB }));
+        assert_eq!(storage.refusal(), Some(StorageFull::Store { used_bytes, store_bytes_max: MIB }));
         storage.measured(StorageUsage { used_bytes: MIB - 1, ..StorageUsage::default() });
         assert_eq!(storage.refusal(), None, "a new measurement knows it all");
     }

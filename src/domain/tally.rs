@@ -56,7 +56,7 @@ impl Reading {
 
 /// The kinds of data that retention removes, each with a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
+pub enum RemovedKind {
     Events,
     Deliveries,
     Attempts,
@@ -64,7 +64,7 @@ pub enum Removed {
     Payloads,
 }
 
-impl Removed {
+impl RemovedKind {
     pub const ALL: [Self; 4] = [Self::Events, Self::Deliveries, Self::Attempts, Self::Payloads];
 
     pub const fn name(self) -> &'static str {
@@ -110,7 +110,7 @@ pub struct Tally {
     paused: AtomicU64,
     circuits_open: AtomicU64,
     ended_by_retention: AtomicU64,
-    removed: [AtomicU64; Removed::ALL.len()],
+    removed: [AtomicU64; RemovedKind::ALL.len()],
     mails: [AtomicU64; Mails::ALL.len()],
     /// Notices that wait to be mailed, and to become operational webhooks.
     notices_waiting: [AtomicU64; 2],
@@ -172,7 +172,7 @@ impl Tally {
         self.ended_by_retention.fetch_add(deliveries, Relaxed);
     }
 
-    pub fn removed(&self, what: Removed, count: u64) {
+    pub fn removed(&self, what: RemovedKind, count: u64) {
         self.removed[what as usize].fetch_add(count, Relaxed);
     }
 
@@ -198,7 +198,7 @@ impl Tally {
         self.ended_by_retention.load(Relaxed)
     }
 
-    pub fn removed_total(&self, what: Removed) -> u64 {
+    pub fn removed_total(&self, what: RemovedKind) -> u64 {
         self.removed[what as usize].load(Relaxed)
     }
 

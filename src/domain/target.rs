@@ -17,9 +17,9 @@ const LABEL_BYTES_MAX: usize = 63;
 
 /// A checked http or https URL. Cheap to clone.
 #[derive(Clone)]
-pub struct Target(Arc<Parts>);
+pub struct Target(Arc<UrlParts>);
 
-struct Parts {
+struct UrlParts {
     url: String,
     is_https: bool,
     host: Host,
@@ -92,7 +92,7 @@ impl Target {
         if url.len() > URL_BYTES_MAX {
             return Err(TargetError::TooLong);
         }
-        Ok(Self(Arc::new(Parts { url, is_https, host, port, authority, path_starts_at })))
+        Ok(Self(Arc::new(UrlParts { url, is_https, host, port, authority, path_starts_at })))
     }
 
     /// Returns the canonical URL.

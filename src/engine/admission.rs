@@ -9,7 +9,7 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{AHEAD, Change, Ended, May, Pace, PauseAsked, PausedUntil, rate_note},
+    circuit::{AHEAD, Change, AttemptResult, May, Pace, PauseAsked, PausedUntil, rate_note},
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -271,7 +271,7 @@ impl EndpointQueueState {
         };
         let SendResult { started_at, ended_at, requested_pause: asked, class } = report;
         let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
-        let ended = Ended { delivery, started_at, ended_at, is_probe, order };
+        let ended = AttemptResult { delivery, started_at, ended_at, is_probe, order };
         if class != Class::Ok {
             return self.circuit.failed(&ended, asked);
         }

@@ -17,7 +17,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Ledger, StoreError,
-        notices::{MailEnd, MailTurn, Outgoing},
+        notices::{MailEnd, MailTurn, NoticeBatch},
     },
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -150,8 +150,8 @@ impl NoticeMailer {
         let resting = self.progress.cooling_down.keys().copied().collect();
         let turn = MailTurn { after: self.progress.last_app, resting };
         match self.delivery_store.take_mail(turn, now).await {
-            Ok(Outgoing { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
-            Ok(Outgoing { closes_at, .. }) => {
+            Ok(NoticeBatch { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
+            Ok(NoticeBatch { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
                     post.mailer.close_idle().await;
                 }

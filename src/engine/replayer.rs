@@ -14,7 +14,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Browse, Cluster, Ledger, StoreError,
-        replays::{ReplayPage, Source, SourceId, SourceSearch, Sources},
+        replays::{ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
     },
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -211,7 +211,7 @@ impl Replayer {
         let source = |((id, endpoint), new): ((i64, EndpointId), i64)| {
             let endpoint = self.config_cache.endpoint(endpoint);
             let age = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
-            Source {
+            ReplaySource {
                 what: if of_events {
                     SourceId::Event(EventId::from_i64(id))
                 } else {

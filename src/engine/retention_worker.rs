@@ -10,7 +10,7 @@ use crate::{
     domain::{
         directory::Directory,
         id::{EndpointId, first_id_at},
-        tally::{Removed, Tally},
+        tally::{RemovedKind, Tally},
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
@@ -157,10 +157,10 @@ impl RetentionWorker {
     /// Counts what was removed, and logs deliveries that retention ended.
     fn tell(&self, expired: &Expired) {
         for (what, count) in [
-            (Removed::Events, expired.events),
-            (Removed::Deliveries, expired.deliveries),
-            (Removed::Attempts, expired.attempts),
-            (Removed::Payloads, expired.payloads),
+            (RemovedKind::Events, expired.events),
+            (RemovedKind::Deliveries, expired.deliveries),
+            (RemovedKind::Attempts, expired.attempts),
+            (RemovedKind::Payloads, expired.payloads),
         ] {
             self.tally.removed(what, count);
         }

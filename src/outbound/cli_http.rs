@@ -63,7 +63,7 @@ impl CliClient {
         let resolver = Arc::new(SystemResolver::default());
         Ok(Self {
             policy: AddressPolicy { allow: everywhere, own: Vec::new(), dev: true },
-            dialer: Connector { resolver, tls: tls::connector(roots.clone())?, roots, gateway: None },
+            dialer: Connector { resolver, tls: tls::connector(roots.clone())?, roots, proxy: None },
         })
     }
 
@@ -89,7 +89,7 @@ impl CliClient {
     ) -> Result<Response<Bytes>, SendError> {
         let route = Route::new(errand.target.clone(), None)?;
         let request = request(&errand, &route);
-        let (stream, _) = self.dialer.reach(&self.policy, &route, deadline, progress).await?;
+        let (stream, _) = self.dialer.open_stream(&self.policy, &route, deadline, progress).await?;
         let meter = Arc::new(AnswerMeter::reading_at_most(ANSWER_BYTES_MAX));
         let wire = TokioIo::new(MeteredStream::new(stream, meter.clone(), None));
         let (mut sender, connection) =

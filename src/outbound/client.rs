@@ -94,7 +94,7 @@ impl HttpClient {
             options.proxy.map(|proxy| ProxyConnector::new(proxy, options.proxy_resolves, tls.clone()));
         Ok(Self {
             policy: RwLock::new(Arc::new(options.policy)),
-            dialer: Connector { resolver, tls, roots, gateway },
+            dialer: Connector { resolver, tls, roots, proxy: gateway },
             source_headers: options.source_headers,
             pool: ConnectionPool::new(options.idle_per_queue_max, options.idle_max, options.idle_for_max),
             gate: None,

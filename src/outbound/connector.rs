@@ -40,7 +40,7 @@ pub(super) struct Connector {
     /// The root certificates behind `tls`.
     pub(super) roots: Arc<RootCertStore>,
     /// With a proxy set, no other host is ever connected to.
-    pub(super) gateway: Option<ProxyConnector>,
+    pub(super) proxy: Option<ProxyConnector>,
 }
 
 impl Connector {
@@ -52,12 +52,12 @@ impl Connector {
         progress: &mut AttemptProgress,
         gate: OptionalSendGate,
     ) -> Result<Box<HttpConnection>, SendError> {
-        let (stream, peer) = self.reach(policy, &route, deadline, progress).await?;
+        let (stream, peer) = self.open_stream(policy, &route, deadline, progress).await?;
         HttpConnection::open(stream, peer, route, gate).await
     }
 
     /// A stream to the target, secured where its scheme says so, and its address if that is known here.
-    pub(super) async fn reach(
+    pub(super) async fn open_stream(
         &self,
         policy: &AddressPolicy,
         route: &Route,
@@ -65,7 +65,7 @@ impl Connector {
         progress: &mut AttemptProgress,
     ) -> Result<(TargetStream, Option<SocketAddr>), SendError> {
         let target = &route.target;
-        let goals = self.goals(policy, target, progress).await?;
+        let goals = self.destinations(policy, target, progress).await?;
         let began = Instant::now();
         let link = self.connect(&goals, deadline, progress).await?;
         let peer = progress.address;
@@ -82,14 +82,14 @@ impl Connector {
     }
 
     /// Returns the destinations to try: checked addresses, or the name itself where the proxy looks it up.
-    async fn goals<'a>(
+    async fn destinations<'a>(
         &self,
         policy: &AddressPolicy,
         target: &'a Target,
         progress: &mut AttemptProgress,
     ) -> Result<Vec<DialTarget<'a>>, SendError> {
         if let Host::Name(name) = target.host()
-            && self.gateway.as_ref().is_some_and(ProxyConnector::resolves_names)
+            && self.proxy.as_ref().is_some_and(ProxyConnector::resolves_names)
         {
             return if policy.allows_name(name) {
                 Ok(vec![DialTarget::Name(name, target.port())])
@@ -97,13 +97,13 @@ impl Connector {
                 Err(Refused.into())
             };
         }
-        let vetted = self.vet(policy, target, progress).await?;
-        let usable = if self.gateway.is_some() { not_our_own(vetted)? } else { reachable(vetted)? };
+        let vetted = self.check_addresses(policy, target, progress).await?;
+        let usable = if self.proxy.is_some() { not_our_own(vetted)? } else { reachable(vetted)? };
         Ok(usable.into_iter().map(DialTarget::Address).collect())
     }
 
     /// Returns all addresses of the target. Fails if the policy forbids any of them.
-    async fn vet(
+    async fn check_addresses(
         &self,
         policy: &AddressPolicy,
         target: &Target,
@@ -152,7 +152,7 @@ impl Connector {
             };
             match connected {
                 Ok(link) => return Ok(link),
-                Err(fault) => worst = Some(worse(worst, fault)),
+                Err(fault) => worst = Some(more_telling(worst, fault)),
             }
         }
         Err(worst.unwrap_or_else(|| SendError::new(Class::Dns, ResolveError::NotFound.to_string())))
@@ -163,7 +163,7 @@ impl Connector {
         goal: &DialTarget<'_>,
         progress: &mut AttemptProgress,
     ) -> Result<ProxiedStream, SendError> {
-        match (&self.gateway, goal) {
+        match (&self.proxy, goal) {
             (Some(gateway), goal) => gateway.tunnel(&*self.resolver, goal, progress).await,
             (None, DialTarget::Address(vetted)) => {
                 progress.phase = AttemptPhase::Connecting;
@@ -222,7 +222,7 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
 
 /// RetentionPolicy the more telling of two failures: an address on which the receiver does not answer outweighs a local
 /// failure.
-fn worse(known: Option<SendError>, new: SendError) -> SendError {
+fn more_telling(known: Option<SendError>, new: SendError) -> SendError {
     match known {
         Some(known) if known.class != Class::Local || new.class == Class::Local => known,
         _ => new,

@@ -70,8 +70,8 @@ pub(super) struct ProxyConnector {
 }
 
 impl ProxyConnector {
-    pub(super) fn new(proxy: Proxy, resolves: bool, tls: TlsConnector) -> Self {
-        Self { proxy, resolves_names: resolves, tls, found: Mutex::default() }
+    pub(super) fn new(proxy: Proxy, resolves_names: bool, tls: TlsConnector) -> Self {
+        Self { proxy, resolves_names, tls, found: Mutex::default() }
     }
 
     /// Whether the proxy looks names up.

@@ -15,7 +15,7 @@ use crate::{
         quota::Quota,
         rate::AppLimits,
     },
-    store::registry::Added,
+    store::registry::Inserted,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -81,8 +81,8 @@ impl Service {
         }
         let entry = self.audit_entry_in(caller, &app, AuditAction::AppCreated, &app.uid, None);
         match self.config_store.add_app(app.clone(), Some(entry)).await? {
-            Added::Taken => Err(Error::IdTaken(app.uid)),
-            Added::Added => {
+            Inserted::Taken => Err(Error::IdTaken(app.uid)),
+            Inserted::Added => {
                 self.config_cache.put_app(app.clone(), rules);
                 Ok(Arc::new(app))
             }

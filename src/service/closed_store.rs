@@ -30,15 +30,15 @@ use crate::{
         Browse, Cluster, Ledger, Registry, Reply, StoreError,
         audit::AuditFilter,
         browse::{
-            Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
+            Cursor, DeliveryListFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
         },
-        cluster::{Beat, Changes, Forgotten, Joined, RolledUp, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, Standing, Suspect, View},
         inbox::{Intake, Submission},
         ledger::{
-            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
-        notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, Outgoing},
-        registry::{Added, EndpointName, Everything},
+        notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, NoticeBatch},
+        registry::{Inserted, EndpointLabel, Everything},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{Expired, Overdue, OverdueSearch, Ranges},
         statistics::{Statistics, StatisticsSearch},
@@ -97,7 +97,7 @@ impl Cluster for ClosedStore {
         fn claim_shards(usize) -> Vec<u8>;
         fn release_shards(Vec<u8>) -> ();
         fn carried_elsewhere(Vec<EndpointId>) -> Vec<EndpointId>;
-        fn changes(i64) -> Changes;
+        fn changes(i64) -> ConfigChanges;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
@@ -141,7 +141,7 @@ impl Ledger for ClosedStore {
     fn hand_back(&self, _: Vec<Carried>, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
-    fn bring_forward(&self, _: Recovery, _: Timestamp) -> Reply<'_, BroughtForward> {
+    fn bring_forward(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, BroughtForward> {
         closed()
     }
     fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, Asked> {
@@ -181,7 +181,7 @@ impl Ledger for ClosedStore {
     fn end_inspection(&self, _: InspectionId, _: Option<InspectionReport>, _: Timestamp) -> Reply<'_, bool> {
         closed()
     }
-    fn take_mail(&self, _: MailTurn, _: Timestamp) -> Reply<'_, Outgoing> {
+    fn take_mail(&self, _: MailTurn, _: Timestamp) -> Reply<'_, NoticeBatch> {
         closed()
     }
     fn end_mail(&self, _: AppId, _: NoticeId, _: MailEnd, _: Timestamp) -> Reply<'_, ()> {
@@ -202,7 +202,7 @@ impl Registry for ClosedStore {
     fn everything(&self) -> Reply<'_, Everything> {
         closed()
     }
-    fn add_app(&self, _: App, _: Option<AuditEntry>) -> Reply<'_, Added> {
+    fn add_app(&self, _: App, _: Option<AuditEntry>) -> Reply<'_, Inserted> {
         closed()
     }
     fn change_app(&self, _: App, _: Option<AuditEntry>) -> Reply<'_, bool> {
@@ -211,7 +211,7 @@ impl Registry for ClosedStore {
     fn remove_app(&self, _: AppId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn add_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, Added> {
+    fn add_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, Inserted> {
         closed()
     }
     fn change_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, bool> {
@@ -232,7 +232,7 @@ impl Registry for ClosedStore {
     fn endpoint(&self, _: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
         closed()
     }
-    fn endpoint_names(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
+    fn endpoint_names(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<EndpointLabel>> {
         closed()
     }
     fn key(&self, _: KeyId) -> Reply<'_, Option<Key>> {
@@ -280,7 +280,7 @@ impl Browse for ClosedStore {
     fn delivery(&self, _: AppId, _: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
         closed()
     }
-    fn deliveries(&self, _: AppId, _: DeliveryFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
+    fn deliveries(&self, _: AppId, _: DeliveryListFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
         closed()
     }
     fn queue(&self, _: Vec<EndpointId>, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
@@ -344,7 +344,7 @@ impl Browse for ClosedStore {
     fn notice(&self, _: AppId, _: NoticeId) -> Reply<'_, Option<Notice>> {
         closed()
     }
-    fn unpublished_notices(&self, _: usize) -> Reply<'_, Outgoing> {
+    fn unpublished_notices(&self, _: usize) -> Reply<'_, NoticeBatch> {
         closed()
     }
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting> {

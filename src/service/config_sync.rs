@@ -11,7 +11,7 @@ use crate::{
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::KEY_OF_SETTINGS,
     },
-    store::cluster::Changes,
+    store::cluster::ConfigChanges,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::Notify;
@@ -90,7 +90,7 @@ impl Service {
     }
 
     /// The list of changes is no longer complete: everything stored or cached may have changed.
-    async fn add_everything(&self, changes: &mut Changes) -> Result<(), Error> {
+    async fn add_everything(&self, changes: &mut ConfigChanges) -> Result<(), Error> {
         let everything = self.config_store.everything().await?;
         let mut apps: BTreeSet<AppId> = everything.apps.iter().map(|app| app.id).collect();
         let mut endpoints: BTreeSet<EndpointId> = everything.endpoints.iter().map(|one| one.id).collect();

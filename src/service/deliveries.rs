@@ -14,7 +14,7 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        browse::DeliveryFilter,
+        browse::DeliveryListFilter,
         ledger::{Ask, Asked},
     },
 };
@@ -80,7 +80,7 @@ impl Service {
             },
         };
         let DeliveryQuery { states, event_type, from, to, by_due, .. } = query;
-        let filter = DeliveryFilter { states, endpoint, event, event_type, from, to };
+        let filter = DeliveryListFilter { states, endpoint, event, event_type, from, to };
         let page = if by_due {
             let all = entry.endpoints();
             let lanes = all.iter().map(|one| one.id()).filter(|id| endpoint.is_none_or(|only| only == *id));
@@ -226,7 +226,7 @@ fn find_endpoint(entry: &AppEntry, uid: &str) -> Option<EndpointId> {
 }
 
 /// Applies the filters that the store's queue listing cannot apply itself.
-fn matches_filter(filter: &DeliveryFilter, listed: &Listed) -> bool {
+fn matches_filter(filter: &DeliveryListFilter, listed: &Listed) -> bool {
     let Listed { delivery, event, .. } = listed;
     let made_at = crate::domain::id::made_at(delivery.id.as_i64());
     (filter.states.is_empty() || filter.states.contains(&delivery.state))

@@ -22,7 +22,7 @@ use crate::{
         signer::Signer,
         time::Timestamp,
     },
-    store::registry::Added,
+    store::registry::Inserted,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -157,8 +157,8 @@ impl Service {
         self.store_contract_of(&endpoint).await?;
         let noted = self.audit_entry_in(caller, &app, AuditAction::EndpointCreated, &endpoint.record.uid, None);
         match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
-            Added::Taken => Err(Error::IdTaken(endpoint.record.uid.clone())),
-            Added::Added => {
+            Inserted::Taken => Err(Error::IdTaken(endpoint.record.uid.clone())),
+            Inserted::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
                 self.permits.endpoint_changed(id);
                 self.publish_update(|| Hint::endpoint(app.id, id));

@@ -1,7 +1,7 @@
 //! Errors of the service. The API maps each variant to one status code.
 
 use crate::{
-    domain::{delivery::Refusal, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::Full},
+    domain::{delivery::Refusal, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::StorageFull},
     store::StoreError,
 };
 
@@ -39,7 +39,7 @@ pub enum Error {
     QuotaExceeded(Exceeded),
     /// Storage limit reached: no more events are accepted.
     #[error("{0}")]
-    Full(Full),
+    Full(StorageFull),
     /// The maximum number of streams is open.
     #[error("{0}")]
     TooManyStreams(String),

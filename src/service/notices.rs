@@ -11,7 +11,7 @@ use crate::{
         notice::{Digest, Notice, NoticeKind},
         time::Timestamp,
     },
-    store::{notices::NoticeFilter, registry::EndpointName},
+    store::{notices::NoticeFilter, registry::EndpointLabel},
 };
 use std::collections::HashMap;
 
@@ -103,7 +103,7 @@ impl Service {
     fn with_notice_name(
         &self,
         notice: Notice,
-        names: &HashMap<EndpointId, EndpointName>,
+        names: &HashMap<EndpointId, EndpointLabel>,
     ) -> Option<NamedNotice> {
         let app = self.config_cache.app_by_id(notice.app)?.app();
         let uid = |id: EndpointId| names.get(&id).map_or_else(|| id.to_string(), |name| name.uid.clone());

@@ -8,7 +8,7 @@ use crate::{
         app::App,
         id::{EndpointId, EventId},
     },
-    store::registry::EndpointName,
+    store::registry::EndpointLabel,
 };
 use std::collections::HashMap;
 
@@ -39,14 +39,14 @@ impl Service {
     pub(super) async fn endpoint_names(
         &self,
         ids: impl Iterator<Item = EndpointId>,
-    ) -> Result<HashMap<EndpointId, EndpointName>, Error> {
+    ) -> Result<HashMap<EndpointId, EndpointLabel>, Error> {
         let mut names = HashMap::new();
         let mut deleted = Vec::new();
         for id in ids {
             match self.config_cache.endpoint(id) {
                 Some(endpoint) => {
                     let (uid, url) = (endpoint.record.uid.clone(), endpoint.record.settings.url.clone());
-                    names.insert(id, EndpointName { id, uid, url });
+                    names.insert(id, EndpointLabel { id, uid, url });
                 }
                 None => deleted.push(id),
             }

@@ -4,7 +4,7 @@ use super::{
     Error, Service,
     readiness::{NotReady, STORE_CODE},
 };
-use crate::domain::storage::{Full, StorageLimits, StorageUsage};
+use crate::domain::storage::{StorageFull, StorageLimits, StorageUsage};
 
 /// Storage in use, its limits, and whether they refuse more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct StoreUsage {
     /// As measured about a second ago.
     pub usage: StorageUsage,
     pub limits: StorageLimits,
-    pub full: Option<Full>,
+    pub full: Option<StorageFull>,
 }
 
 impl Service {

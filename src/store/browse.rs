@@ -8,7 +8,7 @@ use super::{
     audit::AuditFilter,
     inbox::Submission,
     ledger::Accepted,
-    notices::{NoticeFilter, NoticesWaiting, Outgoing},
+    notices::{NoticeFilter, NoticesWaiting, NoticeBatch},
     replays::{SourceSearch, Sources},
     statistics::{Statistics, StatisticsSearch},
 };
@@ -52,7 +52,7 @@ pub struct EventFilter {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct DeliveryFilter {
+pub struct DeliveryListFilter {
     pub states: Vec<DeliveryState>,
     pub endpoint: Option<EndpointId>,
     pub event: Option<EventId>,
@@ -144,7 +144,7 @@ pub trait Browse: Send + Sync {
     fn deliveries(
         &self,
         app: AppId,
-        filter: DeliveryFilter,
+        filter: DeliveryListFilter,
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<Listed>>;
@@ -211,7 +211,7 @@ pub trait Browse: Send + Sync {
     fn notice(&self, app: AppId, notice: NoticeId) -> Reply<'_, Option<Notice>>;
 
     /// Returns notices that are to become operational webhooks, oldest first, at most `most`; digests once they were closed.
-    fn unpublished_notices(&self, most: usize) -> Reply<'_, Outgoing>;
+    fn unpublished_notices(&self, most: usize) -> Reply<'_, NoticeBatch>;
 
     /// How many notices wait, over all apps.
     fn notices_waiting(&self) -> Reply<'_, NoticesWaiting>;

@@ -94,7 +94,7 @@ pub struct View {
 
 /// Configuration that was added, changed or removed after a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ConfigChanges {
     /// The version as of now.
     pub version: i64,
     pub apps: Vec<AppId>,
@@ -169,7 +169,7 @@ pub trait Cluster: Send + Sync {
     /// Returns those of these endpoints of which another node has deliveries in flight.
     fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>>;
 
-    fn changes(&self, after: i64) -> Reply<'_, Changes>;
+    fn changes(&self, after: i64) -> Reply<'_, ConfigChanges>;
 
     /// Returns the state of the cluster, for people; no nodes where there can be only one.
     fn nodes(&self) -> Reply<'_, View>;

@@ -10,7 +10,7 @@ use crate::domain::{
     notice::{AboutEvent, Digest, Facts},
     portal::Theme,
     replay::Selection,
-    statistics::Ending,
+    statistics::ResultCode,
     tls::TlsDocument,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -38,7 +38,7 @@ macro_rules! stored_documents {
             "notice_event": AboutEvent,
             "notice_digest": Digest,
             "statistics_latency": BTreeMap<u8, u64>,
-            "statistics_endings": BTreeMap<Ending, u64>,
+            "statistics_endings": BTreeMap<ResultCode, u64>,
             "statistics_log": Vec<crate::store::sql::LogLine>,
             "encrypted_headers": Vec<(String, String)>,
             "encrypted_tls": TlsDocument,

@@ -7,7 +7,7 @@
 use super::{
     Reply,
     inbox::Intake,
-    notices::{MailEnd, MailTurn, Outgoing},
+    notices::{MailEnd, MailTurn, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
     retention::{Expired, Ranges},
 };
@@ -119,7 +119,7 @@ pub struct Refilled {
 
 /// Request for a page of retries to advance, of an endpoint that answers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recovery {
+pub struct AdvanceRetries {
     pub endpoint: EndpointId,
     /// Only what was last tried before this.
     pub recovered_at: Timestamp,
@@ -222,7 +222,7 @@ pub trait Ledger: Send + Sync {
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit
     /// listener.
-    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward>;
+    fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward>;
 
     /// Performs an action on one delivery, if its state allows. Wakes the endpoint queue by the commit listener. An entry of
     /// the audit log is written if the action was performed, here and in the calls below that take one.
@@ -280,7 +280,7 @@ pub trait Ledger: Send + Sync {
 
     /// Returns the next mail to send: the notices of an app that go together. Promise: until it has ended it is returned
     /// again with the same notices, whatever is written meanwhile.
-    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing>;
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch>;
 
     /// Stores the result of the mail whose first notice this is.
     fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()>;

@@ -37,7 +37,7 @@ pub struct MailTurn {
 
 /// Notices to be sent together.
 #[derive(Clone, Debug, Default)]
-pub struct Outgoing {
+pub struct NoticeBatch {
     /// In the order they were written; empty if nothing can go now.
     pub notices: Vec<Notice>,
     /// When the next digest closes, if one is open.

@@ -26,7 +26,7 @@ pub struct Everything {
 
 /// Result of inserting a record with a uid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
+pub enum Inserted {
     Added,
     /// The uid is in use: by another app, or by another endpoint of the app (a deleted endpoint keeps its uid).
     Taken,
@@ -34,7 +34,7 @@ pub enum Added {
 
 /// Names of an endpoint, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointName {
+pub struct EndpointLabel {
     pub id: EndpointId,
     pub uid: String,
     pub url: String,
@@ -43,7 +43,7 @@ pub struct EndpointName {
 pub trait Registry: Send + Sync {
     fn everything(&self) -> Reply<'_, Everything>;
 
-    fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Added>;
+    fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Inserted>;
 
     /// Replaces the settings; `false` if there is no such app.
     fn change_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, bool>;
@@ -52,7 +52,7 @@ pub trait Registry: Send + Sync {
     /// `Cluster::purge`, which finds the rest by itself; nothing of them can be read any more.
     fn remove_app(&self, app: AppId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
-    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Added>;
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Inserted>;
 
     /// Replaces settings, secrets, headers, TLS and availability by a record whose revision is one higher than the stored
     /// one; `false` if it is not one higher or the endpoint is gone: another writer was faster, read again.
@@ -80,7 +80,7 @@ pub trait Registry: Send + Sync {
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>>;
 
     /// Returns uids and URLs of endpoints, for showing history; includes deleted ones.
-    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>>;
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointLabel>>;
 
     /// Returns a key, active or revoked.
     fn key(&self, key: KeyId) -> Reply<'_, Option<Key>>;

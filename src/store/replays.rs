@@ -71,7 +71,7 @@ impl Sources {
 
 /// A source of a replay, with the fields that sending it again needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct ReplaySource {
     pub what: SourceId,
     /// The id of the delivery that this may make.
     pub as_new: DeliveryId,
@@ -90,7 +90,7 @@ pub struct ReplayPage {
     pub replay: ReplayId,
     /// How far the replay was when the page was made; if it has moved since, the page is not applied.
     pub after_id: i64,
-    pub sources: Vec<Source>,
+    pub sources: Vec<ReplaySource>,
     pub reached: i64,
     pub is_last: bool,
     /// How a notice of its end is sent.

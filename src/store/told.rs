@@ -8,9 +8,9 @@ use super::{
     Ledger, Reply,
     inbox::Intake,
     ledger::{
-        Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+        Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
     },
-    notices::{MailEnd, MailTurn, Outgoing},
+    notices::{MailEnd, MailTurn, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
     retention::{Expired, Ranges},
 };
@@ -207,8 +207,8 @@ impl Ledger for ToldLedger {
         fn order_inspection(inspection: Inspection) -> Ordered;
         fn take_inspection(per_app_max: u32) -> Option<Inspection>;
         fn end_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
-        fn bring_forward(recovery: Recovery, now: Timestamp) -> BroughtForward;
-        fn take_mail(turn: MailTurn, now: Timestamp) -> Outgoing;
+        fn bring_forward(recovery: AdvanceRetries, now: Timestamp) -> BroughtForward;
+        fn take_mail(turn: MailTurn, now: Timestamp) -> NoticeBatch;
         fn end_mail(app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> ();
         fn close_digests(now: Timestamp) -> ();
         fn published_notices(notices: Vec<NoticeId>) -> ();

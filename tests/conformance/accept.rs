@@ -11,7 +11,7 @@ use posthaste::{
     },
     store::{
         StoreError,
-        browse::{DeliveryFilter, EventFilter},
+        browse::{DeliveryListFilter, EventFilter},
         ledger::{Accepted, NewEvent},
     },
 };
@@ -270,7 +270,7 @@ pub(crate) async fn an_event_and_its_many_deliveries_are_stored_together(mut sta
     let answer = repeated(&new);
     assert_eq!(stage.accept(new).await, Accepted::New);
     assert_eq!(stage.store().deliveries_of(event).await.unwrap().len(), 1500);
-    let filter = DeliveryFilter { event: Some(event), ..DeliveryFilter::default() };
+    let filter = DeliveryListFilter { event: Some(event), ..DeliveryListFilter::default() };
     let page = stage.store().deliveries(stage.app, filter, None, 2000).await.unwrap();
     assert_eq!(page.rows.len(), 1500);
     let mut again = stage.one();

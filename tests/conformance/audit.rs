@@ -19,7 +19,7 @@ use posthaste::{
         audit::AuditFilter,
         browse::{Cursor, ROWS_EXAMINED_MAX},
         ledger::{Ask, Asked},
-        registry::Added,
+        registry::Inserted,
         replays::ReplayChanged,
     },
 };
@@ -105,9 +105,9 @@ pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_
     let first = app(&mut stage, "a");
     let twin = App { id: AppId::from_i64(stage.next_id()), ..first.clone() };
     let noted = Some(own(&mut stage, AuditAction::AppCreated));
-    assert_eq!(stage.store().add_app(first.clone(), noted).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_app(first.clone(), noted).await.unwrap(), Inserted::Added);
     let noted = Some(own(&mut stage, AuditAction::AppCreated));
-    assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Added::Taken);
+    assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Inserted::Taken);
     assert_eq!(count(&stage).await, 1);
     for (app, expected) in [(first.clone(), true), (twin, false)] {
         let noted = Some(own(&mut stage, AuditAction::AppChanged));
@@ -115,7 +115,7 @@ pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_
     }
     assert_eq!(count(&stage).await, 2);
     let endpoint = stage.endpoint_record(first.id);
-    for expected in [Added::Added, Added::Taken] {
+    for expected in [Inserted::Added, Inserted::Taken] {
         let noted = Some(own(&mut stage, AuditAction::EndpointCreated));
         assert_eq!(stage.store().add_endpoint(endpoint.clone(), noted).await.unwrap(), expected);
     }

@@ -10,7 +10,7 @@ use posthaste::{
         outcome::Class,
     },
     store::{
-        browse::{DeliveryFilter, EventFilter},
+        browse::{DeliveryListFilter, EventFilter},
         ledger::{Accepted, Ask, Asked},
     },
 };
@@ -166,7 +166,7 @@ async fn publish_many(stage: &mut Stage, count: usize) {
 
 async fn counts(stage: &Stage, app: AppId) -> (usize, usize) {
     let events = stage.store().events(app, EventFilter::default(), None, 10_000).await.unwrap();
-    let deliveries = stage.store().deliveries(app, DeliveryFilter::default(), None, 10_000).await.unwrap();
+    let deliveries = stage.store().deliveries(app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     (events.rows.len(), deliveries.rows.len())
 }
 

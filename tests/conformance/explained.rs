@@ -5,7 +5,7 @@ use posthaste::{
     domain::port::Handover,
     store::{
         CommitWatch, Store,
-        postgres::{Address, PostgresStore, QueueLimits},
+        postgres::{DatabaseAddress, PostgresStore, QueueLimits},
     },
 };
 use serde_json::{Deserializer, Value};
@@ -41,7 +41,7 @@ pub(crate) struct Explained(Arc<TestDatabaseServer>);
 impl Backend for Explained {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
-        let address = Address::parse(&self.0.address("postgres")).unwrap();
+        let address = DatabaseAddress::parse(&self.0.address("postgres")).unwrap();
         let watch = Arc::new(SlowWatch::default());
         Arc::new(PostgresStore::open(&address, handover, watch, limits, Duration::ZERO).unwrap())
     }

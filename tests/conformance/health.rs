@@ -200,7 +200,7 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
         see(&mut stage, retry_at(after(60)), &plain).await;
     }
     let before = report(&stage, after(2)).await.health;
-    assert_eq!((before.consecutive_failures, before.state()), (10, health::State::Failing));
+    assert_eq!((before.consecutive_failures, before.state()), (10, health::HealthState::Failing));
     stage.reopen();
     let standing = stage.store().standing(after(2)).await.unwrap();
     assert_eq!(standing.accountable, CLOCK, "an attempt knew as much");
@@ -261,12 +261,12 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
     }
     roll_up(&stage, after(2)).await;
     judge(&stage, &plain(), after(2)).await;
-    assert_eq!(report(&stage, after(2)).await.health.state(), health::State::Degraded, "by our own rule too");
+    assert_eq!(report(&stage, after(2)).await.health.state(), health::HealthState::Degraded, "by our own rule too");
     stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     stage.switch(stage.endpoint, None).await;
     judge(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
-    assert_eq!((degraded.state(), degraded.since()), (health::State::Degraded, Some(after(2))));
+    assert_eq!((degraded.state(), degraded.since()), (health::HealthState::Degraded, Some(after(2))));
     assert!(roll_up(&stage, after(3)).await.is_empty(), "nothing new");
     assert_eq!(stage.store().degraded().await.unwrap(), [stage.endpoint], "looked at until it is well");
     for _ in 0..6 {
@@ -274,7 +274,7 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
     }
     assert_eq!(roll_up(&stage, after(4)).await, [stage.endpoint], "what works is news of one that did not");
     judge(&stage, &own, after(4)).await;
-    assert_eq!(report(&stage, after(4)).await.health.state(), health::State::Healthy, "9 of 16");
+    assert_eq!(report(&stage, after(4)).await.health.state(), health::HealthState::Healthy, "9 of 16");
     assert!(roll_up(&stage, after(5)).await.is_empty());
     assert!(stage.store().degraded().await.unwrap().is_empty());
 }

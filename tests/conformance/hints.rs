@@ -13,7 +13,7 @@ use posthaste::{
         outcome::Class,
         verdict::{AtDue, Verdict},
     },
-    store::ledger::{Recovery, Settle},
+    store::ledger::{AdvanceRetries, Settle},
 };
 use serde_json::json;
 
@@ -51,7 +51,7 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
 pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(300)), attempt(Class::Http, 500)).await;
     let first = (NOW, DeliveryId::from_i64(0));
-    let recovery = Recovery { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
+    let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
     for expected in [&deliveries(&stage)[..], &[]] {
         stage.store().bring_forward(recovery, after(11)).await.unwrap();
         stage.quiet().await;

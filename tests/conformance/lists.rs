@@ -10,7 +10,7 @@ use posthaste::{
         verdict::DeadReason,
     },
     store::{
-        browse::{Cursor, DeliveryFilter, EventFilter, Listed, Page, ROWS_EXAMINED_MAX},
+        browse::{Cursor, DeliveryListFilter, EventFilter, Listed, Page, ROWS_EXAMINED_MAX},
         ledger::{Ask, NewEvent, Record},
     },
 };
@@ -30,7 +30,7 @@ async fn walk(mut page_after: impl AsyncFnMut(Option<Cursor>) -> Page<Listed>) -
     }
 }
 
-async fn deliveries(stage: &Stage, filter: &DeliveryFilter, limit: u32) -> Vec<Vec<DeliveryId>> {
+async fn deliveries(stage: &Stage, filter: &DeliveryListFilter, limit: u32) -> Vec<Vec<DeliveryId>> {
     walk(async |after| stage.store().deliveries(stage.app, filter.clone(), after, limit).await.unwrap()).await
 }
 
@@ -46,7 +46,7 @@ async fn dead_letters(
     .await
 }
 
-async fn fitting(stage: &Stage, filter: DeliveryFilter) -> Vec<DeliveryId> {
+async fn fitting(stage: &Stage, filter: DeliveryListFilter) -> Vec<DeliveryId> {
     deliveries(stage, &filter, 100).await.concat()
 }
 
@@ -78,7 +78,7 @@ pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut
         ids.insert(0, stage.waiting().await);
     }
     for (limit, sizes) in [(1, vec![1; 7]), (3, vec![3, 3, 1]), (7, vec![7]), (100, vec![7])] {
-        let pages = deliveries(&stage, &DeliveryFilter::default(), limit).await;
+        let pages = deliveries(&stage, &DeliveryListFilter::default(), limit).await;
         assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), sizes);
         assert_eq!(pages.concat(), ids);
     }
@@ -97,7 +97,7 @@ pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut
 
 pub(crate) async fn a_page_continues_where_the_last_ended_although_rows_arrive(mut stage: Stage) {
     let old = [stage.waiting().await, stage.waiting().await];
-    let filter = DeliveryFilter::default;
+    let filter = DeliveryListFilter::default;
     let first = stage.store().deliveries(stage.app, filter(), None, 1).await.unwrap();
     stage.waiting().await;
     let second = stage.store().deliveries(stage.app, filter(), first.next, 1).await.unwrap();
@@ -113,7 +113,7 @@ pub(crate) async fn other_apps_are_in_no_list(mut stage: Stage) {
         stage.one_in(state).await;
     }
     (stage.app, stage.endpoint) = (app, endpoint);
-    assert_eq!(fitting(&stage, DeliveryFilter::default()).await, [own]);
+    assert_eq!(fitting(&stage, DeliveryListFilter::default()).await, [own]);
     assert_eq!(dead_letters(&stage, None, true, 10).await.concat(), [own]);
     let events = stage.store().events(app, EventFilter::default(), None, 10).await.unwrap();
     assert_eq!(events.rows.len(), 1);
@@ -127,16 +127,16 @@ pub(crate) async fn filters_combine(mut stage: Stage) {
     let refund_id = refund.births[0].delivery.id;
     publish_all(&stage, vec![paid, refund]).await;
     let dead = stage.one_in(DeliveryState::Dead).await;
-    let all = DeliveryFilter::default;
-    let by_state = DeliveryFilter { states: vec![DeliveryState::Dead, DeliveryState::Held], ..all() };
+    let all = DeliveryListFilter::default;
+    let by_state = DeliveryListFilter { states: vec![DeliveryState::Dead, DeliveryState::Held], ..all() };
     assert_eq!(fitting(&stage, by_state).await, [dead]);
-    let by_endpoint = DeliveryFilter { endpoint: Some(other), ..all() };
+    let by_endpoint = DeliveryListFilter { endpoint: Some(other), ..all() };
     assert_eq!(fitting(&stage, by_endpoint.clone()).await, [refund_id, paid_ids[1]]);
-    let by_event = DeliveryFilter { event: Some(paid_event), ..all() };
+    let by_event = DeliveryListFilter { event: Some(paid_event), ..all() };
     assert_eq!(fitting(&stage, by_event).await, [paid_ids[1], paid_ids[0]]);
-    let by_type = DeliveryFilter { event_type: Some("refund".into()), ..all() };
+    let by_type = DeliveryListFilter { event_type: Some("refund".into()), ..all() };
     assert_eq!(fitting(&stage, by_type).await, [refund_id]);
-    let both = DeliveryFilter { event_type: Some("payment.paid".into()), ..by_endpoint };
+    let both = DeliveryListFilter { event_type: Some("payment.paid".into()), ..by_endpoint };
     assert_eq!(fitting(&stage, both).await, [paid_ids[1]]);
     let filter = EventFilter { event_type: Some("refund".into()), ..EventFilter::default() };
     let events = stage.store().events(stage.app, filter, None, 10).await.unwrap();
@@ -148,7 +148,7 @@ pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage:
     let events: Vec<NewEvent> = times.iter().map(|at| made_at(&stage, *at)).collect();
     let ids: Vec<DeliveryId> = events.iter().map(|new| new.births[0].delivery.id).collect();
     publish_all(&stage, events).await;
-    let between = |from, to| DeliveryFilter { from, to, ..DeliveryFilter::default() };
+    let between = |from, to| DeliveryListFilter { from, to, ..DeliveryListFilter::default() };
     assert_eq!(fitting(&stage, between(Some(times[1]), None)).await, [ids[2], ids[1]]);
     assert_eq!(fitting(&stage, between(None, Some(times[1]))).await, [ids[0]]);
     assert_eq!(fitting(&stage, between(Some(times[1]), Some(times[2]))).await, [ids[1]]);
@@ -166,7 +166,7 @@ pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_st
         events.push(new);
     }
     publish_all(&stage, events).await;
-    let filter = DeliveryFilter { event_type: Some("rare".into()), ..DeliveryFilter::default() };
+    let filter = DeliveryListFilter { event_type: Some("rare".into()), ..DeliveryListFilter::default() };
     let pages = deliveries(&stage, &filter, 50).await;
     assert_eq!(pages, [vec![], vec![rare_id]], "short, with a cursor, then complete");
     let filter = EventFilter { event_type: Some("rare".into()), ..EventFilter::default() };
@@ -265,7 +265,7 @@ pub(crate) async fn an_app_without_anything_has_empty_lists(stage: Stage) {
     let store = stage.store();
     let events = store.events(nobody, EventFilter::default(), None, 10).await.unwrap();
     assert!(events.rows.is_empty() && events.next.is_none());
-    let deliveries = store.deliveries(nobody, DeliveryFilter::default(), None, 10).await.unwrap();
+    let deliveries = store.deliveries(nobody, DeliveryListFilter::default(), None, 10).await.unwrap();
     assert!(deliveries.rows.is_empty() && deliveries.next.is_none());
     let dead = store.dead_letters(nobody, None, true, None, 10).await.unwrap();
     assert!(dead.rows.is_empty() && dead.next.is_none());

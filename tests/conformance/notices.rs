@@ -15,7 +15,7 @@ use posthaste::{
     },
     store::{
         ledger::{Accepted, Ask, Want},
-        notices::{MailEnd, MailTurn, NoticeFilter, Outgoing},
+        notices::{MailEnd, MailTurn, NoticeFilter, NoticeBatch},
         replays::ReplayPage,
     },
 };
@@ -56,7 +56,7 @@ async fn of_app(stage: &Stage) -> Vec<Notice> {
     all(stage, NoticeFilter { app: Some(stage.app), ..NoticeFilter::default() }).await
 }
 
-async fn take(stage: &Stage, after: i64, resting: &[AppId], now: Timestamp) -> Outgoing {
+async fn take(stage: &Stage, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
     let turn = MailTurn { after: AppId::from_i64(after), resting: resting.to_vec() };
     stage.store().take_mail(turn, now).await.unwrap()
 }

@@ -15,7 +15,7 @@ use posthaste::{
         verdict::{AtDue, DeadReason, Verdict},
     },
     store::{
-        browse::DeliveryFilter,
+        browse::DeliveryListFilter,
         ledger::{Ask, Asked, Settle},
     },
 };
@@ -60,7 +60,7 @@ async fn end(stage: &Stage, verdict: Verdict) {
 
 /// Checks the stored ordering groups: each has exactly one head, and the others wait.
 pub(crate) async fn check_lines(stage: &Stage) {
-    let all = stage.store().deliveries(stage.app, DeliveryFilter::default(), None, 10_000).await.unwrap();
+    let all = stage.store().deliveries(stage.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for Delivery { endpoint, okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
         let Some(okey) = okey else {

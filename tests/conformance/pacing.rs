@@ -15,7 +15,7 @@ use posthaste::{
         time::Timestamp,
         verdict::{AtDue, DeadReason, Verdict},
     },
-    store::ledger::{Ask, BroughtForward, Recovery, Want},
+    store::ledger::{Ask, BroughtForward, AdvanceRetries, Want},
 };
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
@@ -96,9 +96,9 @@ fn tried_at(started_at: Timestamp) -> Attempt {
     Attempt { started_at, ..attempt(Class::Http, 500) }
 }
 
-fn recovery(stage: &Stage, most: usize) -> Recovery {
+fn recovery(stage: &Stage, most: usize) -> AdvanceRetries {
     let after = (after(10), DeliveryId::from_i64(0));
-    Recovery { endpoint: stage.endpoint, recovered_at: after.0, after, most }
+    AdvanceRetries { endpoint: stage.endpoint, recovered_at: after.0, after, most }
 }
 
 pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) {
@@ -111,7 +111,7 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) 
     assert_eq!(first, BroughtForward { count: 2, next: Some((after(200), ids[2])) });
     stage.quiet().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(11))], "the queue is woken");
-    let next = Recovery { after: first.next.unwrap(), ..recovery(&stage, 2) };
+    let next = AdvanceRetries { after: first.next.unwrap(), ..recovery(&stage, 2) };
     let second = stage.store().bring_forward(next, after(11)).await.unwrap();
     assert_eq!(second, BroughtForward { count: 1, next: None });
     for id in &ids {

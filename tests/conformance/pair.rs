@@ -170,7 +170,7 @@ impl Pair {
     }
 
     /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `let_go`.
-    pub(crate) async fn hold(&self, what: &str) -> Held {
+    pub(crate) async fn hold(&self, what: &str) -> BlockedTrigger {
         self.shared.run(&format!(
             "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
                  'BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END';
@@ -178,7 +178,7 @@ impl Pair {
         ));
         let client = self.client().await;
         client.batch_execute("SELECT pg_advisory_lock(7)").await.unwrap();
-        Held(client)
+        BlockedTrigger(client)
     }
 
     /// Opens another connection to the database.
@@ -191,13 +191,13 @@ impl Pair {
 
     /// Waits until this many transactions wait for others.
     pub(crate) async fn until_waiting(&self, count: i64) {
-        Held(self.client().await).until_waiting(count).await;
+        BlockedTrigger(self.client().await).until_waiting(count).await;
     }
 }
 
-pub(crate) struct Held(Client);
+pub(crate) struct BlockedTrigger(Client);
 
-impl Held {
+impl BlockedTrigger {
     /// Waits until this many transactions wait for others.
     pub(crate) async fn until_waiting(&self, count: i64) {
         let sql = "SELECT count(*) FROM pg_stat_activity

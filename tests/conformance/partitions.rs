@@ -16,7 +16,7 @@ use posthaste::{
     },
     store::{
         Store,
-        browse::{DeliveryFilter, EventFilter},
+        browse::{DeliveryListFilter, EventFilter},
     },
 };
 use std::{sync::Arc, thread, time::Duration};
@@ -75,7 +75,7 @@ async fn must_be_there(stage: &Stage, event: i64, delivery: DeliveryId) {
     assert_eq!(stage.history(delivery).await.len(), 1);
     let events = store.events(stage.app, EventFilter::default(), None, 10).await.unwrap();
     assert_eq!(events.rows.iter().map(|event| event.id).collect::<Vec<_>>(), [own]);
-    let all = store.deliveries(stage.app, DeliveryFilter::default(), None, 10).await.unwrap();
+    let all = store.deliveries(stage.app, DeliveryListFilter::default(), None, 10).await.unwrap();
     let dead = store.dead_letters(stage.app, None, false, None, 10).await.unwrap();
     for page in [all, dead] {
         assert_eq!(page.rows.iter().map(|listed| listed.delivery.id).collect::<Vec<_>>(), [delivery]);

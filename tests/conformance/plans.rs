@@ -21,9 +21,9 @@ use posthaste::{
         verdict::Verdict,
     },
     store::{
-        browse::{DeliveryFilter, EventFilter},
+        browse::{DeliveryListFilter, EventFilter},
         inbox::Intake,
-        ledger::{Accepted, BroughtForward, Record, Recovery},
+        ledger::{Accepted, BroughtForward, Record, AdvanceRetries},
         retention::OverdueSearch,
     },
 };
@@ -112,7 +112,7 @@ async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
     notes.take("the deliveries of an event", FEW);
     assert!(!store.events(stage.app, EventFilter::default(), None, 10).await.unwrap().rows.is_empty());
     notes.take("events, newest first", A_LIST);
-    store.deliveries(stage.app, DeliveryFilter::default(), None, 10).await.unwrap();
+    store.deliveries(stage.app, DeliveryListFilter::default(), None, 10).await.unwrap();
     notes.take("deliveries, newest first", A_LIST);
     assert!(!store.dead_letters(stage.app, None, false, None, 10).await.unwrap().rows.is_empty());
     notes.take("dead letters", A_LIST);
@@ -209,7 +209,7 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
     stage.quiet().await;
     notes.take("many failures", SOME);
     let behind = (after(10), DeliveryId::from_i64(0));
-    let recovery = Recovery { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: MANY };
+    let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: MANY };
     let brought = stage.store().bring_forward(recovery, after(11)).await.unwrap();
     assert_eq!(brought, BroughtForward { count: MANY / 2, next: None });
     stage.quiet().await;

@@ -23,7 +23,7 @@ use posthaste::{
         Browse, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
         ledger::{Accepted, Want},
-        postgres::{Address, OpenError, PostgresStore, QueueLimits},
+        postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
     },
 };
 use std::{
@@ -81,7 +81,7 @@ impl Database {
         UnixStream::connect(format!("{}/.s.PGSQL.5432", SERVER.folder)).unwrap()
     }
 
-    fn open(&self) -> Result<PostgresStore, OpenError> {
+    fn open(&self) -> Result<PostgresStore, PostgresOpenError> {
         open(&self.address())
     }
 
@@ -127,7 +127,7 @@ impl Drop for Database {
 impl Backend for Database {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
-        let address = Address::parse(&SERVER.address(&self.0)).unwrap();
+        let address = DatabaseAddress::parse(&SERVER.address(&self.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
     }
 }
@@ -147,14 +147,14 @@ impl Pooled {
 impl Backend for Pooled {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
-        let address = Address::parse(&POOLER.address(&self.0.0)).unwrap();
+        let address = DatabaseAddress::parse(&POOLER.address(&self.0.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
     }
 }
 
-pub(crate) fn open(address: &str) -> Result<PostgresStore, OpenError> {
+pub(crate) fn open(address: &str) -> Result<PostgresStore, PostgresOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    let address = Address::parse(address).unwrap();
+    let address = DatabaseAddress::parse(address).unwrap();
     PostgresStore::open(&address, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-fn refusal(result: Result<PostgresStore, OpenError>) -> OpenError {
+fn refusal(result: Result<PostgresStore, PostgresOpenError>) -> PostgresOpenError {
     match result {
         Ok(_) => panic!("it was opened"),
         Err(error) => error,
@@ -350,7 +350,7 @@ struct Wired(Database, Arc<DatabaseProxy>);
 impl Backend for Wired {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
-        let address = Address::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
+        let address = DatabaseAddress::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
     }
 }
@@ -394,12 +394,12 @@ fn a_database_of_a_newer_version_is_left_alone() {
     let before = database.contents();
     let error = refusal(database.open());
     assert_eq!(database.contents(), before, "not a row, nor a table");
-    assert!(matches!(error, OpenError::TooNew { found: 1000 }), "{error}");
+    assert!(matches!(error, PostgresOpenError::TooNew { found: 1000 }), "{error}");
     database.run(
         "DELETE FROM posthaste.migrations WHERE number > 900; UPDATE posthaste.migrations SET checksum = ''",
     );
     let error = refusal(database.open());
-    assert!(matches!(error, OpenError::Foreign(1)), "{error}");
+    assert!(matches!(error, PostgresOpenError::Foreign(1)), "{error}");
 }
 
 #[test]
@@ -407,14 +407,14 @@ fn a_database_that_could_lose_confirmed_commits_is_refused() {
     let database = Database::new();
     database.run(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.0));
     let error = refusal(database.open());
-    assert!(matches!(error, OpenError::Unsafe { setting: "synchronous_commit", .. }), "{error}");
+    assert!(matches!(error, PostgresOpenError::Unsafe { setting: "synchronous_commit", .. }), "{error}");
 }
 
 #[test]
 fn an_unreachable_server_is_waited_for_and_a_refusing_one_is_not() {
     let database = Database::new();
     let error = refusal(open(&SERVER.address("nobody_made_this")));
-    assert!(matches!(&error, OpenError::Unreachable(why) if why.contains("does not exist")), "{error}");
+    assert!(matches!(&error, PostgresOpenError::Unreachable(why) if why.contains("does not exist")), "{error}");
     let folder = TempDir::new().unwrap();
     let there = folder.path().join("there");
     let later = address(&there.display().to_string(), &database.0);
@@ -431,5 +431,5 @@ fn missing_privileges_are_named() {
     let role = format!("poor_{}", database.0);
     database.run(&format!("DROP SCHEMA posthaste CASCADE; CREATE ROLE {role} LOGIN"));
     let error = refusal(open(&database.address().replace("user=posthaste", &format!("user={role}"))));
-    assert!(matches!(&error, OpenError::NotPrepared(why) if why.contains("permission denied")), "{error}");
+    assert!(matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("permission denied")), "{error}");
 }

@@ -5,7 +5,7 @@ use crate::{
     database::TestDatabaseServer,
     postgres::open,
 };
-use posthaste::store::postgres::OpenError;
+use posthaste::store::postgres::PostgresOpenError;
 use std::{fs, sync::mpsc, thread, time::Duration};
 
 /// The limit for an immediate refusal. An unreachable server would be waited for without end.
@@ -51,7 +51,7 @@ fn a_wrong_password_is_refused_at_once_and_never_shown() {
         let tried = address.clone();
         thread::spawn(move || told.send(open(&tried).map(drop)));
         let error = is_told.recv_timeout(AT_ONCE).expect("it is not waited for").unwrap_err();
-        assert!(matches!(&error, OpenError::Unreachable(said) if said.contains(why)), "{address}: {error}");
+        assert!(matches!(&error, PostgresOpenError::Unreachable(said) if said.contains(why)), "{address}: {error}");
         let said = format!("{error} {error:?}");
         assert!(!said.contains("hunter"), "{said}");
     }

@@ -12,7 +12,7 @@ use posthaste::{
         quota::Quota,
         rate::{AppLimits, RateLimit},
     },
-    store::registry::{Added, EndpointName},
+    store::registry::{Inserted, EndpointLabel},
 };
 use serde_json::json;
 
@@ -97,8 +97,8 @@ async fn endpoints(stage: &Stage) -> Vec<EndpointId> {
 pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
     let (app, endpoint) = (full_app(&mut stage, "shop-1"), full_endpoint(&mut stage));
     let keys = [key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(app.id))];
-    assert_eq!(stage.store().add_app(app.clone(), None).await.unwrap(), Added::Added);
-    assert_eq!(stage.store().add_endpoint(endpoint.clone(), None).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_app(app.clone(), None).await.unwrap(), Inserted::Added);
+    assert_eq!(stage.store().add_endpoint(endpoint.clone(), None).await.unwrap(), Inserted::Added);
     for key in &keys {
         stage.store().add_key(key.clone(), None).await.unwrap();
     }
@@ -112,8 +112,8 @@ pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
 
 pub(crate) async fn an_app_uid_is_unique(mut stage: Stage) {
     let (first, second) = (full_app(&mut stage, "shop"), full_app(&mut stage, "shop"));
-    assert_eq!(stage.store().add_app(first.clone(), None).await.unwrap(), Added::Added);
-    assert_eq!(stage.store().add_app(second, None).await.unwrap(), Added::Taken);
+    assert_eq!(stage.store().add_app(first.clone(), None).await.unwrap(), Inserted::Added);
+    assert_eq!(stage.store().add_app(second, None).await.unwrap(), Inserted::Taken);
     assert_eq!(apps(&stage).await[1..], [first]);
 }
 
@@ -147,18 +147,18 @@ pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut s
     assert_eq!(everything.keys, [keys[0].clone(), keys[2].clone()]);
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), None);
     let again = App { uid: stage.app.to_string(), ..full_app(&mut stage, "") };
-    assert_eq!(stage.store().add_app(again, None).await.unwrap(), Added::Added, "its uid is free again");
+    assert_eq!(stage.store().add_app(again, None).await.unwrap(), Inserted::Added, "its uid is free again");
 }
 
 pub(crate) async fn an_endpoint_uid_is_unique_in_its_app_including_deleted_ones(mut stage: Stage) {
     let (first, second, third) =
         (full_endpoint(&mut stage), full_endpoint(&mut stage), full_endpoint(&mut stage));
     let elsewhere = EndpointRecord { app: stage.new_app().await, ..full_endpoint(&mut stage) };
-    assert_eq!(stage.store().add_endpoint(first.clone(), None).await.unwrap(), Added::Added);
-    assert_eq!(stage.store().add_endpoint(second, None).await.unwrap(), Added::Taken);
-    assert_eq!(stage.store().add_endpoint(elsewhere.clone(), None).await.unwrap(), Added::Added);
+    assert_eq!(stage.store().add_endpoint(first.clone(), None).await.unwrap(), Inserted::Added);
+    assert_eq!(stage.store().add_endpoint(second, None).await.unwrap(), Inserted::Taken);
+    assert_eq!(stage.store().add_endpoint(elsewhere.clone(), None).await.unwrap(), Inserted::Added);
     stage.store().remove_endpoint(first.id, NOW, None).await.unwrap();
-    assert_eq!(stage.store().add_endpoint(third, None).await.unwrap(), Added::Taken);
+    assert_eq!(stage.store().add_endpoint(third, None).await.unwrap(), Inserted::Taken);
     assert_eq!(endpoints(&stage).await, [stage.endpoint, elsewhere.id]);
 }
 
@@ -219,7 +219,7 @@ pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut s
     let unknown = EndpointId::from_i64(stage.next_id());
     let asked = vec![endpoint.id, unknown, stage.endpoint];
     let names = stage.store().endpoint_names(asked).await.unwrap();
-    let deleted = EndpointName { id: endpoint.id, uid: "hook".into(), url: endpoint.settings.url };
+    let deleted = EndpointLabel { id: endpoint.id, uid: "hook".into(), url: endpoint.settings.url };
     assert_eq!(names[0], deleted);
     assert_eq!((names[1].id, names[1].uid.as_str()), (stage.endpoint, stage.endpoint.to_string().as_str()));
     assert_eq!(names.len(), 2);

@@ -13,7 +13,7 @@ use posthaste::{
     },
     store::{
         ledger::Ask,
-        replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
+        replays::{ReplayChanged, ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -81,7 +81,7 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
         Selection::Deliveries(_) => SourceId::Delivery(DeliveryId::from_i64(id)),
         Selection::Backfill(_) => SourceId::Event(EventId::from_i64(id)),
     };
-    let mut source = |id| Source {
+    let mut source = |id| ReplaySource {
         what: what(id),
         as_new: DeliveryId::from_i64(stage.next_id()),
         give_up_at: Some(after(3600)),

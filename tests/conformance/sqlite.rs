@@ -12,7 +12,7 @@ use posthaste::{
     },
     store::{
         Browse, Cluster, CommitWatch, Ledger, Registry, Store, StoreError,
-        sqlite::{OpenError, QueueLimits, SqliteStore},
+        sqlite::{SqliteOpenError, QueueLimits, SqliteStore},
     },
 };
 use rusqlite::Connection;
@@ -55,28 +55,28 @@ impl CommitWatch for NoWatch {
     fn committed(&self, _: u64, _: usize) {}
 }
 
-pub(crate) fn open(path: &Path) -> Result<SqliteStore, OpenError> {
+pub(crate) fn open(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
     once_free(|| open_now(path))
 }
 
-fn open_now(path: &Path) -> Result<SqliteStore, OpenError> {
+fn open_now(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     SqliteStore::open(path, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
 /// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:
 /// until it runs its own program, it has every file of this process open.
-fn once_free(open: impl Fn() -> Result<SqliteStore, OpenError>) -> Result<SqliteStore, OpenError> {
+fn once_free(open: impl Fn() -> Result<SqliteStore, SqliteOpenError>) -> Result<SqliteStore, SqliteOpenError> {
     let began = Instant::now();
     loop {
         match open() {
-            Err(OpenError::InUse(_)) if began.elapsed() < FREE_WITHIN => std::thread::yield_now(),
+            Err(SqliteOpenError::InUse(_)) if began.elapsed() < FREE_WITHIN => std::thread::yield_now(),
             opened => return opened,
         }
     }
 }
 
-fn refusal(path: &Path) -> OpenError {
+fn refusal(path: &Path) -> SqliteOpenError {
     match open_now(path) {
         Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
@@ -105,7 +105,7 @@ fn killed(path: &Path, prepare: impl FnOnce(&Connection)) {
 }
 
 /// Checks that opening is refused and changes neither the file nor its log.
-fn refused_untouched(path: &Path) -> OpenError {
+fn refused_untouched(path: &Path) -> SqliteOpenError {
     // Reading may leave an empty log, which does not matter.
     let read = || (fs::read(path).unwrap(), fs::read(wal(path)).unwrap_or_default());
     let before = read();
@@ -123,7 +123,7 @@ fn a_store_in_use_is_refused_and_free_again_once_closed() {
     let (_folder, path) = place();
     let first = open(&path).unwrap();
     let error = refusal(&path);
-    assert!(matches!(&error, OpenError::InUse(named) if *named == path));
+    assert!(matches!(&error, SqliteOpenError::InUse(named) if *named == path));
     assert!(error.to_string().contains("another process already uses"), "{error}");
     block_on(first.flush()).unwrap();
     drop(first);
@@ -148,7 +148,7 @@ fn a_file_that_is_no_database_is_left_alone() {
     for content in [&garbage[..], b"# my notes\n", &[0; 8192]] {
         fs::write(&path, content).unwrap();
         let error = refused_untouched(&path);
-        assert!(matches!(error, OpenError::NotAStore { .. }), "{error}");
+        assert!(matches!(error, SqliteOpenError::NotAStore { .. }), "{error}");
         assert!(error.to_string().contains("it was not touched"), "{error}");
     }
 }
@@ -162,10 +162,10 @@ fn another_program_s_database_is_left_alone() {
             .unwrap();
     };
     theirs(&Connection::open(&path).unwrap());
-    assert!(matches!(refused_untouched(&path), OpenError::NotAStore { .. }));
+    assert!(matches!(refused_untouched(&path), SqliteOpenError::NotAStore { .. }));
     fs::remove_file(&path).unwrap();
     killed(&path, theirs);
-    assert!(matches!(refused_untouched(&path), OpenError::NotAStore { .. }));
+    assert!(matches!(refused_untouched(&path), SqliteOpenError::NotAStore { .. }));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_store_of_a_newer_version_is_left_alone() {
     drop(open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 1000).unwrap();
     let error = refused_untouched(&path);
-    assert!(matches!(error, OpenError::TooNew { found: 1000, .. }), "{error}");
+    assert!(matches!(error, SqliteOpenError::TooNew { found: 1000, .. }), "{error}");
     assert!(error.to_string().contains("start that version"), "{error}");
 }
 
@@ -186,7 +186,7 @@ fn a_newer_store_that_was_killed_is_left_alone_with_its_log() {
         connection.pragma_update(None, "user_version", 1000).unwrap();
         connection.execute_batch("CREATE TABLE tomorrow (x)").unwrap();
     });
-    assert!(matches!(refused_untouched(&path), OpenError::TooNew { found: 1000, .. }));
+    assert!(matches!(refused_untouched(&path), SqliteOpenError::TooNew { found: 1000, .. }));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use posthaste::{
     service::Service,
     store::{
         Cluster,
-        sqlite::{QueueLimits, SqliteStore, Turn, Writer},
+        sqlite::{QueueLimits, SqliteStore, Turn, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -39,7 +39,7 @@ pub(crate) const HEALTH_EVERY: Duration = Duration::from_hours(3);
 
 pub(crate) struct Process {
     pub(crate) number: u32,
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Option<SqliteCommitLoop>>,
     tasks: Mutex<Vec<AbortHandle>>,
     stop: ShutdownHandle,
     engine_ended: Notify,
@@ -140,7 +140,7 @@ impl Process {
     /// Takes the file as it is now; what was not committed is lost.
     pub(crate) fn take_disk(&self) -> Option<Connection> {
         let writer = self.writer.lock().unwrap().take();
-        writer.map(Writer::into_connection)
+        writer.map(SqliteCommitLoop::into_connection)
     }
 
     pub(crate) fn with_disk<T>(&self, look: impl FnOnce(&Connection) -> T) -> Option<T> {
@@ -148,7 +148,7 @@ impl Process {
     }
 
     fn commit(&self) -> Option<Turn> {
-        self.writer.lock().unwrap().as_mut().map(Writer::commit_next)
+        self.writer.lock().unwrap().as_mut().map(SqliteCommitLoop::commit_next)
     }
 
     /// Stops like after a signal: nothing new is taken, requests in flight have their grace period, the store is closed.

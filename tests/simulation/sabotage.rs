@@ -20,10 +20,10 @@ use posthaste::{
         cluster::Joined,
         inbox::Intake,
         ledger::{
-            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
-        notices::{MailEnd, MailTurn, Outgoing},
-        replays::{ReplayChanged, ReplayPage, Source},
+        notices::{MailEnd, MailTurn, NoticeBatch},
+        replays::{ReplayChanged, ReplayPage, ReplaySource},
         retention::{Expired, Ranges},
         sqlite::SqliteStore,
     },
@@ -268,7 +268,7 @@ impl SabotagedStore {
     async fn proceed_twice(&self, page: ReplayPage, now: Timestamp) -> Result<Option<Replay>, StoreError> {
         let first = ReplayPage { is_last: false, ..page.clone() };
         let Some(replay) = self.store.proceed(first, now).await? else { return Ok(None) };
-        let again = |source: &Source| Source {
+        let again = |source: &ReplaySource| ReplaySource {
             as_new: DeliveryId::from_i64(source.as_new.as_i64() + 1000),
             ..*source
         };
@@ -322,7 +322,7 @@ impl Ledger for SabotagedStore {
         self.store.hand_back(carried, now)
     }
 
-    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
+    fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {
         self.store.bring_forward(recovery, now)
     }
 
@@ -382,7 +382,7 @@ impl Ledger for SabotagedStore {
         self.store.end_inspection(id, report, now)
     }
 
-    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing> {
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch> {
         self.store.take_mail(turn, now)
     }
 

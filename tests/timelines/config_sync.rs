@@ -28,7 +28,7 @@ use posthaste::{
     },
     store::{
         Cluster, Registry, Reply,
-        cluster::{Beat, Changes, Forgotten, Joined, RolledUp, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
         sqlite::SqliteStore,
     },
@@ -43,7 +43,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 /// The store, with configuration changes that the test makes up.
 struct ChangesStore {
     store: Arc<SqliteStore>,
-    changes: Mutex<Changes>,
+    changes: Mutex<ConfigChanges>,
 }
 
 macro_rules! pass_on {
@@ -55,10 +55,10 @@ macro_rules! pass_on {
 }
 
 impl Cluster for ChangesStore {
-    fn changes(&self, after: i64) -> Reply<'_, Changes> {
+    fn changes(&self, after: i64) -> Reply<'_, ConfigChanges> {
         let changes = self.changes.lock().unwrap().clone();
         let is_news = changes.version > after;
-        let known = Changes { version: changes.version, ..Changes::default() };
+        let known = ConfigChanges { version: changes.version, ..ConfigChanges::default() };
         Box::pin(std::future::ready(Ok(if is_news { changes } else { known })))
     }
 
@@ -143,9 +143,9 @@ impl SecondNode {
     }
 
     /// Makes these changes known and waits until they are followed, which takes up to a second.
-    async fn hears(&self, stage: &Fixture, changes: Changes) {
+    async fn hears(&self, stage: &Fixture, changes: ConfigChanges) {
         let version = self.told.changes.lock().unwrap().version + 1;
-        *self.told.changes.lock().unwrap() = Changes { version, ..changes };
+        *self.told.changes.lock().unwrap() = ConfigChanges { version, ..changes };
         stage.pass(Duration::from_millis(500)).await;
         assert_eq!(self.tenure.seen(), version, "others may rely on it");
     }
@@ -165,19 +165,19 @@ async fn endpoints_are_added_changed_and_removed_with_their_secrets_and_the_queu
         NewEndpoint { uid: Some("new".into()), url: "https://new.example/".into(), ..NewEndpoint::default() };
     let added = stage.service.add_endpoint(ADMIN, &stage.entry, new).await.unwrap();
     let endpoints = vec![added.id()];
-    second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("new").unwrap().secrets[0].text, added.secrets[0].text);
     assert_eq!(*second.hands.changed.lock().unwrap(), endpoints);
     // Once more, as a node learns of a change of its own.
-    second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     assert_eq!(second.hands.changed.lock().unwrap().len(), 1, "which is no news");
     let patch = EndpointPatch { url: Some("https://other.example/".into()), ..EndpointPatch::default() };
     stage.service.change_endpoint(ADMIN, &stage.entry, "new", patch).await.unwrap();
-    second.hears(&stage, Changes { endpoints: endpoints.clone(), ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints: endpoints.clone(), ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new").as_deref(), Some("https://other.example/"));
     stage.service.remove_endpoint(ADMIN, &stage.entry, "new").await.unwrap();
-    second.hears(&stage, Changes { endpoints, ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints, ..ConfigChanges::default() }).await;
     assert_eq!(second.url("new"), None);
     assert_eq!(second.hands.changed.lock().unwrap().len(), 3);
 }
@@ -193,7 +193,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     record.encrypted_headers = Some(b"sealed with a key that is not known here".to_vec());
     record.revision += 1;
     assert!(stage.store.change_endpoint(record, None).await.unwrap());
-    second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     let endpoint = second.service.app(ADMIN, "a").unwrap().endpoint("ep").unwrap();
     assert_eq!(endpoint.record.settings.max_in_flight, Some(1));
     assert!(endpoint.signer.is_some(), "and it is sent to as before");
@@ -201,7 +201,7 @@ async fn the_limits_of_an_endpoint_hold_even_where_it_cannot_be_loaded() {
     let reasons = || second.service.readiness().reasons(stage.clock.now());
     assert!(reasons().iter().any(|reason| reason.code == "differs"), "traffic is for others");
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert!(!reasons().iter().any(|reason| reason.code == "differs"));
 }
 
@@ -219,7 +219,7 @@ async fn changes_that_the_store_lost_are_undone() {
         assert!(second.directory.put_endpoint(Arc::new(lost)));
     };
     lose_two();
-    second.hears(&stage, Changes { endpoints: vec![id], ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { endpoints: vec![id], ..ConfigChanges::default() }).await;
     assert_eq!(second.url("ep"), stored);
     assert_eq!(*second.hands.changed.lock().unwrap(), [id]);
     lose_two();
@@ -240,7 +240,7 @@ async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
     let overrides = json!({ "timeout": "7s" });
     let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
     stage.service.change_app(ADMIN, "a", patch).await.unwrap();
-    second.hears(&stage, Changes { apps: vec![stage.entry.app().id], ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { apps: vec![stage.entry.app().id], ..ConfigChanges::default() }).await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("ep").unwrap().contract.timeout, Duration::from_secs(7));
 }
@@ -257,7 +257,7 @@ async fn keys_and_event_types_come_and_go() {
     tokio::time::resume();
     let event_types = vec![kind.await.unwrap().record.id];
     tokio::time::pause();
-    let changes = Changes { keys: vec![key.id], event_types, ..Changes::default() };
+    let changes = ConfigChanges { keys: vec![key.id], event_types, ..ConfigChanges::default() };
     second.hears(&stage, changes.clone()).await;
     let works = async |id| {
         second.service.keys(ADMIN, false, None, 100).await.unwrap().rows.iter().any(|key| key.id == id)
@@ -276,10 +276,10 @@ async fn a_node_that_is_too_far_behind_reads_everything_anew() {
     let second = SecondNode::start(&stage).await;
     stage.add_endpoint("new", None).await;
     stage.service.remove_endpoint(ADMIN, &stage.entry, "ep").await.unwrap();
-    second.hears(&stage, Changes { is_all: true, ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.url("new").is_some() && second.url("ep").is_none());
     stage.service.remove_app(ADMIN, "a").await.unwrap();
-    second.hears(&stage, Changes { is_all: true, ..Changes::default() }).await;
+    second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.service.app(ADMIN, "a").is_err());
     let keys = second.service.keys(ADMIN, false, None, 100).await.unwrap();
     assert!(keys.rows.iter().any(|key| key.id == KEY_OF_SETTINGS), "the key of the settings stays");

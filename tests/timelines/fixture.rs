@@ -21,7 +21,7 @@ use posthaste::{
     },
     store::{
         Cluster,
-        sqlite::{SqliteStore, Turn, Writer},
+        sqlite::{SqliteStore, Turn, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -60,7 +60,7 @@ pub(crate) struct Fixture {
 }
 
 /// The store's writer, shared by the commit loop and by `restart`, which takes the file away.
-type SharedWriter = Arc<Mutex<Option<Writer>>>;
+type SharedWriter = Arc<Mutex<Option<SqliteCommitLoop>>>;
 
 /// A request, as the receiver saw it.
 #[derive(Clone)]
@@ -269,7 +269,7 @@ fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteSto
 }
 
 async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
-    let commit = || writer.lock().unwrap().as_mut().map(Writer::commit_next);
+    let commit = || writer.lock().unwrap().as_mut().map(SqliteCommitLoop::commit_next);
     loop {
         rung.notified().await;
         loop {

@@ -5,13 +5,13 @@ use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
     domain::encryption::Keyring,
-    store::postgres::{self, Address, Found, Lack, Look, OpenError},
+    store::postgres::{self, DatabaseAddress, DatabaseState, Lack, Look, PostgresOpenError},
 };
 use tokio::sync::oneshot;
 
 const STORE_CHECK: &str = "store";
 
-pub(super) async fn check_database(settings: &Settings, address: &Address) -> Vec<CheckLine> {
+pub(super) async fn check_database(settings: &Settings, address: &DatabaseAddress) -> Vec<CheckLine> {
     let (done, is_done) = oneshot::channel();
     let asked = address.clone();
     std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
@@ -44,10 +44,10 @@ pub(super) async fn check_database(settings: &Settings, address: &Address) -> Ve
     lines
 }
 
-fn schema_state(found: Found) -> &'static str {
+fn schema_state(found: DatabaseState) -> &'static str {
     match found {
-        Found { prepared: 0, .. } => "it keeps what it confirms, and is prepared at the first start",
-        Found { prepared, known, .. } if prepared < known => {
+        DatabaseState { prepared: 0, .. } => "it keeps what it confirms, and is prepared at the first start",
+        DatabaseState { prepared, known, .. } if prepared < known => {
             "it keeps what it confirms, and is brought up to date at the next start"
         }
         _ => "it keeps what it confirms, and is up to date",
@@ -84,21 +84,21 @@ fn missing_privilege(lack: Lack) -> CheckLine {
     }
 }
 
-fn advice(error: &OpenError) -> &'static str {
+fn advice(error: &PostgresOpenError) -> &'static str {
     match error {
-        OpenError::Unreachable(_) | OpenError::Away(_) => {
+        PostgresOpenError::Unreachable(_) | PostgresOpenError::Away(_) => {
             "Look whether it runs, and whether host, port, name, password and sslmode are right."
         }
-        OpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",
-        OpenError::Pooled => "Write pooler=true behind the ? of the address, or name the server itself.",
-        OpenError::TooOld { .. } => "Upgrade the server to PostgreSQL 14 or later.",
-        OpenError::Encoding { .. } => "Make a database whose encoding is UTF8, and name that one.",
-        OpenError::Unsafe { .. } => "Change that setting: a 202 must survive a power cut.",
-        OpenError::TooNew { .. } | OpenError::Foreign(_) => {
+        PostgresOpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",
+        PostgresOpenError::Pooled => "Write pooler=true behind the ? of the address, or name the server itself.",
+        PostgresOpenError::TooOld { .. } => "Upgrade the server to PostgreSQL 14 or later.",
+        PostgresOpenError::Encoding { .. } => "Make a database whose encoding is UTF8, and name that one.",
+        PostgresOpenError::Unsafe { .. } => "Change that setting: a 202 must survive a power cut.",
+        PostgresOpenError::TooNew { .. } | PostgresOpenError::Foreign(_) => {
             "Name another database, or start the version that prepared it."
         }
-        OpenError::Needed { .. } => "Stop the nodes of the older version, then start this one.",
-        OpenError::HalfMoved => "Run posthaste migrate again: it goes on where it was interrupted.",
-        OpenError::NotPrepared(_) => "Let the user read and change the schema posthaste.",
+        PostgresOpenError::Needed { .. } => "Stop the nodes of the older version, then start this one.",
+        PostgresOpenError::HalfMoved => "Run posthaste migrate again: it goes on where it was interrupted.",
+        PostgresOpenError::NotPrepared(_) => "Let the user read and change the schema posthaste.",
     }
 }

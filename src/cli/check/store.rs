@@ -8,7 +8,7 @@ use crate::{
         encryption::{Keyring, EncryptionError},
         time::Timestamp,
     },
-    store::sqlite::{self, OpenError},
+    store::sqlite::{self, SqliteOpenError},
 };
 use rustix::fs::{Access, access, statfs, statvfs};
 use std::{
@@ -85,7 +85,7 @@ pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<C
             let mib = found.bytes as f64 / f64::from(1 << 20);
             lines.push(CheckLine::ok(STORE_CHECK, format!("{}: {mib:.1} MiB, {used}", path.display())));
         }
-        Err(error @ OpenError::Io { .. }) => {
+        Err(error @ SqliteOpenError::Io { .. }) => {
             lines.push(CheckLine::failed(
                 STORE_CHECK,
                 error.to_string(),

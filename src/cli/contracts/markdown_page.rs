@@ -84,7 +84,7 @@ fn add_contract(page: &mut String, contract: &Contract) {
     for (heading, sentences) in describe::describe(contract) {
         let _ = writeln!(page, "- **{heading}.** {}", sentences.join(" "));
     }
-    if let Some(sample) = sample::request(contract) {
+    if let Some(sample) = sample::sample_request(contract) {
         let _ = writeln!(page, "\nThe first attempt, with the secret `{}`:\n\n```", sample.secret);
         for (name, value) in &sample.headers {
             let _ = writeln!(page, "{name}: {value}");
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn every_contract_has_a_sample_and_the_documented_custom_contract_works() {
         for contract in Contract::builtin().unwrap() {
-            assert!(sample::request(&contract).is_some(), "{}", contract.name);
+            assert!(sample::sample_request(&contract).is_some(), "{}", contract.name);
         }
         let start = CUSTOM_CONTRACTS.find("```toml\n").unwrap() + "```toml\n".len();
         let text = CUSTOM_CONTRACTS[start..].split("```").next().unwrap();

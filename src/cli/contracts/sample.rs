@@ -28,7 +28,7 @@ pub(super) struct SampleRequest {
 }
 
 /// Renders the sample. `None` for a contract whose secrets the sample cannot imitate.
-pub(super) fn request(contract: &Contract) -> Option<SampleRequest> {
+pub(super) fn sample_request(contract: &Contract) -> Option<SampleRequest> {
     let public_id = SAMPLE_EVENT.with_prefix(&contract.ids.event);
     let event = EventParts {
         public_id: &public_id,

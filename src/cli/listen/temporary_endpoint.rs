@@ -1,6 +1,6 @@
 //! A temporary endpoint on a running server: created at the start, deleted at the end of the command.
 
-use super::super::api_client::{ApiCall, Client, path};
+use super::super::api_client::{ApiCall, ServerClient, path};
 use crate::config::ClientSettings;
 use anyhow::Context;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 
 pub(super) struct TemporaryEndpoint {
-    client: Client,
+    client: ServerClient,
     app: String,
     id: String,
     pub(super) secret: String,
@@ -23,7 +23,7 @@ impl TemporaryEndpoint {
         events: &[String],
         contract: &str,
     ) -> anyhow::Result<Self> {
-        let client = Client::new(settings)?;
+        let client = ServerClient::new(settings)?;
         let mut endpoint = Map::new();
         endpoint.insert("url".into(), json!(format!("http://{address}/")));
         endpoint.insert("contract".into(), json!(contract));

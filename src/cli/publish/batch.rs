@@ -2,7 +2,7 @@
 
 use super::one_value;
 use crate::cli::{
-    api_client::{ApiCall, Client, path},
+    api_client::{ApiCall, ServerClient, path},
     exit::{CommandError, ExitStatus},
     print,
     table::{aligned, visible, visible_json},
@@ -33,7 +33,7 @@ struct BatchItemAnswer {
 type NumberedLine<'a> = (usize, &'a [u8]);
 
 pub(super) async fn publish(
-    client: &Client,
+    client: &ServerClient,
     app: &str,
     file: &[u8],
     is_json: bool,

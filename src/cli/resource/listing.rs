@@ -1,7 +1,7 @@
 //! Lists, page by page as they come: a table for people, one JSON document for programs.
 
 use crate::cli::{
-    api_client::{ApiCall, Client},
+    api_client::{ApiCall, ServerClient},
     print, render,
     table::{TextTable, visible, visible_json},
     terminal, write_stdout,
@@ -22,7 +22,7 @@ struct ListPage {
 /// Prints at most `rows_max` rows of a list of `what`. A page may come back short although there is more, so it fetches
 /// pages until there are enough rows or no more pages.
 pub(super) async fn print_list(
-    client: &Client,
+    client: &ServerClient,
     mut call: ApiCall,
     what: &str,
     rows_max: Option<u64>,

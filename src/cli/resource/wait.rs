@@ -1,7 +1,7 @@
 //! Waits for operations that take time: polls until they have ended, and shows the progress of a replay.
 
 use crate::cli::{
-    api_client::{ApiAnswer, Client},
+    api_client::{ApiAnswer, ServerClient},
     exit::{CommandError, ExitStatus},
     render,
     table::visible,
@@ -39,8 +39,8 @@ impl WaitResult {
 }
 
 /// Polls `path` until `ended` returns a result or the limit is over. Returns the last answer and the result.
-pub(in crate::cli) async fn until(
-    client: &Client,
+pub(in crate::cli) async fn poll_until(
+    client: &ServerClient,
     path: &str,
     limit: Duration,
     ended: impl Fn(&Value) -> Option<WaitResult>,
@@ -109,7 +109,7 @@ impl WatchedReplay {
 
 /// Shows how a replay goes until it is over: a bar on a terminal, otherwise a line for each change. To stop watching does
 /// not stop the replay.
-pub(super) async fn watch(client: &Client, path: &str, is_json: bool) -> anyhow::Result<WaitResult> {
+pub(super) async fn watch(client: &ServerClient, path: &str, is_json: bool) -> anyhow::Result<WaitResult> {
     let bar = (!is_json && io::stdout().is_terminal()).then(bar).transpose()?;
     let (mut before, mut pause) = (String::new(), POLL_PAUSE);
     loop {

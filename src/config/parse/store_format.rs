@@ -1,23 +1,23 @@
 //! Format of the setting `store`. The address of a database can hold a password, so no such value is ever repeated.
 
 use super::ValueFormat;
-use crate::store::postgres::{Address, AddressError};
+use crate::store::postgres::{DatabaseAddress, DatabaseAddressError};
 use std::path::PathBuf;
 
 /// The kind of store, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreLocation {
     Sqlite(PathBuf),
-    Postgres(Box<Address>),
+    Postgres(Box<DatabaseAddress>),
 }
 
 impl StoreLocation {
     /// Parses the setting `store`. An error says what is wrong and repeats no secret.
-    pub fn parse(text: &str) -> Result<Self, AddressError> {
+    pub fn parse(text: &str) -> Result<Self, DatabaseAddressError> {
         let path = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !path.starts_with("//"));
         match path {
             Some(path) => Ok(Self::Sqlite(path.into())),
-            None => Address::parse(text).map(|address| Self::Postgres(Box::new(address))),
+            None => DatabaseAddress::parse(text).map(|address| Self::Postgres(Box::new(address))),
         }
     }
 }
@@ -34,7 +34,7 @@ const STORE_ALLOWED: &str = "sqlite: and the path of a file, for example sqlite:
 /// Explains an invalid address of a database. Other text gets no explanation, because it may hold anything.
 fn explain(text: &str) -> Option<String> {
     let error = StoreLocation::parse(text).err()?;
-    (error != AddressError::NotOne).then(|| error.to_string())
+    (error != DatabaseAddressError::NotOne).then(|| error.to_string())
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ fn at(seconds: u64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000).plus(Duration::from_secs(seconds))
 }
 
-fn ended(delivery: i64, second: u64, is_probe: bool) -> Ended {
+fn ended(delivery: i64, second: u64, is_probe: bool) -> AttemptResult {
     let at = at(second);
     let (delivery, order) = (DeliveryId::from_i64(delivery), Order::None);
-    Ended { delivery, started_at: at, ended_at: at, is_probe, order }
+    AttemptResult { delivery, started_at: at, ended_at: at, is_probe, order }
 }
 
 fn asking(status: u16, seconds: Option<u64>) -> PauseAsked {
@@ -38,7 +38,7 @@ fn probe(circuit: &mut Circuit, asked: Option<PauseAsked>) -> Timestamp {
     assert_eq!(circuit.may(now), May::SendProbe);
     circuit.send_probe();
     assert_eq!(circuit.may(now.plus(PROBE_AFTER_MAX)), May::Wait(None), "one at a time");
-    circuit.failed(&Ended { started_at: now, ended_at: now, ..ended(1, 0, true) }, asked);
+    circuit.failed(&AttemptResult { started_at: now, ended_at: now, ..ended(1, 0, true) }, asked);
     now
 }
 
@@ -64,7 +64,7 @@ fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_coun
 fn with_an_order_failures_of_one_delivery_open_the_circuit() {
     for (order, most) in [(Order::Endpoint, OPENS_AFTER_IN_LINE), (Order::Key, OPENS_AFTER)] {
         let mut circuit = Circuit::default();
-        let first = Ended { order, ..ended(1, 0, false) };
+        let first = AttemptResult { order, ..ended(1, 0, false) };
         for _ in 1..most {
             assert_eq!(circuit.failed(&first, None), Change::Nothing);
         }
@@ -95,7 +95,7 @@ fn requests_in_flight_at_opening_do_not_move_the_probe() {
     }
     assert_eq!(circuit.opens_at(), Some(at(5)));
     assert_eq!(circuit.succeeded(&ended(60, 4, false), FULL), Change::Recovered, "whatever succeeds");
-    let before = Ended { started_at: at(0), ..ended(61, 5, false) };
+    let before = AttemptResult { started_at: at(0), ..ended(61, 5, false) };
     assert_eq!(circuit.failed(&before, None), Change::Nothing, "it says nothing about the endpoint now");
     assert_eq!(circuit.may(at(5)), May::Send(Some(1)));
 }
@@ -151,7 +151,7 @@ fn a_pause_lasts_as_asked_or_doubles_each_time() {
 #[test]
 fn of_concurrent_requests_only_the_first_starts_a_pause_and_the_longest_wait_counts() {
     let mut circuit = Circuit::default();
-    let together = |second| Ended { started_at: at(0), ..ended(1, second, false) };
+    let together = |second| AttemptResult { started_at: at(0), ..ended(1, second, false) };
     assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Closed);
     for _ in 0..50 {
         assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Nothing);
@@ -222,10 +222,10 @@ proptest! {
         steps in prop::collection::vec((0u64..40, 0u8..12, 1i64..5, prop::option::of(0u64..100)), 1..400),
     ) {
         let (mut circuit, mut now) = (Circuit::default(), 0);
-        let mut out: Vec<Ended> = Vec::new();
+        let mut out: Vec<AttemptResult> = Vec::new();
         for (step, what, delivery, wait) in steps {
             now += step;
-            let sent = |is_probe| Ended { started_at: at(now), ..ended(delivery, now, is_probe) };
+            let sent = |is_probe| AttemptResult { started_at: at(now), ..ended(delivery, now, is_probe) };
             match circuit.may(at(now)) {
                 May::Send(width) if out.len() < width.unwrap_or(FULL) as usize => out.push(sent(false)),
                 May::Probe => {
@@ -244,7 +244,7 @@ proptest! {
                 May::Send(_) | May::SendProbe => {}
             }
             if what < 8 && !out.is_empty() {
-                let one = Ended { ended_at: at(now), ..out.remove(usize::from(what) % out.len()) };
+                let one = AttemptResult { ended_at: at(now), ..out.remove(usize::from(what) % out.len()) };
                 match what {
                     0..3 => circuit.succeeded(&one, FULL),
                     3 => circuit.failed(&one, Some(asking(429, wait))),

@@ -45,7 +45,7 @@ pub enum News {
 
 /// The endpoint that a health event is about, with its context.
 #[derive(Clone, Copy, Debug)]
-pub struct About<'a> {
+pub struct HealthContext<'a> {
     pub app: AppId,
     pub endpoint: EndpointId,
     pub contract: &'a Contract,
@@ -64,7 +64,7 @@ impl News {
         })
     }
 
-    pub fn notice(&self, about: &About<'_>) -> NewNotice {
+    pub fn notice(&self, about: &HealthContext<'_>) -> NewNotice {
         let notices = &about.contract.notices;
         let (kind, channel) = match self {
             Self::Degraded { .. } | Self::Failing { .. } => (NoticeKind::EndpointDegraded, notices.degraded),

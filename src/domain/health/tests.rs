@@ -13,8 +13,8 @@ const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 const HOUR: Duration = Duration::from_hours(1);
 
 /// A failure this many hours after the start, on both clocks.
-fn failure(hours: u64, ends_event: bool) -> Failure<'static> {
-    Failure { at: START.plus(HOUR * hours as u32), clock: HOUR * hours as u32, error: "HTTP 500", ends_event }
+fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
+    FailedAttempt { at: START.plus(HOUR * hours as u32), clock: HOUR * hours as u32, error: "HTTP 500", ends_event }
 }
 
 fn sums(ended: u64, dead: u64) -> Sums {
@@ -77,7 +77,7 @@ fn local_outages_delay_the_warning_and_the_disabling() {
     for hour in 0..10 {
         health.failed(&failure(hour, true), &bastionary);
     }
-    let back = |hours: u64| Failure { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
+    let back = |hours: u64| FailedAttempt { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
     assert!(health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, News::Warning { .. })));
     let news = health.failed(&back(48), &bastionary);
     assert_eq!(news, [News::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
@@ -102,19 +102,19 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
         assert_eq!(health.failed(&failure(0, false), &standard), []);
     }
     assert_eq!(health.failed(&failure(1, false), &standard), [News::Failing { in_a_row: 10, since: START }]);
-    assert_eq!((health.state(), health.since()), (State::Failing, Some(START.plus(HOUR))));
+    assert_eq!((health.state(), health.since()), (HealthState::Failing, Some(START.plus(HOUR))));
     assert_eq!(health.failed(&failure(1, false), &standard), [], "reported once");
     for _ in 1..RECOVERED_AFTER {
-        assert_eq!((health.succeeded(START), health.state()), (None, State::Failing));
+        assert_eq!((health.succeeded(START), health.state()), (None, HealthState::Failing));
     }
     let recovered = News::Recovered { since: START, by: NoticeChannel::List };
     assert_eq!(health.succeeded(START.plus(HOUR)), Some(recovered));
     assert!(health.is_clean());
-    assert_eq!((health.state(), health.since()), (State::Healthy, Some(START.plus(HOUR))));
+    assert_eq!((health.state(), health.since()), (HealthState::Healthy, Some(START.plus(HOUR))));
     // A contract that defines degraded itself gets no notice of failing.
     let mut quiet = Health::default();
     (0..20).for_each(|_| assert_eq!(quiet.failed(&failure(0, false), &fixtures::bastionary()), []));
-    assert_eq!(quiet.state(), State::Failing);
+    assert_eq!(quiet.state(), HealthState::Failing);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn events_that_end_without_an_attempt_count_as_failed() {
 fn notices_name_the_trouble_its_start_and_the_last_error() {
     let bastionary = fixtures::bastionary();
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
-    let about = About { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
+    let about = HealthContext { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
     let off_at = START.plus(HOUR * 24);
     let warning = News::Warning { since: START, disables_at: off_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));

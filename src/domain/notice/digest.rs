@@ -19,7 +19,7 @@ pub struct Digest {
     #[serde(rename = "last")]
     pub last: Example,
     #[serde(rename = "endpoints")]
-    endpoints: Vec<OfEndpoint>,
+    endpoints: Vec<EndpointCount>,
     /// Occurrences at further endpoints.
     #[serde(rename = "elsewhere")]
     pub elsewhere: u32,
@@ -42,14 +42,14 @@ pub struct Example {
 /// The number of occurrences at one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OfEndpoint {
+pub struct EndpointCount {
     #[serde(rename = "endpoint")]
     endpoint: i64,
     #[serde(rename = "count")]
     pub count: u32,
 }
 
-impl OfEndpoint {
+impl EndpointCount {
     pub fn id(&self) -> EndpointId {
         EndpointId::from_i64(self.endpoint)
     }
@@ -88,13 +88,13 @@ impl Digest {
         let has_room = self.endpoints.len() < ENDPOINTS_MAX;
         match self.endpoints.iter_mut().find(|known| known.endpoint == endpoint) {
             Some(known) => known.count = known.count.saturating_add(1),
-            None if has_room => self.endpoints.push(OfEndpoint { endpoint, count: 1 }),
+            None if has_room => self.endpoints.push(EndpointCount { endpoint, count: 1 }),
             None => self.elsewhere = self.elsewhere.saturating_add(1),
         }
     }
 
     /// Returns the endpoints in the order of their first occurrence.
-    pub fn endpoints(&self) -> &[OfEndpoint] {
+    pub fn endpoints(&self) -> &[EndpointCount] {
         &self.endpoints
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::{
     endpoint::{DisabledReason, DisabledBy},
     event_type::VersionDocument,
     inspection::{InspectionCheck, CheckName, InspectionFinding},
-    notice::{Example, OfEndpoint},
+    notice::{Example, EndpointCount},
     order::{OnDead, Order},
     quota::Quota,
     rate::{AppLimits, RateLimit},
@@ -73,8 +73,8 @@ fn parts() -> Vec<Entry> {
         "inspection_report" "/checks/*/finding": InspectionFinding,
         "notice_digest" "/first": Example,
         "notice_digest" "/last/event": AboutEvent,
-        "notice_digest" "/endpoints/*": OfEndpoint,
-        "statistics_endings" "": Ending,
+        "notice_digest" "/endpoints/*": EndpointCount,
+        "statistics_endings" "": ResultCode,
     }
 }
 

@@ -64,7 +64,7 @@ const LIBPQ_ONLY: [&str; 24] = [
 
 /// Reason that a text is not an address. Repeats no part of it that could be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AddressError {
+pub enum DatabaseAddressError {
     #[error("it does not begin with postgres://")]
     NotOne,
     #[error(
@@ -101,18 +101,18 @@ pub(super) enum Security {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct DatabaseAddress {
     pub(super) config: Config,
     pub(super) security: Security,
     /// A pooler lends connections for a transaction at a time, so no state may stay with one.
     pub(super) is_pooled: bool,
 }
 
-impl Address {
+impl DatabaseAddress {
     /// Parses an address, as the setting `store` is written.
-    pub fn parse(text: &str) -> Result<Self, AddressError> {
+    pub fn parse(text: &str) -> Result<Self, DatabaseAddressError> {
         let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
-        let rest = rest.ok_or(AddressError::NotOne)?;
+        let rest = rest.ok_or(DatabaseAddressError::NotOne)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut ours = Ours::default();
         let mut theirs = Vec::new();
@@ -123,7 +123,7 @@ impl Address {
             }
         }
         let config = Config::from_str(&format!("postgres://{place}?{}", theirs.join("&")));
-        let mut config = config.map_err(|_| AddressError::Place)?;
+        let mut config = config.map_err(|_| DatabaseAddressError::Place)?;
         must_be_complete(&config)?;
         let security = ours.security(config.get_hosts())?;
         config.ssl_mode(match security {
@@ -144,10 +144,10 @@ impl Address {
     }
 }
 
-fn must_be_complete(config: &Config) -> Result<(), AddressError> {
+fn must_be_complete(config: &Config) -> Result<(), DatabaseAddressError> {
     // A password with a @ in it ends there, and the rest of it would be shown as the host.
     if config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if name.contains('@'))) {
-        return Err(AddressError::Place);
+        return Err(DatabaseAddressError::Place);
     }
     let missing = [
         (config.get_hosts().is_empty(), "the host"),
@@ -155,31 +155,31 @@ fn must_be_complete(config: &Config) -> Result<(), AddressError> {
         (config.get_dbname().is_none(), "the name of the database"),
     ];
     let missing = missing.into_iter().find(|(is_missing, _)| *is_missing);
-    missing.map_or(Ok(()), |(_, what)| Err(AddressError::Missing(what)))
+    missing.map_or(Ok(()), |(_, what)| Err(DatabaseAddressError::Missing(what)))
 }
 
 /// Checks that the client library knows the parameter and accepts its value.
-fn require_known_parameter(pair: &str, place: usize) -> Result<(), AddressError> {
+fn require_known_parameter(pair: &str, place: usize) -> Result<(), DatabaseAddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
     if let Some((name, allowed)) = THEIRS.into_iter().find(|(name, _)| *name == given) {
         let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
-        return if is_taken { Ok(()) } else { Err(AddressError::Value { name, allowed }) };
+        return if is_taken { Ok(()) } else { Err(DatabaseAddressError::Value { name, allowed }) };
     }
     if let Some(name) = LIBPQ_ONLY.into_iter().find(|name| *name == given) {
-        return Err(AddressError::Unknown(name));
+        return Err(DatabaseAddressError::Unknown(name));
     }
     // The rest of a password that has a ? in it.
     if given.contains('@') {
-        return Err(AddressError::Place);
+        return Err(DatabaseAddressError::Place);
     }
     let known = OURS.into_iter().chain(THEIRS.map(|(name, _)| name));
     let nearness = |name: &&str| strsim::jaro_winkler(name, given);
     let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
-    Err(AddressError::Mistyped { place, nearest })
+    Err(DatabaseAddressError::Mistyped { place, nearest })
 }
 
 /// Shows hosts and database, without the login.
-impl fmt::Display for Address {
+impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ports = self.config.get_ports();
         for (at, host) in self.config.get_hosts().iter().enumerate() {
@@ -194,7 +194,7 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Address({self})")
     }
@@ -210,11 +210,11 @@ struct Ours {
 
 impl Ours {
     /// Stores the parameter; returns whether it is one of these.
-    fn take(&mut self, pair: &str) -> Result<bool, AddressError> {
+    fn take(&mut self, pair: &str) -> Result<bool, DatabaseAddressError> {
         // A plus is a plus here.
         let pair = pair.replace('+', "%2B");
         let Some((name, value)) = form_urlencoded::parse(pair.as_bytes()).next() else { return Ok(false) };
-        let wrong = |name, allowed| AddressError::Value { name, allowed };
+        let wrong = |name, allowed| DatabaseAddressError::Value { name, allowed };
         match &*name {
             "sslmode" => self.sslmode = Some(value.into_owned()),
             "sslrootcert" if value.is_empty() => {
@@ -229,7 +229,7 @@ impl Ours {
 
     /// Returns the security of the connection. A socket of this machine needs no encryption. Elsewhere the server has to
     /// prove its identity, unless the address says otherwise.
-    fn security(&self, hosts: &[Host]) -> Result<Security, AddressError> {
+    fn security(&self, hosts: &[Host]) -> Result<Security, DatabaseAddressError> {
         let is_socket = |host: &Host| matches!(host, Host::Unix(_));
         let is_here = |host: &Host| match host {
             Host::Unix(_) => true,
@@ -244,13 +244,13 @@ impl Ours {
             Some("verify-full") => Security::Verified(self.sslrootcert.clone()),
             Some(_) => {
                 let allowed = "disable, prefer, require or verify-full";
-                return Err(AddressError::Value { name: "sslmode", allowed });
+                return Err(DatabaseAddressError::Value { name: "sslmode", allowed });
             }
             None if hosts.iter().all(is_here) && self.sslrootcert.is_none() => Security::IfOffered,
             None => Security::Verified(self.sslrootcert.clone()),
         };
         if self.sslrootcert.is_some() && !matches!(asked, Security::Verified(_)) {
-            return Err(AddressError::InVain);
+            return Err(DatabaseAddressError::InVain);
         }
         Ok(if hosts.iter().all(is_socket) { Security::Plain } else { asked })
     }
@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     fn security(text: &str) -> Option<Security> {
-        Address::parse(text).ok().map(|address| address.security)
+        DatabaseAddress::parse(text).ok().map(|address| address.security)
     }
 
     #[test]
@@ -323,7 +323,7 @@ mod tests {
             ("postgres://me:hunter2@db/ph?connect_timeout=2s", "connect_timeout must be a number of seconds"),
             ("postgres://me@db/ph?password", "password must be text"),
         ] {
-            let error = Address::parse(bad).unwrap_err().to_string();
+            let error = DatabaseAddress::parse(bad).unwrap_err().to_string();
             assert!(error.contains(said) && !error.contains("hunter2"), "{bad}: {error}");
         }
     }
@@ -331,20 +331,20 @@ mod tests {
     #[test]
     fn every_allowed_parameter_is_accepted_and_no_other() {
         for (name, _) in THEIRS {
-            let takes = |value: &&str| Address::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
+            let takes = |value: &&str| DatabaseAddress::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
             let one = ["1", "::1", "postgres", "prefer", "any", "random"].into_iter().find(takes);
             assert!(one.is_some(), "{name}");
         }
         for name in LIBPQ_ONLY {
-            let refused = Address::parse(&format!("postgres://me@db/ph?{name}=1"));
-            assert_eq!(refused, Err(AddressError::Unknown(name)));
+            let refused = DatabaseAddress::parse(&format!("postgres://me@db/ph?{name}=1"));
+            assert_eq!(refused, Err(DatabaseAddressError::Unknown(name)));
         }
     }
 
     #[test]
     fn the_displayed_address_has_no_password() {
         let address =
-            Address::parse("postgres://me:hunter2@a.example.com:1,b.example.com:2/ph?pooler=true").unwrap();
+            DatabaseAddress::parse("postgres://me:hunter2@a.example.com:1,b.example.com:2/ph?pooler=true").unwrap();
         assert!(address.is_pooled);
         assert_eq!(address.to_string(), "a.example.com:1,b.example.com:2/ph");
         assert!(!format!("{address:?}").contains("hunter2"));

@@ -2,9 +2,9 @@
 //! and more than all of them where the server is far away.
 
 use super::{
-    columns::Rows,
+    columns::ColumnRows,
     session::in_this_dialect,
-    value::{Bound, Fetched},
+    value::{BoundValue, FetchedRow},
 };
 use crate::store::sql::{Result, Row, ToValue};
 use std::{
@@ -25,18 +25,18 @@ pub(super) enum Asked<'a> {
     /// Statements without parameters, whose rows are only counted.
     Plain(&'a str),
     /// A statement whose changed rows are counted.
-    Change(&'a str, &'a [&'a dyn ToValue], &'a [&'a Rows]),
+    Change(&'a str, &'a [&'a dyn ToValue], &'a [&'a ColumnRows]),
     /// A query whose rows are all fetched, so that other statements can run while they are read.
-    Look(&'a str, &'a [&'a dyn ToValue], &'a [&'a Rows]),
+    Look(&'a str, &'a [&'a dyn ToValue], &'a [&'a ColumnRows]),
 }
 
 #[derive(Default)]
-pub(super) struct Answer {
+pub(super) struct StatementResult {
     pub(super) count: usize,
-    pub(super) rows: Vec<Fetched>,
+    pub(super) rows: Vec<FetchedRow>,
 }
 
-impl Answer {
+impl StatementResult {
     pub(super) fn read<T, C: FromIterator<T>>(
         &self,
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
@@ -55,8 +55,8 @@ impl Asked<'_> {
     }
 
     /// Sends the statement when first polled; whole, with the types of its parameters, if it is not prepared.
-    pub(super) async fn answer(self, client: &Client, known: Option<&Statement>) -> Result<Answer, Error> {
-        let mut answer = Answer::default();
+    pub(super) async fn answer(self, client: &Client, known: Option<&Statement>) -> Result<StatementResult, Error> {
+        let mut answer = StatementResult::default();
         match (self, known) {
             (Self::Plain(sql), _) => {
                 let messages = client.simple_query(sql).await?;
@@ -74,29 +74,29 @@ impl Asked<'_> {
             (Self::Look(_, params, rows), Some(statement)) => {
                 let bound = bound(params);
                 let found = client.query(statement, &all(&bound, rows)).await?;
-                answer.rows = found.into_iter().map(Fetched::new).collect();
+                answer.rows = found.into_iter().map(FetchedRow::new).collect();
             }
             (Self::Look(sql, params, rows), None) => {
                 let (sql, bound) = (in_this_dialect(sql), bound(params));
                 let found = client.query_typed(&sql, &all_typed(&bound, rows)).await?;
-                answer.rows = found.into_iter().map(Fetched::new).collect();
+                answer.rows = found.into_iter().map(FetchedRow::new).collect();
             }
         }
         Ok(answer)
     }
 }
 
-fn bound<'a>(params: &'a [&'a dyn ToValue]) -> Vec<Bound<'a>> {
-    params.iter().map(|param| Bound(param.value())).collect()
+fn bound<'a>(params: &'a [&'a dyn ToValue]) -> Vec<BoundValue<'a>> {
+    params.iter().map(|param| BoundValue(param.value())).collect()
 }
 
-fn all<'a>(bound: &'a [Bound<'a>], rows: &'a [&'a Rows]) -> Vec<&'a (dyn ToSql + Sync)> {
+fn all<'a>(bound: &'a [BoundValue<'a>], rows: &'a [&'a ColumnRows]) -> Vec<&'a (dyn ToSql + Sync)> {
     let columns = rows.iter().flat_map(|rows| rows.columns()).map(|column| column as &(dyn ToSql + Sync));
     bound.iter().map(|bound| bound as &(dyn ToSql + Sync)).chain(columns).collect()
 }
 
 /// Returns the parameters with their types; of an empty one the server finds the type.
-fn all_typed<'a>(bound: &'a [Bound<'a>], rows: &'a [&'a Rows]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+fn all_typed<'a>(bound: &'a [BoundValue<'a>], rows: &'a [&'a ColumnRows]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
     let columns = rows.iter().flat_map(|rows| rows.columns());
     let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind()));
     typed.chain(columns.map(|column| (column as &(dyn ToSql + Sync), column.kind()))).collect()

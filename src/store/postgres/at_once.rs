@@ -3,9 +3,9 @@
 //! known or the writer is fenced, the batch is written in steps (`bulk.rs`), where each case is handled.
 
 use super::{
-    asked::{Answer, Asked},
+    asked::{StatementResult, Asked},
     births::{BORN_PARAMS, Births, Born, CLAIM_PARAMS, accepting, claiming},
-    columns::{Rows, Shape},
+    columns::{ColumnRows, ColumnTypes},
     endings::{ENDING_PARAMS, Endings, recording},
     locks::UNWELL,
 };
@@ -18,8 +18,8 @@ use std::{
     sync::LazyLock,
 };
 
-const ENDPOINTS: Shape = Shape("n");
-const DOCUMENTS: Shape = Shape("t");
+const ENDPOINTS: ColumnTypes = ColumnTypes("n");
+const DOCUMENTS: ColumnTypes = ColumnTypes("t");
 
 /// Joined with rows, so that they are written only if the batch was counted.
 const IF_COUNTED: &str = "counted, ";
@@ -29,7 +29,7 @@ const ALL_WERE_CARRIED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELE
 
 /// Optional parts of a batch.
 #[derive(Clone, Copy)]
-struct Parts {
+struct BatchParts {
     endings: bool,
     keys: bool,
     births: bool,
@@ -39,11 +39,11 @@ struct Parts {
 static STATEMENTS: LazyLock<[String; 8]> = LazyLock::new(|| {
     std::array::from_fn(|number| {
         let has = |part: usize| number & part != 0;
-        statement(Parts { endings: has(1), keys: has(2), births: has(4) })
+        statement(BatchParts { endings: has(1), keys: has(2), births: has(4) })
     })
 });
 
-fn statement(parts: Parts) -> String {
+fn statement(parts: BatchParts) -> String {
     // After the epoch and the last batch.
     let mut next = 3;
     let mut take = |count: usize| {
@@ -84,10 +84,10 @@ fn statement(parts: Parts) -> String {
 
 /// A simple batch, as it is stored.
 pub(super) struct Plain {
-    added: Rows,
+    added: ColumnRows,
     /// The endpoints that have to be healthy, and the deliveries that ended at them.
-    ended: Option<(Rows, Rows)>,
-    claims: Option<Rows>,
+    ended: Option<(ColumnRows, ColumnRows)>,
+    claims: Option<ColumnRows>,
     born: Option<Born>,
 }
 
@@ -126,14 +126,14 @@ impl Plain {
         let ended = match endings.rows() {
             None => None,
             Some(ended) => {
-                let mut well = Rows::new(ENDPOINTS);
+                let mut well = ColumnRows::new(ENDPOINTS);
                 endpoints.iter().try_for_each(|endpoint| well.push(params![endpoint]))?;
                 Some((well, ended))
             }
         };
         let (claims, born) = (births.claims(batch)?, births.born(seat, batch, &HashSet::new())?);
         endings.became(|_| true, batch);
-        let mut added = Rows::new(DOCUMENTS);
+        let mut added = ColumnRows::new(DOCUMENTS);
         added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
         Ok(Some(Self { added, ended, claims, born }))
     }
@@ -146,13 +146,13 @@ impl Plain {
             | usize::from(born.is_some()) << 2;
         let ended = ended.iter().flat_map(|(well, ended)| [well, ended]);
         let born = born.iter().flat_map(Born::rows);
-        let rows: Vec<&Rows> = [added].into_iter().chain(ended).chain(claims).chain(born).collect();
+        let rows: Vec<&ColumnRows> = [added].into_iter().chain(ended).chain(claims).chain(born).collect();
         ask(Asked::Look(&STATEMENTS[number], params![seat.epoch, last], &rows))
     }
 }
 
 /// Returns the newest notice; `None` if nothing was stored.
-pub(super) fn stored(answer: &Answer) -> Result<Option<i64>> {
+pub(super) fn stored(answer: &StatementResult) -> Result<Option<i64>> {
     let read = |row: &Row<'_>| Ok((row.get::<i64>(0)?, row.get::<Option<i64>>(1)?));
     let rows: Vec<(i64, Option<i64>)> = answer.read(read)?;
     Ok(rows.first().filter(|(counted, _)| *counted > 0).map(|(_, newest)| newest.unwrap_or_default()))

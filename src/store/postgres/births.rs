@@ -2,7 +2,7 @@
 //! keys.
 
 use super::{
-    columns::{Rows, Shape},
+    columns::{ColumnRows, ColumnTypes},
     sql::Transaction,
 };
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
 };
 use std::{collections::HashSet, sync::LazyLock};
 
-const EVENTS: Shape = Shape("nnttnntnnbb");
-const DELIVERIES: Shape = Shape("nnnnnnnn");
-const KEYS: Shape = Shape("bnb");
+const EVENTS: ColumnTypes = ColumnTypes("nnttnntnnbb");
+const DELIVERIES: ColumnTypes = ColumnTypes("nnnnnnnn");
+const KEYS: ColumnTypes = ColumnTypes("bnb");
 
 pub(super) static ACCEPT: LazyLock<String> = LazyLock::new(|| {
     let [events, deliveries] = accepting("", 1);
@@ -87,11 +87,11 @@ impl Births {
     }
 
     /// Returns the keys of all collected events, to be stored first; `None` if they have none.
-    pub(super) fn claims(&self, batch: &mut [Box<dyn Work>]) -> Result<Option<Rows>> {
+    pub(super) fn claims(&self, batch: &mut [Box<dyn Work>]) -> Result<Option<ColumnRows>> {
         if self.keys.is_empty() {
             return Ok(None);
         }
-        let mut claims = Rows::new(KEYS);
+        let mut claims = ColumnRows::new(KEYS);
         each(batch, &self.gathered, &mut |new| {
             new.dedup.iter().try_for_each(|key| claims.push(params![key.0, new.event.id, new.fingerprint.0]))
         })?;
@@ -105,7 +105,7 @@ impl Births {
         batch: &mut [Box<dyn Work>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<Born>> {
-        let mut born = Born { events: Rows::new(EVENTS), deliveries: Rows::new(DELIVERIES) };
+        let mut born = Born { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
         each(batch, &self.gathered, &mut |new| {
             if lost.contains(&new.event.id) { Ok(()) } else { born.push(seat, new) }
         })?;
@@ -133,8 +133,8 @@ impl Births {
 
 /// Events with their deliveries, as rows.
 pub(super) struct Born {
-    events: Rows,
-    deliveries: Rows,
+    events: ColumnRows,
+    deliveries: ColumnRows,
 }
 
 impl Born {
@@ -148,13 +148,13 @@ impl Born {
         })
     }
 
-    pub(super) fn rows(&self) -> [&Rows; 2] {
+    pub(super) fn rows(&self) -> [&ColumnRows; 2] {
         [&self.events, &self.deliveries]
     }
 }
 
 /// Returns the events that did not get all of their keys, if fewer keys were stored than claimed.
-pub(super) fn lost(tx: &Transaction<'_>, claims: &Rows, stored: usize) -> Result<HashSet<EventId>> {
+pub(super) fn lost(tx: &Transaction<'_>, claims: &ColumnRows, stored: usize) -> Result<HashSet<EventId>> {
     if stored == claims.len() {
         return Ok(HashSet::new());
     }

@@ -6,11 +6,11 @@ use bytes::{BufMut, BytesMut};
 use std::error::Error as Cause;
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
 
-/// Column types of a statement, one letter each: `n` numbers, `t` texts, `b` bytes.
+/// ColumnArray types of a statement, one letter each: `n` numbers, `t` texts, `b` bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Shape(pub(super) &'static str);
+pub(super) struct ColumnTypes(pub(super) &'static str);
 
-impl Shape {
+impl ColumnTypes {
     /// SQL that makes rows of these columns, if they are the parameters from `first` on.
     pub(super) fn unnest(self, first: usize) -> String {
         let array =
@@ -37,15 +37,15 @@ fn array_of(letter: char) -> Type {
 }
 
 /// Rows, column by column.
-pub(super) struct Rows {
-    columns: Vec<Column>,
+pub(super) struct ColumnRows {
+    columns: Vec<ColumnArray>,
     len: usize,
 }
 
-impl Rows {
-    pub(super) fn new(shape: Shape) -> Self {
+impl ColumnRows {
+    pub(super) fn new(shape: ColumnTypes) -> Self {
         let column =
-            |letter| Column { kind: array_of(letter), len: 0, has_null: false, bytes: BytesMut::new() };
+            |letter| ColumnArray { kind: array_of(letter), len: 0, has_null: false, bytes: BytesMut::new() };
         Self { columns: shape.0.chars().map(column).collect(), len: 0 }
     }
 
@@ -61,13 +61,13 @@ impl Rows {
         self.len
     }
 
-    pub(super) fn columns(&self) -> impl Iterator<Item = &Column> {
+    pub(super) fn columns(&self) -> impl Iterator<Item = &ColumnArray> {
         self.columns.iter()
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Column {
+pub(super) struct ColumnArray {
     kind: Type,
     len: i32,
     has_null: bool,
@@ -75,7 +75,7 @@ pub(super) struct Column {
     bytes: BytesMut,
 }
 
-impl Column {
+impl ColumnArray {
     pub(super) fn kind(&self) -> Type {
         self.kind.clone()
     }
@@ -107,7 +107,7 @@ impl Column {
     }
 }
 
-impl ToSql for Column {
+impl ToSql for ColumnArray {
     fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Cause + Sync + Send>> {
         let Kind::Array(member) = wanted.kind() else { return Err("the statement takes no array".into()) };
         // One dimension, which begins at 1; an empty array has no dimension.
@@ -136,13 +136,13 @@ mod tests {
 
     #[test]
     fn a_column_takes_only_values_of_its_type() {
-        let mut rows = Rows::new(Shape("ntb"));
+        let mut rows = ColumnRows::new(ColumnTypes("ntb"));
         rows.push(params![1_i64, "a", [0_u8; 2]]).unwrap();
         rows.push(params![None::<i64>, None::<&str>, None::<Vec<u8>>]).unwrap();
         assert_eq!(rows.len(), 2);
         for wrong in [params!["a", "a", [0_u8; 2]], params![1_i64, 1_i64, [0_u8; 2]], params![1_i64]] {
             assert!(rows.push(wrong).is_err());
         }
-        assert_eq!(Shape("nb").unnest(2), "unnest(CAST(?2 AS int8[]), CAST(?3 AS bytea[]))");
+        assert_eq!(ColumnTypes("nb").unnest(2), "unnest(CAST(?2 AS int8[]), CAST(?3 AS bytea[]))");
     }
 }

@@ -2,7 +2,7 @@
 //! `done` has the rest. Both have the same columns, and a row is in one of them.
 
 use super::{
-    columns::{Rows, Shape},
+    columns::{ColumnRows, ColumnTypes},
     sql::Transaction,
 };
 use crate::{
@@ -28,7 +28,7 @@ macro_rules! values {
 }
 
 /// Statements that put a row into a table. `?24` is the state it must still be in, and `?25` the lane if that is in flight.
-struct Table {
+struct DeliveryTable {
     insert: &'static str,
     update: &'static str,
     /// Moves the row out of the other table.
@@ -64,8 +64,8 @@ macro_rules! table {
     };
 }
 
-const LIVE: Table = table!("live", "done");
-const DONE: Table = table!("done", "live");
+const LIVE: DeliveryTable = table!("live", "done");
+const DONE: DeliveryTable = table!("done", "live");
 
 fn is_live(delivery: &Delivery) -> bool {
     !delivery.state.is_terminal() || delivery.okey.is_some()
@@ -87,7 +87,7 @@ pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Re
     }
 }
 
-const TAKEN: Shape = Shape("nn");
+const TAKEN: ColumnTypes = ColumnTypes("nn");
 
 static CARRY: LazyLock<String> = LazyLock::new(|| {
     format!(
@@ -99,7 +99,7 @@ static CARRY: LazyLock<String> = LazyLock::new(|| {
 
 /// Marks these waiting deliveries as in flight; returns which were still in their state.
 pub(super) fn carry_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
-    let mut rows = Rows::new(TAKEN);
+    let mut rows = ColumnRows::new(TAKEN);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
     let first = params![DeliveryState::InFlight, Was::CarriedBy(tx.epoch()).lane()];
     let carried: HashSet<DeliveryId> = tx.read_rows(&CARRY, first, &[&rows], |row| row.get(0))?;

@@ -1,6 +1,6 @@
 //! Deliveries of a batch that end together, delivered, with the attempt that each of them took: one statement.
 
-use super::columns::{Rows, Shape};
+use super::columns::{ColumnRows, ColumnTypes};
 use crate::{
     domain::{
         delivery::{Delivery, DeliveryState},
@@ -11,7 +11,7 @@ use crate::{
 use std::{collections::HashMap, sync::LazyLock};
 
 /// An attempt, and the fields of its delivery that changed.
-const ENDINGS: Shape = Shape("nnnnnnnnntnntbnbbttnnnn");
+const ENDINGS: ColumnTypes = ColumnTypes("nnnnnnnnntnntbnbbttnnnn");
 
 pub(super) static RECORD: LazyLock<String> =
     LazyLock::new(|| format!("WITH {} SELECT delivery FROM gone", recording("", "?1", 2)));
@@ -42,7 +42,7 @@ pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
 #[derive(Default)]
 pub(super) struct Endings {
     gathered: HashMap<DeliveryId, (usize, Delivery)>,
-    rows: Option<Rows>,
+    rows: Option<ColumnRows>,
 }
 
 impl Endings {
@@ -52,7 +52,7 @@ impl Endings {
 
     /// Adds a delivery as it ended by this command of the batch.
     pub(super) fn push(&mut self, place: usize, recording: &Recording, delivery: Delivery) -> Result<()> {
-        let rows = self.rows.get_or_insert_with(|| Rows::new(ENDINGS));
+        let rows = self.rows.get_or_insert_with(|| ColumnRows::new(ENDINGS));
         recording.history(&mut |attempt| {
             let Delivery { place, attempt_count, history_len, finished_at, .. } = &delivery;
             let ended = params![place, attempt_count, history_len, finished_at];
@@ -63,7 +63,7 @@ impl Endings {
     }
 
     /// Returns the rows to be written; `None` if there are none.
-    pub(super) fn rows(&mut self) -> Option<Rows> {
+    pub(super) fn rows(&mut self) -> Option<ColumnRows> {
         self.rows.take()
     }
 

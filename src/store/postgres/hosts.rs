@@ -2,7 +2,7 @@
 
 use super::{
     session::silent,
-    tls::{Connector, Encrypted},
+    tls::{DatabaseTlsConnector, Encrypted},
 };
 use crate::store::sql::{Error, Result};
 use std::{
@@ -34,7 +34,7 @@ impl Hosts {
 
     /// Connects to the first host that answers. A machine that is gone sends no error: after a moment the next host is tried
     /// too.
-    pub(super) async fn connect(&self, tls: &Connector) -> Result<(Client, Connection)> {
+    pub(super) async fn connect(&self, tls: &DatabaseTlsConnector) -> Result<(Client, Connection)> {
         let mut tried = JoinSet::new();
         let first = self.last.load(Relaxed);
         let mut hosts = (0..self.each.len()).map(|at| (first + at) % self.each.len());
@@ -110,22 +110,22 @@ fn without_hosts(from: &Config) -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::postgres::Address;
+    use crate::store::postgres::DatabaseAddress;
 
     #[test]
     fn each_single_host_keeps_all_parameters() {
         let rest = "options=-c%20a%3D1&application_name=x&connect_timeout=3&tcp_user_timeout=4&keepalives=0&keepalives_idle=5\
              &keepalives_interval=6&keepalives_retries=7&sslnegotiation=direct&channel_binding=require\
              &target_session_attrs=read-write&sslmode=require";
-        let parse = |hosts: &str| Address::parse(&format!("postgres://me:secret@{hosts}/ph?{rest}")).unwrap();
+        let parse = |hosts: &str| DatabaseAddress::parse(&format!("postgres://me:secret@{hosts}/ph?{rest}")).unwrap();
         let both = parse("a.example.com:1,b.example.com:2");
         assert_eq!(each_of(&both.config), [parse("a.example.com:1").config, parse("b.example.com:2").config]);
-        let sockets = Address::parse("postgres:///ph?user=me&host=/a&host=/b&port=7").unwrap();
+        let sockets = DatabaseAddress::parse("postgres:///ph?user=me&host=/a&host=/b&port=7").unwrap();
         let sockets = each_of(&sockets.config);
         let alone =
-            |folder| Address::parse(&format!("postgres:///ph?user=me&host={folder}&port=7")).unwrap().config;
+            |folder| DatabaseAddress::parse(&format!("postgres:///ph?user=me&host={folder}&port=7")).unwrap().config;
         assert_eq!(sockets, ["/a", "/b"].map(alone));
-        let by_chance = Address::parse("postgres://me@a,b/ph?load_balance_hosts=random").unwrap();
+        let by_chance = DatabaseAddress::parse("postgres://me@a,b/ph?load_balance_hosts=random").unwrap();
         assert_eq!(each_of(&by_chance.config).len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 //! Reads only.
 
 use super::{
-    open::{self, Found, OpenError},
+    open::{self, DatabaseState, PostgresOpenError},
     session::{Server, Session},
     versions::{NEWEST, WITH_INBOX},
 };
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Facts about a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    pub found: Found,
+    pub found: DatabaseState,
     pub lacks: Vec<Lack>,
     /// All encrypted values in it, of endpoints that are not deleted.
     pub encrypted: Vec<Vec<u8>>,
@@ -46,13 +46,13 @@ const SEALED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.en
      UNION ALL SELECT tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL";
 
 /// Returns facts about a database. Refuses what `open` would refuse.
-pub(super) fn look(server: &Server) -> Result<Look, OpenError> {
+pub(super) fn look(server: &Server) -> Result<Look, PostgresOpenError> {
     let found = open::look(server)?;
     let session = Session::connect(server, PATIENCE)?;
     if found.prepared >= WITH_INBOX
         && !session.query("SELECT 1 FROM posthaste.moving WHERE done = 0", &[])?.is_empty()
     {
-        return Err(OpenError::HalfMoved);
+        return Err(PostgresOpenError::HalfMoved);
     }
     let mut lacks: Vec<Lack> = rights(&session, found)?.into_iter().collect();
     if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn look(server: &Server) -> Result<Look, OpenError> {
 }
 
 /// Returns the missing privilege that prevents preparing and maintaining the database, if any.
-fn rights(session: &Session, found: Found) -> Result<Option<Lack>> {
+fn rights(session: &Session, found: DatabaseState) -> Result<Option<Lack>> {
     let (asked, of_schema) = (session.query(ROLE, &[])?, session.query(SCHEMA, &[])?);
     let Some(asked) = asked.first().map(|row| Row::new(row)) else { return Ok(None) };
     let role = asked.get(0)?;

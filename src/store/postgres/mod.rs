@@ -35,17 +35,17 @@ mod versions;
 mod writer;
 
 pub use super::sql::QueueLimits;
-pub use address::{Address, AddressError};
+pub use address::{DatabaseAddress, DatabaseAddressError};
 pub use look::{Lack, Look};
 pub use moving::{MoveError, move_up};
-pub use open::{Found, OpenError};
+pub use open::{DatabaseState, PostgresOpenError};
 
 use super::{
     CommitWatch, Reply, Store,
     cluster::{Beat, Joined, View},
     inbox::Submission,
     sql::{
-        Aftermath, Desk, Membership, Queue, Readers, Result, Sql, Turns, WriterThread,
+        Aftermath, Desk, MembershipBackend, Queue, ReaderPool, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -59,14 +59,14 @@ use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
 };
-use writer::Writer;
+use writer::SqliteCommitLoop;
 
 /// Implements the store traits on one database.
 pub struct PostgresStore {
     queue: Arc<Queue>,
-    readers: Readers<Session>,
+    readers: ReaderPool<Session>,
     /// The engine's own connections, so that it never waits behind people's lists.
-    engine_readers: Readers<Session>,
+    engine_readers: ReaderPool<Session>,
     thread: WriterThread,
     place: Arc<Place>,
     heart: Heart,
@@ -76,7 +76,7 @@ pub struct PostgresStore {
 }
 
 /// Reports the state of a database, without changing it.
-pub fn look(address: &Address) -> Result<Look, OpenError> {
+pub fn look(address: &DatabaseAddress) -> Result<Look, PostgresOpenError> {
     look::look(&Server::at(address)?)
 }
 
@@ -92,12 +92,12 @@ fn begin(
     server: &Arc<Server>,
     watch: Arc<dyn CommitWatch>,
     handover: Arc<dyn Handover>,
-) -> Result<Begun, OpenError> {
+) -> Result<Begun, PostgresOpenError> {
     let pulse = Arc::new(Pulse::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
     let place = Arc::new(Place::new(server.clone(), seat, pulse));
     let heart = Heart::start(server.clone(), place.clone(), handover);
-    let (heart, ringer) = heart.map_err(|error| OpenError::NotPrepared(error.to_string()))?;
+    let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
     Ok(Begun { session, place, heart, ringer })
 }
 
@@ -106,12 +106,12 @@ impl PostgresStore {
     /// database that could lose what it confirmed, or that a newer version prepared, without touching it. Blocks until all of
     /// that is done.
     pub fn open(
-        address: &Address,
+        address: &DatabaseAddress,
         handover: Arc<dyn Handover>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, PostgresOpenError> {
         let server = Arc::new(Server::at(address)?);
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
@@ -119,14 +119,14 @@ impl PostgresStore {
         let write = move |queue: Arc<Queue>| match begin(&to_write, watch.clone(), told.clone()) {
             Ok(Begun { session, place, heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let writer = Writer::new(to_write, session, place, queue.clone(), ringer, told.clone());
+                let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
                 Turns::new(writer, queue, told, watch).run(window);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));
             }
         };
-        let not_prepared = |why: String| OpenError::NotPrepared(why);
+        let not_prepared = |why: String| PostgresOpenError::NotPrepared(why);
         let (queue, thread) =
             WriterThread::start(limits, write).map_err(|error| not_prepared(error.to_string()))?;
         let (place, heart, ringer) =
@@ -163,7 +163,7 @@ impl Store for PostgresStore {
     }
 }
 
-impl Membership for PostgresStore {
+impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
         let (aside, tell, handover) = (Aside(self.place.clone()), self.teller(false), self.handover.clone());
@@ -233,7 +233,7 @@ impl Desk for PostgresStore {
         self.place.pulse.can_record()
     }
 
-    fn membership(&self) -> Option<&dyn Membership> {
+    fn membership(&self) -> Option<&dyn MembershipBackend> {
         Some(self)
     }
 

@@ -2,8 +2,8 @@
 //! the largest copied key says how far the copy is, so that a kill costs a page. No node starts on half a copy.
 
 use super::{
-    Address,
-    open::{self, OpenError},
+    DatabaseAddress,
+    open::{self, PostgresOpenError},
     partitions,
     session::{Server, Session},
     sql::Transaction,
@@ -52,9 +52,9 @@ const NUMBERED: [&str; 2] = ["notices", "statistics_log"];
 #[derive(Debug, thiserror::Error)]
 pub enum MoveError {
     #[error(transparent)]
-    From(#[from] sqlite::OpenError),
+    From(#[from] sqlite::SqliteOpenError),
     #[error(transparent)]
-    To(#[from] OpenError),
+    To(#[from] PostgresOpenError),
     #[error("there is no store at {0}")]
     NoStore(String),
     #[error("the database is in use by {0} nodes: stop them first")]
@@ -91,7 +91,7 @@ impl From<rusqlite::Error> for MoveError {
 /// are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
 pub fn move_up(
     from: &Path,
-    to: &Address,
+    to: &DatabaseAddress,
     now: Timestamp,
     told: &mut dyn FnMut(&'static str, i64, i64),
 ) -> Result<Vec<(&'static str, i64)>, MoveError> {

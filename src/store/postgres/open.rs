@@ -18,7 +18,7 @@ const PREPARED_WITHIN: Duration = Duration::from_hours(6);
 const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum PostgresOpenError {
     #[error("the authorities that the database's certificate is verified by cannot be used ({0})")]
     Certificates(String),
     #[error("the database cannot be used ({0})")]
@@ -57,18 +57,18 @@ pub enum OpenError {
     NotPrepared(String),
 }
 
-impl From<Error> for OpenError {
+impl From<Error> for PostgresOpenError {
     fn from(error: Error) -> Self {
         if is_away(&error) { Self::Away(error.to_string()) } else { Self::NotPrepared(error.to_string()) }
     }
 }
 
 /// Connects to a migrated database and enters as a node. Waits whenever the database is away.
-pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError> {
+pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresOpenError> {
     let mut told = String::new();
     loop {
         match try_open(server, pulse) {
-            Err(OpenError::Away(error)) => {
+            Err(PostgresOpenError::Away(error)) => {
                 if told != error {
                     tracing::warn!(error, "the database cannot be used yet; it is tried until it can");
                     told = error;
@@ -80,10 +80,10 @@ pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), Op
     }
 }
 
-fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError> {
+fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresOpenError> {
     let (session, to_work) = prepared(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
-        return Err(OpenError::HalfMoved);
+        return Err(PostgresOpenError::HalfMoved);
     }
     // A row without a day's partition is stored in the rest partition until there is one.
     if let Err(error) = partitions::make_ahead(&session) {
@@ -92,7 +92,7 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError
     let asked_us = pulse.now_us();
     let (epoch, slot) = cluster::enter(&session).map_err(|error| {
         // Another node enters, or prepares the database for a newer version.
-        if versions::is_busy(&error) { OpenError::Away(error.to_string()) } else { error.into() }
+        if versions::is_busy(&error) { PostgresOpenError::Away(error.to_string()) } else { error.into() }
     })?;
     // Entering counts as the first heartbeat.
     pulse.beat(asked_us, true);
@@ -100,7 +100,7 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), OpenError
 }
 
 /// Returns two connections to a migrated database: a patient one, and one to work with. The node has not entered yet.
-pub(super) fn prepared(server: &Server) -> Result<(Session, Session), OpenError> {
+pub(super) fn prepared(server: &Server) -> Result<(Session, Session), PostgresOpenError> {
     let (to_work, session) = (connect(server, PATIENCE)?, connect(server, PREPARED_WITHIN)?);
     must_not_be_lent(server, &session, &to_work)?;
     must_keep_promises(&session)?;
@@ -110,7 +110,7 @@ pub(super) fn prepared(server: &Server) -> Result<(Session, Session), OpenError>
 
 /// State of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DatabaseState {
     /// How many migrations were applied, and how many this version knows.
     pub prepared: i64,
     pub known: i64,
@@ -119,7 +119,7 @@ pub struct Found {
 }
 
 /// Reports the state of a database. Changes nothing.
-pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
+pub(super) fn look(server: &Server) -> Result<DatabaseState, PostgresOpenError> {
     let connect = || Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error));
     let session = connect()?;
     must_not_be_lent(server, &session, &connect()?)?;
@@ -127,11 +127,11 @@ pub(super) fn look(server: &Server) -> Result<Found, OpenError> {
     let prepared = versions::applied(&session, MIGRATIONS)?;
     let refused = "SELECT count(*) FROM posthaste.inbox WHERE error IS NOT NULL";
     let refused = if prepared < WITH_INBOX { 0 } else { number(&session, refused)? };
-    Ok(Found { prepared, known: NEWEST, refused })
+    Ok(DatabaseState { prepared, known: NEWEST, refused })
 }
 
 /// Connects. Waits for an unreachable server; returns an error of one that refuses the connection.
-fn connect(server: &Server, patience: Duration) -> Result<Session, OpenError> {
+fn connect(server: &Server, patience: Duration) -> Result<Session, PostgresOpenError> {
     let mut was_told = false;
     loop {
         // A pooler accepts every connection, and is silent as long as there is no server behind it.
@@ -150,18 +150,18 @@ fn connect(server: &Server, patience: Duration) -> Result<Session, OpenError> {
     }
 }
 
-fn refused(error: &Error) -> OpenError {
-    OpenError::Unreachable(error.to_string())
+fn refused(error: &Error) -> PostgresOpenError {
+    PostgresOpenError::Unreachable(error.to_string())
 }
 
 /// Refuses an undeclared pooler: without one, each of two connections has a server process to itself.
-fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(), OpenError> {
+fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(), PostgresOpenError> {
     if server.is_pooled() {
         return Ok(());
     }
     let before = one.process()?;
     let is_lent = before == other.process()? || before != one.process()?;
-    if is_lent { Err(OpenError::Pooled) } else { Ok(()) }
+    if is_lent { Err(PostgresOpenError::Pooled) } else { Ok(()) }
 }
 
 /// Whether the server may be back soon: it does not answer, is starting or stopping, or has no room for another connection. A
@@ -189,7 +189,7 @@ fn number(session: &Session, sql: &str) -> Result<i64> {
 
 /// Settings of a server.
 #[derive(Clone, Debug, Default)]
-struct Settings {
+struct ServerSettings {
     number: i64,
     version: String,
     fsync: String,
@@ -199,7 +199,7 @@ struct Settings {
     encoding: String,
 }
 
-impl Settings {
+impl ServerSettings {
     fn of(session: &Session) -> Result<Self> {
         let sql = "SELECT CAST(current_setting('server_version_num') AS bigint), current_setting('server_version'),
                  current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
@@ -218,14 +218,14 @@ impl Settings {
     }
 
     /// Refuses settings that break the promise of a 202: that the event survives a power cut.
-    fn keep_promises(self) -> Result<(), OpenError> {
-        let refused = |setting, value, why| Err(OpenError::Unsafe { setting, value, why });
+    fn keep_promises(self) -> Result<(), PostgresOpenError> {
+        let refused = |setting, value, why| Err(PostgresOpenError::Unsafe { setting, value, why });
         let loses = "what it confirmed would be lost when its machine fails";
         if self.number < SERVER_MIN {
-            return Err(OpenError::TooOld { found: self.version });
+            return Err(PostgresOpenError::TooOld { found: self.version });
         }
         if self.encoding != "UTF8" {
-            return Err(OpenError::Encoding { found: self.encoding });
+            return Err(PostgresOpenError::Encoding { found: self.encoding });
         }
         if self.fsync != "on" {
             return refused("fsync", self.fsync, loses);
@@ -248,14 +248,14 @@ impl Settings {
     }
 }
 
-fn must_keep_promises(session: &Session) -> Result<(), OpenError> {
-    Settings::of(session)?.keep_promises()
+fn must_keep_promises(session: &Session) -> Result<(), PostgresOpenError> {
+    ServerSettings::of(session)?.keep_promises()
 }
 
 /// Connects for writing, and checks the settings again: the server may be another one than before.
 pub(super) fn connect_to_write(server: &Server) -> Result<Session> {
     let session = Session::connect(server, PATIENCE)?;
-    Settings::of(&session)?.keep_promises().map_err(io::Error::other)?;
+    ServerSettings::of(&session)?.keep_promises().map_err(io::Error::other)?;
     Ok(session)
 }
 
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_server_with_an_unsafe_setting_is_refused_and_the_setting_is_named() {
-        let safe = Settings {
+        let safe = ServerSettings {
             number: SERVER_MIN,
             version: "14.0".to_owned(),
             fsync: "on".to_owned(),
@@ -274,14 +274,14 @@ mod tests {
             synchronous_standby_names: String::new(),
             encoding: "UTF8".to_owned(),
         };
-        let commits = |how: &str, standbys: &str| Settings {
+        let commits = |how: &str, standbys: &str| ServerSettings {
             synchronous_commit: how.to_owned(),
             synchronous_standby_names: standbys.to_owned(),
             ..safe.clone()
         };
         for fit in [
             safe.clone(),
-            Settings { number: 180_004, ..safe.clone() },
+            ServerSettings { number: 180_004, ..safe.clone() },
             commits("local", ""),
             commits("remote_write", "b"),
             commits("on", "b"),
@@ -290,10 +290,10 @@ mod tests {
             assert!(fit.clone().keep_promises().is_ok(), "{fit:?}");
         }
         for (unfit, reason) in [
-            (Settings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() }, "version 13.23"),
-            (Settings { encoding: "SQL_ASCII".to_owned(), ..safe.clone() }, "ENCODING 'UTF8'"),
-            (Settings { fsync: "off".to_owned(), ..safe.clone() }, "fsync = off"),
-            (Settings { full_page_writes: "off".to_owned(), ..safe.clone() }, "full_page_writes = off"),
+            (ServerSettings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() }, "version 13.23"),
+            (ServerSettings { encoding: "SQL_ASCII".to_owned(), ..safe.clone() }, "ENCODING 'UTF8'"),
+            (ServerSettings { fsync: "off".to_owned(), ..safe.clone() }, "fsync = off"),
+            (ServerSettings { full_page_writes: "off".to_owned(), ..safe.clone() }, "full_page_writes = off"),
             (commits("off", ""), "synchronous_commit = off"),
             (commits("local", "b"), "synchronous_commit = local"),
         ] {

@@ -28,7 +28,7 @@ const MOVED_BYTES: i64 = 64 << 20;
 const BEGIN: &str = "SET LOCAL lock_timeout = '200ms'";
 const TURN: &str = "SELECT pg_try_advisory_xact_lock(8102099357864587379)";
 
-struct Table {
+struct PartitionedTable {
     name: &'static str,
     /// The column whose ranges the partitions are.
     key: &'static str,
@@ -36,10 +36,10 @@ struct Table {
     bytes: &'static str,
 }
 
-const TABLES: [Table; 3] = [
-    Table { name: "events", key: "id", bytes: "octet_length(data)" },
-    Table { name: "done", key: "id", bytes: "0" },
-    Table { name: "attempts", key: "delivery", bytes: "coalesce(octet_length(response_body), 0)" },
+const TABLES: [PartitionedTable; 3] = [
+    PartitionedTable { name: "events", key: "id", bytes: "octet_length(data)" },
+    PartitionedTable { name: "done", key: "id", bytes: "0" },
+    PartitionedTable { name: "attempts", key: "delivery", bytes: "coalesce(octet_length(response_body), 0)" },
 ];
 
 /// An existing partition: its day, and whether it may be small enough to be dropped.
@@ -104,7 +104,7 @@ fn each<T>(all: &[T], mut run: impl FnMut(&T) -> Result<()>) -> Result<()> {
     first
 }
 
-fn make_days(session: &Session, table: &Table, days: impl IntoIterator<Item = i64>) -> Result<()> {
+fn make_days(session: &Session, table: &PartitionedTable, days: impl IntoIterator<Item = i64>) -> Result<()> {
     let there: BTreeSet<i64> = partitions(session, table)?.iter().map(|one| one.day).collect();
     let missing: Vec<i64> = days.into_iter().filter(|day| !there.contains(day)).collect();
     each(&missing, |day| {
@@ -120,7 +120,7 @@ fn make_days(session: &Session, table: &Table, days: impl IntoIterator<Item = i6
     })
 }
 
-fn give_back(session: &Session, table: &Table, today: i64) -> Result<()> {
+fn give_back(session: &Session, table: &PartitionedTable, today: i64) -> Result<()> {
     let mut old = partitions(session, table)?;
     old.retain(|one| one.day < today - BEHIND && one.may_be_small);
     each(&old, |partition| {
@@ -164,7 +164,7 @@ fn is_met(code: Option<&SqlState>) -> bool {
 }
 
 /// Returns the partitions in order of their days. Their sizes are known from the last ANALYZE or VACUUM, or not at all.
-fn partitions(session: &Session, table: &Table) -> Result<Vec<Partition>> {
+fn partitions(session: &Session, table: &PartitionedTable) -> Result<Vec<Partition>> {
     let sql = "SELECT CAST(to_date(right(c.relname, 8), 'YYYYMMDD') - DATE '1970-01-01' AS bigint),
                  c.reltuples <= CAST(?2 AS bigint)
              FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -189,7 +189,7 @@ fn range(day: i64) -> (i64, i64) {
 }
 
 /// Whether all of these rows can be moved at once.
-fn is_little(tx: &Transaction<'_>, table: &Table, rows: &str) -> Result<bool> {
+fn is_little(tx: &Transaction<'_>, table: &PartitionedTable, rows: &str) -> Result<bool> {
     let sql = format!(
         "SELECT count(*) <= {MOVED_ROWS} AND coalesce(sum(bytes), 0) <= {MOVED_BYTES}
          FROM (SELECT {} AS bytes FROM {rows} LIMIT {MOVED_ROWS} + 1) AS page",
@@ -200,8 +200,8 @@ fn is_little(tx: &Transaction<'_>, table: &Table, rows: &str) -> Result<bool> {
 
 /// Makes the partition of a day. Rows of that day move in from the rest partition, where they are if a clock was ahead or no
 /// node made the partition in time.
-fn make(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
-    let Table { name: of, key, .. } = table;
+fn make(tx: &Transaction<'_>, table: &PartitionedTable, day: i64) -> Result<bool> {
+    let PartitionedTable { name: of, key, .. } = table;
     let (partition, (low, high)) = (format!("{of}_{}", name(day)), range(day));
     tx.once(&format!("LOCK TABLE {of}_rest IN ACCESS EXCLUSIVE MODE"))?;
     let early = format!("{of}_rest WHERE {key} >= {low} AND {key} < {high}");
@@ -217,7 +217,7 @@ fn make(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
 }
 
 /// Drops a day's partition, after moving its remaining rows to the rest partition, where retention still finds them.
-fn let_go(tx: &Transaction<'_>, table: &Table, day: i64) -> Result<bool> {
+fn let_go(tx: &Transaction<'_>, table: &PartitionedTable, day: i64) -> Result<bool> {
     let of = table.name;
     let partition = format!("{of}_{}", name(day));
     // Checked without a lock first, so that no transaction waits; checked again when no other can write there.

@@ -76,30 +76,30 @@ mod tests {
     };
 
     #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Command {
+    struct TestCommand {
         kind: Kind,
         is_hot: bool,
         key: Option<u8>,
     }
 
-    const EVENT: Command = hot(Kind::Accept);
-    const IN_LINE: Command = hot(Kind::InLine);
-    const REFILL: Command = hot(Kind::Other);
-    const COLD: Command = Command { is_hot: false, ..REFILL };
+    const EVENT: TestCommand = hot(Kind::Accept);
+    const IN_LINE: TestCommand = hot(Kind::InLine);
+    const REFILL: TestCommand = hot(Kind::Other);
+    const COLD: TestCommand = TestCommand { is_hot: false, ..REFILL };
 
-    const fn hot(kind: Kind) -> Command {
-        Command { kind, is_hot: true, key: None }
+    const fn hot(kind: Kind) -> TestCommand {
+        TestCommand { kind, is_hot: true, key: None }
     }
 
-    fn ok(endpoint: i64) -> Command {
+    fn ok(endpoint: i64) -> TestCommand {
         hot(Kind::Success(EndpointId::from_i64(endpoint)))
     }
 
-    fn failed(endpoint: i64) -> Command {
+    fn failed(endpoint: i64) -> TestCommand {
         hot(Kind::Failure(EndpointId::from_i64(endpoint)))
     }
 
-    impl Work for Command {
+    impl Work for TestCommand {
         fn apply(&mut self, _: &dyn Sql) -> Result<()> {
             Ok(())
         }
@@ -123,16 +123,16 @@ mod tests {
         }
     }
 
-    fn portions(batch: &[Command]) -> Vec<Vec<Command>> {
+    fn portions(batch: &[TestCommand]) -> Vec<Vec<TestCommand>> {
         portions_beside(batch, &[])
     }
 
-    fn portions_beside(batch: &[Command], unwell: &[i64]) -> Vec<Vec<Command>> {
+    fn portions_beside(batch: &[TestCommand], unwell: &[i64]) -> Vec<Vec<TestCommand>> {
         let batch = batch.iter().map(|command| Box::new(*command) as Box<dyn Work>);
         let unwell = unwell.iter().copied().map(EndpointId::from_i64).collect();
         let command = |work: &dyn Work| {
             let key = work.keys().first().map(|key| key.0[0]);
-            Command { kind: work.kind(), is_hot: work.is_hot(), key }
+            TestCommand { kind: work.kind(), is_hot: work.is_hot(), key }
         };
         in_portions(batch.collect(), &unwell)
             .iter()
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn of_two_events_with_one_key_the_first_stays_the_first() {
         let [first, second, other] = [(IN_LINE, 1), (EVENT, 1), (EVENT, 2)]
-            .map(|(command, key)| Command { key: Some(key), ..command });
+            .map(|(command, key)| TestCommand { key: Some(key), ..command });
         assert_eq!(
             portions(&[other, first, second, EVENT, other]),
             [vec![other, EVENT, other], vec![first, second]]
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn failures_are_split_at_the_limit() {
-        let sizes = |batch: &[Command]| portions(batch).iter().map(Vec::len).collect::<Vec<_>>();
+        let sizes = |batch: &[TestCommand]| portions(batch).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(sizes(&[failed(1); 2 * SLOW_MAX + 1]), [SLOW_MAX, SLOW_MAX, 1]);
         assert_eq!(sizes(&[IN_LINE; 2 * SLOW_MAX + 1]), [2 * SLOW_MAX + 1]);
     }

@@ -4,18 +4,18 @@ use super::{
     session::{Server, Session},
     sql::Transaction,
 };
-use crate::store::sql::{Reader, Readers, Result, Sql};
+use crate::store::sql::{ReadConnection, ReaderPool, Result, Sql};
 use std::{sync::Arc, time::Duration};
 
 /// For any one answer: a list may be long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) fn on(server: &Arc<Server>) -> Readers<Session> {
+pub(super) fn on(server: &Arc<Server>) -> ReaderPool<Session> {
     let server = server.clone();
-    Readers::new(move || Session::connect(&server, PATIENCE))
+    ReaderPool::new(move || Session::connect(&server, PATIENCE))
 }
 
-impl Reader for Session {
+impl ReadConnection for Session {
     fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
         let snapshot = Transaction::snapshot(self)?;
         let found = run(&snapshot)?;

@@ -16,7 +16,7 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 /// The shards of each epoch: as many rows as there are nodes.
 const SHARDS_OF: &str = "SELECT epoch, string_agg(CAST(shard AS text), ' ') FROM shards GROUP BY epoch";
 
-/// Column types of each result: numbers, texts or booleans (`c`).
+/// ColumnArray types of each result: numbers, texts or booleans (`c`).
 const OF_NODES: &str = "nnttcnntnnn";
 const OF_SHARDS: &str = "nt";
 
@@ -75,9 +75,9 @@ fn given(sql: &str, values: &[String]) -> String {
 }
 
 /// Results of the statements: their rows, and how many rows they returned or changed.
-struct Answers(std::vec::IntoIter<(Vec<SimpleQueryRow>, u64)>);
+struct StatementResults(std::vec::IntoIter<(Vec<SimpleQueryRow>, u64)>);
 
-impl Answers {
+impl StatementResults {
     fn of(messages: Vec<SimpleQueryMessage>) -> Self {
         let (mut all, mut rows) = (Vec::new(), Vec::new());
         for message in messages {
@@ -130,7 +130,7 @@ impl Answers {
 /// Reads the answer to a heartbeat: the last stored batch of this node, and the cluster view; `None` if the node was taken
 /// over.
 pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, View)>> {
-    let mut answers = Answers::of(messages);
+    let mut answers = StatementResults::of(messages);
     let (_, lives) = answers.next()?;
     let stored = answers.one("n", |row| row.get(0))?;
     if lives == 0 { Ok(None) } else { answers.view().map(|view| Some((stored, view))) }
@@ -138,7 +138,7 @@ pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, Vi
 
 /// Reads the cluster view.
 pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<View> {
-    Answers::of(messages).view()
+    StatementResults::of(messages).view()
 }
 
 /// A row of an unprepared statement: all values are text.

@@ -2,12 +2,12 @@
 //! once, unless a pooler lends the connection: then each is sent whole, with the types of its parameters.
 
 use super::{
-    address::Address,
-    asked::{Answer, Asked, in_order},
+    address::DatabaseAddress,
+    asked::{StatementResult, Asked, in_order},
     hosts::Hosts,
-    open::OpenError,
-    tls::Connector,
-    value::Fetched,
+    open::PostgresOpenError,
+    tls::DatabaseTlsConnector,
+    value::FetchedRow,
 };
 use crate::store::sql::{Error, Result, ToValue, WrongValue};
 use std::{
@@ -33,13 +33,13 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
 /// Everything that is needed to connect.
 pub(super) struct Server {
     hosts: Hosts,
-    tls: Connector,
+    tls: DatabaseTlsConnector,
     is_pooled: bool,
 }
 
 impl Server {
-    pub(super) fn at(address: &Address) -> Result<Self, OpenError> {
-        let (hosts, tls) = (Hosts::of(&address.config), Connector::of(address)?);
+    pub(super) fn at(address: &DatabaseAddress) -> Result<Self, PostgresOpenError> {
+        let (hosts, tls) = (Hosts::of(&address.config), DatabaseTlsConnector::of(address)?);
         Ok(Self { hosts, tls, is_pooled: address.is_pooled })
     }
 
@@ -165,17 +165,17 @@ impl Session {
     }
 
     /// Returns all rows at once, so that other statements can run while they are read.
-    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<Fetched>> {
+    pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<FetchedRow>> {
         self.say(Asked::Look(sql, params, &[])).map(|answer| answer.rows)
     }
 
-    pub(super) fn say(&self, asked: Asked<'_>) -> Result<Answer> {
+    pub(super) fn say(&self, asked: Asked<'_>) -> Result<StatementResult> {
         self.say_all(&[asked])?.remove(0)
     }
 
     /// Runs these in one round trip, one after the other. In a transaction, statements after a failed one do nothing, and
     /// there is no answer after one that could not be sent.
-    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Result<Answer>>> {
+    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Result<StatementResult>>> {
         let statements = self.prepare(asked)?;
         let answers = asked.iter().zip(&statements).map(|(asked, statement)| {
             let future: Pin<Box<dyn Future<Output = _> + '_>> =

@@ -1,8 +1,8 @@
 //! Runs the shared statements in a PostgreSQL transaction.
 
 use super::{
-    asked::{Answer, Asked},
-    columns::{Rows, Shape},
+    asked::{StatementResult, Asked},
+    columns::{ColumnRows, ColumnTypes},
     deliveries,
     floors::Floors,
     locks::{DIGESTS, HEALTH, LINES, Wanted},
@@ -136,7 +136,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Commits, with these last statements in the same round trip.
-    pub(super) fn commit_with(mut self, last: &[Asked<'_>]) -> Result<Vec<Answer>, Uncommitted> {
+    pub(super) fn commit_with(mut self, last: &[Asked<'_>]) -> Result<Vec<StatementResult>, Uncommitted> {
         if self.has_failed.get() {
             // To this COMMIT the server would answer without an error.
             let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
@@ -163,7 +163,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Runs all of these, one after the other, in one round trip.
-    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Answer>> {
+    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<StatementResult>> {
         self.heeded(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
     }
 
@@ -172,7 +172,7 @@ impl<'a> Transaction<'a> {
         &self,
         sql: &str,
         params: &[&dyn ToValue],
-        rows: &[&Rows],
+        rows: &[&ColumnRows],
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<C> {
         self.heeded(self.session.say(Asked::Look(sql, params, rows)))?.read(read)
@@ -241,8 +241,8 @@ impl Sql for Transaction<'_> {
         give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
-        let shape = Shape(over.shape);
-        let mut rows = Rows::new(shape);
+        let shape = ColumnTypes(over.shape);
+        let mut rows = ColumnRows::new(shape);
         give(&mut |row| rows.push(row))?;
         if rows.len() == 0 {
             return Ok(());

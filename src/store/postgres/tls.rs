@@ -1,8 +1,8 @@
 //! TLS to the database server, as its address asks for.
 
 use super::{
-    address::{Address, Security},
-    open::OpenError,
+    address::{DatabaseAddress, Security},
+    open::PostgresOpenError,
 };
 use crate::domain::tls::provider;
 use rustls::{
@@ -56,12 +56,12 @@ fn in_words(why: &CertificateError) -> String {
 }
 
 #[derive(Clone)]
-pub(super) struct Connector(Arc<ClientConfig>);
+pub(super) struct DatabaseTlsConnector(Arc<ClientConfig>);
 
-impl Connector {
-    pub(super) fn of(address: &Address) -> Result<Self, OpenError> {
+impl DatabaseTlsConnector {
+    pub(super) fn of(address: &DatabaseAddress) -> Result<Self, PostgresOpenError> {
         let provider = provider();
-        let unusable = |error: &rustls::Error| OpenError::Certificates(error.to_string());
+        let unusable = |error: &rustls::Error| PostgresOpenError::Certificates(error.to_string());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?;
@@ -75,11 +75,11 @@ impl Connector {
     }
 }
 
-fn roots(authorities: Option<&Path>) -> Result<RootCertStore, OpenError> {
+fn roots(authorities: Option<&Path>) -> Result<RootCertStore, PostgresOpenError> {
     let Some(path) = authorities else {
         return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
     };
-    let unusable = |why: String| OpenError::Certificates(format!("{}: {why}", path.display()));
+    let unusable = |why: String| PostgresOpenError::Certificates(format!("{}: {why}", path.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.to_string()))? {
         let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
@@ -127,27 +127,27 @@ impl ServerCertVerifier for Whoever {
     }
 }
 
-impl MakeTlsConnect<Socket> for Connector {
+impl MakeTlsConnect<Socket> for DatabaseTlsConnector {
     type Stream = Encrypted;
-    type TlsConnect = To;
+    type TlsConnect = TlsTarget;
     type Error = TlsFailed;
 
-    fn make_tls_connect(&mut self, host: &str) -> Result<To, TlsFailed> {
+    fn make_tls_connect(&mut self, host: &str) -> Result<TlsTarget, TlsFailed> {
         // A socket has no name, and no TLS.
         let host = if host.is_empty() { "localhost" } else { host };
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| TlsFailed::Other(format!("{host} cannot be used with TLS")))?;
-        Ok(To { connector: TlsConnector::from(self.0.clone()), name })
+        Ok(TlsTarget { connector: TlsConnector::from(self.0.clone()), name })
     }
 }
 
 /// TLS connector for one server.
-pub(super) struct To {
+pub(super) struct TlsTarget {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
 
-impl TlsConnect<Socket> for To {
+impl TlsConnect<Socket> for TlsTarget {
     type Stream = Encrypted;
     type Error = TlsFailed;
     type Future = Pin<Box<dyn Future<Output = Result<Encrypted, TlsFailed>> + Send>>;

@@ -30,9 +30,9 @@ type Failed = Box<dyn Cause + Sync + Send>;
 
 /// A parameter, written in the type that the statement takes.
 #[derive(Debug)]
-pub(super) struct Bound<'a>(pub(super) Value<'a>);
+pub(super) struct BoundValue<'a>(pub(super) Value<'a>);
 
-impl Bound<'_> {
+impl BoundValue<'_> {
     pub(super) fn kind(&self) -> Type {
         match self.0 {
             Value::Null => Type::UNKNOWN,
@@ -43,7 +43,7 @@ impl Bound<'_> {
     }
 }
 
-impl ToSql for Bound<'_> {
+impl ToSql for BoundValue<'_> {
     fn to_sql(&self, wanted: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
         match (self.0, wanted) {
             (Value::Null, _) => return Ok(IsNull::Yes),
@@ -66,41 +66,41 @@ impl ToSql for Bound<'_> {
 }
 
 /// A fetched row.
-pub(super) struct Fetched {
+pub(super) struct FetchedRow {
     row: Row,
     /// Its texts without their escapes, once a text with an escape was read.
     unescaped: OnceCell<Vec<String>>,
 }
 
-impl Fetched {
+impl FetchedRow {
     pub(super) fn new(row: Row) -> Self {
         Self { row, unescaped: OnceCell::new() }
     }
 
     fn unescape(&self) -> Vec<String> {
         let text = |column| match self.row.try_get(column) {
-            Ok(Found(Value::Text(text))) => unescaped(text),
+            Ok(ColumnValue(Value::Text(text))) => unescaped(text),
             _ => String::new(),
         };
         (0..self.row.len()).map(text).collect()
     }
 }
 
-impl Columns for Fetched {
+impl Columns for FetchedRow {
     fn value(&self, column: usize) -> Result<Value<'_>> {
         match self.row.try_get(column) {
-            Ok(Found(Value::Text(text))) if text.contains(ESCAPE) => {
+            Ok(ColumnValue(Value::Text(text))) if text.contains(ESCAPE) => {
                 Ok(Value::Text(&self.unescaped.get_or_init(|| self.unescape())[column]))
             }
-            Ok(Found(value)) => Ok(value),
+            Ok(ColumnValue(value)) => Ok(value),
             Err(error) => Err(Error::Wrong(format!("column {column}: {error}"))),
         }
     }
 }
 
-struct Found<'a>(Value<'a>);
+struct ColumnValue<'a>(Value<'a>);
 
-impl<'a> FromSql<'a> for Found<'a> {
+impl<'a> FromSql<'a> for ColumnValue<'a> {
     fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Failed> {
         Ok(Self(match *kind {
             Type::INT8 => Value::Integer(i64::from_be_bytes(raw.try_into()?)),

@@ -5,7 +5,7 @@
 
 use super::{
     cluster::ENTER,
-    open::OpenError,
+    open::PostgresOpenError,
     session::Session,
     sql::{CLOCK, Transaction},
 };
@@ -50,7 +50,7 @@ const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s
          at timestamptz NOT NULL DEFAULT clock_timestamp())";
 
 /// Applies the missing migrations. After a kill in between, the next start continues.
-pub(super) fn bring_up_to_date(session: &Session, known: &[Migration]) -> Result<(), OpenError> {
+pub(super) fn bring_up_to_date(session: &Session, known: &[Migration]) -> Result<(), PostgresOpenError> {
     let mut done = applied(session, known)?;
     for migration in known {
         while done < migration.number {
@@ -63,7 +63,7 @@ pub(super) fn bring_up_to_date(session: &Session, known: &[Migration]) -> Result
 
 /// Returns the newest applied migration; refuses a database of another origin, or one that this version cannot work on any
 /// more.
-pub(super) fn applied(session: &Session, known: &[Migration]) -> Result<i64, OpenError> {
+pub(super) fn applied(session: &Session, known: &[Migration]) -> Result<i64, PostgresOpenError> {
     let number = |sql: &str| -> Result<i64> {
         session.query(sql, &[])?.first().map_or(Ok(0), |row| Row::new(row).get(0))
     };
@@ -76,7 +76,7 @@ pub(super) fn applied(session: &Session, known: &[Migration]) -> Result<i64, Ope
     let found = number("SELECT coalesce(max(number), 0) FROM posthaste.migrations")?;
     if found > newest {
         if number("SELECT max(oldest) FROM posthaste.migrations")? > newest {
-            return Err(OpenError::TooNew { found });
+            return Err(PostgresOpenError::TooNew { found });
         }
         tracing::info!(
             found,
@@ -88,7 +88,7 @@ pub(super) fn applied(session: &Session, known: &[Migration]) -> Result<i64, Ope
     for Migration { number, sql, .. } in known.iter().filter(|migration| migration.number <= found) {
         let rows = session.query(same, params![*number, sql.as_bytes()])?;
         if !rows.first().is_some_and(|row| Row::new(row).is(0, &1_i64)) {
-            return Err(OpenError::Foreign(*number));
+            return Err(PostgresOpenError::Foreign(*number));
         }
     }
     Ok(found)
@@ -119,7 +119,7 @@ enum Tried {
     Needed(i64),
 }
 
-fn take(session: &Session, migration: &Migration) -> Result<(), OpenError> {
+fn take(session: &Session, migration: &Migration) -> Result<(), PostgresOpenError> {
     let mut tries_left = TRIES;
     loop {
         tries_left -= 1;
@@ -131,7 +131,7 @@ fn take(session: &Session, migration: &Migration) -> Result<(), OpenError> {
             Ok(Tried::TakenByAnother) => return Ok(()),
             Ok(Tried::Needed(nodes)) => {
                 session.run("ROLLBACK")?;
-                return Err(OpenError::Needed { nodes });
+                return Err(PostgresOpenError::Needed { nodes });
             }
             Err(error) => {
                 session.run("ROLLBACK")?;

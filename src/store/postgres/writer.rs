@@ -44,7 +44,7 @@ const UNWELL_MAX: usize = 1_000;
 /// All pieces together, before waiting callers get an error.
 const WAIT_FOR_OTHERS: Duration = Duration::from_secs(7);
 
-pub(super) struct Writer {
+pub(super) struct SqliteCommitLoop {
     server: Arc<Server>,
     /// `None` while there is no connection.
     session: Option<Session>,
@@ -65,7 +65,7 @@ pub(super) struct Writer {
     handover: Arc<dyn Handover>,
 }
 
-impl Writer {
+impl SqliteCommitLoop {
     pub(super) fn new(
         server: Arc<Server>,
         session: Session,
@@ -292,7 +292,7 @@ pub(super) fn may_pass(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
 }
 
-impl Commit for Writer {
+impl Commit for SqliteCommitLoop {
     fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
         in_portions(batch, &self.unwell)
     }

@@ -15,55 +15,55 @@ use crate::{
         audit::AuditFilter,
         browse::{Cursor, Page},
         ledger::Asked,
-        registry::Added,
+        registry::Inserted,
         replays::ReplayChanged,
     },
 };
 
 /// Whether an answer means that something was changed.
-pub(super) trait Changes {
+pub(super) trait ChangeOutcome {
     fn is_change(&self) -> bool;
 }
 
-impl Changes for () {
+impl ChangeOutcome for () {
     fn is_change(&self) -> bool {
         true
     }
 }
 
 /// Ids of keys that were removed for the added one.
-impl Changes for Vec<KeyId> {
+impl ChangeOutcome for Vec<KeyId> {
     fn is_change(&self) -> bool {
         true
     }
 }
 
-impl Changes for bool {
+impl ChangeOutcome for bool {
     fn is_change(&self) -> bool {
         *self
     }
 }
 
-impl Changes for Added {
+impl ChangeOutcome for Inserted {
     fn is_change(&self) -> bool {
         *self == Self::Added
     }
 }
 
-impl Changes for Asked {
+impl ChangeOutcome for Asked {
     fn is_change(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Made(_) | Self::Deleted)
     }
 }
 
-impl Changes for ReplayChanged {
+impl ChangeOutcome for ReplayChanged {
     fn is_change(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn note<T: Changes>(tx: &dyn Sql, entry: Option<&AuditEntry>, answer: T) -> Result<T> {
+pub(super) fn note<T: ChangeOutcome>(tx: &dyn Sql, entry: Option<&AuditEntry>, answer: T) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
         let detail = entry.detail.as_ref().map(ToString::to_string);
         tx.owns(entry.id.as_i64())?;

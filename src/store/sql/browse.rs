@@ -14,7 +14,7 @@ use crate::{
         time::Timestamp,
     },
     store::browse::{
-        Cursor, DeliveryFilter, EventFilter, LastError, Listed, Owner, Page, PastAttempt, ROWS_EXAMINED_MAX,
+        Cursor, DeliveryListFilter, EventFilter, LastError, Listed, Owner, Page, PastAttempt, ROWS_EXAMINED_MAX,
         Thing,
     },
 };
@@ -203,7 +203,7 @@ pub(super) fn delivery(
 pub(super) fn deliveries(
     connection: &dyn Sql,
     app: AppId,
-    filter: &DeliveryFilter,
+    filter: &DeliveryListFilter,
     after: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<Listed>> {
@@ -221,7 +221,7 @@ pub(super) fn deliveries(
     })
 }
 
-fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryFilter) -> Result<bool> {
+fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryListFilter) -> Result<bool> {
     Ok(row.get::<AppId>(1)? == app
         && (filter.states.is_empty() || filter.states.contains(&row.get(4)?))
         && filter.event.is_none_or(|event| row.is(2, &event))

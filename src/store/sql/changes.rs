@@ -7,7 +7,7 @@ use crate::{
         id::{AppId, EndpointId, EventTypeId, KeyId},
         time::Timestamp,
     },
-    store::cluster::Changes,
+    store::cluster::ConfigChanges,
 };
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const FORGET_EVERY: i64 = 64;
 pub(in crate::store) const VERSION: &str = "SELECT version FROM clock WHERE only_row = 1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Kind {
+pub(in crate::store) enum ChangedKind {
     App = 0,
     Endpoint = 1,
     Key = 2,
@@ -29,31 +29,31 @@ pub(in crate::store) enum Kind {
 /// A record that was added, changed or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Change {
-    kind: Kind,
+    kind: ChangedKind,
     id: i64,
 }
 
 impl From<AppId> for Change {
     fn from(id: AppId) -> Self {
-        Self { kind: Kind::App, id: id.as_i64() }
+        Self { kind: ChangedKind::App, id: id.as_i64() }
     }
 }
 
 impl From<EndpointId> for Change {
     fn from(id: EndpointId) -> Self {
-        Self { kind: Kind::Endpoint, id: id.as_i64() }
+        Self { kind: ChangedKind::Endpoint, id: id.as_i64() }
     }
 }
 
 impl From<KeyId> for Change {
     fn from(id: KeyId) -> Self {
-        Self { kind: Kind::Key, id: id.as_i64() }
+        Self { kind: ChangedKind::Key, id: id.as_i64() }
     }
 }
 
 impl From<EventTypeId> for Change {
     fn from(id: EventTypeId) -> Self {
-        Self { kind: Kind::EventType, id: id.as_i64() }
+        Self { kind: ChangedKind::EventType, id: id.as_i64() }
     }
 }
 
@@ -91,11 +91,11 @@ pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
 
 /// Returns the changes since a version. Also accepts a version that does not exist yet: the database may have lost what it
 /// confirmed.
-pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<Changes> {
+pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<ConfigChanges> {
     let forgotten = connection.number("SELECT forgotten FROM clock WHERE only_row = 1", &[])?;
-    let mut changes = Changes { version: version(connection)?, ..Changes::default() };
+    let mut changes = ConfigChanges { version: version(connection)?, ..ConfigChanges::default() };
     if after < forgotten || after > changes.version {
-        return Ok(Changes { is_all: true, ..changes });
+        return Ok(ConfigChanges { is_all: true, ..changes });
     }
     let sql = "SELECT DISTINCT kind, id FROM changes WHERE version > ?1 ORDER BY kind, id";
     connection.each(sql, params![after], |row| {
@@ -139,6 +139,6 @@ mod tests {
         let changes = since(&store, FORGET_EVERY).unwrap();
         assert_eq!((changes.is_all, changes.version), (false, 2 * FORGET_EVERY));
         assert_eq!(changes.keys, (FORGET_EVERY + 1..=2 * FORGET_EVERY).map(key).collect::<Vec<_>>());
-        assert_eq!(since(&store, changes.version).unwrap(), Changes { keys: vec![], ..changes });
+        assert_eq!(since(&store, changes.version).unwrap(), ConfigChanges { keys: vec![], ..changes });
     }
 }

@@ -1,6 +1,6 @@
 //! Storage backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
-use super::{Aftermath, Membership, Queue, Result, Sql, work::Call};
+use super::{Aftermath, MembershipBackend, Queue, Result, Sql, work::Call};
 use crate::{
     domain::storage::StorageUsage,
     store::{Reply, inbox::Submission},
@@ -23,7 +23,7 @@ pub(in crate::store) trait Desk: Send + Sync {
     ) -> Reply<'static, T>;
 
     /// Membership of this node in a cluster; `None` where there can be only one node.
-    fn membership(&self) -> Option<&dyn Membership> {
+    fn membership(&self) -> Option<&dyn MembershipBackend> {
         None
     }
 

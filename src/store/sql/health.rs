@@ -13,7 +13,7 @@ use crate::{
         delivery::{Delivery, Switch},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
-        health::{About, FAILING_AFTER, Failure, Health, Moment, News, State, Told, Windows},
+        health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, Moment, News, HealthState, Told, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
         statistics::{Sums, Width},
@@ -165,7 +165,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
 pub(super) struct Seen<'a> {
     record: &'a Record,
     contract: &'a Contract,
-    was: State,
+    was: HealthState,
     health: Health,
     news: Vec<News>,
 }
@@ -195,7 +195,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
     tx.lock_health(endpoint)?;
     let (mut health, clock) = read_with_clock(tx, endpoint, sighting.clock)?;
     let was = health.state();
-    let failure = Failure {
+    let failure = FailedAttempt {
         at: *ended_at,
         clock,
         error: last.outcome.error.as_deref().unwrap_or("no answer"),
@@ -225,7 +225,7 @@ impl Seen<'_> {
     pub(super) fn write(self, tx: &dyn Sql) -> Result<bool> {
         let Delivery { app, endpoint, .. } = self.record.carried.delivery;
         write(tx, app, endpoint, &self.health)?;
-        let about = About {
+        let about = HealthContext {
             app,
             endpoint,
             contract: self.contract,
@@ -284,12 +284,12 @@ pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Resul
         if known.as_ref() != Some(&health) && health != Health::default() {
             write(tx, *app, *endpoint, &health)?;
         }
-        if known.map_or(State::Healthy, |known| known.state()) != health.state() {
+        if known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
             judged.turned.push(whose);
         }
         if let Some(news) = news {
             let last_error = health.last_error.as_deref();
-            let about = About { app: *app, endpoint: *endpoint, contract, at: now, last_error };
+            let about = HealthContext { app: *app, endpoint: *endpoint, contract, at: now, last_error };
             notices::put(tx, &news.notice(&about))?;
         }
     }

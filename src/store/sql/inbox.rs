@@ -3,7 +3,7 @@
 
 use super::{Aftermath, Error, Locks, Result, Sql, Work, commands::Accept, params};
 use crate::{
-    domain::statistics::Batch,
+    domain::statistics::StatBatch,
     store::{StoreError, ledger::Accepted},
 };
 
@@ -48,7 +48,7 @@ impl Work for TakeIn {
         self.accept.locks(locks);
     }
 
-    fn count(&self, sums: &mut Batch) {
+    fn count(&self, sums: &mut StatBatch) {
         self.accept.count(sums);
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Promises are documented at the trait `Cluster`.
-pub(in crate::store) trait Membership: Send + Sync {
+pub(in crate::store) trait MembershipBackend: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 
     fn beat(&self, beat: Beat) -> Reply<'static, Option<View>>;

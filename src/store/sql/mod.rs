@@ -62,11 +62,11 @@ pub(super) use error::{Error, Result, store_error};
 pub(super) use given::{Give, Over};
 pub(super) use hot::Hot;
 pub(super) use ledger::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
-pub(super) use membership::Membership;
+pub(super) use membership::MembershipBackend;
 pub(super) use nodes::Newcomer;
 pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
 pub(super) use queue::Queue;
-pub(super) use readers::{Reader, Readers};
+pub(super) use readers::{ReadConnection, ReaderPool};
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;
 pub(super) use rollup::{LOG as LOG_STATISTICS, LogLine};

@@ -12,7 +12,7 @@ use crate::{
         notice::{MailState, Notice, NoticeKind},
         time::Timestamp,
     },
-    store::notices::{MailEnd, MailTurn, Outgoing},
+    store::notices::{MailEnd, MailTurn, NoticeBatch},
 };
 
 /// Notices that one mail may hold.
@@ -26,7 +26,7 @@ const NEXT_APP: &str =
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
-pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outgoing> {
+pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<NoticeBatch> {
     let are_all_closed = close(tx, now)? < CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
         Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
@@ -36,13 +36,13 @@ pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<Outg
         while let Some(app) = next_app(after, last)? {
             let notices = letter_of(tx, app, turn.resting.contains(&app))?;
             if !notices.is_empty() {
-                return Ok(Outgoing { notices, closes_at: None });
+                return Ok(NoticeBatch { notices, closes_at: None });
             }
             after = app.as_i64();
         }
     }
     let closes_at = if are_all_closed { closes_at(tx)? } else { Some(now) };
-    Ok(Outgoing { notices: Vec::new(), closes_at })
+    Ok(NoticeBatch { notices: Vec::new(), closes_at })
 }
 
 /// Closes digests whose window is over, the oldest first; returns how many. No more notices are counted in them.
@@ -114,7 +114,7 @@ pub(super) fn end(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now
 }
 
 /// Returns notices to be published as operational webhooks, oldest first.
-pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<Outgoing> {
+pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBatch> {
     let notices = connection.all(
         &format!(
             "SELECT {COLUMNS} FROM notices n WHERE n.hook = 1 AND n.open_until IS NULL ORDER BY n.id LIMIT ?1"
@@ -122,7 +122,7 @@ pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<Outgoing>
         params![most as i64],
         read,
     )?;
-    Ok(Outgoing { notices, closes_at: closes_at(connection)? })
+    Ok(NoticeBatch { notices, closes_at: closes_at(connection)? })
 }
 
 pub(super) fn published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {

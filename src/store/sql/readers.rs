@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 const READERS: usize = 4;
 
 /// A connection that only reads.
-pub(in crate::store) trait Reader: Send + 'static {
+pub(in crate::store) trait ReadConnection: Send + 'static {
     /// Runs a read in one snapshot: a delivery and its attempts must not be of different commits.
     fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T>;
 
@@ -19,18 +19,18 @@ pub(in crate::store) trait Reader: Send + 'static {
     }
 }
 
-pub(in crate::store) struct Readers<R>(Arc<Shared<R>>);
+pub(in crate::store) struct ReaderPool<R>(Arc<ReaderPoolInner<R>>);
 
-struct Shared<R> {
+struct ReaderPoolInner<R> {
     open: Box<dyn Fn() -> Result<R> + Send + Sync>,
     idle: Mutex<Vec<R>>,
     turns: Arc<Semaphore>,
 }
 
-impl<R: Reader> Readers<R> {
+impl<R: ReadConnection> ReaderPool<R> {
     pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
         let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS)));
-        Self(Arc::new(Shared { open: Box::new(open), idle, turns }))
+        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, turns }))
     }
 
     pub(in crate::store) fn read<T: Send + 'static>(
@@ -50,7 +50,7 @@ impl<R: Reader> Readers<R> {
     }
 }
 
-impl<R: Reader> Shared<R> {
+impl<R: ReadConnection> ReaderPoolInner<R> {
     /// Reads on an idle connection. A kept one may have broken since: the next is tried, and then a new one.
     fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
         loop {

@@ -9,7 +9,7 @@ use crate::{
 use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Among all the newest rows, those of one endpoint.
-const NEWEST: &str = "SELECT id FROM
+const NEWEST_DELIVERIES: &str = "SELECT id FROM
          (SELECT id, endpoint, history_len FROM deliveries WHERE id > ?3 ORDER BY id DESC LIMIT ?4) AS newest
      WHERE endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
 const IN_FLIGHT: &str = "SELECT id FROM deliveries INDEXED BY deliveries_by_lane
@@ -31,7 +31,7 @@ pub(super) fn attempts(
     let limit = most as i64;
     // No record of an app is older than the app itself.
     let mut tried: BTreeSet<DeliveryId> = BTreeSet::new();
-    tried.extend(ids(connection, NEWEST, params![endpoint, limit, app, ROWS_EXAMINED_MAX])?);
+    tried.extend(ids(connection, NEWEST_DELIVERIES, params![endpoint, limit, app, ROWS_EXAMINED_MAX])?);
     for sql in [IN_FLIGHT].into_iter().chain(RETRYING) {
         tried.extend(ids(connection, sql, params![endpoint, limit])?);
     }

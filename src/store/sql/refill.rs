@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
         verdict::AtDue,
     },
-    store::ledger::{BroughtForward, Recovery, Want},
+    store::ledger::{BroughtForward, AdvanceRetries, Want},
 };
 use bytes::Bytes;
 use std::{
@@ -319,10 +319,10 @@ fn refill(
 /// before the next page. Also returns the app, if any was advanced.
 pub(super) fn bring_forward(
     tx: &dyn Sql,
-    recovery: &Recovery,
+    recovery: &AdvanceRetries,
     now: Timestamp,
 ) -> Result<(BroughtForward, Option<AppId>)> {
-    let Recovery { endpoint, recovered_at, after: (due, id), most } = *recovery;
+    let AdvanceRetries { endpoint, recovered_at, after: (due, id), most } = *recovery;
     let (table, lock) = tx.to_change();
     let found: Vec<(Delivery, bool)> = tx.all(
         &format!(

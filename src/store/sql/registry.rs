@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         documents::{self, StoredDocument},
-        registry::{Added, EndpointName, Everything},
+        registry::{Inserted, EndpointLabel, Everything},
     },
 };
 use serde::de::DeserializeOwned;
@@ -148,7 +148,7 @@ pub(super) fn noted(tx: &dyn Sql, changed: usize, what: impl Into<Change>) -> Re
     Ok(changed == 1)
 }
 
-pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Added> {
+pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Inserted> {
     tx.owns(app.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -156,10 +156,10 @@ pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Added> {
         params![app.id, app.uid, to_json(&app.settings)?, app.created_at, app.updated_at],
     )?;
     if added == 0 {
-        return Ok(Added::Taken);
+        return Ok(Inserted::Taken);
     }
     tx.changed(app.id.into())?;
-    Ok(Added::Added)
+    Ok(Inserted::Added)
 }
 
 pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
@@ -195,7 +195,7 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Added> {
+pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Inserted> {
     tx.owns(endpoint.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO endpoints (id, app, uid, settings, off, headers, tls, revision, created_at, updated_at)
@@ -214,11 +214,11 @@ pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Ad
         ],
     )?;
     if added == 0 {
-        return Ok(Added::Taken);
+        return Ok(Inserted::Taken);
     }
     write_secrets(tx, endpoint)?;
     tx.changed(endpoint.id.into())?;
-    Ok(Added::Added)
+    Ok(Inserted::Added)
 }
 
 fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
@@ -303,13 +303,13 @@ pub(super) fn one_app(connection: &dyn Sql, id: AppId) -> Result<Option<App>> {
     connection.one(sql, params![id], app)
 }
 
-pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> Result<Vec<EndpointName>> {
+pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> Result<Vec<EndpointLabel>> {
     let sql = "SELECT uid, settings FROM endpoints WHERE id = ?1";
     let mut names = Vec::with_capacity(endpoints.len());
     for id in endpoints {
         let name = |row: &Row<'_>| {
             let settings: EndpointSettings = json(row, 1)?;
-            Ok(EndpointName { id: *id, uid: row.get(0)?, url: settings.url })
+            Ok(EndpointLabel { id: *id, uid: row.get(0)?, url: settings.url })
         };
         names.extend(connection.one(sql, params![id], |row| named(id, name(row)))?);
     }

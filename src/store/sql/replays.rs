@@ -22,7 +22,7 @@ use crate::{
     store::{
         browse::{Cursor, Page, ROWS_EXAMINED_MAX},
         ledger::Asked,
-        replays::{ReplayChanged, ReplayPage, Source, SourceId, SourceSearch, Sources},
+        replays::{ReplayChanged, ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
     },
 };
 use std::{ops::ControlFlow, time::Duration};
@@ -251,7 +251,7 @@ pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result
 fn send_again(
     tx: &dyn Sql,
     replay: &Replay,
-    source: &Source,
+    source: &ReplaySource,
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<Result<Delivery, String>> {
@@ -265,7 +265,7 @@ fn replay_delivery(
     tx: &dyn Sql,
     replay: &Replay,
     id: DeliveryId,
-    source: &Source,
+    source: &ReplaySource,
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<Result<Delivery, String>> {
@@ -304,7 +304,7 @@ fn backfill_event(
     tx: &dyn Sql,
     replay: &Replay,
     event: EventId,
-    source: &Source,
+    source: &ReplaySource,
     now: Timestamp,
 ) -> Result<Result<Delivery, String>> {
     let Some(endpoint) = replay.selection.endpoint() else { return Ok(Err("there is no endpoint".into())) };

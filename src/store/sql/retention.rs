@@ -19,7 +19,7 @@ use crate::{
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, RetentionPolicy, decide},
-        statistics::Batch,
+        statistics::StatBatch,
         time::Timestamp,
     },
     store::retention::{Expired, Overdue, OverdueSearch},
@@ -39,20 +39,20 @@ const SPAN_MAX: Duration = Duration::from_secs(10);
 const FIRST_DELIVERIES: i64 = 65_535;
 
 /// An event with its deliveries, with the fields that retention needs.
-struct Found {
+struct EventWithDeliveries {
     id: EventId,
     facts: EventFacts,
     data_bytes: usize,
     dedup: Option<Vec<u8>>,
-    deliveries: Vec<FoundDelivery>,
+    deliveries: Vec<DeliveryToCheck>,
 }
 
-struct FoundDelivery {
+struct DeliveryToCheck {
     id: DeliveryId,
     facts: DeliveryFacts,
 }
 
-impl Found {
+impl EventWithDeliveries {
     fn fate(&self, now: Timestamp) -> Fate {
         let deliveries: Vec<_> = self.deliveries.iter().map(|delivery| delivery.facts).collect();
         decide(&self.facts, &deliveries, now)
@@ -70,7 +70,7 @@ pub(super) fn overdue(
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
 ) -> Result<Overdue> {
-    let mut reader = Reader { connection, keeps, dead_letters: HashMap::new() };
+    let mut reader = RetentionReader { connection, keeps, dead_letters: HashMap::new() };
     let page = reader.read(search.after_id, search.to_id, search.most)?;
     let mut overdue = Overdue {
         ranges: Vec::new(),
@@ -106,7 +106,7 @@ fn is_near(first: i64, last: i64) -> bool {
 }
 
 /// Whether anything is left to remove. Whether a history is gone already is looked up only where that decides.
-fn has_work(connection: &dyn Sql, found: &Found, fate: &Fate) -> Result<bool> {
+fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &Fate) -> Result<bool> {
     let is_done = |fate: DeliveryFate| matches!(fate, DeliveryFate::Stays | DeliveryFate::LosesHistory);
     if fate.event != EventFate::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
         return Ok(true);
@@ -130,13 +130,13 @@ pub(super) fn expire(
     now: Timestamp,
 ) -> Result<(Expired, (Woken, Changed))> {
     cluster::remember_newest_id(tx)?;
-    let mut reader = Reader { connection: tx, keeps, dead_letters: HashMap::new() };
+    let mut reader = RetentionReader { connection: tx, keeps, dead_letters: HashMap::new() };
     let (mut step, mut rows) = (
         Step {
             expired: Expired::default(),
             woken: Woken::new(),
             changed: Changed::new(),
-            counted: Batch::default(),
+            counted: StatBatch::default(),
             gone: Gone::default(),
             now,
         },
@@ -169,14 +169,14 @@ struct Step {
     expired: Expired,
     woken: Woken,
     changed: Changed,
-    counted: Batch,
+    counted: StatBatch,
     gone: Gone,
     now: Timestamp,
 }
 
 impl Step {
     /// Carries out the decision on one event; `false` if that is too much for one step and something is left.
-    fn carry_out(&mut self, tx: &dyn Sql, found: Found, fate: &Fate) -> Result<bool> {
+    fn carry_out(&mut self, tx: &dyn Sql, found: EventWithDeliveries, fate: &Fate) -> Result<bool> {
         if fate.event == EventFate::Goes {
             return Ok(self.remove(found));
         }
@@ -245,7 +245,7 @@ impl Step {
     }
 
     /// The event goes last: as long as it exists, so does one of its deliveries, which says how long it is kept.
-    fn remove(&mut self, found: Found) -> bool {
+    fn remove(&mut self, found: EventWithDeliveries) -> bool {
         let is_too_much = found.deliveries.len() > STEP_ROWS;
         let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
         self.gone.deliveries.extend(found.deliveries.iter().rev().take(most).map(|delivery| delivery.id));
@@ -261,23 +261,23 @@ fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
 }
 
 /// Events read from a range of ids.
-struct Read {
-    found: Vec<Found>,
+struct EventPage {
+    found: Vec<EventWithDeliveries>,
     examined: u32,
     reached: Option<i64>,
 }
 
-struct Reader<'a> {
+struct RetentionReader<'a> {
     connection: &'a dyn Sql,
     keeps: &'a dyn RetentionPolicy,
     /// Retention of dead letters by the contracts they died under, by contract hash.
     dead_letters: HashMap<[u8; 16], Option<RetentionPeriod>>,
 }
 
-impl Reader<'_> {
+impl RetentionReader<'_> {
     /// Reads events between the two ids with all their deliveries. Leaves out those of deleted apps.
-    fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<Read> {
-        let mut read = Read { found: Vec::new(), examined: 0, reached: None };
+    fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<EventPage> {
+        let mut read = EventPage { found: Vec::new(), examined: 0, reached: None };
         let sql =
             "SELECT id, app, accepted_at, deliver_at, given_id IS NOT NULL, dedup, length(data) FROM events
              WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
@@ -294,7 +294,7 @@ impl Reader<'_> {
         Ok(read)
     }
 
-    fn event(&self, row: &Row<'_>) -> Result<Option<Found>> {
+    fn event(&self, row: &Row<'_>) -> Result<Option<EventWithDeliveries>> {
         let Some(keep) = self.keeps.for_app(row.get(1)?) else { return Ok(None) };
         let (has_given_id, dedup): (bool, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
         let keys = dedup.as_ref().map_or(0, |keys| keys.len() / 16);
@@ -306,11 +306,11 @@ impl Reader<'_> {
             has_idempotency_key: keys > usize::from(has_given_id),
             keep,
         };
-        Ok(Some(Found { id: row.get(0)?, facts, data_bytes, dedup, deliveries: Vec::new() }))
+        Ok(Some(EventWithDeliveries { id: row.get(0)?, facts, data_bytes, dedup, deliveries: Vec::new() }))
     }
 
     /// The first deliveries of an event are a range of ids; later ones have an index of their own.
-    fn add_deliveries(&mut self, found: &mut [Found], first: i64, last: i64) -> Result<()> {
+    fn add_deliveries(&mut self, found: &mut [EventWithDeliveries], first: i64, last: i64) -> Result<()> {
         const COLUMNS: &str =
             "id, event, endpoint, state, reason, history_len, finished_at, restarted_at, return_to";
         let at_first = format!(
@@ -336,7 +336,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn delivery(&mut self, row: &Row<'_>, event: &Found) -> Result<FoundDelivery> {
+    fn delivery(&mut self, row: &Row<'_>, event: &EventWithDeliveries) -> Result<DeliveryToCheck> {
         let (id, endpoint): (DeliveryId, EndpointId) = (row.get(0)?, row.get(2)?);
         let (state, is_closed) = (row.get(3)?, row.get::<Option<EndReason>>(4)? == Some(EndReason::Closed));
         let is_later = id.as_i64() > event.id.as_i64() + FIRST_DELIVERIES;
@@ -356,7 +356,7 @@ impl Reader<'_> {
             has_history: row.get::<u32>(5)? > 0,
             keep,
         };
-        Ok(FoundDelivery { id, facts })
+        Ok(DeliveryToCheck { id, facts })
     }
 
     /// Returns how long a dead letter is kept, as decided by the contract of its last attempt, if there was one.

@@ -11,12 +11,12 @@ use super::{
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{Batch, Ending, Line, Sums},
+        statistics::{StatBatch, ResultCode, StatRow, Sums},
         time::Timestamp,
     },
     store::cluster::RolledUp,
 };
-use added::Added;
+use added::RowsToAdd;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     ops::ControlFlow,
@@ -37,11 +37,11 @@ const LINES_PER_ROW: usize = 125;
 /// A line of the log: app, endpoint, event type, start in minutes, counts (events, ok, failed, delivered, dead, unblamed,
 /// expired, total_us), the last success in milliseconds after the start, latency, endings.
 pub(in crate::store) type LogLine =
-    (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(Ending, u64)>);
+    (i64, Option<i64>, String, i64, [u64; 8], Option<i64>, Vec<(u8, u64)>, Vec<(ResultCode, u64)>);
 
 pub(in crate::store) const LOG: &str = "INSERT INTO statistics_log (document) VALUES (?1)";
 
-pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
+pub(super) fn log(tx: &dyn Sql, batch: &StatBatch) -> Result<()> {
     for document in documents(batch)? {
         tx.execute(LOG, params![document])?;
     }
@@ -49,7 +49,7 @@ pub(super) fn log(tx: &dyn Sql, batch: &Batch) -> Result<()> {
 }
 
 /// Returns the log rows of a batch.
-pub(super) fn documents(batch: &Batch) -> Result<Vec<String>> {
+pub(super) fn documents(batch: &StatBatch) -> Result<Vec<String>> {
     let logged: Vec<LogLine> = batch.lines().map(|line| logged(&line)).collect();
     logged.chunks(LINES_PER_ROW).map(|part| to_json(part)).collect()
 }
@@ -64,8 +64,8 @@ fn put_aside(tx: &dyn Sql, minutes: &Minutes) -> Result<()> {
     Ok(())
 }
 
-fn logged(line: &Line<'_>) -> LogLine {
-    let Line { app, endpoint, minute, event_type, sums } = line;
+fn logged(line: &StatRow<'_>) -> LogLine {
+    let StatRow { app, endpoint, minute, event_type, sums } = line;
     (
         app.as_i64(),
         endpoint.map(EndpointId::as_i64),
@@ -116,8 +116,8 @@ impl Minutes {
         }
     }
 
-    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| Line {
+    fn lines(&self) -> impl Iterator<Item = StatRow<'_>> {
+        self.0.iter().map(|((app, endpoint, event_type, minute), sums)| StatRow {
             app: *app,
             endpoint: *endpoint,
             minute: *minute,
@@ -129,7 +129,7 @@ impl Minutes {
 
 /// A part of the log, added up.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct LogPart {
     minutes: Minutes,
     /// Ids of its log rows, by the first and the last of each run: an id that was missing may belong to a writer that has not
     /// committed yet.
@@ -139,7 +139,7 @@ pub(super) struct Part {
     has_more: bool,
 }
 
-impl Part {
+impl LogPart {
     /// Whether it was put aside, to be written in parts.
     fn is_aside(&self) -> bool {
         self.runs.first().is_some_and(|(first, _)| *first < 0)
@@ -168,7 +168,7 @@ impl Part {
 }
 
 /// Returns the part to roll up next: the one put aside, else the next of the log.
-pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
+pub(super) fn next_part(connection: &dyn Sql) -> Result<LogPart> {
     let aside = read_log(connection, (i64::MIN, -1), LINES_PER_STEP)?;
     if aside.count > 0 {
         return Ok(aside);
@@ -177,9 +177,9 @@ pub(super) fn next_part(connection: &dyn Sql) -> Result<Part> {
 }
 
 /// Reads the oldest rows with these ids, until there are so many lines.
-fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -> Result<Part> {
+fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -> Result<LogPart> {
     let sql = "SELECT id, document FROM statistics_log WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
-    let mut part = Part::default();
+    let mut part = LogPart::default();
     loop {
         let from = part.last().map_or(first, |last| last + 1);
         let mut found = 0;
@@ -202,7 +202,7 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
 ///
 /// A part is added up over many commits before, so that each row is written once; if it is large, it goes back into the log
 /// and the next steps write it.
-pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp) -> Result<RolledUp> {
+pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timestamp) -> Result<RolledUp> {
     let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
     if !take(tx, part)? {
         // Another node has rolled it up first: the next run sees the rest.
@@ -211,7 +211,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
         put_aside(tx, &part.minutes)?;
         rolled_up.has_more = true;
     } else {
-        let (rows, suspects) = Added::of(&part.minutes).write(tx)?;
+        let (rows, suspects) = RowsToAdd::of(&part.minutes).write(tx)?;
         (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
     }
     trim(tx, now)?;
@@ -220,7 +220,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &Part, clock: Duration, now: Timestamp
 }
 
 /// Takes a part out of the log; `false` if another node has taken some of it first.
-fn take(tx: &dyn Sql, part: &Part) -> Result<bool> {
+fn take(tx: &dyn Sql, part: &LogPart) -> Result<bool> {
     if part.count == 0 {
         return Ok(true);
     }

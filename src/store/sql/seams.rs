@@ -32,10 +32,10 @@ use crate::{
         Ledger, Registry, Reply,
         inbox::Intake,
         ledger::{
-            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, Recovery, Refilled, Settle, Want,
+            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
-        notices::{MailEnd, MailTurn, Outgoing},
-        registry::{Added, EndpointName, Everything},
+        notices::{MailEnd, MailTurn, NoticeBatch},
+        registry::{Inserted, EndpointLabel, Everything},
         replays::{ReplayChanged, ReplayPage},
         retention::{Expired, Ranges},
     },
@@ -120,7 +120,7 @@ impl<D: Desk> Ledger for D {
         Box::pin(async move { reply.await.map(|(asked, _)| asked) })
     }
 
-    fn bring_forward(&self, recovery: Recovery, now: Timestamp) -> Reply<'_, BroughtForward> {
+    fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {
         let reply = self.call_then(
             move |tx| refill::bring_forward(tx, &recovery, now),
             move |(_, app), after| {
@@ -215,7 +215,7 @@ impl<D: Desk> Ledger for D {
         self.call(move |tx| inspections::end(tx, inspection, report.as_ref(), now))
     }
 
-    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, Outgoing> {
+    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch> {
         self.call(move |tx| outbox::take(tx, &turn, now))
     }
 
@@ -244,7 +244,7 @@ impl<D: Desk> Registry for D {
         self.call(registry::everything)
     }
 
-    fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Added> {
+    fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Inserted> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_app(tx, &app)?))
     }
 
@@ -256,7 +256,7 @@ impl<D: Desk> Registry for D {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_app(tx, app)?))
     }
 
-    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Added> {
+    fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Inserted> {
         self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_endpoint(tx, &endpoint)?))
     }
 
@@ -296,7 +296,7 @@ impl<D: Desk> Registry for D {
         self.read(move |connection| registry::endpoint_record(connection, endpoint))
     }
 
-    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointName>> {
+    fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointLabel>> {
         self.read(move |connection| registry::endpoint_names(connection, &endpoints))
     }
 

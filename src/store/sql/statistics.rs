@@ -26,18 +26,18 @@ macro_rules! sums {
 }
 
 /// A table of counters, and its key column besides the app: an endpoint or an event type.
-pub(super) struct Table {
+pub(super) struct StatisticsTable {
     name: &'static str,
     of: &'static str,
-    /// Column types of a key, and of a whole row, as `Over` has them.
+    /// ColumnArray types of a key, and of a whole row, as `Over` has them.
     key: &'static str,
     row: &'static str,
 }
 
-pub(super) const OF_ENDPOINTS: Table =
-    Table { name: "statistics", of: "endpoint", key: "nnnnn", row: "nnnnnnnnnnnnttn" };
-pub(super) const OF_TYPES: Table =
-    Table { name: "statistics_by_type", of: "type", key: "nntnn", row: "ntnnnnnnnnnnttn" };
+pub(super) const OF_ENDPOINTS: StatisticsTable =
+    StatisticsTable { name: "statistics", of: "endpoint", key: "nnnnn", row: "nnnnnnnnnnnnttn" };
+pub(super) const OF_TYPES: StatisticsTable =
+    StatisticsTable { name: "statistics_by_type", of: "type", key: "nntnn", row: "ntnnnnnnnnnnttn" };
 
 /// Counters to add to the row of an app and of an endpoint or an event type of it.
 pub(super) type Sum<T> = ((AppId, T, Width, Timestamp), Sums);
@@ -45,7 +45,7 @@ pub(super) type Sum<T> = ((AppId, T, Width, Timestamp), Sums);
 /// Adds counters to these rows; no row may occur twice.
 pub(super) fn add<T: ToValue>(
     tx: &dyn Sql,
-    Table { name, of, key, row }: &Table,
+    StatisticsTable { name, of, key, row }: &StatisticsTable,
     sums: impl IntoIterator<Item = Sum<T>>,
 ) -> Result<()> {
     let mut sums: Vec<Sum<T>> = sums.into_iter().collect();
@@ -131,7 +131,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
 pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     for width in Width::ALL {
         let before = width.first_of(width.kept_for(), now);
-        for Table { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
+        for StatisticsTable { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
             tx.execute(
                 &format!(
                     "DELETE FROM {name} WHERE (app, {of}, width, start) IN
@@ -147,7 +147,7 @@ pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
 /// Removes a few rows of a deleted app; returns how many.
 pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
     let mut purged = 0;
-    for Table { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
+    for StatisticsTable { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
         purged += tx.execute(
             &format!(
                 "DELETE FROM {name} WHERE (app, {of}, width, start) IN

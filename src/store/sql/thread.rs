@@ -1,4 +1,4 @@
-//! Writer thread: takes batches from its queue, and sleeps until the queue wakes it.
+//! SqliteCommitLoop thread: takes batches from its queue, and sleeps until the queue wakes it.
 
 use super::{Queue, QueueLimits};
 use std::{

@@ -6,7 +6,7 @@
 
 use super::{Aftermath, Error, Queue, Result, Sql, Work, notices, rollup, store_error};
 use crate::{
-    domain::{port::Handover, statistics::Batch},
+    domain::{port::Handover, statistics::StatBatch},
     store::{CommitWatch, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -74,8 +74,8 @@ pub(in crate::store) fn added_by(batch: &[Box<dyn Work>]) -> Result<Vec<String>>
     rollup::documents(&sums(batch))
 }
 
-fn sums(batch: &[Box<dyn Work>]) -> Batch {
-    let mut sums = Batch::default();
+fn sums(batch: &[Box<dyn Work>]) -> StatBatch {
+    let mut sums = StatBatch::default();
     for work in batch {
         work.count(&mut sums);
     }

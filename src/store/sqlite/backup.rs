@@ -1,7 +1,7 @@
 //! Copies the store while it is in use, and restores a copy. A copy gets its name only after it was read through and found
 //! undamaged; no existing file is ever overwritten.
 
-use super::open::{self, OpenError};
+use super::open::{self, SqliteOpenError};
 use rusqlite::{Connection, OpenFlags};
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -25,7 +25,7 @@ pub enum BackupError {
     #[error("{path} is damaged: {detail}")]
     Damaged { path: PathBuf, detail: String },
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] SqliteOpenError),
 }
 
 /// Contents of a copy, counted in the copy itself.
@@ -256,7 +256,7 @@ mod tests {
         assert!(matches!(restore(&copy, &target), Err(BackupError::Damaged { .. })));
         let foreign = folder.path().join("foreign.db");
         Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
-        assert!(matches!(restore(&foreign, &target), Err(BackupError::Open(OpenError::NotAStore { .. }))));
+        assert!(matches!(restore(&foreign, &target), Err(BackupError::Open(SqliteOpenError::NotAStore { .. }))));
         assert!(matches!(restore(&folder.path().join("none"), &target), Err(BackupError::NoStore(_))));
         assert!(!target.exists() && !with_suffix(&target, ".unfinished").exists());
     }

@@ -113,14 +113,14 @@ fn step(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Pages in the log, and how many of them are in the file already.
-struct Log {
+struct WalState {
     pages: i64,
     moved: i64,
 }
 
-fn look(connection: &Connection, mode: &str) -> rusqlite::Result<Log> {
+fn look(connection: &Connection, mode: &str) -> rusqlite::Result<WalState> {
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
-        Ok(Log { pages: row.get(1)?, moved: row.get(2)? })
+        Ok(WalState { pages: row.get(1)?, moved: row.get(2)? })
     })
 }
 

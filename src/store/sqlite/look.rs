@@ -2,7 +2,7 @@
 
 use super::{
     backup::with_suffix,
-    open::{self, OpenError},
+    open::{self, SqliteOpenError},
 };
 use crate::domain::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
@@ -18,8 +18,8 @@ pub struct Look {
 }
 
 /// Returns facts about the store; `None` if there is none yet. Refuses a file of another program, or of a newer version.
-pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
-    let io = |error| OpenError::Io { path: path.to_owned(), error };
+pub fn look(path: &Path) -> Result<Option<Look>, SqliteOpenError> {
+    let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
     let log_bytes = fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
     let bytes = match fs::metadata(path) {
         Ok(metadata) => metadata.len() + log_bytes,
@@ -27,7 +27,7 @@ pub fn look(path: &Path) -> Result<Option<Look>, OpenError> {
         Err(error) => return Err(io(error)),
     };
     let unreadable =
-        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let connection = connection(path).map_err(unreadable)?;
     if open::must_be_ours(&connection, path)? {
         return Ok(Some(Look { bytes, newest_at: None }));
@@ -112,8 +112,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
-        assert!(matches!(look(&path), Err(OpenError::NotAStore { .. })));
+        assert!(matches!(look(&path), Err(SqliteOpenError::NotAStore { .. })));
         fs::write(&path, "no database at all, but long enough to be looked at").unwrap();
-        assert!(matches!(look(&path), Err(OpenError::NotAStore { .. })));
+        assert!(matches!(look(&path), Err(SqliteOpenError::NotAStore { .. })));
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Commit, Desk, Error, Membership, Queue, QueueLimits, Result, Seat, Sql,
+            Aftermath, Commit, Desk, Error, MembershipBackend, Queue, QueueLimits, Result, Seat, Sql,
             TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
             takeover::{self, Steps, TakenOver},
@@ -254,7 +254,7 @@ impl Desk for SqliteNode {
         !self.place.is_in_doubt.load(SeqCst)
     }
 
-    fn membership(&self) -> Option<&dyn Membership> {
+    fn membership(&self) -> Option<&dyn MembershipBackend> {
         Some(self)
     }
 
@@ -274,7 +274,7 @@ impl Steps for SqliteNode {
     }
 }
 
-impl Membership for SqliteNode {
+impl MembershipBackend for SqliteNode {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         let node = self.clone();
         Box::pin(async move {

@@ -16,13 +16,13 @@ pub use super::sql::{QueueLimits, Turn};
 pub use backup::{BackupError, Inventory, back_up, restore};
 pub use look::{Look, look, encrypted_values, user_of};
 pub use member::{NodeWriter, SqliteNode};
-pub use open::OpenError;
+pub use open::SqliteOpenError;
 pub use shared::{Passage, SharedFile, StoreClock, StoreWire};
-pub use writer::Writer;
+pub use writer::SqliteCommitLoop;
 
 use super::{
     CommitWatch, Reply, Store,
-    sql::{Desk, Queue, Readers, Result, Sql, WriterThread},
+    sql::{Desk, Queue, ReaderPool, Result, Sql, WriterThread},
 };
 use crate::domain::{port::Handover, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
@@ -38,9 +38,9 @@ use std::{
 pub struct SqliteStore {
     queue: Arc<Queue>,
     /// `None` in memory, where there is only the writer's connection.
-    readers: Option<Readers<Connection>>,
+    readers: Option<ReaderPool<Connection>>,
     /// The engine's own connections, so that it never waits behind people's lists.
-    engine_readers: Option<Readers<Connection>>,
+    engine_readers: Option<ReaderPool<Connection>>,
     thread: WriterThread,
     checkpointer: Mutex<Option<Checkpointer>>,
     /// `None` in memory.
@@ -57,12 +57,12 @@ impl SqliteStore {
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, SqliteOpenError> {
         let opened = open::open(path)?;
         let bell: Arc<Bell> = Arc::default();
-        let io = |error| OpenError::Io { path: path.to_owned(), error };
+        let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
         let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-        let write = move |queue| Writer::new(opened.connection, queue, handover, watch, bell).run(window);
+        let write = move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);
         let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {
             queue,
@@ -82,10 +82,10 @@ impl SqliteStore {
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
-    ) -> rusqlite::Result<(Self, Writer)> {
+    ) -> rusqlite::Result<(Self, SqliteCommitLoop)> {
         let connection = connection.map_or_else(open::open_in_memory, Ok)?;
         let queue = Arc::new(Queue::new(limits, wake));
-        let writer = Writer::new(connection, queue.clone(), handover, watch, Arc::default());
+        let writer = SqliteCommitLoop::new(connection, queue.clone(), handover, watch, Arc::default());
         let store = Self {
             queue,
             readers: None,
@@ -100,7 +100,7 @@ impl SqliteStore {
 
     fn read_by<T: Send + 'static>(
         &self,
-        readers: Option<&Readers<Connection>>,
+        readers: Option<&ReaderPool<Connection>>,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         match readers {

@@ -18,7 +18,7 @@ const STATEMENTS_KEPT: usize = 512;
 const APPLICATION_ID: i64 = 0x7068_7374;
 
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum SqliteOpenError {
     #[error("another process already uses the store {0}: stop it first, or give this one a store of its own")]
     InUse(PathBuf),
     #[error("{path}: {error}")]
@@ -41,8 +41,8 @@ pub(in crate::store) struct Opened {
     pub(super) lock: File,
 }
 
-pub(in crate::store) fn open(path: &Path) -> Result<Opened, OpenError> {
-    let io = |error| OpenError::Io { path: path.to_owned(), error };
+pub(in crate::store) fn open(path: &Path) -> Result<Opened, SqliteOpenError> {
+    let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).map_err(io)?;
     }
@@ -51,11 +51,11 @@ pub(in crate::store) fn open(path: &Path) -> Result<Opened, OpenError> {
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path).map_err(io)?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::WouldBlock) => return Err(SqliteOpenError::InUse(path.to_owned())),
         Err(TryLockError::Error(error)) => return Err(io(error)),
     }
     let not_a_store =
-        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     // Events may contain secrets: only the owner may read the file, and SQLite gives its side files the same mode.
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(io)?;
     let mut connection = Connection::open(path).map_err(not_a_store)?;
@@ -91,9 +91,9 @@ pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenError> {
     let not_a_store =
-        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     keep_statements(connection).map_err(not_a_store)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
     // Until the file is known to be a store, even the log that a killed process left beside it stays as it is.
@@ -104,7 +104,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
     // From here on the file is known to be a store: a failure now does not mean that it is another file.
     let not_prepared = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => not_a_store(error),
-        _ => OpenError::NotPrepared { path: path.to_owned(), detail: error.to_string() },
+        _ => SqliteOpenError::NotPrepared { path: path.to_owned(), detail: error.to_string() },
     };
     leave_log(connection, false).map_err(not_prepared)?;
     settle_pragmas(connection).map_err(not_prepared)?;
@@ -118,9 +118,9 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), OpenError> {
 }
 
 /// Refuses a file of another program or of a newer version; `true` if the file is new.
-pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool, OpenError> {
+pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool, SqliteOpenError> {
     let not_a_store =
-        |error: rusqlite::Error| OpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
         (number("application_id").map_err(not_a_store)?, number("user_version").map_err(not_a_store)?);
@@ -129,10 +129,10 @@ pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool,
     let is_new = application == 0 && version == 0 && is_empty().map_err(not_a_store)?;
     if !is_new && application != APPLICATION_ID {
         let detail = "it belongs to another program".to_owned();
-        return Err(OpenError::NotAStore { path: path.to_owned(), detail });
+        return Err(SqliteOpenError::NotAStore { path: path.to_owned(), detail });
     }
     if version > SCHEMA_VERSION {
-        return Err(OpenError::TooNew { path: path.to_owned(), found: version });
+        return Err(SqliteOpenError::TooNew { path: path.to_owned(), found: version });
     }
     Ok(is_new)
 }

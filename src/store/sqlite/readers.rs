@@ -1,16 +1,16 @@
 //! Connections for queries on the file.
 
 use super::open;
-use crate::store::sql::{Reader, Readers, Result, Sql};
+use crate::store::sql::{ReadConnection, ReaderPool, Result, Sql};
 use rusqlite::Connection;
 use std::path::Path;
 
-pub(super) fn on_file(path: &Path) -> Readers<Connection> {
+pub(super) fn on_file(path: &Path) -> ReaderPool<Connection> {
     let path = path.to_owned();
-    Readers::new(move || Ok(open::open_reader(&path)?))
+    ReaderPool::new(move || Ok(open::open_reader(&path)?))
 }
 
-impl Reader for Connection {
+impl ReadConnection for Connection {
     fn read<T>(&self, run: &mut impl FnMut(&dyn Sql) -> Result<T>) -> Result<T> {
         let snapshot = self.unchecked_transaction()?;
         let result = run(&*snapshot);

@@ -20,9 +20,9 @@ struct Ledger {
     flush_failed: bool,
 }
 
-pub struct Writer(Turns<Ledger>);
+pub struct SqliteCommitLoop(Turns<Ledger>);
 
-impl Writer {
+impl SqliteCommitLoop {
     pub(super) fn new(
         connection: Connection,
         queue: Arc<Queue>,

@@ -14,7 +14,7 @@ use crate::{
     runtime::{Clock, VirtualClock},
     store::{
         Cluster, Reply, StoreError,
-        cluster::{Beat, Changes, Forgotten, Joined, Node, RolledUp, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, Node, RolledUp, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
 };
@@ -199,7 +199,7 @@ impl Cluster for FakeNode {
     }
 
     never! {
-        fn changes(i64) -> Changes;
+        fn changes(i64) -> ConfigChanges;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;

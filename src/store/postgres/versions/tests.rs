@@ -7,7 +7,7 @@ mod database;
 mod server_shell;
 
 use super::{
-    super::{address::Address, cluster::enter, open, session::Server},
+    super::{address::DatabaseAddress, cluster::enter, open, session::Server},
     *,
 };
 
@@ -29,7 +29,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let server = database::TestDatabaseServer::start();
-        let address = Address::parse(&server.address("postgres")).unwrap();
+        let address = DatabaseAddress::parse(&server.address("postgres")).unwrap();
         let (session, _) = open::prepared(&Server::at(&address).unwrap()).unwrap();
         Self { server, session }
     }
@@ -49,11 +49,11 @@ fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_t
 
     let newer = known(&[ADDS, TAKES_AWAY]);
     let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
-    assert!(matches!(refused, OpenError::Needed { nodes: 2 }), "{refused}");
+    assert!(matches!(refused, PostgresOpenError::Needed { nodes: 2 }), "{refused}");
     assert_eq!(stage.run("SELECT max(number) FROM posthaste.migrations"), (NEWEST + 1).to_string());
     stage.run(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {first}"));
     let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
-    assert!(matches!(refused, OpenError::Needed { nodes: 1 }), "{refused}");
+    assert!(matches!(refused, PostgresOpenError::Needed { nodes: 1 }), "{refused}");
     let unfenced = "SELECT count(*) FROM posthaste.ledger WHERE writer >= 0";
     assert_eq!(stage.run(unfenced), "4", "a refused migration changed nothing");
 
@@ -63,7 +63,7 @@ fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_t
     let dead = stage.run(&format!("SELECT dead FROM posthaste.nodes WHERE epoch = {first}"));
     assert_eq!((dead.as_str(), stage.run(unfenced).as_str()), ("1", "2"), "the silent node is fenced");
     let refused = applied(&stage.session, MIGRATIONS).unwrap_err();
-    assert!(matches!(refused, OpenError::TooNew { found } if found == NEWEST + 2), "{refused}");
+    assert!(matches!(refused, PostgresOpenError::TooNew { found } if found == NEWEST + 2), "{refused}");
     let refused = enter(&stage.session).unwrap_err();
     assert!(refused.to_string().contains("a newer version prepared"), "{refused}");
     assert_eq!(stage.run("SELECT count(*) FROM posthaste.nodes"), "1", "the older node does not enter again");
@@ -75,7 +75,7 @@ fn a_failed_migration_leaves_nothing_and_can_be_applied_later() {
     let step = |sql| Migration { number: NEWEST + 1, oldest: NEWEST + 1, sql };
     let fails = step("CREATE TABLE half (id bigint); SELECT 1 / 0");
     let error = bring_up_to_date(&stage.session, &known(&[fails])).unwrap_err();
-    assert!(matches!(&error, OpenError::NotPrepared(why) if why.contains("division by zero")), "{error}");
+    assert!(matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("division by zero")), "{error}");
     assert_eq!(stage.run("SELECT count(*) FROM posthaste.migrations"), NEWEST.to_string());
     assert_eq!(stage.run("SELECT to_regclass('posthaste.half') IS NULL"), "t");
     bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();

@@ -4,7 +4,7 @@ use super::Minutes;
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{Line, Sums, Width},
+        statistics::{StatRow, Sums, Width},
         time::Timestamp,
     },
     store::sql::{
@@ -19,15 +19,15 @@ const TYPES_PER_DAY_MAX: usize = 200;
 const OTHER_TYPES: &str = "*";
 
 #[derive(Default)]
-pub(super) struct Added {
+pub(super) struct RowsToAdd {
     rows: BTreeMap<(AppId, EndpointId, Width, Timestamp), Sums>,
     by_type: BTreeMap<(AppId, String, Width, Timestamp), Sums>,
 }
 
-impl Added {
+impl RowsToAdd {
     pub(super) fn of(minutes: &Minutes) -> Self {
         let mut added = Self::default();
-        for Line { app, endpoint, event_type, minute, sums } in minutes.lines() {
+        for StatRow { app, endpoint, event_type, minute, sums } in minutes.lines() {
             for width in Width::ALL {
                 let start = width.start(minute);
                 let mut add =

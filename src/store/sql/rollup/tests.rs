@@ -26,7 +26,7 @@ fn store_with(endpoints: i64) -> Connection {
 
 /// Commits a failed attempt at each of these endpoints.
 fn fail_at(store: &Connection, endpoints: std::ops::RangeInclusive<i64>) {
-    let mut batch = Batch::default();
+    let mut batch = StatBatch::default();
     for number in endpoints {
         let endpoint = Some(EndpointId::from_i64(number));
         let sums = batch.of(AppId::from_i64(1), endpoint, "payment.paid", NOW);

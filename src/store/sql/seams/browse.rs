@@ -17,11 +17,11 @@ use crate::{
         Browse, Reply,
         audit::AuditFilter,
         browse::{
-            Cursor, DeliveryFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
+            Cursor, DeliveryListFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
         },
         inbox::Submission,
         ledger::Accepted,
-        notices::{NoticeFilter, NoticesWaiting, Outgoing},
+        notices::{NoticeFilter, NoticesWaiting, NoticeBatch},
         replays::{SourceSearch, Sources},
         statistics::{Statistics, StatisticsSearch},
     },
@@ -67,7 +67,7 @@ impl<D: Desk> Browse for D {
     fn deliveries(
         &self,
         app: AppId,
-        filter: DeliveryFilter,
+        filter: DeliveryListFilter,
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<Listed>> {
@@ -154,7 +154,7 @@ impl<D: Desk> Browse for D {
         self.read(move |connection| notices::one(connection, app, notice))
     }
 
-    fn unpublished_notices(&self, most: usize) -> Reply<'_, Outgoing> {
+    fn unpublished_notices(&self, most: usize) -> Reply<'_, NoticeBatch> {
         self.read_for_engine(move |connection| outbox::unpublished(connection, most))
     }
 

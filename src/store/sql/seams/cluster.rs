@@ -1,7 +1,7 @@
 //! Implements `Cluster`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
-    Desk, Membership, accountable, changes, cluster, health, inspections, nodes, replays, retention, rollup,
+    Desk, MembershipBackend, accountable, changes, cluster, health, inspections, nodes, replays, retention, rollup,
     shards, upkeep,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, Changes, Forgotten, Joined, RolledUp, SHARDS, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, SHARDS, Standing, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
 };
@@ -69,22 +69,22 @@ impl<D: Desk> Cluster for D {
     }
 
     fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
-        match self.membership().map(<dyn Membership>::epoch) {
+        match self.membership().map(<dyn MembershipBackend>::epoch) {
             Some(epoch) => self
                 .read_for_engine(move |connection| nodes::carried_elsewhere(connection, epoch, &endpoints)),
             None => answer(Vec::new()),
         }
     }
 
-    fn changes(&self, after: i64) -> Reply<'_, Changes> {
+    fn changes(&self, after: i64) -> Reply<'_, ConfigChanges> {
         match self.membership() {
             Some(_) => self.read_for_engine(move |connection| changes::since(connection, after)),
-            None => answer(Changes { version: after, ..Changes::default() }),
+            None => answer(ConfigChanges { version: after, ..ConfigChanges::default() }),
         }
     }
 
     fn nodes(&self) -> Reply<'_, View> {
-        self.membership().map_or_else(|| answer(alone()), <dyn Membership>::nodes)
+        self.membership().map_or_else(|| answer(alone()), <dyn MembershipBackend>::nodes)
     }
 
     fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {

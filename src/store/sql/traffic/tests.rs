@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     domain::{
         outcome::{Class, Outcome, Timings},
-        statistics::Batch,
+        statistics::StatBatch,
     },
     store::{
         sql::rollup,
@@ -45,7 +45,7 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
     }
     for hour in (0..HOURS).rev() {
         let tx = connection.transaction().unwrap();
-        let mut batch = Batch::default();
+        let mut batch = StatBatch::default();
         for (app, endpoint) in &endpoints {
             let name = format!("type.{}", endpoint.as_i64() % 20);
             let sums = batch.of(*app, Some(*endpoint), &name, ago(hour));

@@ -34,9 +34,9 @@ fn silence() -> Error {
     Error::Io(TimedOut.into())
 }
 
-struct Nobody;
+struct NoListener;
 
-impl Handover for Nobody {
+impl Handover for NoListener {
     fn carry(&self, _: Vec<Carried>) {}
     fn waiting(&self, _: EndpointId, _: Timestamp) {}
     fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
@@ -44,7 +44,7 @@ impl Handover for Nobody {
     fn notices_wait(&self) {}
 }
 
-impl CommitWatch for Nobody {
+impl CommitWatch for NoListener {
     fn started(&self) -> u64 {
         0
     }
@@ -55,15 +55,15 @@ impl CommitWatch for Nobody {
 /// Calls that a command received, in order.
 type Told = Arc<Mutex<Vec<&'static str>>>;
 
-struct Command(Told);
+struct RecordingCommand(Told);
 
-impl Command {
+impl RecordingCommand {
     fn is_told(&self, what: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 }
 
-impl Work for Command {
+impl Work for RecordingCommand {
     fn apply(&mut self, _: &dyn Sql) -> Result<()> {
         Ok(())
     }
@@ -92,7 +92,7 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns
     };
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
     let queue = Arc::new(Queue::new(limits, Box::new(|| ())));
-    let mut turns = Turns::new(store, queue, Arc::new(Nobody), Arc::new(Nobody));
+    let mut turns = Turns::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
     let told = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
     (turns, told)
@@ -100,7 +100,7 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns
 
 fn push(turns: &Turns<Scripted>) -> Told {
     let told = Told::default();
-    turns.queue.push(Box::new(Command(told.clone())));
+    turns.queue.push(Box::new(RecordingCommand(told.clone())));
     told
 }
 
