@@ -5,9 +5,9 @@
 
 #[cfg(test)]
 mod tests;
-mod words;
+mod messages;
 
-pub use words::{AHEAD, PROBE_AHEAD, Pace, rate_note};
+pub use messages::{AHEAD, PROBE_AHEAD, Pace, rate_note};
 
 use super::{contract::Contract, id::DeliveryId, order::Order, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;

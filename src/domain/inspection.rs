@@ -7,7 +7,7 @@ mod judgement;
 mod probe;
 #[cfg(test)]
 mod tests;
-mod words;
+mod messages;
 
 pub use judgement::Judge;
 pub use probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject, Unsendable, health_headers};

@@ -246,7 +246,7 @@ impl DeliveryWorker {
             paused: self.pause_of(&last.outcome, endpoint, ended_at),
         });
         if standing.is_ours {
-            custody.remark(match verdict {
+            custody.append_note(match verdict {
                 Verdict::Again { .. } => OUTAGE_WAITED_OUT,
                 _ => OUTAGE,
             });

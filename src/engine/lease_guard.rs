@@ -58,7 +58,7 @@ impl LeaseGuard {
     }
 
     /// Appends to the history note of the last request.
-    pub(super) fn remark(&mut self, words: &str) {
+    pub(super) fn append_note(&mut self, words: &str) {
         if let Some(last) = self.attempts.last_mut() {
             last.note =
                 Some(last.note.take().map_or_else(|| words.to_owned(), |note| format!("{note}; {words}")));

@@ -46,7 +46,7 @@ pub struct ClientError(String);
 
 impl From<SendError> for ClientError {
     fn from(fault: SendError) -> Self {
-        Self(fault.words.into_owned())
+        Self(fault.message.into_owned())
     }
 }
 

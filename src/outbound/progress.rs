@@ -81,9 +81,9 @@ impl AttemptProgress {
         let (class, status, error) = match (ended, answer.status) {
             (Ok(()), status) => (Class::Http, status, None),
             (Err(fault), Some(status)) => {
-                (fault.class, None, Some(format!("{} (the answer began with status {status})", fault.words)))
+                (fault.class, None, Some(format!("{} (the answer began with status {status})", fault.message)))
             }
-            (Err(fault), None) => (fault.class, None, Some(fault.words.into_owned())),
+            (Err(fault), None) => (fault.class, None, Some(fault.message.into_owned())),
         };
         Outcome {
             class,

@@ -112,7 +112,7 @@ impl ProxyConnector {
             ProxyKind::Https => {
                 let secured = tls::secure(&self.tls, &self.proxy.host, stream).await;
                 MaybeTls::Tls(
-                    secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.words)))?,
+                    secured.map_err(|fault| SendError::proxy(format!("fails in TLS: {}", fault.message)))?,
                 )
             }
             ProxyKind::Socks5 => {
@@ -165,7 +165,7 @@ impl ProxyConnector {
 fn unreachable_proxy(error: &io::Error) -> SendError {
     match SendError::io(error) {
         local @ SendError { class: Class::Local, .. } => local,
-        fault => SendError::proxy(format!("cannot be reached: {}", fault.words)),
+        fault => SendError::proxy(format!("cannot be reached: {}", fault.message)),
     }
 }
 

@@ -11,20 +11,20 @@ use std::{borrow::Cow, fmt::Display, io};
 #[derive(Debug)]
 pub(super) struct SendError {
     pub(super) class: Class,
-    pub(super) words: Cow<'static, str>,
+    pub(super) message: Cow<'static, str>,
 }
 
 impl SendError {
     pub(super) fn new(class: Class, words: impl Into<Cow<'static, str>>) -> Self {
-        Self { class, words: words.into() }
+        Self { class, message: words.into() }
     }
 
     /// A socket error while connecting or exchanging.
     pub(super) fn io(error: &io::Error) -> Self {
-        match (local_words(error), tls::alert_message(error)) {
+        match (local_message(error), tls::alert_message(error)) {
             (Some(words), _) => Self::new(Class::Local, words),
             (None, Some(words)) => Self::new(Class::Tls, words),
-            (None, None) => Self::new(Class::Connect, peer_words(error)),
+            (None, None) => Self::new(Class::Connect, peer_message(error)),
         }
     }
 
@@ -35,7 +35,7 @@ impl SendError {
 
     /// The kernel has no route to an address: no byte was sent, and the failure is not counted against the receiver.
     pub(super) fn no_route(error: &io::Error) -> Self {
-        match local_words(error) {
+        match local_message(error) {
             Some(words) => Self::new(Class::Local, words),
             None => Self::new(Class::Local, "this machine has no route to the address"),
         }
@@ -76,7 +76,7 @@ fn io_source(error: &hyper::Error) -> Option<&io::Error> {
     None
 }
 
-fn local_words(error: &io::Error) -> Option<&'static str> {
+fn local_message(error: &io::Error) -> Option<&'static str> {
     Some(match Errno::from_io_error(error)? {
         Errno::MFILE | Errno::NFILE => "this machine has no file handles left",
         Errno::NOBUFS | Errno::NOMEM => "this machine has no memory left for the network",
@@ -88,7 +88,7 @@ fn local_words(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-fn peer_words(error: &io::Error) -> &'static str {
+fn peer_message(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused",
         io::ErrorKind::ConnectionReset => "connection reset",

@@ -170,7 +170,7 @@ fn a_pause_asked_for_before_a_restart_is_resumed() {
     let mut circuit = Circuit::default();
     circuit.resume_pause(paused, at(10));
     assert_eq!(circuit.may(at(59)), May::Wait(Some(at(60))));
-    let pace = circuit.pace(at(59)).unwrap().words();
+    let pace = circuit.pace(at(59)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:01:00Z");
     assert_eq!(circuit.may(at(60)), May::Send(Some(1)));
     let mut strange = Circuit::default();
@@ -198,7 +198,7 @@ fn delays_and_probes_are_described_in_words() {
     assert!(
         circuit.probe_note(true).starts_with("a probe ahead of its time: the endpoint had failed 10 times")
     );
-    let pace = circuit.pace(at(1)).unwrap().words();
+    let pace = circuit.pace(at(1)).unwrap().message();
     assert_eq!(pace, "the endpoint failed 10 times in a row; one is tried at 2027-01-15T08:00:05Z");
     circuit.succeeded(&ended(1, 65, true), FULL);
     let note = circuit.wait_note(at(5)).unwrap();
@@ -206,7 +206,7 @@ fn delays_and_probes_are_described_in_words() {
     assert_eq!(circuit.wait_note(at(65)), None);
     let mut paused = Circuit::default();
     paused.failed(&ended(1, 0, false), Some(asking(429, Some(12))));
-    let pace = paused.pace(at(1)).unwrap().words();
+    let pace = paused.pace(at(1)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:00:12Z");
     assert_eq!(paused.may(at(12)), May::Send(Some(1)));
     let note = paused.wait_note(at(2)).unwrap();

@@ -1,6 +1,6 @@
 //! Contract sections for the course of a delivery: retries, meaning of responses, pacing, disabled endpoints, retention.
 
-use super::field_reader::{FieldValue, words};
+use super::field_reader::{FieldValue, string_enum};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl FieldValue for Jitter {
     }
 }
 
-words!(
+string_enum!(
     /// Whether a receiver's `Retry-After` can lengthen a wait.
     RetryAfter {
         Honour = "honour",
@@ -148,7 +148,7 @@ impl ResponseRules {
     }
 }
 
-words!(
+string_enum!(
     /// Whether attempts keep exactly to their schedule.
     Pacing {
         /// No circuit breaker, no pause, no `Retry-After`.
@@ -158,7 +158,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// State of waiting deliveries when their endpoint is disabled.
     WaitingWhenDisabled {
         Held = "held",
@@ -166,7 +166,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// State of the delivery of an event that is published while the endpoint is disabled.
     PublishedWhileDisabled {
         Held = "held",

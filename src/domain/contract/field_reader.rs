@@ -154,7 +154,7 @@ impl FieldValue for Duration {
 }
 
 /// Defines an enum whose variants are written as words in the document.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -181,4 +181,4 @@ macro_rules! words {
         }
     };
 }
-pub(super) use words;
+pub(super) use string_enum;

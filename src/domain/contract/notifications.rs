@@ -2,7 +2,7 @@
 
 use super::{
     delivery_rules::percent,
-    field_reader::{FieldValue, words},
+    field_reader::{FieldValue, string_enum},
 };
 use crate::domain::delivery::{EndReason, DeliveryState};
 use serde_json::Value;
@@ -80,7 +80,7 @@ pub struct HealthRule {
     pub degraded_window: Option<Duration>,
 }
 
-words!(
+string_enum!(
     /// How often notices of dead letters are made.
     DeadLetterNotice {
         Each = "each",
@@ -90,7 +90,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// Where a notice appears; a notice by e-mail is on the list too.
     NoticeChannel {
         Email = "email",

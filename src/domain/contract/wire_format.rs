@@ -1,12 +1,12 @@
 //! Contract sections that a receiver sees: body, signature, secret, ids.
 
 use super::{
-    field_reader::{FieldValue, words},
+    field_reader::{FieldValue, string_enum},
     template::Template,
 };
 use serde_json::{Value, json};
 
-words!(
+string_enum!(
     /// Structure of the body.
     BodyForm {
         /// An object with the fields of the contract, `data` being one of them.
@@ -16,7 +16,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// How JSON is written.
     JsonForm {
         /// `data` goes out byte for byte as it came in.
@@ -27,7 +27,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// Precision of an event's time, in RFC 3339.
     TimeForm {
         Milliseconds = "milliseconds",
@@ -35,7 +35,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// Where the value of a body field comes from.
     BodySource {
         EventId = "event_id",
@@ -85,7 +85,7 @@ pub struct BodyRule {
     pub fields: Vec<BodyField>,
 }
 
-words!(
+string_enum!(
     /// How the bytes of a signature become text.
     SignatureEncoding {
         Base64 = "base64",
@@ -108,7 +108,7 @@ pub struct SignatureRule {
     pub separator: String,
 }
 
-words!(
+string_enum!(
     /// How a secret becomes the bytes of a key.
     KeyForm {
         /// The base64 after the prefix is decoded.
@@ -118,7 +118,7 @@ words!(
     }
 );
 
-words!(
+string_enum!(
     /// Which secrets sign while an old and a new one are both valid.
     Rotation {
         Both = "both",

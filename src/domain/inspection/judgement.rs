@@ -6,7 +6,7 @@
 use super::{
     InspectionCheck, CheckName, InspectionFinding, InspectionReport,
     probe::{InspectionProbe, Unsendable},
-    words,
+    messages,
 };
 use crate::domain::{
     contract::Contract,
@@ -45,7 +45,7 @@ impl<'a> Judge<'a> {
         } else {
             forged(probe, &outcome)
         };
-        let came_back = words::came_back(&outcome);
+        let came_back = messages::came_back(&outcome);
         if outcome.class == Class::Ok {
             self.accepted_us.push(outcome.timings.total_us);
         } else if probe == InspectionProbe::Correct {
@@ -67,7 +67,7 @@ impl<'a> Judge<'a> {
         }
         let finding =
             if probe == InspectionProbe::Correct { InspectionFinding::Failed } else { InspectionFinding::Unknown };
-        let check = self.check(probe, finding, Some(words::UNSENDABLE.into()));
+        let check = self.check(probe, finding, Some(messages::UNSENDABLE.into()));
         self.checks.push(InspectionCheck { came_back, ..check });
     }
 
@@ -78,10 +78,10 @@ impl<'a> Judge<'a> {
             let came_back = format!("Not sent: the correct delivery was not accepted. {reason}");
             InspectionCheck {
                 came_back,
-                ..self.check(probe, InspectionFinding::Unknown, Some(words::FIRST_THINGS_FIRST.into()))
+                ..self.check(probe, InspectionFinding::Unknown, Some(messages::FIRST_THINGS_FIRST.into()))
             }
         } else {
-            let advice = Some(words::no_signed_time(self.contract));
+            let advice = Some(messages::no_signed_time(self.contract));
             let came_back = "Not sent: the signed text of this contract has no time in it.".to_owned();
             InspectionCheck { came_back, ..self.check(probe, InspectionFinding::DoesNotApply, advice) }
         };
@@ -90,7 +90,7 @@ impl<'a> Judge<'a> {
 
     /// Records the response of the health address; `None` if the endpoint has none.
     pub fn health(&mut self, outcome: Option<&Outcome>) {
-        let (name, why) = (CheckName::HealthAddress, words::WHY_HEALTH.to_owned());
+        let (name, why) = (CheckName::HealthAddress, messages::WHY_HEALTH.to_owned());
         let Some(outcome) = outcome else {
             return self.checks.push(InspectionCheck {
                 name,
@@ -100,7 +100,7 @@ impl<'a> Judge<'a> {
                 sent: "Nothing.".into(),
                 came_back: "The endpoint has no health_url.".into(),
                 why,
-                advice: Some(words::NO_HEALTH_URL.into()),
+                advice: Some(messages::NO_HEALTH_URL.into()),
             });
         };
         let is_well = outcome.status.is_some_and(|status| (200..300).contains(&status));
@@ -115,9 +115,9 @@ impl<'a> Judge<'a> {
             status: outcome.status,
             duration_ms: Some(millis(outcome.timings.total_us)),
             sent: "A GET of the health_url.".into(),
-            came_back: words::came_back(outcome),
+            came_back: messages::came_back(outcome),
             why,
-            advice: (finding == InspectionFinding::Failed).then(|| words::HEALTH_FAILED.into()),
+            advice: (finding == InspectionFinding::Failed).then(|| messages::HEALTH_FAILED.into()),
         });
     }
 
@@ -137,16 +137,16 @@ impl<'a> Judge<'a> {
             None => (
                 InspectionFinding::Unknown,
                 "Nothing was accepted.".to_owned(),
-                Some(words::FIRST_THINGS_FIRST),
+                Some(messages::FIRST_THINGS_FIRST),
             ),
             Some(slowest) => {
                 let is_quick = Duration::from_micros(slowest.into()) <= limit;
-                let (count, time) = (self.accepted_us.len(), words::time(slowest));
+                let (count, time) = (self.accepted_us.len(), messages::time(slowest));
                 let came_back = format!("The slowest of {count} accepted requests took {time}.");
                 if is_quick {
                     (InspectionFinding::Passed, came_back, None)
                 } else {
-                    (InspectionFinding::Failed, came_back, Some(words::TOO_SLOW))
+                    (InspectionFinding::Failed, came_back, Some(messages::TOO_SLOW))
                 }
             }
         };
@@ -159,7 +159,7 @@ impl<'a> Judge<'a> {
                 "Nothing more: the accepted requests were timed, from looking up the name to the last byte."
                     .into(),
             came_back,
-            why: words::why_time(self.contract.timeout, limit),
+            why: messages::why_time(self.contract.timeout, limit),
             advice: advice.map(str::to_owned),
         }
     }
@@ -170,9 +170,9 @@ impl<'a> Judge<'a> {
             finding,
             status: None,
             duration_ms: None,
-            sent: words::sent(probe, self.contract),
+            sent: messages::sent(probe, self.contract),
             came_back: String::new(),
-            why: words::why(probe).into(),
+            why: messages::why(probe).into(),
             advice,
         }
     }
@@ -181,28 +181,28 @@ impl<'a> Judge<'a> {
 /// Evaluates a request that a receiver must accept.
 fn wanted(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     if outcome.class == Class::Ok {
-        let once = (probe == InspectionProbe::Repeated).then(|| words::ONLY_ONCE.to_owned());
+        let once = (probe == InspectionProbe::Repeated).then(|| messages::ONLY_ONCE.to_owned());
         return (InspectionFinding::Passed, once);
     }
     if outcome.class == Class::Local {
-        return (InspectionFinding::Unknown, Some(words::OUR_FAULT.into()));
+        return (InspectionFinding::Unknown, Some(messages::OUR_FAULT.into()));
     }
     if probe != InspectionProbe::Correct && is_busy(outcome) {
-        return (InspectionFinding::Unknown, Some(words::BUSY.into()));
+        return (InspectionFinding::Unknown, Some(messages::BUSY.into()));
     }
-    (InspectionFinding::Failed, Some(words::not_accepted(probe, outcome).into()))
+    (InspectionFinding::Failed, Some(messages::not_accepted(probe, outcome).into()))
 }
 
 /// Evaluates a request that a receiver must refuse.
 fn forged(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     match (outcome.class, outcome.status) {
-        (Class::Ok, _) => (InspectionFinding::Failed, Some(words::let_in(probe).into())),
-        (Class::Http, _) if is_busy(outcome) => (InspectionFinding::Unknown, Some(words::BUSY.into())),
+        (Class::Ok, _) => (InspectionFinding::Failed, Some(messages::let_in(probe).into())),
+        (Class::Http, _) if is_busy(outcome) => (InspectionFinding::Unknown, Some(messages::BUSY.into())),
         (Class::Http, Some(400..500)) => (InspectionFinding::Passed, None),
         (Class::Local | Class::Dns | Class::AddressRefused, _) => {
-            (InspectionFinding::Unknown, Some(words::OUR_FAULT.into()))
+            (InspectionFinding::Unknown, Some(messages::OUR_FAULT.into()))
         }
-        _ => (InspectionFinding::Failed, Some(words::REFUSED_BADLY.into())),
+        _ => (InspectionFinding::Failed, Some(messages::REFUSED_BADLY.into())),
     }
 }
 

@@ -64,7 +64,7 @@ impl MailStream {
         greeting: Vec<u8>,
     ) -> Result<Self, String> {
         let peer = stream.peer_addr();
-        let secured = tls::secure(connector, host, stream).await.map_err(|fault| fault.words.into_owned())?;
+        let secured = tls::secure(connector, host, stream).await.map_err(|fault| fault.message.into_owned())?;
         Ok(Self { stream: secured, peer, heard: greeting })
     }
 

@@ -34,7 +34,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         match self {
             Self::Paused { until, status: Some(status) } => {
                 format!("the endpoint asked for a pause ({status}) until {}", until.rfc3339_seconds())
@@ -101,7 +101,7 @@ impl Circuit {
         if waited < WORTH_SAYING {
             return None;
         }
-        let waited = in_words(waited);
+        let waited = in_seconds(waited);
         Some(match pause {
             None => format!("waited {waited} longer: the endpoint did not answer"),
             Some(Pause { status: Some(status), asked, .. }) => {
@@ -117,10 +117,10 @@ impl Circuit {
 pub fn rate_note(waited: Duration, limit: RateLimit) -> Option<String> {
     let per_second = limit.per_second;
     (waited >= WORTH_SAYING)
-        .then(|| format!("waited {} for the rate limit of {per_second} per second", in_words(waited)))
+        .then(|| format!("waited {} for the rate limit of {per_second} per second", in_seconds(waited)))
 }
 
 /// Writes a duration in whole seconds, rounded up.
-fn in_words(time: Duration) -> String {
+fn in_seconds(time: Duration) -> String {
     say_duration(Duration::from_secs(time.as_millis().div_ceil(1000) as u64))
 }
