@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// The wait after the attempt that used slot `place`, or `None` when the schedule has no more.
 /// `dice` is uniform in [0, 1).
-pub fn wait_after(retry: &RetryRule, place: u32, dice: f64) -> Option<Duration> {
-    retry.waits.get(place as usize).map(|&wait| spread(wait, retry.jitter, dice))
+pub fn wait_after(retry: &RetryRule, retry_index: u32, dice: f64) -> Option<Duration> {
+    retry.waits.get(retry_index as usize).map(|&wait| spread(wait, retry.jitter, dice))
 }
 
 fn spread(wait: Duration, jitter: Jitter, dice: f64) -> Duration {

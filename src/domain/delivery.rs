@@ -60,7 +60,7 @@ pub struct Delivery {
     pub state: DeliveryState,
     pub reason: Option<EndReason>,
     /// Number of used slots of the contract's schedule.
-    pub place: u32,
+    pub retry_index: u32,
     /// Attempts that have a number, over all schedules and retries.
     pub attempt_count: u32,
     /// Rows in the history, numbered or not.
@@ -111,7 +111,7 @@ impl Delivery {
             replay_of: None,
             state: DeliveryState::Pending,
             reason: None,
-            place: 0,
+            retry_index: 0,
             attempt_count: 0,
             history_len: 0,
             due: Some(due),
@@ -166,11 +166,11 @@ impl Delivery {
             Verdict::Delivered => self.finish(DeliveryState::Delivered, None, now),
             _ if self.goes_back(verdict) => self.go_back(switch, now),
             Verdict::Dead { reason, .. } => {
-                self.place += numbered.min(1);
+                self.retry_index += numbered.min(1);
                 self.finish(DeliveryState::Dead, EndReason::from(reason), now);
             }
             Verdict::Retry { due, then } => {
-                self.place += 1;
+                self.retry_index += 1;
                 self.wait(due, then);
                 self.heed(switch, now);
             }
@@ -260,7 +260,7 @@ impl Delivery {
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
-        self.place = 0;
+        self.retry_index = 0;
         self.give_up_at = give_up_at;
         self.restarted_at = Some(now);
         self.become_pending(switch, now);
@@ -377,7 +377,7 @@ impl Delivery {
 
     fn wait(&mut self, due: Timestamp, at_due: AtDue) {
         self.state =
-            if self.place == 0 || self.return_to.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
+            if self.retry_index == 0 || self.return_to.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
         self.due = Some(due);
         self.at_due = at_due;
         self.held_at = None;

@@ -17,7 +17,7 @@ const LOCAL_FAULT_WAIT_MAX: Duration = Duration::from_mins(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// How many slots of the schedule were used before this attempt.
-    pub place: u32,
+    pub retry_index: u32,
     /// The end of the contract's `give_up_after`.
     pub give_up_at: Option<Timestamp>,
     /// Attempts so far that used no slot; the wait after a local failure grows with them.
@@ -129,7 +129,7 @@ fn retry(
     dice: f64,
     wait_min: Duration,
 ) -> Verdict {
-    let (wait, then) = match backoff::wait_after(&contract.retry, standing.place, dice) {
+    let (wait, then) = match backoff::wait_after(&contract.retry, standing.retry_index, dice) {
         Some(wait) => (wait.max(wait_min), AtDue::Attempt),
         None => match contract.retry.final_wait {
             Some(wait) if standing.is_ours => (wait, AtDue::ExhaustUnblamed),

@@ -220,7 +220,7 @@ impl DeliveryWorker {
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;
         let standing = Standing {
-            place: delivery.place,
+            retry_index: delivery.retry_index,
             give_up_at: delivery.give_up_at,
             unnumbered: delivery.history_len - delivery.attempt_count + custody.attempts().len() as u32 - 1,
             is_ours: !counts && last.outcome.class.is_numbered(),

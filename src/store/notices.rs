@@ -62,6 +62,6 @@ pub struct NoticesWaiting {
 }
 
 /// Returns the cursor behind this notice.
-pub fn place_of(notice: &Notice) -> Cursor {
+pub fn cursor_of(notice: &Notice) -> Cursor {
     Cursor { at: 0, id: notice.id.as_i64() }
 }

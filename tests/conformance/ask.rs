@@ -76,10 +76,10 @@ pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage
 
 pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    assert_eq!(stage.delivery(id).await.place, 1);
+    assert_eq!(stage.delivery(id).await.retry_index, 1);
     let ask = replay(&mut stage);
     let Asked::Done(delivery) = stage.ask(id, ask).await else { panic!() };
-    assert_eq!((delivery.id, delivery.state, delivery.place), (id, DeliveryState::Pending, 0));
+    assert_eq!((delivery.id, delivery.state, delivery.retry_index), (id, DeliveryState::Pending, 0));
     assert_eq!((delivery.attempt_count, delivery.give_up_at), (1, Some(after(3600))));
     assert_eq!((delivery.finished_at, delivery.reason, delivery.replay_of), (None, None, None));
     assert_eq!(stage.delivery(id).await, delivery);

@@ -20,7 +20,7 @@ pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outc
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.place), (DeliveryState::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     let row = stage.history(id).await.remove(0);
     assert_eq!((row.position, row.number, row.attempt.outcome.class), (1, None, Class::Unknown));
@@ -36,7 +36,7 @@ pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
     stage.store().join(after(5)).await.unwrap();
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due), (DeliveryState::Retrying, Some(after(5))));
-    assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 2));
+    assert_eq!((delivery.retry_index, delivery.attempt_count, delivery.history_len), (1, 1, 2));
     let last_contract = stage.listed(id).await.unwrap().0.last_contract;
     assert_eq!(last_contract, Some(attempt(Class::Http, 500).contract), "the unknown one names none");
 }

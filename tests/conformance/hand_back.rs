@@ -35,7 +35,7 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
     let carried = stage.claim(id, after(1)).await;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.place, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
+    assert_eq!((delivery.state, delivery.retry_index, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
 }
 
 pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {

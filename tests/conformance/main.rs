@@ -360,6 +360,6 @@ macro_rules! conformance {
     };
 }
 
-conformance!(sqlite_file, crate::sqlite::SqliteFile::new_place);
+conformance!(sqlite_file, crate::sqlite::SqliteFile::new_backend);
 conformance!(postgres_database, crate::postgres::Database::new_place);
 conformance!(postgres_pooled, crate::postgres::Pooled::new_place);

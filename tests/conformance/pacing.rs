@@ -116,7 +116,7 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) 
     assert_eq!(second, BroughtForward { count: 1, next: None });
     for id in &ids {
         let delivery = stage.delivery(*id).await;
-        assert_eq!((delivery.state, delivery.place), (DeliveryState::Retrying, 1));
+        assert_eq!((delivery.state, delivery.retry_index), (DeliveryState::Retrying, 1));
         assert_eq!(delivery.due, Some(made_at(id.as_i64())), "the oldest first");
     }
     let again = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();

@@ -56,7 +56,7 @@ pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
 pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.place), (DeliveryState::Retrying, Some(after(60)), 1));
+    assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Retrying, Some(after(60)), 1));
     assert_eq!(delivery.next_attempt_at(), Some(after(60)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(60))]);
     let last_error = stage.listed(id).await.unwrap().0.last_error;
@@ -76,7 +76,7 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
 pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Stage) {
     let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Local, 0)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.place), (DeliveryState::Pending, Some(after(5)), 0));
+    assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     assert_eq!(stage.history(id).await[0].number, None);
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
@@ -157,7 +157,7 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
 pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Stage) {
     let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Timeout, 0)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.attempt_count, delivery.history_len, delivery.place), (0, 1, 0));
+    assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
     assert_eq!(stage.history(id).await[0].number, None);
     let carried = stage.claim(id, after(5)).await;
     stage.record(carried, retry_at(after(9)), vec![attempt(Class::Timeout, 0)]).await;

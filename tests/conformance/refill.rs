@@ -176,5 +176,5 @@ pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Stage
     stage.refill(stage.endpoint, 1, after(60)).await;
     let delivery = stage.only_carried().delivery;
     assert_eq!((delivery.id, delivery.state), (id, DeliveryState::InFlight));
-    assert_eq!((delivery.place, delivery.attempt_count, delivery.history_len), (1, 1, 1));
+    assert_eq!((delivery.retry_index, delivery.attempt_count, delivery.history_len), (1, 1, 1));
 }

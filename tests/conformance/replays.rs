@@ -191,7 +191,7 @@ pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliv
     let done = finish(&mut stage, &replay).await;
     assert_eq!((done.replayed, done.state), (2, ReplayState::Finished));
     let again = stage.delivery(dead).await;
-    assert_eq!((again.state, again.place, again.attempt_count), (DeliveryState::Pending, 0, 1));
+    assert_eq!((again.state, again.retry_index, again.attempt_count), (DeliveryState::Pending, 0, 1));
     assert_eq!(again.give_up_at, Some(after(3600)));
     assert_eq!(stage.delivery(delivered).await.state, DeliveryState::Delivered);
     let all = stage.store().deliveries_of(stage.delivery(delivered).await.event).await.unwrap();

@@ -71,7 +71,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
     let (held, in_flight, pending) = (DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending);
     assert_eq!(states(&stage, &ids).await, [held, held, held, held, in_flight, pending]);
     let delivery = stage.delivery(ids[1]).await;
-    assert_eq!((delivery.place, delivery.due), (1, retry_due), "it keeps its place and its time");
+    assert_eq!((delivery.retry_index, delivery.due), (1, retry_due), "it keeps its place and its time");
     assert!(stage.recorder.take_waiting().is_empty());
     stage.refill(stage.endpoint, 9, after(1000)).await;
     assert!(stage.recorder.take_carried().is_empty(), "what is held is never due");

@@ -31,7 +31,7 @@ const FREE_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) struct SqliteFile(TempDir);
 
 impl SqliteFile {
-    pub(crate) fn new_place() -> Box<dyn Backend> {
+    pub(crate) fn new_backend() -> Box<dyn Backend> {
         Box::new(Self(TempDir::new().unwrap()))
     }
 }
@@ -83,7 +83,7 @@ fn refusal(path: &Path) -> SqliteOpenError {
     }
 }
 
-pub(crate) fn place() -> (TempDir, PathBuf) {
+pub(crate) fn new_location() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("posthaste.db");
     (folder, path)
@@ -120,7 +120,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_store_in_use_is_refused_and_free_again_once_closed() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     let first = open(&path).unwrap();
     let error = refusal(&path);
     assert!(matches!(&error, SqliteOpenError::InUse(named) if *named == path));
@@ -132,18 +132,18 @@ fn a_store_in_use_is_refused_and_free_again_once_closed() {
 
 #[test]
 fn freed_space_is_used_again() {
-    perform(SqliteFile::new_place, crate::retention::freed_space_is_used_again);
+    perform(SqliteFile::new_backend, crate::retention::freed_space_is_used_again);
 }
 
 #[test]
 fn a_missing_folder_is_created() {
-    let (folder, _) = place();
+    let (folder, _) = new_location();
     open(&folder.path().join("a/b/posthaste.db")).unwrap();
 }
 
 #[test]
 fn a_file_that_is_no_database_is_left_alone() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     let garbage: Vec<u8> = (0..9000u32).map(|n| (n * 31 % 251) as u8).collect();
     for content in [&garbage[..], b"# my notes\n", &[0; 8192]] {
         fs::write(&path, content).unwrap();
@@ -155,7 +155,7 @@ fn a_file_that_is_no_database_is_left_alone() {
 
 #[test]
 fn another_program_s_database_is_left_alone() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     let theirs = |connection: &Connection| {
         connection
             .execute_batch("CREATE TABLE notes (text TEXT); INSERT INTO notes VALUES ('mine')")
@@ -170,7 +170,7 @@ fn another_program_s_database_is_left_alone() {
 
 #[test]
 fn a_store_of_a_newer_version_is_left_alone() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     drop(open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 1000).unwrap();
     let error = refused_untouched(&path);
@@ -180,7 +180,7 @@ fn a_store_of_a_newer_version_is_left_alone() {
 
 #[test]
 fn a_newer_store_that_was_killed_is_left_alone_with_its_log() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     killed(&path, |connection| {
         connection.pragma_update(None, "application_id", 0x7068_7374).unwrap();
         connection.pragma_update(None, "user_version", 1000).unwrap();
@@ -192,7 +192,7 @@ fn a_newer_store_that_was_killed_is_left_alone_with_its_log() {
 #[test]
 fn a_store_whose_making_was_interrupted_is_made() {
     for interrupted_at in ["an empty file", "the journal mode"] {
-        let (_folder, path) = place();
+        let (_folder, path) = new_location();
         fs::write(&path, b"").unwrap();
         if interrupted_at == "the journal mode" {
             let connection = Connection::open(&path).unwrap();
@@ -205,7 +205,7 @@ fn a_store_whose_making_was_interrupted_is_made() {
 
 #[test]
 fn accepted_events_survive_a_kill() {
-    let (folder, path) = place();
+    let (folder, path) = new_location();
     let store = open(&path).unwrap();
     let new = draft(AppId::from_i64(1), &[EndpointId::from_i64(2)], 3);
     block_on(store.accept(vec![new])).unwrap();
@@ -221,7 +221,7 @@ fn accepted_events_survive_a_kill() {
 
 /// Makes a closed store with one pending delivery (id 4), and a direct connection to its file.
 fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
-    let (folder, path) = place();
+    let (folder, path) = new_location();
     let store = open(&path).unwrap();
     let app = AppId::from_i64(1);
     let settings = AppSettings::default();

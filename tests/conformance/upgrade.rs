@@ -1,7 +1,7 @@
 //! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
 use crate::{
-    sqlite::{block_on, open, place},
+    sqlite::{block_on, open, new_location},
     stage::{NOW, draft},
 };
 use posthaste::{
@@ -37,7 +37,7 @@ fn number(path: &Path, sql: &str) -> i64 {
 
 #[test]
 fn a_store_of_the_first_version_goes_on_with_everything_that_is_in_it() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     make(&path, ROWS);
     for _ in 0..2 {
         let store = open(&path).unwrap();
@@ -54,7 +54,7 @@ fn a_store_of_the_first_version_goes_on_with_everything_that_is_in_it() {
 
 #[test]
 fn a_failed_upgrade_leaves_the_store_unchanged() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     // A foreign table in the way of a new one.
     make(&path, &format!("{ROWS} CREATE VIEW audit AS SELECT 1 AS x;"));
     let refused = open(&path).err().expect("it is refused").to_string();
@@ -75,7 +75,7 @@ const LINES: &str = "
 
 #[test]
 fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
-    let (_folder, path) = place();
+    let (_folder, path) = new_location();
     make(&path, &format!("{ROWS} {LINES}"));
     let store = open(&path).unwrap();
     block_on(store.join(NOW)).unwrap();

@@ -254,8 +254,8 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
     stage.pass(DAY * 5).await;
     for delivery in &stage.deliveries().await[..6] {
         assert!(delivery.state.is_waiting(), "its schedule would have been over: {delivery:?}");
-        assert!(delivery.place <= 1, "only what failed before it was known: {delivery:?}");
-        assert_eq!(delivery.attempt_count, delivery.place, "and the rest has no number");
+        assert!(delivery.retry_index <= 1, "only what failed before it was known: {delivery:?}");
+        assert_eq!(delivery.attempt_count, delivery.retry_index, "and the rest has no number");
         let notes = stage.notes(delivery).await;
         let words = "most receivers fell silent at once: waited out, outside the schedule";
         assert_eq!(notes.last().unwrap().as_deref(), Some(words));

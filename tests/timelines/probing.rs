@@ -49,7 +49,7 @@ async fn a_quiet_endpoint_is_probed_with_what_waits_for_hours() {
     let probes = stage.seen()[seen..].to_vec();
     assert!((1..4).contains(&probes.len()), "one in a quarter of an hour: {probes:?}");
     let after = stage.deliveries().await;
-    let slots = |all: &[Delivery]| all.iter().map(|one| (one.place, one.due)).collect::<Vec<_>>();
+    let slots = |all: &[Delivery]| all.iter().map(|one| (one.retry_index, one.due)).collect::<Vec<_>>();
     assert_eq!(slots(&after), slots(&waiting), "the schedule stays as it is");
     let first = after.iter().find(|one| one.due == Some(planned)).unwrap();
     assert!(count_notes(&stage, first, AHEAD).await >= 2);

@@ -11,7 +11,7 @@ use super::{
     header_names::HeaderNames,
     delivery_rules::{Pacing, StatusPattern},
     field_reader::{FieldValue, Section},
-    template::{Place, Template},
+    template::{TemplateUse, Template},
 };
 use crate::domain::{field::FieldError, time::format_duration};
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ pub(super) fn read(document: &Value) -> FieldResult<Contract> {
         name: read_name(&root)?,
         description: root.required("description")?,
         event_types: notifications::read_event_types(&root)?,
-        user_agent: read_template(&root, "user_agent", Some("Posthaste/{version}"), Place::UserAgent)?,
+        user_agent: read_template(&root, "user_agent", Some("Posthaste/{version}"), TemplateUse::UserAgent)?,
         timeout: check_range(&root, "timeout", root.required("timeout")?, DURATION_MIN, REQUEST_TIMEOUT_MAX)?,
         pacing: root.or("pacing", Pacing::Strict)?,
         https_only: root.optional("https_only")?,
@@ -140,7 +140,7 @@ pub(super) fn read_name(root: &Section) -> FieldResult<String> {
     Err(FieldError::new("name", "must be 1 to 64 characters out of a-z 0-9 _ -"))
 }
 
-fn read_template(section: &Section, name: &str, default: Option<&str>, place: Place) -> FieldResult<Template> {
+fn read_template(section: &Section, name: &str, default: Option<&str>, place: TemplateUse) -> FieldResult<Template> {
     let source = match default {
         Some(default) => section.or(name, default.to_owned())?,
         None => section.required::<String>(name)?,

@@ -65,14 +65,14 @@ pub enum Segment {
 
 /// Use of a template, which decides its allowed and required variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum TemplateUse {
     UserAgent,
     Header,
     SignedText,
     SignatureValue,
 }
 
-impl Place {
+impl TemplateUse {
     fn allows(self, variable: Variable) -> bool {
         match self {
             Self::UserAgent => matches!(variable, Variable::Brand | Variable::Version),
@@ -82,7 +82,7 @@ impl Place {
         }
     }
 
-    fn needs(self) -> Option<Variable> {
+    fn required_variable(self) -> Option<Variable> {
         match self {
             Self::SignedText => Some(Variable::Body),
             Self::SignatureValue => Some(Variable::Signature),
@@ -90,7 +90,7 @@ impl Place {
         }
     }
 
-    fn names(self) -> String {
+    fn allowed_names(self) -> String {
         let names =
             Variable::ALL.into_iter().filter(|&v| self.allows(v)).map(|v| format!("{{{}}}", v.name()));
         names.collect::<Vec<_>>().join(", ")
@@ -105,7 +105,7 @@ pub struct Template {
 
 impl Template {
     /// Parses `source`; the error says what is wrong with it.
-    pub(super) fn parse(source: &str, place: Place) -> Result<Self, String> {
+    pub(super) fn parse(source: &str, place: TemplateUse) -> Result<Self, String> {
         if source.is_empty() || source.len() > 500 || !source.bytes().all(|b| (0x20..0x7f).contains(&b)) {
             return Err("must be 1 to 500 printable ASCII characters".into());
         }
@@ -115,14 +115,14 @@ impl Template {
             let (name, after) = after.split_once('}').ok_or("has a { without its }")?;
             let variable = Variable::ALL.into_iter().find(|v| v.name() == name && place.allows(*v));
             let variable =
-                variable.ok_or_else(|| format!("has {{{name}}}; it may name {}", place.names()))?;
+                variable.ok_or_else(|| format!("has {{{name}}}; it may name {}", place.allowed_names()))?;
             push_literal(&mut segments, literal)?;
             segments.push(Segment::Variable(variable));
             rest = after;
         }
         push_literal(&mut segments, rest)?;
         let template = Self { source: source.to_owned(), segments: segments.into() };
-        match place.needs() {
+        match place.required_variable() {
             Some(needed) if !template.contains(needed) => Err(format!("must contain {{{}}}", needed.name())),
             _ => Ok(template),
         }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_template_is_parsed_into_literals_and_variables() {
-        let template = Template::parse("t={t},v1={signature}", Place::SignatureValue).unwrap();
+        let template = Template::parse("t={t},v1={signature}", TemplateUse::SignatureValue).unwrap();
         let literal = |text: &str| Segment::Literal(text.into());
         assert_eq!(
             template.segments(),
@@ -182,16 +182,16 @@ mod tests {
     #[test]
     fn unknown_and_misplaced_variables_are_refused_with_what_is_allowed() {
         let refusal = |source, place| Template::parse(source, place).unwrap_err();
-        assert_eq!(refusal("{colour}", Place::UserAgent), "has {colour}; it may name {brand}, {version}");
-        assert!(refusal("{body}", Place::Header).starts_with("has {body}; it may name {id}, {event_id}"));
-        assert!(refusal("{signature}{body}", Place::SignedText).starts_with("has {signature}"));
-        assert_eq!(refusal("{t}", Place::SignedText), "must contain {body}");
-        assert_eq!(refusal("v1", Place::SignatureValue), "must contain {signature}");
+        assert_eq!(refusal("{colour}", TemplateUse::UserAgent), "has {colour}; it may name {brand}, {version}");
+        assert!(refusal("{body}", TemplateUse::Header).starts_with("has {body}; it may name {id}, {event_id}"));
+        assert!(refusal("{signature}{body}", TemplateUse::SignedText).starts_with("has {signature}"));
+        assert_eq!(refusal("{t}", TemplateUse::SignedText), "must contain {body}");
+        assert_eq!(refusal("v1", TemplateUse::SignatureValue), "must contain {signature}");
         for broken in ["{t", "t}", "{t}}", "{", "}{t}"] {
-            assert!(Template::parse(broken, Place::Header).is_err(), "{broken}");
+            assert!(Template::parse(broken, TemplateUse::Header).is_err(), "{broken}");
         }
         for unprintable in ["", "a\r\nb", "ü", "\0", "\x7f"] {
-            assert!(Template::parse(unprintable, Place::Header).is_err(), "{unprintable:?}");
+            assert!(Template::parse(unprintable, TemplateUse::Header).is_err(), "{unprintable:?}");
         }
     }
 }

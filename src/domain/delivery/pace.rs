@@ -65,7 +65,7 @@ mod tests {
         let id = DeliveryId::from_i64(first_id_at(MADE));
         let (app, event, endpoint) = (AppId::from_i64(1), EventId::from_i64(2), EndpointId::from_i64(3));
         let born = Delivery::born(id, app, event, endpoint, MADE, None);
-        Delivery { state: DeliveryState::Retrying, place: 3, due: Some(due), ..born }
+        Delivery { state: DeliveryState::Retrying, retry_index: 3, due: Some(due), ..born }
     }
 
     #[test]
@@ -82,7 +82,7 @@ mod tests {
             let waits = Delivery { at_due, ..retrying(later(3600)) };
             assert_eq!(brought(waits), (true, Some(later(3600))));
         }
-        let pending = Delivery { state: DeliveryState::Pending, place: 0, ..retrying(later(3600)) };
+        let pending = Delivery { state: DeliveryState::Pending, retry_index: 0, ..retrying(later(3600)) };
         assert_eq!(brought(pending), (false, Some(later(3600))));
     }
 
@@ -120,7 +120,7 @@ mod tests {
         for other in [
             Delivery { at_due: AtDue::Exhaust, ..planned.clone() },
             Delivery { give_up_at: Some(later(60)), ..planned.clone() },
-            Delivery { state: DeliveryState::Pending, place: 0, ..planned.clone() },
+            Delivery { state: DeliveryState::Pending, retry_index: 0, ..planned.clone() },
         ] {
             assert!(other.clone().probe(later(60)).is_err(), "{other:?}");
         }
@@ -148,7 +148,7 @@ mod tests {
         lost.retry(Switch::OffHolding, later(2)).unwrap();
         lost.release(false, later(3)).unwrap();
         assert!(lost.is_asked, "held, and still manual");
-        let mut dead = Delivery { state: DeliveryState::Dead, place: 0, ..retrying(later(1)) };
+        let mut dead = Delivery { state: DeliveryState::Dead, retry_index: 0, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
         dead.hurry();
         dead.claim(later(2)).unwrap();

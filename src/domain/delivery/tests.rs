@@ -53,7 +53,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     assert_eq!(after.history_len, before.history_len + rows);
     assert_eq!(after.attempt_count, before.attempt_count + numbered, "numbering continues");
     let is_replay = matches!(happening, Happening::Replay { .. });
-    assert_eq!(after.place, if is_replay { 0 } else { before.place + used }, "its retry index");
+    assert_eq!(after.retry_index, if is_replay { 0 } else { before.retry_index + used }, "its retry index");
     let held_for = before.held_at.filter(|_| matches!(happening, Happening::Release)).map(|at| now.since(at));
     if !is_replay {
         let give_up_at = before.give_up_at.map(|at| at.plus(held_for.unwrap_or_default()));
@@ -147,7 +147,7 @@ fn check_return(was: &Delivery, is: &Delivery) {
     };
     match is.state {
         DeliveryState::Held => assert_eq!(*is, Delivery { state: DeliveryState::Held, ..history(was) }),
-        DeliveryState::Cancelled if was.state == DeliveryState::Retrying => assert_eq!(is.place, was.place),
+        DeliveryState::Cancelled if was.state == DeliveryState::Retrying => assert_eq!(is.retry_index, was.retry_index),
         _ => assert_eq!(*is, history(was)),
     }
 }
@@ -155,7 +155,7 @@ fn check_return(was: &Delivery, is: &Delivery) {
 fn check_copy(old: &Delivery, copy: &Delivery, now: Timestamp) {
     assert_eq!((copy.id, copy.root, copy.replay_of), (COPY, old.root, Some(old.id)));
     assert_eq!((copy.app, copy.event, copy.endpoint), (old.app, old.event, old.endpoint));
-    assert_eq!((copy.place, copy.attempt_count, copy.history_len), (0, 0, 0));
+    assert_eq!((copy.retry_index, copy.attempt_count, copy.history_len), (0, 0, 0));
     assert_eq!((copy.due, copy.at_due, copy.return_to), (Some(now), AtDue::Attempt, None));
 }
 
@@ -344,7 +344,7 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     assert_eq!(delivery.claim(START), Ok(Claimed::Carry));
     delivery.conclude(&last, (1, 1), Switch::On, START).unwrap();
     assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), AtDue::Exhaust));
-    assert_eq!((delivery.place, delivery.attempt_count), (1, 2));
+    assert_eq!((delivery.retry_index, delivery.attempt_count), (1, 2));
     assert_eq!(delivery.claim(due), Ok(Claimed::Ended));
     assert_eq!((delivery.state, delivery.reason), (DeliveryState::Dead, Some(EndReason::Exhausted)));
 }

@@ -59,7 +59,7 @@ impl Desk<'_> {
             }
         }
         let _ = write!(body, "\n-- \nSent by Posthaste; nobody reads answers to this mail.\n");
-        let _ = writeln!(body, "All notices of this app: {}", self.place("/notices"));
+        let _ = writeln!(body, "All notices of this app: {}", self.url_of("/notices"));
         // Notice ids may repeat after a new store; with the time and the app's id the mail's id is unique.
         let id = format!("{}.{}.{}", first.id, first.at.as_millis(), first.app);
         Some(Letter { id, to, subject: format!("[Posthaste] {app}: {subject}"), body, at: now })
@@ -149,7 +149,7 @@ impl Desk<'_> {
 
     fn where_to_look(&self, notice: &Notice) -> String {
         let endpoint = || notice.endpoint.map(|id| format!("/endpoints/{}", self.uid(id)));
-        self.place(&match notice.kind {
+        self.url_of(&match notice.kind {
             NoticeKind::DeliveryDead if notice.count > 1 => "/dead-letters".to_owned(),
             NoticeKind::DeliveryDead => {
                 notice.delivery.map_or_else(|| "/dead-letters".to_owned(), |id| format!("/deliveries/{id}"))
@@ -162,7 +162,7 @@ impl Desk<'_> {
     }
 
     /// Returns the dashboard's URL of a path in the app, or the API request for it.
-    fn place(&self, path: &str) -> String {
+    fn url_of(&self, path: &str) -> String {
         match self.public_url {
             Some(url) => format!("{url}/apps/{}{path}", self.app.uid),
             None => format!("GET /v1/apps/{}{path}", self.app.uid),

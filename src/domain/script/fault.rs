@@ -53,7 +53,7 @@ impl ScriptError {
             Some(message) if name == "Error" => message.to_owned(),
             Some(message) => format!("{name}: {message}"),
         };
-        let place = exception.stack().and_then(|stack| place_in(&stack, source));
+        let place = exception.stack().and_then(|stack| position_in(&stack, source));
         Self {
             line: place.map(|(line, _)| line),
             column: place.and_then(|(_, column)| column),
@@ -75,7 +75,7 @@ fn thrown_value(value: &Value<'_>) -> String {
 }
 
 /// Returns the first position of a trace that is in the source: its line and, unless the line was corrected, its column.
-fn place_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
+fn position_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
     let (_, place) = stack.split_once(&format!("{FILE}:"))?;
     let mut numbers = place.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let (line, column) = (numbers.next()?.ok()?, numbers.next()?.ok()?);

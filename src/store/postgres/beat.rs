@@ -6,7 +6,7 @@
 
 use super::{
     bell::Bell,
-    cluster::Place,
+    cluster::NodeHandle,
     owed::Owed,
     round,
     session::{Server, Session},
@@ -90,14 +90,14 @@ pub(super) struct Heart(Mutex<Option<UnboundedSender<Order>>>);
 impl Heart {
     pub(super) fn start(
         server: Arc<Server>,
-        place: Arc<Place>,
+        place: Arc<NodeHandle>,
         handover: Arc<dyn Handover>,
     ) -> io::Result<(Self, Ringer)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
         let beating = Beating {
             server,
-            place,
+            node: place,
             handover,
             orders: taken,
             ear: None,
@@ -178,7 +178,7 @@ enum Next {
 
 struct Beating {
     server: Arc<Server>,
-    place: Arc<Place>,
+    node: Arc<NodeHandle>,
     handover: Arc<dyn Handover>,
     orders: UnboundedReceiver<Order>,
     /// `None` while there is no connection.
@@ -207,7 +207,7 @@ impl Beating {
                     if let Err(error) = self.rest_again() {
                         tracing::debug!(%error, "the heartbeat thread has no connection");
                     }
-                    if !self.is_led || self.place.is_joining() {
+                    if !self.is_led || self.node.is_joining() {
                         self.beat_alone();
                     }
                 }
@@ -270,7 +270,7 @@ impl Beating {
                 }
             }
             Order::View(owed) => {
-                let epoch = self.place.epoch();
+                let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
                 let _ = self.ask(Asked::View(owed), round::look(epoch));
             }
@@ -288,9 +288,9 @@ impl Beating {
     }
 
     fn beat(&mut self, beat: &Beat, owed: Option<Owed<Option<View>>>) {
-        let (at_us, epoch) = (self.place.pulse.now_us(), self.place.epoch());
-        let sent = Sent { at_us, epoch, confirmed: self.place.confirmed(epoch) };
-        if self.place.is_lost() {
+        let (at_us, epoch) = (self.node.pulse.now_us(), self.node.epoch());
+        let sent = Sent { at_us, epoch, confirmed: self.node.confirmed(epoch) };
+        if self.node.is_lost() {
             return self.has_beaten(sent, owed, Ok(None));
         }
         if let Err(error) = self.ear() {
@@ -308,7 +308,7 @@ impl Beating {
                 let heard = answer.and_then(round::heard).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
-                        self.place.lose(sent.epoch);
+                        self.node.lose(sent.epoch);
                     }
                     (stored >= sent.confirmed).then_some(view)
                 });
@@ -330,15 +330,15 @@ impl Beating {
     /// fate of the sent heartbeats is known.
     fn lose_ear(&mut self) {
         self.ear = None;
-        self.place.pulse.beat(0, false);
+        self.node.pulse.beat(0, false);
     }
 
     fn has_beaten(&mut self, sent: Sent, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
         // Ignored if this node has joined again since.
-        if sent.epoch == self.place.epoch() {
-            self.place.pulse.beat(sent.at_us, matches!(view, Ok(Some(_))));
+        if sent.epoch == self.node.epoch() {
+            self.node.pulse.beat(sent.at_us, matches!(view, Ok(Some(_))));
             if matches!(view, Ok(None)) {
-                self.place.pulse.fence();
+                self.node.pulse.fence();
             }
         }
         let was_well = std::mem::replace(&mut self.is_well, matches!(view, Ok(Some(_))));
@@ -346,7 +346,7 @@ impl Beating {
             match &view {
                 Ok(Some(_)) => {}
                 // Already logged.
-                Ok(None) if self.place.is_lost() => {}
+                Ok(None) if self.node.is_lost() => {}
                 Ok(None) => tracing::error!("another node took over from this one, which has to join again"),
                 Err(error) => tracing::warn!(%error, "a heartbeat could not be sent"),
             }
@@ -357,7 +357,7 @@ impl Beating {
     }
 
     fn ring(&mut self) {
-        let (bell, epoch) = (std::mem::take(&mut self.bell), self.place.epoch());
+        let (bell, epoch) = (std::mem::take(&mut self.bell), self.node.epoch());
         let rung = self.ear().and_then(|ear| {
             ear.pause = None;
             if !bell.is_silent() {
@@ -381,7 +381,7 @@ impl Beating {
     }
 
     fn hear(&self, words: &str) {
-        if let Some(bell) = Bell::heard(words, self.place.epoch()) {
+        if let Some(bell) = Bell::heard(words, self.node.epoch()) {
             bell.tell(&*self.handover);
         }
     }

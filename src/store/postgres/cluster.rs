@@ -42,7 +42,7 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 pub(super) const LOST_BATCHES: &str =
     "the database and this process count batches differently: it lost some that it had confirmed";
 
-pub(super) struct Place {
+pub(super) struct NodeHandle {
     server: Arc<Server>,
     seat: Mutex<Seat>,
     /// The last batch that the database confirmed, and its epoch.
@@ -55,7 +55,7 @@ pub(super) struct Place {
     session: Mutex<Option<Session>>,
 }
 
-impl Place {
+impl NodeHandle {
     pub(super) fn new(server: Arc<Server>, seat: Seat, pulse: Arc<Pulse>) -> Self {
         let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
         let (seat, confirmed, session) = (Mutex::new(seat), Mutex::default(), Mutex::new(None));
@@ -209,10 +209,10 @@ impl Place {
 }
 
 /// Marks the node as joining while it exists.
-struct Joining<'a>(&'a Place);
+struct Joining<'a>(&'a NodeHandle);
 
 impl<'a> Joining<'a> {
-    fn begin(place: &'a Place) -> Self {
+    fn begin(place: &'a NodeHandle) -> Self {
         place.is_joining.store(true, SeqCst);
         Self(place)
     }
@@ -225,12 +225,12 @@ impl Drop for Joining<'_> {
 }
 
 /// Runs database work beside the writer, on threads that may block.
-pub(super) struct Aside(pub(super) Arc<Place>);
+pub(super) struct Aside(pub(super) Arc<NodeHandle>);
 
 impl Aside {
     async fn run<T: Send + 'static>(
         &self,
-        run: impl FnOnce(&Place) -> Result<T> + Send + 'static,
+        run: impl FnOnce(&NodeHandle) -> Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let place = self.0.clone();
         let done = tokio::task::spawn_blocking(move || run(&place)).await;
@@ -240,7 +240,7 @@ impl Aside {
     /// Joins, under another epoch if this one is fenced. Also returns what was taken over, and whether inspections wait.
     pub(super) async fn join(&self, now: Timestamp) -> Result<(Joined, TakenOver, bool), StoreError> {
         let _joining = Joining::begin(&self.0);
-        let dead = self.run(Place::enter).await?;
+        let dead = self.run(NodeHandle::enter).await?;
         let mut taken = TakenOver::default();
         for other in dead {
             takeover::succeed(self, other, now, &mut taken).await?;

@@ -115,7 +115,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.endpoint,
         delivery.state,
         delivery.reason,
-        delivery.place,
+        delivery.retry_index,
         delivery.attempt_count,
         delivery.history_len,
         lane(delivery, tx.epoch()),

@@ -54,7 +54,7 @@ impl Endings {
     pub(super) fn push(&mut self, place: usize, recording: &Recording, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| ColumnRows::new(ENDINGS));
         recording.history(&mut |attempt| {
-            let Delivery { place, attempt_count, history_len, finished_at, .. } = &delivery;
+            let Delivery { retry_index: place, attempt_count, history_len, finished_at, .. } = &delivery;
             let ended = params![place, attempt_count, history_len, finished_at];
             rows.push(&[attempt, ended].concat())
         })?;

@@ -52,7 +52,7 @@ use super::{
 use crate::domain::{port::Handover, storage::StorageUsage, time::Timestamp};
 use beat::{Heart, Ringer};
 use bell::Bell;
-use cluster::{Aside, Place};
+use cluster::{Aside, NodeHandle};
 use pulse::Pulse;
 use session::{Server, Session};
 use std::{
@@ -68,7 +68,7 @@ pub struct PostgresStore {
     /// The engine's own connections, so that it never waits behind people's lists.
     engine_readers: ReaderPool<Session>,
     thread: WriterThread,
-    place: Arc<Place>,
+    node: Arc<NodeHandle>,
     heart: Heart,
     handover: Arc<dyn Handover>,
     /// `None` once the store is closed: then no more notifications are sent.
@@ -83,7 +83,7 @@ pub fn look(address: &DatabaseAddress) -> Result<Look, PostgresOpenError> {
 /// Everything that the writer starts with.
 struct Begun {
     session: Session,
-    place: Arc<Place>,
+    node: Arc<NodeHandle>,
     heart: Heart,
     ringer: Ringer,
 }
@@ -95,10 +95,10 @@ fn begin(
 ) -> Result<Begun, PostgresOpenError> {
     let pulse = Arc::new(Pulse::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
-    let place = Arc::new(Place::new(server.clone(), seat, pulse));
+    let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
     let heart = Heart::start(server.clone(), place.clone(), handover);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(Begun { session, place, heart, ringer })
+    Ok(Begun { session, node: place, heart, ringer })
 }
 
 impl PostgresStore {
@@ -117,7 +117,7 @@ impl PostgresStore {
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), handover.clone());
         let write = move |queue: Arc<Queue>| match begin(&to_write, watch.clone(), told.clone()) {
-            Ok(Begun { session, place, heart, ringer }) => {
+            Ok(Begun { session, node: place, heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
                 let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
                 Turns::new(writer, queue, told, watch).run(window);
@@ -133,7 +133,7 @@ impl PostgresStore {
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
         let ringer = Mutex::new(Some(ringer));
-        Ok(Self { queue, readers, engine_readers, thread, place, heart, handover, ringer })
+        Ok(Self { queue, readers, engine_readers, thread, node: place, heart, handover, ringer })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
@@ -166,7 +166,7 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) = (Aside(self.place.clone()), self.teller(false), self.handover.clone());
+        let (aside, tell, handover) = (Aside(self.node.clone()), self.teller(false), self.handover.clone());
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
@@ -182,7 +182,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
-        let (aside, tell) = (Aside(self.place.clone()), self.teller(true));
+        let (aside, tell) = (Aside(self.node.clone()), self.teller(true));
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 
@@ -191,7 +191,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn tend(&self) -> Reply<'static, ()> {
-        let aside = Aside(self.place.clone());
+        let aside = Aside(self.node.clone());
         Box::pin(async move {
             // Not urgent: a row without a partition is stored in the rest partition.
             if let Err(error) = aside.tend().await {
@@ -202,7 +202,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn epoch(&self) -> i64 {
-        self.place.epoch()
+        self.node.epoch()
     }
 }
 
@@ -230,7 +230,7 @@ impl Desk for PostgresStore {
     }
 
     fn can_record(&self) -> bool {
-        self.place.pulse.can_record()
+        self.node.pulse.can_record()
     }
 
     fn membership(&self) -> Option<&dyn MembershipBackend> {

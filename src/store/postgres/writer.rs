@@ -6,7 +6,7 @@ use super::{
     beat::Ringer,
     bell::Bell,
     bulk,
-    cluster::{self, LOST_BATCHES, Place, Stored},
+    cluster::{self, LOST_BATCHES, NodeHandle, Stored},
     floors::Floors,
     open,
     portions::{in_portions, is_cold},
@@ -48,7 +48,7 @@ pub(super) struct SqliteCommitLoop {
     server: Arc<Server>,
     /// `None` while there is no connection.
     session: Option<Session>,
-    place: Arc<Place>,
+    node: Arc<NodeHandle>,
     /// Epoch and number of the last batch that was written.
     epoch: i64,
     last: i64,
@@ -69,7 +69,7 @@ impl SqliteCommitLoop {
     pub(super) fn new(
         server: Arc<Server>,
         session: Session,
-        place: Arc<Place>,
+        place: Arc<NodeHandle>,
         queue: Arc<Queue>,
         ringer: Ringer,
         handover: Arc<dyn Handover>,
@@ -81,7 +81,7 @@ impl SqliteCommitLoop {
         Self {
             server,
             session,
-            place,
+            node: place,
             epoch,
             last,
             has_changes,
@@ -104,7 +104,7 @@ impl SqliteCommitLoop {
     }
 
     fn try_commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let seat = self.place.seat();
+        let seat = self.node.seat();
         if seat.epoch != self.epoch {
             // It joined again: deliveries leased before are not leased any more.
             (self.epoch, self.last) = (seat.epoch, 0);
@@ -218,14 +218,14 @@ impl SqliteCommitLoop {
     /// Stores that the database has counted up to this batch.
     fn confirm(&mut self, last: i64) {
         self.last = last;
-        self.place.confirm(self.epoch, last);
+        self.node.confirm(self.epoch, last);
     }
 
     /// Returns why the writer's row could not be incremented.
     fn fenced(&self, found: &Stored) -> Error {
         match found {
             Stored::Upto(_) => {
-                self.place.lose(self.epoch);
+                self.node.lose(self.epoch);
                 Error::Fenced(LOST_BATCHES)
             }
             Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
@@ -252,7 +252,7 @@ impl SqliteCommitLoop {
 
     /// Stops leasing and sending, unless this node has joined again since.
     fn be_fenced(&self) {
-        if self.place.epoch() == self.epoch {
+        if self.node.epoch() == self.epoch {
             self.pulse.fence();
         }
     }
@@ -388,7 +388,7 @@ impl Commit for SqliteCommitLoop {
     }
 
     fn end(&mut self) {
-        let place = self.place.clone();
+        let place = self.node.clone();
         let left = self.session().and_then(|session| place.leave(session));
         if let Err(error) = left {
             tracing::warn!(%error, "this node could not leave the database");

@@ -76,7 +76,7 @@ const ROWS_MORE: u32 = 1_000;
 /// sends few unneeded rows, and finds them by index instead of sorting.
 pub(super) fn fill<T>(
     limit: u32,
-    mut place: Cursor,
+    mut cursor: Cursor,
     mut read: impl FnMut(&mut Fitting<T>, Cursor, u32) -> Result<()>,
 ) -> Result<Page<T>> {
     let mut fitting = Fitting { limit, examined: 0, rows: Vec::new(), last: None, is_full: false };
@@ -85,11 +85,11 @@ pub(super) fn fill<T>(
     loop {
         let before = fitting.examined;
         most = most.min(ROWS_EXAMINED_MAX - before);
-        read(&mut fitting, place, most)?;
+        read(&mut fitting, cursor, most)?;
         let ran_to_the_end = !fitting.is_full && fitting.examined - before < most;
         let is_over = ran_to_the_end || fitting.is_full || fitting.examined == ROWS_EXAMINED_MAX;
         match fitting.last {
-            Some(last) if !is_over => place = last,
+            Some(last) if !is_over => cursor = last,
             last => return Ok(Page { rows: fitting.rows, next: last.filter(|_| !ran_to_the_end) }),
         }
         most = if fitting.has_all() { 1 } else { ROWS_MORE };

@@ -37,8 +37,8 @@ impl Accept {
         &self.events
     }
 
-    pub(in crate::store) fn event(&self, place: usize) -> &NewEvent {
-        &self.events[place]
+    pub(in crate::store) fn event(&self, index: usize) -> &NewEvent {
+        &self.events[index]
     }
 
     /// Writes a single event by itself.
@@ -98,7 +98,7 @@ impl Recording {
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
         let Record { carried, attempts, .. } = &self.record;
-        let (position, number) = ledger::next_places(&self.record);
+        let (position, number) = ledger::next_positions(&self.record);
         attempts::rows(carried.delivery.id, position, number, attempts, each)
     }
 

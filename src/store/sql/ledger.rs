@@ -123,7 +123,7 @@ pub(super) fn slots(record: &Record) -> (u32, u32) {
 }
 
 /// Returns the position of its first attempt in the history, and its number if it has one.
-pub(super) fn next_places(record: &Record) -> (u32, Option<u32>) {
+pub(super) fn next_positions(record: &Record) -> (u32, Option<u32>) {
     let Delivery { history_len, attempt_count, .. } = record.carried.delivery;
     (history_len + 1, uses_slot(record).then_some(attempt_count + 1))
 }
@@ -155,7 +155,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     {
         return Ok(None);
     }
-    let (position, number) = next_places(record);
+    let (position, number) = next_positions(record);
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.

@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         browse::{Cursor, Page},
-        notices::{NoticeFilter, NoticesWaiting, place_of},
+        notices::{NoticeFilter, NoticesWaiting, cursor_of},
     },
 };
 use std::time::Duration;
@@ -155,7 +155,7 @@ pub(super) fn list(
         connection.query(&sql, params![before.id, most, filter.app], &mut |row| {
             let notice = read(row)?;
             let fits = row.get(14)? && filter.fits(&notice);
-            Ok(fitting.examine(place_of(&notice), fits.then_some(notice)))
+            Ok(fitting.examine(cursor_of(&notice), fits.then_some(notice)))
         })
     })
 }

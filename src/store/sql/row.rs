@@ -98,7 +98,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         endpoint: row.get(3)?,
         state: row.get(4)?,
         reason: row.get(5)?,
-        place: row.get(6)?,
+        retry_index: row.get(6)?,
         attempt_count: row.get(7)?,
         history_len: row.get(8)?,
         due: row.get(9)?,

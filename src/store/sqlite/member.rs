@@ -30,29 +30,29 @@ use std::{
 pub struct SqliteNode {
     queue: Arc<Queue>,
     file: Arc<SharedFile>,
-    place: Arc<Place>,
+    identity: Arc<NodeIdentity>,
     handover: Arc<dyn Handover>,
     /// Ends with the last clone of the node.
     thread: Arc<Closing>,
 }
 
 /// Identity and state that the node and its writer share.
-struct Place {
-    seat: Mutex<Seat>,
+struct NodeIdentity {
+    writer_id: Mutex<Seat>,
     /// The epoch of which the file has lost confirmed batches; 0 if there is none.
     lost: AtomicI64,
     /// Whether the last batch is stored is not known.
     is_in_doubt: AtomicBool,
 }
 
-impl Place {
+impl NodeIdentity {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
         let (seat, lost) = (Mutex::new(Seat::first(epoch, slot)), AtomicI64::new(0));
-        Arc::new(Self { seat, lost, is_in_doubt: AtomicBool::new(false) })
+        Arc::new(Self { writer_id: seat, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
-        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn epoch(&self) -> i64 {
@@ -88,7 +88,7 @@ pub struct NodeWriter(Turns<Pen>);
 
 struct Pen {
     file: Arc<SharedFile>,
-    place: Arc<Place>,
+    identity: Arc<NodeIdentity>,
     epoch: i64,
     last: i64,
 }
@@ -104,11 +104,11 @@ impl SqliteNode {
     ) -> std::io::Result<(Self, NodeWriter)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(Queue::new(limits, wake));
-        let place = Place::first(epoch, slot);
-        let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
+        let place = NodeIdentity::first(epoch, slot);
+        let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
         let thread = Arc::new(Closing(queue.clone(), WriterThread::none()));
-        Ok((Self { queue, file: file.clone(), place, handover, thread }, writer))
+        Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
     }
 
     /// Joins the file, with a thread that writes.
@@ -119,13 +119,13 @@ impl SqliteNode {
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let place = Place::first(epoch, slot);
-        let pen = Pen { file: file.clone(), place: place.clone(), epoch, last: 0 };
+        let place = NodeIdentity::first(epoch, slot);
+        let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let told = handover.clone();
         let write = move |queue| Turns::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(Closing(queue.clone(), thread));
-        Ok(Self { queue, file: file.clone(), place, handover, thread })
+        Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
     }
 
     fn at_once<T: Send + 'static>(
@@ -176,7 +176,7 @@ impl NodeWriter {
 
 impl Commit for Pen {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let seat = *self.place.seat();
+        let seat = *self.identity.seat();
         let epoch = seat.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
@@ -185,13 +185,13 @@ impl Commit for Pen {
         let stored = self.file.run_at(epoch, Some(seat), |tx| {
             let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
-                return Err(self.place.fenced(tx, epoch)?);
+                return Err(self.identity.fenced(tx, epoch)?);
             }
             apply_all(tx, batch)
         });
         match stored {
             Err(Error::Io(error)) if error.kind() == ErrorKind::TimedOut => {
-                self.place.is_in_doubt.store(true, SeqCst);
+                self.identity.is_in_doubt.store(true, SeqCst);
                 Err(Error::InDoubt(Box::new(error.into())))
             }
             stored => {
@@ -207,7 +207,7 @@ impl Commit for Pen {
         let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer IN (0, -1)";
         let (last, newest_notice) =
             self.file.run(0, |tx| Ok(((tx as &dyn Sql).number(sql, params![epoch])?, newest_notice(tx)?)))?;
-        self.place.is_in_doubt.store(false, SeqCst);
+        self.identity.is_in_doubt.store(false, SeqCst);
         let is_stored = last == next;
         self.last += i64::from(is_stored);
         Ok(is_stored.then_some(newest_notice))
@@ -251,7 +251,7 @@ impl Desk for SqliteNode {
     }
 
     fn can_record(&self) -> bool {
-        !self.place.is_in_doubt.load(SeqCst)
+        !self.identity.is_in_doubt.load(SeqCst)
     }
 
     fn membership(&self) -> Option<&dyn MembershipBackend> {
@@ -279,9 +279,9 @@ impl MembershipBackend for SqliteNode {
         let node = self.clone();
         Box::pin(async move {
             let before = node.epoch();
-            if node.at_once(before, |tx| nodes::slot(tx)).await?.is_none() || node.place.is_lost() {
+            if node.at_once(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = node.place.seat();
+                let mut seat = node.identity.seat();
                 *seat = seat.moved(epoch, slot);
             }
             let epoch = node.epoch();
@@ -298,7 +298,7 @@ impl MembershipBackend for SqliteNode {
                 node.handover.inspections_wait();
             }
             let slot = {
-                let mut seat = node.place.seat();
+                let mut seat = node.identity.seat();
                 *seat = seat.behind(newest_id);
                 seat.slot()
             };
@@ -307,7 +307,7 @@ impl MembershipBackend for SqliteNode {
     }
 
     fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
-        if self.place.is_lost() {
+        if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
         self.at_once(self.epoch(), |tx| nodes::beat(tx, &beat, tx.now))
@@ -325,6 +325,6 @@ impl MembershipBackend for SqliteNode {
     }
 
     fn epoch(&self) -> i64 {
-        self.place.epoch()
+        self.identity.epoch()
     }
 }

@@ -5,7 +5,7 @@ use crate::domain::{
     contract::{
         header_names::HeaderNames,
         field_reader::Section,
-        template::{Place, Template},
+        template::{TemplateUse, Template},
         wire_format::{
             BodyForm, BodyRule, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule, SignatureRule, BodySource,
             TimeForm,
@@ -48,11 +48,11 @@ pub(super) fn read_body(body: &Section) -> FieldResult<BodyRule> {
 pub(super) fn read_signature(signature: &Section, names: &mut HeaderNames) -> FieldResult<SignatureRule> {
     Ok(SignatureRule {
         header: names.add(&signature.at("header"), &signature.required::<String>("header")?)?,
-        signs: read_template(signature, "signs", None, Place::SignedText)?,
-        hmac_sha256: read_template(signature, "hmac_sha256", None, Place::SignatureValue)?,
+        signs: read_template(signature, "signs", None, TemplateUse::SignedText)?,
+        hmac_sha256: read_template(signature, "hmac_sha256", None, TemplateUse::SignatureValue)?,
         ed25519: signature
             .optional::<String>("ed25519")?
-            .map(|_| read_template(signature, "ed25519", None, Place::SignatureValue))
+            .map(|_| read_template(signature, "ed25519", None, TemplateUse::SignatureValue))
             .transpose()?,
         encoding: signature.required("encoding")?,
         separator: read_printable(signature, "separator", " ")?,
@@ -79,7 +79,7 @@ pub(super) fn read_secret(secret: &Section) -> FieldResult<SecretRule> {
 pub(super) fn read_headers(headers: &Section, names: &mut HeaderNames) -> FieldResult<BTreeMap<String, Template>> {
     let mut read = BTreeMap::new();
     for name in headers.members().keys() {
-        let value = read_template(headers, name, None, Place::Header)?;
+        let value = read_template(headers, name, None, TemplateUse::Header)?;
         read.insert(names.add(&headers.at(name), name)?, value);
     }
     Ok(read)

@@ -158,7 +158,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
     use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
     let by_hand = before.return_to.is_some();
-    let scheduled = if by_hand || before.place == 0 { Pending } else { Retrying };
+    let scheduled = if by_hand || before.retry_index == 0 { Pending } else { Retrying };
     let switched = |state: DeliveryState, switch: Switch| match switch {
         Switch::On => (state, None),
         Switch::OffHolding => (Held, None),
