@@ -82,7 +82,7 @@ impl ContractView {
 
 impl TimelineView {
     fn of(contract: &Contract) -> Self {
-        let Timeline { attempts, certain_attempts: certain, endings } = contract.timeline();
+        let Timeline { attempts, certain_attempts: certain, ends: endings } = contract.timeline();
         let attempt = |(place, at): (usize, &TimeWindow)| AttemptTimeView {
             number: place + 1,
             at: at.to_string(),

@@ -26,7 +26,7 @@ pub(super) fn describe(contract: &Contract) -> Vec<(&'static str, Vec<String>)> 
 }
 
 pub(super) fn endings(contract: &Contract) -> String {
-    let endings: Vec<_> = contract.timeline().endings.iter().map(ToString::to_string).collect();
+    let endings: Vec<_> = contract.timeline().ends.iter().map(ToString::to_string).collect();
     endings.join(" or ")
 }
 

@@ -96,7 +96,7 @@ fn add_contract(page: &mut String, contract: &Contract) {
     for (place, at) in timeline.attempts.iter().enumerate() {
         let _ = writeln!(page, "| {} | {at} |", place + 1);
     }
-    for ending in &timeline.endings {
+    for ending in &timeline.ends {
         let _ = writeln!(page, "| {} | {} |", describe::state(contract, ending.state), ending.at);
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn one_contract(contract: &Contract) -> String {
         let chance = if place < timeline.certain_attempts { "" } else { ", if it is not too old by then" };
         rows.push([format!("  {at}"), format!("attempt {}{chance}", place + 1)]);
     }
-    for ending in &timeline.endings {
+    for ending in &timeline.ends {
         rows.push([format!("  {}", ending.at), describe::state(contract, ending.state)]);
     }
     out + &aligned(&rows)

@@ -105,7 +105,7 @@ fn schedules() {
     let last = |contract: &Contract| contract.timeline().attempts.last().unwrap().to_string();
     row(last, ["T+10h36m", "T+0…21m10s", "T+1h21m", "T+44h36m", "T+110h36m"].map(str::to_owned));
     row(|contract| contract.timeline().attempts.len(), [6, 8, 5, 8, 8]);
-    let end = |contract: &Contract| contract.timeline().endings[0].to_string();
+    let end = |contract: &Contract| contract.timeline().ends[0].to_string();
     row(
         end,
         [

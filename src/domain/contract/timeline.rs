@@ -26,7 +26,7 @@ pub struct Timeline {
     /// How many of them happen whatever the jitter.
     pub certain_attempts: usize,
     /// A single end, or two where jitter decides whether it is dead or too old first.
-    pub endings: Vec<TimelineEnd>,
+    pub ends: Vec<TimelineEnd>,
 }
 
 impl TimeWindow {
@@ -60,7 +60,7 @@ impl Contract {
     pub fn timeline(&self) -> Timeline {
         let retry = &self.retry;
         let give_up = retry.give_up_after.unwrap_or(Duration::MAX);
-        let mut timeline = Timeline { attempts: Vec::new(), certain_attempts: 0, endings: Vec::new() };
+        let mut timeline = Timeline { attempts: Vec::new(), certain_attempts: 0, ends: Vec::new() };
         let mut next = TimeWindow::exactly(Duration::ZERO);
         // An attempt that would be due when the delivery is too old is not made.
         for place in 0.. {
@@ -70,17 +70,17 @@ impl Contract {
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {
-                timeline.endings.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
+                timeline.ends.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
                 return timeline;
             }
         }
         let rest = retry.final_wait.unwrap_or_default();
         let end = next.plus(rest, rest);
         if end.earliest <= give_up {
-            timeline.endings.push(TimelineEnd { state: DeliveryState::Dead, at: end.until(give_up) });
+            timeline.ends.push(TimelineEnd { state: DeliveryState::Dead, at: end.until(give_up) });
         }
         if end.latest > give_up {
-            timeline.endings.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
+            timeline.ends.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
         }
         timeline
     }
@@ -101,7 +101,7 @@ mod tests {
     fn told(contract: &Contract) -> String {
         let timeline = contract.timeline();
         let attempts: Vec<_> = timeline.attempts.iter().map(ToString::to_string).collect();
-        let endings: Vec<_> = timeline.endings.iter().map(ToString::to_string).collect();
+        let endings: Vec<_> = timeline.ends.iter().map(ToString::to_string).collect();
         format!("{}; {}", attempts.join(" "), endings.join(" or "))
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let standard = fixtures::standard().timeline();
         assert_eq!((standard.attempts.len(), standard.certain_attempts), (10, 10));
         assert_eq!(standard.attempts[1].to_string(), "T+4s…6s");
-        assert_eq!(standard.endings[0].to_string(), "dead at T+60h28m4s…90h42m6s");
+        assert_eq!(standard.ends[0].to_string(), "dead at T+60h28m4s…90h42m6s");
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
                 }
             };
             prop_assert!((timeline.certain_attempts..=timeline.attempts.len()).contains(&made));
-            let ended = timeline.endings.iter().any(|ending| ending.state == state && inside(ending.at, at));
+            let ended = timeline.ends.iter().any(|ending| ending.state == state && inside(ending.at, at));
             prop_assert!(ended, "{state:?} at {at}: {timeline:?}");
         }
     }

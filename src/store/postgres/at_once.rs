@@ -6,7 +6,7 @@ use super::{
     asked::{StatementResult, Asked},
     births::{BORN_PARAMS, Births, Born, CLAIM_PARAMS, accepting, claiming},
     columns::{ColumnRows, ColumnTypes},
-    endings::{ENDING_PARAMS, Endings, recording},
+    bulk_complete::{COMPLETE_PARAMS, BulkComplete, recording},
     locks::UNWELL,
 };
 use crate::{
@@ -59,7 +59,7 @@ fn statement(parts: BatchParts) -> String {
         let endpoints = format!("ANY (CAST(?{} AS bigint[]))", take(1));
         let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {UNWELL}");
         counts_if.push(format!("NOT EXISTS ({unwell})"));
-        steps.push(recording(IF_COUNTED, "-CAST(?1 AS bigint)", take(ENDING_PARAMS)));
+        steps.push(recording(IF_COUNTED, "-CAST(?1 AS bigint)", take(COMPLETE_PARAMS)));
         answer = ALL_WERE_CARRIED;
     }
     if parts.keys {
@@ -102,7 +102,7 @@ impl Plain {
         if batch.iter_mut().any(|work| matches!(work.hot(), Hot::No)) {
             return Ok(None);
         }
-        let (mut births, mut endings) = (Births::default(), Endings::default());
+        let (mut births, mut endings) = (Births::default(), BulkComplete::default());
         for (place, work) in batch.iter_mut().enumerate() {
             match work.hot() {
                 Hot::Accept(accept) => {

@@ -4,7 +4,7 @@
 use super::{
     asked::Asked,
     births::{self, ACCEPT, Births, Born, CLAIM},
-    endings::{Endings, RECORD},
+    bulk_complete::{BulkComplete, RECORD},
     sql::{Transaction, Uncommitted},
 };
 use crate::{
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
 pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
-    let mut gathered = Gathered { seat, births: Births::default(), endings: Endings::default() };
+    let mut gathered = Gathered { seat, births: Births::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
@@ -49,7 +49,7 @@ impl Rest {
 struct Gathered {
     seat: Seat,
     births: Births,
-    endings: Endings,
+    endings: BulkComplete,
 }
 
 impl Gathered {

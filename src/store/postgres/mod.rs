@@ -11,7 +11,7 @@ mod bulk;
 mod cluster;
 mod columns;
 mod deliveries;
-mod endings;
+mod bulk_complete;
 mod floors;
 mod hosts;
 mod inbox;

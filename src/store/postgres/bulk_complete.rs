@@ -11,18 +11,18 @@ use crate::{
 use std::{collections::HashMap, sync::LazyLock};
 
 /// An attempt, and the fields of its delivery that changed.
-const ENDINGS: ColumnTypes = ColumnTypes("nnnnnnnnntnntbnbbttnnnn");
+const COMPLETED: ColumnTypes = ColumnTypes("nnnnnnnnntnntbnbbttnnnn");
 
 pub(super) static RECORD: LazyLock<String> =
     LazyLock::new(|| format!("WITH {} SELECT delivery FROM gone", recording("", "?1", 2)));
 
-pub(super) const ENDING_PARAMS: usize = ENDINGS.0.len();
+pub(super) const COMPLETE_PARAMS: usize = COMPLETED.0.len();
 
 /// SQL that moves deliveries in flight to `done`, from the parameters from `first` on, if `given` has a row; `gone` has those
 /// that were leased in this lane. Fields that are not given stay as they were. The lease is checked in a way that no index is
 /// used for: all deliveries in flight have the same lane, and the server would go through it for each of these rows.
 pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
-    let (rows, delivered) = (ENDINGS.unnest(first), DeliveryState::Delivered as i64);
+    let (rows, delivered) = (COMPLETED.unnest(first), DeliveryState::Delivered as i64);
     format!(
         "ended AS MATERIALIZED (
              SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),
@@ -40,19 +40,19 @@ pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
 }
 
 #[derive(Default)]
-pub(super) struct Endings {
+pub(super) struct BulkComplete {
     gathered: HashMap<DeliveryId, (usize, Delivery)>,
     rows: Option<ColumnRows>,
 }
 
-impl Endings {
+impl BulkComplete {
     pub(super) fn has(&self, delivery: DeliveryId) -> bool {
         self.gathered.contains_key(&delivery)
     }
 
     /// Adds a delivery as it ended by this command of the batch.
     pub(super) fn push(&mut self, place: usize, recording: &Recording, delivery: Delivery) -> Result<()> {
-        let rows = self.rows.get_or_insert_with(|| ColumnRows::new(ENDINGS));
+        let rows = self.rows.get_or_insert_with(|| ColumnRows::new(COMPLETED));
         recording.history(&mut |attempt| {
             let Delivery { retry_index: place, attempt_count, history_len, finished_at, .. } = &delivery;
             let ended = params![place, attempt_count, history_len, finished_at];
