@@ -36,7 +36,7 @@ use crate::{
     service::{self, NodeInfo, Service, stream::Streams},
     store::{
         Store,
-        told::{ToldHandover, ToldLedger},
+        live_updates::{LiveUpdateListener, LiveUpdateStore},
     },
 };
 use anyhow::{Context, bail};
@@ -112,9 +112,9 @@ impl StartedNode {
         let tenure = Arc::new(initial_node_state(&settings.store));
         let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
-        let handover = ToldHandover::new(lanes.clone(), streams.clone(), directory.clone());
+        let handover = LiveUpdateListener::new(lanes.clone(), streams.clone(), directory.clone());
         let store = open_store::open(settings, Arc::new(handover), &tally).await?;
-        let ledger = Arc::new(ToldLedger::new(store.clone(), streams.clone()));
+        let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
             tenure.enter(joined.epoch);

@@ -83,15 +83,15 @@ pub struct Health {
     pub failing_since: Option<Timestamp>,
     /// When its last trouble ended, if it had any.
     pub healthy_since: Option<Timestamp>,
-    pub told: Option<Told>,
+    pub trouble_notice: Option<TroubleNotice>,
     /// The longest pause that the receiver asked for; it may be over.
     pub paused: Option<PausedUntil>,
 }
 
 /// A notification of trouble that was sent. Its end will be notified over the same channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    pub by: NoticeChannel,
+pub struct TroubleNotice {
+    pub channel: NoticeChannel,
     /// When the trouble began.
     pub since: Timestamp,
 }
@@ -138,7 +138,7 @@ impl Health {
             && self.failed_events == 0
             && self.failing_since.is_none()
             && self.degraded_since.is_none()
-            && self.told.is_none()
+            && self.trouble_notice.is_none()
     }
 
     /// Records a success. Resets everything that the rules for disabling look at.
@@ -260,13 +260,13 @@ impl Health {
 
     /// Records that people are notified. Returns whether this is the first notification of this trouble.
     fn tell(&mut self, by: NoticeChannel, since: Timestamp) -> bool {
-        let before = self.told;
-        let by = match before.map(|told| told.by) {
+        let before = self.trouble_notice;
+        let by = match before.map(|told| told.channel) {
             Some(NoticeChannel::Email) => NoticeChannel::Email,
             Some(NoticeChannel::List) if by == NoticeChannel::None => NoticeChannel::List,
             _ => by,
         };
-        self.told = Some(Told { by, since: before.map_or(since, |told| told.since) });
+        self.trouble_notice = Some(TroubleNotice { channel: by, since: before.map_or(since, |told| told.since) });
         before.is_none()
     }
 
@@ -282,6 +282,6 @@ impl Health {
             return None;
         }
         (self.last_error, self.successes) = (None, 0);
-        self.told.take().map(|told| News::Recovered { since: told.since, by: told.by })
+        self.trouble_notice.take().map(|told| News::Recovered { since: told.since, by: told.channel })
     }
 }

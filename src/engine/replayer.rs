@@ -228,7 +228,7 @@ impl Replayer {
             sources: sources.found.into_iter().zip(first_new..).map(source).collect(),
             reached: sources.reached,
             is_last: sources.is_last,
-            told_by: told_by.unwrap_or(NoticeChannel::None),
+            notify_channel: told_by.unwrap_or(NoticeChannel::None),
         }
     }
 }

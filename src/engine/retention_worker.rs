@@ -144,7 +144,7 @@ impl RetentionWorker {
         while !ranges.is_empty() {
             let began = self.clock.now();
             let expired = self.ledger.expire(ranges, self.directory.clone(), began).await?;
-            self.tell(&expired);
+            self.report(&expired);
             ranges = expired.left;
             if !ranges.is_empty() {
                 let took = self.clock.now().since(began);
@@ -155,7 +155,7 @@ impl RetentionWorker {
     }
 
     /// Counts what was removed, and logs deliveries that retention ended.
-    fn tell(&self, expired: &Expired) {
+    fn report(&self, expired: &Expired) {
         for (what, count) in [
             (RemovedKind::Events, expired.events),
             (RemovedKind::Deliveries, expired.deliveries),

@@ -18,7 +18,7 @@ pub mod retention;
 mod sql;
 pub mod sqlite;
 pub mod statistics;
-pub mod told;
+pub mod live_updates;
 
 pub use browse::Browse;
 pub use cluster::Cluster;

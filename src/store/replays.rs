@@ -94,7 +94,7 @@ pub struct ReplayPage {
     pub reached: i64,
     pub is_last: bool,
     /// How a notice of its end is sent.
-    pub told_by: NoticeChannel,
+    pub notify_channel: NoticeChannel,
 }
 
 /// Result of a request to pause, resume or cancel a replay.

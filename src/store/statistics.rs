@@ -7,7 +7,7 @@ use crate::domain::{
 };
 
 /// Endpoints and event types beyond these are left out of a result.
-pub const TOLD_MAX: usize = 50;
+pub const STATISTICS_ROWS_MAX: usize = 50;
 /// Endpoints beyond these are not examined, neither for their counters nor for their backlog.
 pub const ENDPOINTS_EXAMINED_MAX: usize = 5_000;
 /// Waiting or held deliveries beyond these are not counted.

@@ -98,7 +98,7 @@ async fn gathering(stage: &mut Stage, app: AppId) {
         sources: vec![],
         reached: id,
         is_last: true,
-        told_by: NoticeChannel::Email,
+        notify_channel: NoticeChannel::Email,
     };
     stage.store().proceed(page, after(5)).await.unwrap();
     stage.quiet().await;

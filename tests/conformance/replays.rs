@@ -92,7 +92,7 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
         sources: sources.found.iter().map(|(id, _)| source(*id)).collect(),
         reached: sources.reached,
         is_last: sources.is_last,
-        told_by: NoticeChannel::List,
+        notify_channel: NoticeChannel::List,
     }
 }
 
@@ -338,7 +338,7 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
             sources: vec![],
             reached: sources.reached,
             is_last: true,
-            told_by: NoticeChannel::List,
+            notify_channel: NoticeChannel::List,
         };
         assert_eq!(stage.store().proceed(page, after(2)).await.unwrap(), None);
     }

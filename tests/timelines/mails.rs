@@ -62,7 +62,7 @@ async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
         sources: vec![],
         reached: number,
         is_last: true,
-        told_by: NoticeChannel::Email,
+        notify_channel: NoticeChannel::Email,
     };
     stage.store.proceed(page, now).await.unwrap();
 }

@@ -98,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    fn told(contract: &Contract) -> String {
+    fn described(contract: &Contract) -> String {
         let timeline = contract.timeline();
         let attempts: Vec<_> = timeline.attempts.iter().map(ToString::to_string).collect();
         let endings: Vec<_> = timeline.ends.iter().map(ToString::to_string).collect();
@@ -111,18 +111,18 @@ mod tests {
 
     #[test]
     fn the_built_in_contracts_have_the_timelines_of_their_articles() {
-        assert_eq!(told(&fixtures::zerofee()), "T+0 T+1m T+6m T+36m T+2h36m T+10h36m; dead at T+10h36m");
+        assert_eq!(described(&fixtures::zerofee()), "T+0 T+1m T+6m T+36m T+2h36m T+10h36m; dead at T+10h36m");
         assert_eq!(
-            told(&fixtures::bastionary()),
+            described(&fixtures::bastionary()),
             "T+0 T+0…10s T+0…30s T+0…1m10s T+0…2m30s T+0…5m10s T+0…10m30s T+0…21m10s; dead at T+0…21m10s"
         );
-        assert_eq!(told(&fixtures::orientedos()), "T+0 T+1m T+6m T+21m T+1h21m; dead at T+7h21m");
+        assert_eq!(described(&fixtures::orientedos()), "T+0 T+1m T+6m T+21m T+1h21m; dead at T+7h21m");
         assert_eq!(
-            told(&fixtures::sendnomi()),
+            described(&fixtures::sendnomi()),
             "T+0 T+1m T+6m T+36m T+2h36m T+8h36m T+20h36m T+44h36m; dead at T+44h36m"
         );
         assert_eq!(
-            told(&fixtures::simpaisa()),
+            described(&fixtures::simpaisa()),
             "T+0 T+1m T+6m T+36m T+2h36m T+14h36m T+38h36m T+110h36m; dead at T+110h36m"
         );
         let standard = fixtures::standard().timeline();
@@ -134,13 +134,13 @@ mod tests {
     #[test]
     fn age_ends_a_timeline_and_both_ends_are_listed_where_chance_decides() {
         let expires = varied(&json!({ "waits": ["1m", "1h", "1h"], "give_up_after": "61m" }));
-        assert_eq!(told(&expires), "T+0 T+1m; expired at T+1h1m", "too old exactly when it would be due");
+        assert_eq!(described(&expires), "T+0 T+1m; expired at T+1h1m", "too old exactly when it would be due");
         let waits = varied(&json!({ "waits": ["1m"], "final_wait": "1h", "give_up_after": "30m" }));
-        assert_eq!(told(&waits), "T+0 T+1m; expired at T+30m");
+        assert_eq!(described(&waits), "T+0 T+1m; expired at T+30m");
         let chance = varied(&json!({ "waits": ["1m", "1m"], "jitter": "full", "give_up_after": "90s" }));
-        assert_eq!(told(&chance), "T+0 T+0…1m T+0…1m30s; dead at T+0…1m30s or expired at T+1m30s");
+        assert_eq!(described(&chance), "T+0 T+0…1m T+0…1m30s; dead at T+0…1m30s or expired at T+1m30s");
         assert_eq!(chance.timeline().certain_attempts, 2);
-        assert_eq!(told(&varied(&json!({ "waits": [] }))), "T+0; dead at T+0");
+        assert_eq!(described(&varied(&json!({ "waits": [] }))), "T+0; dead at T+0");
     }
 
     proptest! {

@@ -93,7 +93,7 @@ pub fn move_up(
     from: &Path,
     to: &DatabaseAddress,
     now: Timestamp,
-    told: &mut dyn FnMut(&'static str, i64, i64),
+    progress: &mut dyn FnMut(&'static str, i64, i64),
 ) -> Result<Vec<(&'static str, i64)>, MoveError> {
     if !from.exists() {
         return Err(MoveError::NoStore(from.display().to_string()));
@@ -113,7 +113,7 @@ pub fn move_up(
         (source as &dyn Sql).one(&next, params![from], |row| row.get(0)).map(Option::flatten)
     })?;
     for (table, keys) in TABLES {
-        copy(source, &session, table, keys, told)?;
+        copy(source, &session, table, keys, progress)?;
     }
     let counts = verify(source, &session)?;
     Transaction::run(&session, 0, |tx| {
@@ -213,7 +213,7 @@ fn copy(
     session: &Session,
     table: &'static str,
     keys: &[&str],
-    told: &mut dyn FnMut(&'static str, i64, i64),
+    progress: &mut dyn FnMut(&'static str, i64, i64),
 ) -> Result<(), MoveError> {
     let from: &dyn Sql = source;
     let columns =
@@ -232,7 +232,7 @@ fn copy(
         Ok((tx.one(&largest, &[], |row| all(row, keys.len()))?, count(tx, table)?))
     })?;
     let rest = format!("WHERE ({key}) > ({})", numbered(2, keys.len()));
-    told(table, there, total);
+    progress(table, there, total);
     while there < total {
         let rest = if last.is_some() { rest.as_str() } else { "" };
         let page = format!("SELECT {listed} FROM {table} {rest} ORDER BY {key} LIMIT ?1");
@@ -261,7 +261,7 @@ fn copy(
             break;
         }
         (last, there) = (reached, there + copied);
-        told(table, there, total);
+        progress(table, there, total);
     }
     Ok(())
 }

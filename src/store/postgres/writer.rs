@@ -368,7 +368,7 @@ impl Commit for SqliteCommitLoop {
         Ok(None)
     }
 
-    fn told(&mut self, after: &Aftermath) {
+    fn notify_peers(&mut self, after: &Aftermath) {
         self.ringer.ring(Bell::of(after, self.has_changes, &*self.handover));
     }
 

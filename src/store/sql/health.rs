@@ -13,7 +13,7 @@ use crate::{
         delivery::{Delivery, Switch},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
-        health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, Moment, News, HealthState, Told, Windows},
+        health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, Moment, News, HealthState, TroubleNotice, Windows},
         id::{AppId, EndpointId},
         outcome::Class,
         statistics::{Sums, Width},
@@ -74,7 +74,7 @@ fn read_row(row: &Row<'_>) -> Result<Health> {
         degraded_since: row.get(8)?,
         failing_since: row.get(9)?,
         healthy_since: row.get(10)?,
-        told: told_by.zip(row.get(12)?).map(|(by, since)| Told { by, since }),
+        trouble_notice: told_by.zip(row.get(12)?).map(|(by, since)| TroubleNotice { channel: by, since }),
         paused: read_pause(row, 13)?,
     })
 }
@@ -119,8 +119,8 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
             health.degraded_since,
             health.failing_since,
             health.healthy_since,
-            health.told.map(|told| told.by),
-            health.told.map(|told| told.since),
+            health.trouble_notice.map(|told| told.channel),
+            health.trouble_notice.map(|told| told.since),
             health.paused.map(|paused| paused.until),
             health.paused.map(|paused| paused.status),
         ],
@@ -132,8 +132,8 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
 pub(super) fn start_afresh(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
     tx.lock_health(endpoint)?;
     // Channels that were notified of its trouble are also notified when it works again.
-    let told = read(tx, endpoint)?.and_then(|health| health.told);
-    write(tx, app, endpoint, &Health { healthy_since: Some(at), told, ..Health::default() })
+    let told = read(tx, endpoint)?.and_then(|health| health.trouble_notice);
+    write(tx, app, endpoint, &Health { healthy_since: Some(at), trouble_notice: told, ..Health::default() })
 }
 
 pub(super) fn forget(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {

@@ -242,7 +242,7 @@ pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result
     ],
     )?;
     if page.is_last {
-        notices::put(tx, &replay_finished(&replay, page.told_by, now))?;
+        notices::put(tx, &replay_finished(&replay, page.notify_channel, now))?;
     }
     Ok((Some(replay), waiting))
 }

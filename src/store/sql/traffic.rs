@@ -14,7 +14,7 @@ use crate::{
         time::Timestamp,
     },
     store::statistics::{
-        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, Of, Statistics, StatisticsSearch, TOLD_MAX,
+        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, Of, Statistics, StatisticsSearch, STATISTICS_ROWS_MAX,
     },
 };
 use std::{
@@ -111,7 +111,7 @@ fn by_endpoint(
         }
     }
     ranked.sort_unstable();
-    let told = ranked.into_iter().take(TOLD_MAX).map(|(_, app, endpoint)| {
+    let told = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
         let mut sums = Sums::default();
         for piece in pieces {
             let rows = of_endpoint(connection, (app, endpoint), piece)?;
@@ -153,7 +153,7 @@ fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Ve
     }
     let mut ranked: Vec<_> = by_type.into_iter().map(|(name, count)| (Reverse(count), name)).collect();
     ranked.sort_unstable();
-    Ok(ranked.into_iter().take(TOLD_MAX).map(|(_, name)| name).collect())
+    Ok(ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, name)| name).collect())
 }
 
 const COUNT_WAITING: &str = "SELECT count(*) FROM

@@ -49,7 +49,7 @@ pub(in crate::store) trait Commit {
     }
 
     /// Notifies other nodes of a durable batch, where they have to know of it.
-    fn told(&mut self, _after: &Aftermath) {}
+    fn notify_peers(&mut self, _after: &Aftermath) {}
 
     /// Sleeps until the thread is unparked; may also wake now and then to check for work.
     fn rest(&mut self) {
@@ -229,7 +229,7 @@ impl<S: Commit> Turns<S> {
             work.committed(&mut after);
         }
         after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
-        self.store.told(&after);
+        self.store.notify_peers(&after);
         after.tell(&*self.handover);
     }
 

@@ -87,7 +87,7 @@ fn look(connection: &Connection, search: &StatisticsSearch) -> (Statistics, Dura
     looks.min_by_key(|(_, took)| *took).unwrap()
 }
 
-fn is_told_at_once(per_hour: u32) {
+fn is_queried_at_once(per_hour: u32) {
     let folder = tempfile::tempdir().unwrap();
     let (connection, mut search) = a_busy_month(&folder.path().join("store"), per_hour);
     let all = HOURS as u64 * ENDPOINTS as u64 * u64::from(per_hour);
@@ -111,13 +111,13 @@ fn is_told_at_once(per_hour: u32) {
 
 #[test]
 fn a_month_of_a_million_attempts_is_queried_at_once() {
-    is_told_at_once(29);
+    is_queried_at_once(29);
 }
 
 #[test]
 #[ignore = "soak: ten million attempts take a few minutes to store"]
 fn a_month_of_ten_million_attempts_is_queried_at_once() {
-    is_told_at_once(290);
+    is_queried_at_once(290);
 }
 
 fn rows_of(piece: &Span) -> i64 {

@@ -53,12 +53,12 @@ impl CommitWatch for NoListener {
 }
 
 /// Calls that a command received, in order.
-type Told = Arc<Mutex<Vec<&'static str>>>;
+type Calls = Arc<Mutex<Vec<&'static str>>>;
 
-struct RecordingCommand(Told);
+struct RecordingCommand(Calls);
 
 impl RecordingCommand {
-    fn is_told(&self, what: &'static str) {
+    fn record_call(&self, what: &'static str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(what);
     }
 }
@@ -69,21 +69,21 @@ impl Work for RecordingCommand {
     }
 
     fn in_doubt(&mut self, _: &StoreError) {
-        self.is_told("in doubt");
+        self.record_call("in doubt");
     }
 
     fn committed(self: Box<Self>, _: &mut Aftermath) {
-        self.is_told("stored");
+        self.record_call("stored");
     }
 
     fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
-        self.is_told("not stored");
+        self.record_call("not stored");
         None
     }
 }
 
 /// Commits a batch of one command without an answer; `knows` are the later answers of the store about it.
-fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns<Scripted>, Told) {
+fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns<Scripted>, Calls) {
     let in_doubt = Error::InDoubt(Box::new(silence()));
     let store = Scripted {
         commits: [Err(in_doubt)].into(),
@@ -98,22 +98,22 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns
     (turns, told)
 }
 
-fn push(turns: &Turns<Scripted>) -> Told {
-    let told = Told::default();
+fn push(turns: &Turns<Scripted>) -> Calls {
+    let told = Calls::default();
     turns.queue.push(Box::new(RecordingCommand(told.clone())));
     told
 }
 
-fn heard(told: &Told) -> Vec<&'static str> {
+fn calls(told: &Calls) -> Vec<&'static str> {
     told.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
     let (mut turns, told) = after_silence([Ok(Some(0))]);
-    assert_eq!(heard(&told), ["in doubt"]);
+    assert_eq!(calls(&told), ["in doubt"]);
     assert_eq!(turns.next(), Turn::Committed(1));
-    assert_eq!(heard(&told), ["in doubt", "stored"]);
+    assert_eq!(calls(&told), ["in doubt", "stored"]);
     assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
 }
 
@@ -121,7 +121,7 @@ fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
 fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
     let (mut turns, told) = after_silence([Ok(None)]);
     assert_eq!(turns.next(), Turn::Committed(1));
-    assert_eq!((heard(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
+    assert_eq!((calls(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
 #[test]
@@ -129,20 +129,20 @@ fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() 
     let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
     let next = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
-    assert_eq!((heard(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
+    assert_eq!((calls(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
     let last = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);
-    assert_eq!(heard(&last), ["not stored"]);
+    assert_eq!(calls(&last), ["not stored"]);
     assert_eq!(turns.next(), Turn::Committed(1));
-    assert_eq!(heard(&told).last(), Some(&"stored"));
+    assert_eq!(calls(&told).last(), Some(&"stored"));
     let free = push(&turns);
-    assert_eq!((turns.next(), heard(&free)), (Turn::Committed(1), vec!["stored"]));
+    assert_eq!((turns.next(), calls(&free)), (Turn::Committed(1), vec!["stored"]));
 }
 
 #[test]
 fn a_batch_whose_fate_cannot_be_known_counts_as_not_stored() {
     let (mut turns, told) = after_silence([Err(Error::Fenced("another node took over"))]);
     assert_eq!(turns.next(), Turn::Failed);
-    assert_eq!(heard(&told), ["in doubt", "not stored"]);
+    assert_eq!(calls(&told), ["in doubt", "not stored"]);
     assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
 }

@@ -30,7 +30,7 @@ use crate::domain::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Delivery store that publishes live updates for its changes.
-pub struct ToldLedger {
+pub struct LiveUpdateStore {
     shared: Arc<Shared>,
 }
 
@@ -41,7 +41,7 @@ struct Shared {
     recorded: Mutex<Vec<Hint>>,
 }
 
-impl ToldLedger {
+impl LiveUpdateStore {
     pub fn new(ledger: Arc<dyn Ledger>, watchers: Arc<dyn Watchers>) -> Self {
         Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
     }
@@ -52,7 +52,7 @@ impl ToldLedger {
     }
 
     /// Passes the answer through, and publishes the live updates that follow from it.
-    fn telling<'a, T: Send + 'a>(
+    fn publish_after<'a, T: Send + 'a>(
         &'a self,
         answer: Reply<'a, T>,
         hints: impl FnOnce(&T) -> Vec<Hint> + Send + 'a,
@@ -136,19 +136,19 @@ macro_rules! pass_on {
     };
 }
 
-impl Ledger for ToldLedger {
+impl Ledger for LiveUpdateStore {
     fn can_record(&self) -> bool {
         self.shared.ledger.can_record()
     }
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let born = self.born(&events);
-        self.telling(self.shared.ledger.accept(events), move |accepted| of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.accept(events), move |accepted| of_accepted(born, accepted))
     }
 
     fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
         let born = self.born(intake.events.iter().map(|(_, new)| new));
-        self.telling(self.shared.ledger.take_in(intake), move |accepted| of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.take_in(intake), move |accepted| of_accepted(born, accepted))
     }
 
     fn record(&self, record: Record) {
@@ -167,7 +167,7 @@ impl Ledger for ToldLedger {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, Asked> {
-        self.telling(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
+        self.publish_after(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
             Asked::Done(delivery) | Asked::Made(delivery) => vec![Hint::delivery(delivery)],
             Asked::Deleted | Asked::Refused(_) | Asked::Absent => Vec::new(),
         })
@@ -175,11 +175,11 @@ impl Ledger for ToldLedger {
 
     fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         let hint = Hint::replay(&replay);
-        self.telling(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
+        self.publish_after(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
     }
 
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
-        self.telling(self.shared.ledger.proceed(page, now), |replay| {
+        self.publish_after(self.shared.ledger.proceed(page, now), |replay| {
             replay.iter().map(Hint::replay).collect()
         })
     }
@@ -192,7 +192,7 @@ impl Ledger for ToldLedger {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.telling(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| match changed {
+        self.publish_after(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| match changed {
             ReplayChanged::Done(replay) => vec![Hint::replay(replay)],
             _ => Vec::new(),
         })
@@ -218,19 +218,19 @@ impl Ledger for ToldLedger {
 
 /// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
 /// the store makes by itself.
-pub struct ToldHandover {
+pub struct LiveUpdateListener {
     handover: Arc<dyn Handover>,
     watchers: Arc<dyn Watchers>,
     directory: Arc<Directory>,
 }
 
-impl ToldHandover {
+impl LiveUpdateListener {
     pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn Watchers>, directory: Arc<Directory>) -> Self {
         Self { handover, watchers, directory }
     }
 }
 
-impl Handover for ToldHandover {
+impl Handover for LiveUpdateListener {
     fn carry(&self, carried: Vec<Carried>) {
         if self.watchers.any() {
             for one in &carried {
