@@ -13,7 +13,7 @@ use crate::{
     domain::{
         contract::Contract,
         time::{DURATION_FORM, Timestamp, parse_duration},
-        verification::{Clue, Genuine, Mismatch, IncomingRequest, Terms, clues, verify},
+        verification::{Clue, Verified, Mismatch, IncomingRequest, VerifyOptions, clues, verify},
     },
     runtime::{Clock, SystemClock},
 };
@@ -82,7 +82,7 @@ pub(super) struct RequestVerifier {
 
 /// The result of verifying a request.
 pub(super) struct VerifyResult {
-    pub(super) verified: Result<Genuine, Mismatch>,
+    pub(super) verified: Result<Verified, Mismatch>,
     pub(super) diagnoses: Vec<Clue>,
 }
 
@@ -112,7 +112,7 @@ impl VerifyFlags {
 impl RequestVerifier {
     pub(super) fn verify(&self, received: &IncomingRequest<'_>, now: Timestamp) -> VerifyResult {
         let Self { contract, secrets, tolerance, others } = self;
-        let terms = Terms { contract, secrets, now, tolerance: *tolerance };
+        let terms = VerifyOptions { contract, secrets, now, tolerance: *tolerance };
         let verified = verify(&terms, received);
         let found = verified.as_ref().err().map(|mismatch| clues(&terms, received, mismatch, others));
         VerifyResult { diagnoses: found.unwrap_or_default(), verified }
@@ -136,13 +136,13 @@ impl VerifyResult {
     /// Renders a line, and the clues below it.
     pub(super) fn text(&self, contract: &Contract, now: Timestamp) -> String {
         let mut out = match &self.verified {
-            Ok(Genuine { signed_at: Some(at) }) => {
+            Ok(Verified { signed_at: Some(at) }) => {
                 let age = now.as_seconds() - at;
                 let age =
                     if age < 0 { format!("{} s ahead of this clock", -age) } else { format!("{age} s ago") };
                 format!("verified (contract {}, signed {age})\n", contract.name)
             }
-            Ok(Genuine { signed_at: None }) => {
+            Ok(Verified { signed_at: None }) => {
                 format!("verified (contract {}, which tells no time)\n", contract.name)
             }
             Err(mismatch) => {

@@ -3,7 +3,7 @@
 //! `verify` decides, by the contract's own templates. `clues` guesses the cause afterwards: it searches for the fewest
 //! differences that make the signature right. Messages never contain a secret.
 
-mod capture;
+mod parse;
 mod clue;
 mod guess;
 mod keys;
@@ -20,7 +20,7 @@ use super::{
     time::Timestamp,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use capture::CapturedValues;
+use parse::CapturedValues;
 use keys::VerifyingKey;
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct IncomingRequest<'a> {
 
 /// The receiver's side of a verification: contract, secrets, clock.
 #[derive(Clone, Copy)]
-pub struct Terms<'a> {
+pub struct VerifyOptions<'a> {
     pub contract: &'a Contract,
     /// Any one of them may match. May be public keys, where the contract has ed25519.
     pub secrets: &'a [String],
@@ -42,7 +42,7 @@ pub struct Terms<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Genuine {
+pub struct Verified {
     /// Unix seconds, where the contract sends them.
     pub signed_at: Option<i64>,
 }
@@ -64,9 +64,9 @@ pub enum Mismatch {
     NoUsableSignature { header: String },
     #[error("the signature is not that of this body under this secret")]
     WrongSignature,
-    #[error("the signature is right, but it was made {} ago, and {} are allowed; the clock of one of the two machines is wrong, or this is an old request", span(*.by), span(*.tolerance))]
+    #[error("the signature is right, but it was made {} ago, and {} are allowed; the clock of one of the two machines is wrong, or this is an old request", describe_duration(*.by), describe_duration(*.tolerance))]
     TooOld { by: Duration, tolerance: Duration },
-    #[error("the signature is right, but it was made {} in the future, and {} are allowed; the clock of this machine is behind, or the sender's is ahead", span(*.by), span(*.tolerance))]
+    #[error("the signature is right, but it was made {} in the future, and {} are allowed; the clock of this machine is behind, or the sender's is ahead", describe_duration(*.by), describe_duration(*.tolerance))]
     TooNew { by: Duration, tolerance: Duration },
 }
 
@@ -87,7 +87,7 @@ impl Mismatch {
 }
 
 /// Formats a duration for people.
-fn span(time: Duration) -> String {
+fn describe_duration(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
         seconds @ 120..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -97,28 +97,28 @@ fn span(time: Duration) -> String {
 }
 
 /// Verifies the signature and the age of a request under the contract.
-pub fn verify(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> Result<Genuine, Mismatch> {
+pub fn verify(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Result<Verified, Mismatch> {
     let contract = terms.contract;
-    let keys = keys::usable(&contract.secret, terms.secrets)?;
+    let keys = keys::contract_keys(&contract.secret, terms.secrets)?;
     let known = CapturedValues::read(contract, received)?;
     let encoding = contract.signature.encoding;
     let signatures = known.signatures();
     let read = signatures.iter().map(|signature| {
-        let bytes = decode(encoding, signature.text).filter(|bytes| bytes.len() == signature.kind.length());
+        let bytes = decode(encoding, signature.text).filter(|bytes| bytes.len() == signature.algorithm.signature_length());
         // Text with the letters of a signature that does not decode is a wrong signature.
-        let is_read = bytes.is_some() || is_written_in(encoding, signature.text, signature.kind);
+        let is_read = bytes.is_some() || looks_like_signature(encoding, signature.text, signature.algorithm);
         is_read.then(|| bytes.unwrap_or_default())
     });
     let read: Option<Vec<Vec<u8>>> = read.collect();
-    let read = read.filter(|read| !read.is_empty()).ok_or_else(|| known.unreadable())?;
+    let read = read.filter(|read| !read.is_empty()).ok_or_else(|| known.malformed_signature())?;
     let mut is_usable = false;
     for (signature, bytes) in signatures.iter().zip(read) {
-        let with = known.with(&signature.values);
+        let with = known.with_captures(&signature.values);
         let text = with.signed_text(received.body)?;
-        for key in keys.iter().filter(|key| key.kind() == signature.kind) {
+        for key in keys.iter().filter(|key| key.algorithm() == signature.algorithm) {
             is_usable = true;
             if key.verifies(&text, &bytes) {
-                return with.recent(terms.now, terms.tolerance);
+                return with.check_age(terms.now, terms.tolerance);
             }
         }
     }
@@ -128,15 +128,15 @@ pub fn verify(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> Result<Genui
 
 impl CapturedValues<'_> {
     /// Checks that the time of a right signature is within the tolerance.
-    fn recent(&self, now: Timestamp, tolerance: Duration) -> Result<Genuine, Mismatch> {
+    fn check_age(&self, now: Timestamp, tolerance: Duration) -> Result<Verified, Mismatch> {
         if self.get(Variable::T).is_none() {
-            return Ok(Genuine { signed_at: None });
+            return Ok(Verified { signed_at: None });
         }
         let at = self.time()?;
         let age = now.as_seconds() - at;
         let by = Duration::from_secs(age.unsigned_abs());
         match age {
-            _ if by <= tolerance => Ok(Genuine { signed_at: Some(at) }),
+            _ if by <= tolerance => Ok(Verified { signed_at: Some(at) }),
             0.. => Err(Mismatch::TooOld { by, tolerance }),
             _ => Err(Mismatch::TooNew { by, tolerance }),
         }
@@ -159,8 +159,8 @@ fn decode(encoding: SignatureEncoding, text: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether the text has the length and the letters of a signature, even if it does not decode.
-fn is_written_in(encoding: SignatureEncoding, text: &str, kind: SignatureAlgorithm) -> bool {
-    let length = kind.length();
+fn looks_like_signature(encoding: SignatureEncoding, text: &str, kind: SignatureAlgorithm) -> bool {
+    let length = kind.signature_length();
     match encoding {
         SignatureEncoding::Hex => false,
         SignatureEncoding::Base64 => {
@@ -182,7 +182,7 @@ enum SignatureAlgorithm {
 
 impl SignatureAlgorithm {
     /// Length of a signature in bytes.
-    fn length(self) -> usize {
+    fn signature_length(self) -> usize {
         match self {
             Self::Hmac => 32,
             Self::Ed25519 => 64,
@@ -191,7 +191,7 @@ impl SignatureAlgorithm {
 }
 
 impl VerifyingKey {
-    fn kind(&self) -> SignatureAlgorithm {
+    fn algorithm(&self) -> SignatureAlgorithm {
         match self {
             Self::Hmac(_) => SignatureAlgorithm::Hmac,
             Self::Ed25519(_) => SignatureAlgorithm::Ed25519,

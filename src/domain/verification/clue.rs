@@ -1,6 +1,6 @@
 //! Possible causes of a failed verification, in words, with advice.
 
-use super::{keys::KeyUse, spelling::Spelling};
+use super::{keys::KeyMistake, spelling::Spelling};
 use std::fmt;
 
 /// A possible cause of a failed verification.
@@ -9,7 +9,7 @@ pub enum Clue {
     /// The signature is that of this variant of the body.
     Body(Spelling),
     /// The signature was made with the key of this mistake.
-    Key(KeyUse),
+    Key(KeyMistake),
     /// The signature is that of another text than the contract's.
     SignedText {
         signed: &'static str,
@@ -87,7 +87,7 @@ impl fmt::Display for Clue {
             Self::Key(by) => write!(
                 f,
                 "the signature was made with another key out of the same secret: {}",
-                key_words(*by)
+                describe_key_mistake(*by)
             ),
             Self::SignedText { signed, contract } => {
                 write!(f, "what was signed is {signed}, where the contract signs {contract}")
@@ -121,13 +121,13 @@ impl fmt::Display for Clue {
     }
 }
 
-fn key_words(by: KeyUse) -> &'static str {
+fn describe_key_mistake(by: KeyMistake) -> &'static str {
     match by {
-        KeyUse::WholeText => "the whole text of it, where base64 is to be decoded",
-        KeyUse::TextWithoutPrefix => "the text of it without its prefix",
-        KeyUse::Decoded => "what follows the prefix, decoded from base64",
-        KeyUse::FromHex => "decoded from hex",
-        KeyUse::WithNewline => "with a line break at its end, as a file has one",
-        KeyUse::Trimmed => "without the spaces or line breaks around it",
+        KeyMistake::WholeText => "the whole text of it, where base64 is to be decoded",
+        KeyMistake::TextWithoutPrefix => "the text of it without its prefix",
+        KeyMistake::Decoded => "what follows the prefix, decoded from base64",
+        KeyMistake::FromHex => "decoded from hex",
+        KeyMistake::WithNewline => "with a line break at its end, as a file has one",
+        KeyMistake::Trimmed => "without the spaces or line breaks around it",
     }
 }

@@ -2,10 +2,10 @@
 //! secret, another signed text, another encoding. The fewest differences win.
 
 use super::{
-    Clue, SignatureAlgorithm, Mismatch, IncomingRequest, Terms, VerifyingKey,
-    capture::CapturedValues,
+    Clue, SignatureAlgorithm, Mismatch, IncomingRequest, VerifyOptions, VerifyingKey,
+    parse::CapturedValues,
     decode,
-    keys::{self, KeyUse},
+    keys::{self, KeyMistake},
     spelling::spellings,
     verify,
 };
@@ -19,37 +19,37 @@ use base64::{
 };
 
 /// Differences are not tried in pairs for larger bodies.
-const PAIRS_BYTES_MAX: usize = 16 * 1024;
+const PAIRED_SEARCH_BYTES_MAX: usize = 16 * 1024;
 /// Only so many readings of the signatures in a header are tried.
 const CANDIDATES_MAX: usize = 8;
 
 /// Texts that people sign; each ends with the body.
-const TEXTS: [(&str, &[TextPart]); 6] = [
+const COMMON_SIGNED_TEXTS: [(&str, &[TextPart]); 6] = [
     ("{body}", &[]),
-    ("{t}.{body}", &[TextPart::Time, TextPart::Sign(".")]),
-    ("{id}.{t}.{body}", &[TextPart::Id, TextPart::Sign("."), TextPart::Time, TextPart::Sign(".")]),
-    ("{id}.{body}", &[TextPart::Id, TextPart::Sign(".")]),
+    ("{t}.{body}", &[TextPart::Time, TextPart::Literal(".")]),
+    ("{id}.{t}.{body}", &[TextPart::Id, TextPart::Literal("."), TextPart::Time, TextPart::Literal(".")]),
+    ("{id}.{body}", &[TextPart::Id, TextPart::Literal(".")]),
     ("{t}{body}", &[TextPart::Time]),
-    ("{t}:{body}", &[TextPart::Time, TextPart::Sign(":")]),
+    ("{t}:{body}", &[TextPart::Time, TextPart::Literal(":")]),
 ];
 
 enum TextPart {
     Id,
     Time,
-    Sign(&'static str),
+    Literal(&'static str),
 }
 
 /// A possible reading of a signature, and its deviation from the contract.
 struct Candidate<'a> {
-    odd: Option<Clue>,
-    kind: SignatureAlgorithm,
+    deviation: Option<Clue>,
+    algorithm: SignatureAlgorithm,
     bytes: Vec<u8>,
     known: CapturedValues<'a>,
 }
 
 /// Returns possible causes of a mismatch, the likeliest first. `others` are contracts that the sender may follow instead.
 pub fn clues(
-    terms: &Terms<'_>,
+    terms: &VerifyOptions<'_>,
     received: &IncomingRequest<'_>,
     mismatch: &Mismatch,
     others: &[Contract],
@@ -62,7 +62,7 @@ pub fn clues(
     let others = || others.iter().filter(|other| other.name != contract.name);
     found.extend(
         others()
-            .filter(|other| is_signed(&Terms { contract: other, ..*terms }, received))
+            .filter(|other| is_signed_under(&VerifyOptions { contract: other, ..*terms }, received))
             .map(|other| Clue::OtherContract(other.name.clone())),
     );
     if !found.is_empty() {
@@ -78,7 +78,7 @@ pub fn clues(
     if *mismatch == Mismatch::WrongSignature {
         if received.body.is_empty() {
             found.push(Clue::EmptyBody);
-        } else if let Some(why) = rewritten(contract, received.body) {
+        } else if let Some(why) = rewrite_reason(contract, received.body) {
             found.push(Clue::Rewritten(why));
         }
         let signatures = CapturedValues::read(contract, received).map_or(1, |known| known.signatures().len());
@@ -87,25 +87,25 @@ pub fn clues(
     found
 }
 
-fn is_signed(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> bool {
+fn is_signed_under(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> bool {
     matches!(verify(terms, received), Ok(_) | Err(Mismatch::TooOld { .. } | Mismatch::TooNew { .. }))
 }
 
-fn search(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> Option<Vec<Clue>> {
+fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<Vec<Clue>> {
     let known = CapturedValues::read(terms.contract, received).ok()?;
     let candidates = candidates(&known);
-    let keys = keys_of(terms);
+    let keys = candidate_keys(terms);
     let mut best: Option<Vec<Clue>> = None;
     let bodies = std::iter::once((None, received.body.to_vec())).chain(
         spellings(received.body).into_iter().map(|(spelling, body)| (Some(Clue::Body(spelling)), body)),
     );
-    let odd_max = if received.body.len() <= PAIRS_BYTES_MAX { 2 } else { 1 };
+    let odd_max = if received.body.len() <= PAIRED_SEARCH_BYTES_MAX { 2 } else { 1 };
     for (odd_body, body) in bodies {
         for candidate in &candidates {
-            for (odd_text, text) in texts(&candidate.known, &body) {
-                for (odd_key, key) in keys.iter().filter(|(_, key)| key.kind() == candidate.kind) {
+            for (odd_text, text) in signed_texts(&candidate.known, &body) {
+                for (odd_key, key) in keys.iter().filter(|(_, key)| key.algorithm() == candidate.algorithm) {
                     let odd =
-                        [candidate.odd.as_ref(), odd_key.as_ref(), odd_text.as_ref(), odd_body.as_ref()];
+                        [candidate.deviation.as_ref(), odd_key.as_ref(), odd_text.as_ref(), odd_body.as_ref()];
                     let odd: Vec<Clue> = odd.into_iter().flatten().cloned().collect();
                     let is_worth_it =
                         odd.len() <= odd_max && best.as_ref().is_none_or(|best| odd.len() < best.len());
@@ -120,22 +120,22 @@ fn search(terms: &Terms<'_>, received: &IncomingRequest<'_>) -> Option<Vec<Clue>
 }
 
 /// Returns the contract's keys and the mistaken ones. SecretSource that do not fit the contract give only mistaken ones.
-fn keys_of(terms: &Terms<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
+fn candidate_keys(terms: &VerifyOptions<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
     let rule = &terms.contract.secret;
     let mut keys = Vec::new();
     for secret in terms.secrets {
-        let usable = keys::usable(rule, std::slice::from_ref(secret)).unwrap_or_default();
+        let usable = keys::contract_keys(rule, std::slice::from_ref(secret)).unwrap_or_default();
         keys.extend(usable.into_iter().map(|key| (None, key)));
         keys.extend(
-            KeyUse::ALL
+            KeyMistake::ALL
                 .into_iter()
-                .filter_map(|by| Some((Some(Clue::Key(by)), keys::misused(rule, secret, by)?))),
+                .filter_map(|by| Some((Some(Clue::Key(by)), keys::mistaken_key(rule, secret, by)?))),
         );
     }
     keys
 }
 
-fn texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
+fn signed_texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
     let signs = known.contract.signature.signs.source();
     let id = [Variable::Id, Variable::EventId, Variable::DeliveryId].into_iter().find_map(|id| known.get(id));
     let other = |(name, parts): &(&'static str, &[TextPart])| {
@@ -144,7 +144,7 @@ fn texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)
             let part = match part {
                 TextPart::Id => id?,
                 TextPart::Time => known.get(Variable::T)?,
-                TextPart::Sign(sign) => sign,
+                TextPart::Literal(sign) => sign,
             };
             text.extend_from_slice(part.as_bytes());
         }
@@ -152,22 +152,22 @@ fn texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)
         Some((Some(Clue::SignedText { signed: name, contract: signs.to_owned() }), text))
     };
     let own = known.signed_text(body).ok().map(|text| (None, text));
-    own.into_iter().chain(TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other)).collect()
+    own.into_iter().chain(COMMON_SIGNED_TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other)).collect()
 }
 
 fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
     let rule = &known.contract.signature;
     let mut candidates = Vec::new();
     for signature in known.signatures() {
-        let with = known.with(&signature.values);
+        let with = known.with_captures(&signature.values);
         let own = decode(rule.encoding, signature.text).map(|bytes| (None, bytes));
         let others = other_encodings(signature.text)
             .into_iter()
             .map(|(found, bytes)| (Some(Clue::Encoding { found, contract: rule.encoding.name() }), bytes));
-        let all = own.into_iter().chain(others).filter(|(_, bytes)| bytes.len() == signature.kind.length());
+        let all = own.into_iter().chain(others).filter(|(_, bytes)| bytes.len() == signature.algorithm.signature_length());
         candidates.extend(all.map(|(odd, bytes)| Candidate {
-            odd,
-            kind: signature.kind,
+            deviation: odd,
+            algorithm: signature.algorithm,
             bytes,
             known: with.clone(),
         }));
@@ -181,10 +181,10 @@ fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
                 .unwrap_or(piece);
             let both =
                 [SignatureEncoding::Hex, SignatureEncoding::Base64].into_iter().filter_map(|encoding| decode(encoding, text));
-            let fitting = both.filter(|bytes| bytes.len() == SignatureAlgorithm::Hmac.length());
+            let fitting = both.filter(|bytes| bytes.len() == SignatureAlgorithm::Hmac.signature_length());
             candidates.extend(fitting.map(|bytes| Candidate {
-                odd: bare(),
-                kind: SignatureAlgorithm::Hmac,
+                deviation: bare(),
+                algorithm: SignatureAlgorithm::Hmac,
                 bytes,
                 known: known.clone(),
             }));
@@ -208,7 +208,7 @@ fn other_encodings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Returns why the body cannot be the one that was sent, if that shows.
-fn rewritten(contract: &Contract, body: &[u8]) -> Option<&'static str> {
+fn rewrite_reason(contract: &Contract, body: &[u8]) -> Option<&'static str> {
     let rule = &contract.body;
     let Ok(members) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body) else {
         return Some("it is no JSON object");

@@ -33,7 +33,7 @@ impl VerifyingKey {
 
 /// Mistake in making a key from a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyUse {
+pub enum KeyMistake {
     /// The whole secret as text.
     WholeText,
     /// The text after the prefix.
@@ -48,7 +48,7 @@ pub enum KeyUse {
     Trimmed,
 }
 
-impl KeyUse {
+impl KeyMistake {
     /// The likeliest first.
     pub const ALL: [Self; 6] = [
         Self::Trimmed,
@@ -61,7 +61,7 @@ impl KeyUse {
 }
 
 /// Makes the keys as the contract says.
-pub(super) fn usable(rule: &SecretRule, secrets: &[String]) -> Result<Vec<VerifyingKey>, Mismatch> {
+pub(super) fn contract_keys(rule: &SecretRule, secrets: &[String]) -> Result<Vec<VerifyingKey>, Mismatch> {
     if secrets.is_empty() {
         return Err(Mismatch::NoSecret);
     }
@@ -87,15 +87,15 @@ fn key(rule: &SecretRule, secret: &str) -> Result<VerifyingKey, String> {
 }
 
 /// Makes the key by this mistake; `None` where the mistake is not possible.
-pub(super) fn misused(rule: &SecretRule, secret: &str, by: KeyUse) -> Option<VerifyingKey> {
+pub(super) fn mistaken_key(rule: &SecretRule, secret: &str, by: KeyMistake) -> Option<VerifyingKey> {
     let trimmed = secret.trim();
     let bare = trimmed.strip_prefix("whsec_").or_else(|| trimmed.strip_prefix(rule.prefix.as_str()));
     let bare = bare.unwrap_or(trimmed);
     match by {
-        KeyUse::WholeText if rule.key == KeyForm::Base64 => Some(VerifyingKey::hmac(trimmed.as_bytes())),
-        KeyUse::WholeText => None,
-        KeyUse::TextWithoutPrefix => (bare != trimmed).then(|| VerifyingKey::hmac(bare.as_bytes())),
-        KeyUse::Decoded => {
+        KeyMistake::WholeText if rule.key == KeyForm::Base64 => Some(VerifyingKey::hmac(trimmed.as_bytes())),
+        KeyMistake::WholeText => None,
+        KeyMistake::TextWithoutPrefix => (bare != trimmed).then(|| VerifyingKey::hmac(bare.as_bytes())),
+        KeyMistake::Decoded => {
             let is_new = rule.key == KeyForm::Text || key(rule, secret).is_err();
             let padded = format!(
                 "{}{}",
@@ -105,11 +105,11 @@ pub(super) fn misused(rule: &SecretRule, secret: &str, by: KeyUse) -> Option<Ver
             let bytes = BASE64_STANDARD.decode(padded.replace('-', "+").replace('_', "/")).ok();
             bytes.filter(|_| is_new).map(|bytes| VerifyingKey::hmac(&bytes))
         }
-        KeyUse::FromHex => {
+        KeyMistake::FromHex => {
             let bytes = super::decode(crate::domain::contract::SignatureEncoding::Hex, &bare.to_lowercase())?;
             (!bytes.is_empty()).then(|| VerifyingKey::hmac(&bytes))
         }
-        KeyUse::WithNewline => Some(VerifyingKey::hmac(format!("{trimmed}\n").as_bytes())),
-        KeyUse::Trimmed => (trimmed != secret).then(|| key(rule, trimmed).ok()).flatten(),
+        KeyMistake::WithNewline => Some(VerifyingKey::hmac(format!("{trimmed}\n").as_bytes())),
+        KeyMistake::Trimmed => (trimmed != secret).then(|| key(rule, trimmed).ok()).flatten(),
     }
 }

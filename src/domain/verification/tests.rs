@@ -1,6 +1,6 @@
-//! Genuine requests of every contract, and each explanation for those that are not.
+//! Verified requests of every contract, and each explanation for those that are not.
 
-use super::{keys::KeyUse, spelling::*, *};
+use super::{keys::KeyMistake, spelling::*, *};
 use crate::domain::{
     body::EventParts,
     contract::fixtures,
@@ -44,9 +44,9 @@ fn judged(
     secrets: &[&str],
     headers: &Headers,
     body: &[u8],
-) -> Result<Genuine, (Mismatch, Vec<Clue>)> {
+) -> Result<Verified, (Mismatch, Vec<Clue>)> {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
-    let terms = Terms { contract, secrets: &secrets, now: NOW, tolerance: TOLERANCE };
+    let terms = VerifyOptions { contract, secrets: &secrets, now: NOW, tolerance: TOLERANCE };
     let received = IncomingRequest { headers, body };
     verify(&terms, &received).map_err(|mismatch| {
         let found = clues(&terms, &received, &mismatch, &fixtures::all());
@@ -55,7 +55,7 @@ fn judged(
 }
 
 /// Returns the clues of a request that was signed for `sent` and arrived as `came`.
-fn changed(sent: &str, came: &str) -> Vec<Clue> {
+fn diagnose_changed(sent: &str, came: &str) -> Vec<Clue> {
     let headers = signed(&fixtures::standard(), SECRET, sent.as_bytes());
     let (mismatch, clues) = judged(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
     assert_eq!(mismatch, Mismatch::WrongSignature);
@@ -79,7 +79,7 @@ fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_bo
             BODY.as_bytes(),
         );
         let at = (contract.name != "orientedos").then(|| NOW.as_seconds());
-        assert_eq!(genuine, Ok(Genuine { signed_at: at }), "{}", contract.name);
+        assert_eq!(genuine, Ok(Verified { signed_at: at }), "{}", contract.name);
         let other = BODY.replace("payment", "refund");
         let (mismatch, clues) = judged(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
         assert_eq!(mismatch, Mismatch::WrongSignature, "{}", contract.name);
@@ -93,24 +93,24 @@ fn a_reserialised_body_is_recognised_by_its_original_form() {
     let value: Value = serde_json::from_str(BODY).unwrap();
     let compact = value.to_string();
     // As Node writes it: an envelope around data that a Python program published.
-    assert_eq!(changed(BODY, &compact), json(Spacing::SpacedWithin, Escapes::AsGiven, false));
+    assert_eq!(diagnose_changed(BODY, &compact), json(Spacing::SpacedWithin, Escapes::AsGiven, false));
     let pretty = serde_json::to_string_pretty(&value).unwrap();
-    assert_eq!(changed(&compact, &pretty), json(Spacing::Compact, Escapes::AsGiven, false));
-    assert_eq!(changed(&pretty, &compact), json(Spacing::Indented(2), Escapes::AsGiven, false));
+    assert_eq!(diagnose_changed(&compact, &pretty), json(Spacing::Compact, Escapes::AsGiven, false));
+    assert_eq!(diagnose_changed(&pretty, &compact), json(Spacing::Indented(2), Escapes::AsGiven, false));
     let ascii = compact.replace('é', "\\u00e9");
-    assert_eq!(changed(&ascii, &compact), json(Spacing::Compact, Escapes::Ascii, false));
-    assert_eq!(changed(&compact, &ascii), json(Spacing::Compact, Escapes::Few, false));
+    assert_eq!(diagnose_changed(&ascii, &compact), json(Spacing::Compact, Escapes::Ascii, false));
+    assert_eq!(diagnose_changed(&compact, &ascii), json(Spacing::Compact, Escapes::Few, false));
     let php = ascii.replace('/', "\\/");
-    assert_eq!(changed(&php, &compact), json(Spacing::Compact, Escapes::AsciiAndSlashes, false));
+    assert_eq!(diagnose_changed(&php, &compact), json(Spacing::Compact, Escapes::AsciiAndSlashes, false));
     assert_eq!(
-        changed(&compact.replace('<', "\\u003c"), &compact),
+        diagnose_changed(&compact.replace('<', "\\u003c"), &compact),
         json(Spacing::Compact, Escapes::Html, false)
     );
     let sorted = r#"{"data":{"a":[1.0,{}],"b":"é/<"},"id":"evt_1","type":"t"}"#;
     let unsorted = r#"{"id": "evt_1", "type": "t", "data": {"b": "é/<", "a": [1.0, {}]}}"#;
-    assert_eq!(changed(sorted, unsorted), json(Spacing::Compact, Escapes::Few, true));
+    assert_eq!(diagnose_changed(sorted, unsorted), json(Spacing::Compact, Escapes::Few, true));
     let tabs = "{\n\t\"a\": [\n\t\t1,\n\t\t2\n\t],\n\t\"b\": {}\n}";
-    assert_eq!(changed(tabs, r#"{"a":[1,2],"b":{}}"#), json(Spacing::Tabs, Escapes::AsGiven, false));
+    assert_eq!(diagnose_changed(tabs, r#"{"a":[1,2],"b":{}}"#), json(Spacing::Tabs, Escapes::AsGiven, false));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn added_and_removed_line_breaks_and_byte_order_marks_are_named() {
         (two_lines.replace('\n', "\r\n"), two_lines.to_owned(), Spelling::CarriageReturns),
         (two_lines.to_owned(), two_lines.replace('\n', "\r\n"), Spelling::LineFeeds),
     ] {
-        assert_eq!(changed(&sent, &came), [Clue::Body(spelling)], "{came:?}");
+        assert_eq!(diagnose_changed(&sent, &came), [Clue::Body(spelling)], "{came:?}");
     }
 }
 
@@ -134,12 +134,12 @@ fn a_body_that_cannot_be_the_original_is_reported() {
     let number = BODY.replace("1.0", "1.00");
     let value: Value = serde_json::from_str(&number).unwrap();
     let spaced = value.to_string().replace("\"id\":", "\"id\": ");
-    let clues = changed(&number, &spaced);
+    let clues = diagnose_changed(&number, &spaced);
     assert!(matches!(clues[..], [Clue::Rewritten(_), Clue::SecretOrBody { .. }]), "{clues:?}");
     let reordered = r#"{"type":"t","id":"evt_1","timestamp":"t","data":7}"#;
-    assert!(matches!(changed(BODY, reordered)[..], [Clue::Rewritten(why), _] if why.contains("order")));
-    assert!(matches!(changed(BODY, "")[..], [Clue::EmptyBody, _]));
-    assert!(matches!(changed(BODY, "hello")[..], [Clue::Rewritten(_), _]));
+    assert!(matches!(diagnose_changed(BODY, reordered)[..], [Clue::Rewritten(why), _] if why.contains("order")));
+    assert!(matches!(diagnose_changed(BODY, "")[..], [Clue::EmptyBody, _]));
+    assert!(matches!(diagnose_changed(BODY, "hello")[..], [Clue::Rewritten(_), _]));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_stale_clock_is_reported_with_direction_and_amount() {
     let secrets = [SECRET.to_owned()];
     let at = |ms: i64| {
         let now = Timestamp::from_millis(NOW.as_millis() + ms);
-        let terms = Terms { contract: &contract, secrets: &secrets, now, tolerance: TOLERANCE };
+        let terms = VerifyOptions { contract: &contract, secrets: &secrets, now, tolerance: TOLERANCE };
         verify(&terms, &IncomingRequest { headers: &headers, body: b"{}" })
     };
     assert!(at(300_000).is_ok() && at(-300_000).is_ok());
@@ -168,20 +168,20 @@ fn a_wrongly_used_secret_is_recognised() {
     // Signing with the text of a secret that should be decoded is what another contract does.
     let headers = signed(&sendnomi, SECRET, b"{}");
     let (_, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Key(KeyUse::WholeText), Clue::OtherContract("sendnomi".into())]);
+    assert_eq!(clues, [Clue::Key(KeyMistake::WholeText), Clue::OtherContract("sendnomi".into())]);
     let headers = signed(&standard, SECRET, b"{}");
     let (_, clues) = judged(&sendnomi, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Key(KeyUse::Decoded), Clue::OtherContract("standard".into())]);
+    assert_eq!(clues, [Clue::Key(KeyMistake::Decoded), Clue::OtherContract("standard".into())]);
     let headers = signed(&standard, SECRET, b"{}");
     let (mismatch, clues) = judged(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
     assert!(matches!(mismatch, Mismatch::UnusableSecret(_)), "{mismatch}");
     assert!(!mismatch.to_string().contains("AQEB"), "{mismatch}");
-    assert_eq!(clues, [Clue::Key(KeyUse::Trimmed)]);
+    assert_eq!(clues, [Clue::Key(KeyMistake::Trimmed)]);
     let zerofee = fixtures::zerofee();
     let bare = SECRET.trim_start_matches("whsec_");
     let headers = signed(&zerofee, bare, b"{}");
     let (_, clues) = judged(&zerofee, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Key(KeyUse::TextWithoutPrefix)]);
+    assert_eq!(clues, [Clue::Key(KeyMistake::TextWithoutPrefix)]);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn the_cases_of_the_receiver_kits_come_out_as_they_do_there() {
             .collect();
         let body = BASE64_STANDARD.decode(case["body"].as_str().unwrap()).unwrap();
         let secrets = texts(&case["secrets"]);
-        let terms = Terms {
+        let terms = VerifyOptions {
             contract,
             secrets: &secrets,
             now: Timestamp::from_millis(case["now"].as_i64().unwrap() * 1000),

@@ -20,7 +20,7 @@ pub(super) struct CapturedValues<'a> {
 
 /// A signature from the header, not decoded yet.
 pub(super) struct CapturedSignature<'a> {
-    pub(super) kind: SignatureAlgorithm,
+    pub(super) algorithm: SignatureAlgorithm,
     pub(super) text: &'a str,
     pub(super) values: Captures<'a>,
 }
@@ -29,7 +29,7 @@ impl<'a> CapturedValues<'a> {
     /// Reads the contract's headers. Fails if one is repeated or malformed, or if the signature or a header with an id or
     /// the time is missing.
     pub(super) fn read(contract: &'a Contract, received: &IncomingRequest<'a>) -> Result<Self, Mismatch> {
-        let signature = only(received, &contract.signature.header)?;
+        let signature = single_header(received, &contract.signature.header)?;
         let mut known = Self { contract, signature, values: Vec::new() };
         for (name, template) in &contract.headers {
             let carries = |variable| template.contains(variable);
@@ -37,7 +37,7 @@ impl<'a> CapturedValues<'a> {
                 [Variable::Id, Variable::EventId, Variable::DeliveryId, Variable::AttemptId, Variable::T]
                     .into_iter()
                     .any(carries);
-            match only(received, name) {
+            match single_header(received, name) {
                 Ok(value) => {
                     let other = || malformed(name, template.source());
                     let values = capture(template, value).ok_or_else(other)?;
@@ -67,7 +67,7 @@ impl<'a> CapturedValues<'a> {
             let by = |kind, template: &Template| {
                 let values = capture(template, part)?;
                 let text = values.iter().find(|(variable, _)| *variable == Variable::Signature)?.1;
-                Some(CapturedSignature { kind, text, values })
+                Some(CapturedSignature { algorithm: kind, text, values })
             };
             by(SignatureAlgorithm::Hmac, &rule.hmac_sha256).or_else(|| by(SignatureAlgorithm::Ed25519, rule.ed25519.as_ref()?))
         };
@@ -87,7 +87,7 @@ impl<'a> CapturedValues<'a> {
         self.signature
     }
 
-    pub(super) fn with(&self, values: &Captures<'a>) -> Self {
+    pub(super) fn with_captures(&self, values: &Captures<'a>) -> Self {
         let mut with = self.clone();
         // Captures beside the signature take precedence over other headers: they were signed.
         with.values.splice(0..0, values.iter().copied());
@@ -122,7 +122,7 @@ impl<'a> CapturedValues<'a> {
                 Segment::Literal(literal) => text.extend_from_slice(literal.as_bytes()),
                 Segment::Variable(Variable::Body) => text.extend_from_slice(body),
                 Segment::Variable(variable) => {
-                    let value = self.get(*variable).ok_or_else(|| self.unreadable())?;
+                    let value = self.get(*variable).ok_or_else(|| self.malformed_signature())?;
                     text.extend_from_slice(value.as_bytes());
                 }
             }
@@ -130,7 +130,7 @@ impl<'a> CapturedValues<'a> {
         Ok(text)
     }
 
-    pub(super) fn unreadable(&self) -> Mismatch {
+    pub(super) fn malformed_signature(&self) -> Mismatch {
         let rule = &self.contract.signature;
         malformed(&rule.header, &format!("{} in {}", rule.hmac_sha256.source(), rule.encoding.name()))
     }
@@ -141,7 +141,7 @@ fn malformed(header: &str, form: &str) -> Mismatch {
 }
 
 /// The value of the only header of this name.
-fn only<'a>(received: &IncomingRequest<'a>, name: &str) -> Result<&'a str, Mismatch> {
+fn single_header<'a>(received: &IncomingRequest<'a>, name: &str) -> Result<&'a str, Mismatch> {
     let mut values = received.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     match (values.next(), values.next()) {
         (Some((_, value)), None) if !value.is_empty() => Ok(value),
