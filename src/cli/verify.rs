@@ -13,7 +13,7 @@ use crate::{
     domain::{
         contract::Contract,
         time::{DURATION_FORM, Timestamp, parse_duration},
-        verification::{Clue, Verified, Mismatch, IncomingRequest, VerifyOptions, clues, verify},
+        verification::{Diagnosis, Verified, Mismatch, IncomingRequest, VerifyOptions, diagnose, verify},
     },
     runtime::{Clock, SystemClock},
 };
@@ -83,7 +83,7 @@ pub(super) struct RequestVerifier {
 /// The result of verifying a request.
 pub(super) struct VerifyResult {
     pub(super) verified: Result<Verified, Mismatch>,
-    pub(super) diagnoses: Vec<Clue>,
+    pub(super) diagnoses: Vec<Diagnosis>,
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
@@ -114,7 +114,7 @@ impl RequestVerifier {
         let Self { contract, secrets, tolerance, others } = self;
         let terms = VerifyOptions { contract, secrets, now, tolerance: *tolerance };
         let verified = verify(&terms, received);
-        let found = verified.as_ref().err().map(|mismatch| clues(&terms, received, mismatch, others));
+        let found = verified.as_ref().err().map(|mismatch| diagnose(&terms, received, mismatch, others));
         VerifyResult { diagnoses: found.unwrap_or_default(), verified }
     }
 }
@@ -124,7 +124,7 @@ impl VerifyResult {
         let mismatch = self.verified.as_ref().err();
         let signed_at = self.verified.as_ref().ok().and_then(|genuine| genuine.signed_at);
         let clue =
-            |clue: &Clue| json!({ "code": clue.code(), "detail": clue.to_string(), "advice": clue.advice() });
+            |clue: &Diagnosis| json!({ "code": clue.code(), "detail": clue.to_string(), "advice": clue.advice() });
         json!({
             "verified": self.verified.is_ok(),
             "signed_at": signed_at.map(|at| Timestamp::from_millis(at * 1000).rfc3339_seconds()),

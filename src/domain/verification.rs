@@ -4,15 +4,15 @@
 //! differences that make the signature right. Messages never contain a secret.
 
 mod parse;
-mod clue;
-mod guess;
+mod diagnosis;
+mod diagnose;
 mod keys;
 mod spelling;
 #[cfg(test)]
 mod tests;
 
-pub use clue::Clue;
-pub use guess::clues;
+pub use diagnosis::Diagnosis;
+pub use diagnose::diagnose;
 pub use spelling::indented;
 
 use super::{

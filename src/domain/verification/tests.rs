@@ -44,18 +44,18 @@ fn judged(
     secrets: &[&str],
     headers: &Headers,
     body: &[u8],
-) -> Result<Verified, (Mismatch, Vec<Clue>)> {
+) -> Result<Verified, (Mismatch, Vec<Diagnosis>)> {
     let secrets: Vec<String> = secrets.iter().map(|secret| (*secret).to_owned()).collect();
     let terms = VerifyOptions { contract, secrets: &secrets, now: NOW, tolerance: TOLERANCE };
     let received = IncomingRequest { headers, body };
     verify(&terms, &received).map_err(|mismatch| {
-        let found = clues(&terms, &received, &mismatch, &fixtures::all());
+        let found = diagnose(&terms, &received, &mismatch, &fixtures::all());
         (mismatch, found)
     })
 }
 
 /// Returns the clues of a request that was signed for `sent` and arrived as `came`.
-fn diagnose_changed(sent: &str, came: &str) -> Vec<Clue> {
+fn diagnose_changed(sent: &str, came: &str) -> Vec<Diagnosis> {
     let headers = signed(&fixtures::standard(), SECRET, sent.as_bytes());
     let (mismatch, clues) = judged(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
     assert_eq!(mismatch, Mismatch::WrongSignature);
@@ -83,13 +83,13 @@ fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_bo
         let other = BODY.replace("payment", "refund");
         let (mismatch, clues) = judged(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
         assert_eq!(mismatch, Mismatch::WrongSignature, "{}", contract.name);
-        assert!(matches!(clues.last(), Some(Clue::SecretOrBody { signatures: 1 })), "{clues:?}");
+        assert!(matches!(clues.last(), Some(Diagnosis::SecretOrBody { signatures: 1 })), "{clues:?}");
     }
 }
 
 #[test]
 fn a_reserialised_body_is_recognised_by_its_original_form() {
-    let json = |spacing, escapes, is_sorted| vec![Clue::Body(Spelling::Json { spacing, escapes, is_sorted })];
+    let json = |spacing, escapes, is_sorted| vec![Diagnosis::Body(Spelling::Json { spacing, escapes, is_sorted })];
     let value: Value = serde_json::from_str(BODY).unwrap();
     let compact = value.to_string();
     // As Node writes it: an envelope around data that a Python program published.
@@ -125,7 +125,7 @@ fn added_and_removed_line_breaks_and_byte_order_marks_are_named() {
         (two_lines.replace('\n', "\r\n"), two_lines.to_owned(), Spelling::CarriageReturns),
         (two_lines.to_owned(), two_lines.replace('\n', "\r\n"), Spelling::LineFeeds),
     ] {
-        assert_eq!(diagnose_changed(&sent, &came), [Clue::Body(spelling)], "{came:?}");
+        assert_eq!(diagnose_changed(&sent, &came), [Diagnosis::Body(spelling)], "{came:?}");
     }
 }
 
@@ -135,11 +135,11 @@ fn a_body_that_cannot_be_the_original_is_reported() {
     let value: Value = serde_json::from_str(&number).unwrap();
     let spaced = value.to_string().replace("\"id\":", "\"id\": ");
     let clues = diagnose_changed(&number, &spaced);
-    assert!(matches!(clues[..], [Clue::Rewritten(_), Clue::SecretOrBody { .. }]), "{clues:?}");
+    assert!(matches!(clues[..], [Diagnosis::Rewritten(_), Diagnosis::SecretOrBody { .. }]), "{clues:?}");
     let reordered = r#"{"type":"t","id":"evt_1","timestamp":"t","data":7}"#;
-    assert!(matches!(diagnose_changed(BODY, reordered)[..], [Clue::Rewritten(why), _] if why.contains("order")));
-    assert!(matches!(diagnose_changed(BODY, "")[..], [Clue::EmptyBody, _]));
-    assert!(matches!(diagnose_changed(BODY, "hello")[..], [Clue::Rewritten(_), _]));
+    assert!(matches!(diagnose_changed(BODY, reordered)[..], [Diagnosis::Rewritten(why), _] if why.contains("order")));
+    assert!(matches!(diagnose_changed(BODY, "")[..], [Diagnosis::EmptyBody, _]));
+    assert!(matches!(diagnose_changed(BODY, "hello")[..], [Diagnosis::Rewritten(_), _]));
 }
 
 #[test]
@@ -168,20 +168,20 @@ fn a_wrongly_used_secret_is_recognised() {
     // Signing with the text of a secret that should be decoded is what another contract does.
     let headers = signed(&sendnomi, SECRET, b"{}");
     let (_, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Key(KeyMistake::WholeText), Clue::OtherContract("sendnomi".into())]);
+    assert_eq!(clues, [Diagnosis::Key(KeyMistake::WholeText), Diagnosis::OtherContract("sendnomi".into())]);
     let headers = signed(&standard, SECRET, b"{}");
     let (_, clues) = judged(&sendnomi, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Key(KeyMistake::Decoded), Clue::OtherContract("standard".into())]);
+    assert_eq!(clues, [Diagnosis::Key(KeyMistake::Decoded), Diagnosis::OtherContract("standard".into())]);
     let headers = signed(&standard, SECRET, b"{}");
     let (mismatch, clues) = judged(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
     assert!(matches!(mismatch, Mismatch::UnusableSecret(_)), "{mismatch}");
     assert!(!mismatch.to_string().contains("AQEB"), "{mismatch}");
-    assert_eq!(clues, [Clue::Key(KeyMistake::Trimmed)]);
+    assert_eq!(clues, [Diagnosis::Key(KeyMistake::Trimmed)]);
     let zerofee = fixtures::zerofee();
     let bare = SECRET.trim_start_matches("whsec_");
     let headers = signed(&zerofee, bare, b"{}");
     let (_, clues) = judged(&zerofee, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Key(KeyMistake::TextWithoutPrefix)]);
+    assert_eq!(clues, [Diagnosis::Key(KeyMistake::TextWithoutPrefix)]);
 }
 
 #[test]
@@ -197,23 +197,23 @@ fn a_signature_of_another_text_or_in_another_encoding_is_recognised() {
     let t = NOW.as_seconds();
     for (text, signed) in [("{}".to_owned(), "{body}"), (format!("{t}.{{}}"), "{t}.{body}")] {
         let clues = of(format!("v1,{}", BASE64_STANDARD.encode(mac(&text))));
-        assert_eq!(clues, [Clue::SignedText { signed, contract: "{id}.{t}.{body}".into() }]);
+        assert_eq!(clues, [Diagnosis::SignedText { signed, contract: "{id}.{t}.{body}".into() }]);
     }
     let right = mac(&format!("evt_1.{t}.{{}}"));
     let hex = right.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    assert_eq!(of(format!("v1,{hex}")), [Clue::Encoding { found: "hex", contract: "base64" }]);
+    assert_eq!(of(format!("v1,{hex}")), [Diagnosis::Encoding { found: "hex", contract: "base64" }]);
     let unpadded = BASE64_STANDARD.encode(&right).trim_end_matches('=').to_owned();
     assert_eq!(
         of(format!("v1,{unpadded}")),
-        [Clue::Encoding { found: "base64 without its padding", contract: "base64" }]
+        [Diagnosis::Encoding { found: "base64 without its padding", contract: "base64" }]
     );
     for bare in [hex.clone(), BASE64_STANDARD.encode(&right), format!("v1={hex}")] {
-        assert_eq!(of(bare), [Clue::BareSignature { contract: "v1,{signature}".into() }]);
+        assert_eq!(of(bare), [Diagnosis::BareSignature { contract: "v1,{signature}".into() }]);
     }
     let mut headers = signed(&orientedos, SECRET, b"{}");
     set(&mut headers, "x-orientedos-signature", |value| value.to_uppercase().replace("SHA256=", "sha256="));
     let (_, clues) = judged(&orientedos, &[SECRET], &headers, b"{}").unwrap_err();
-    assert_eq!(clues, [Clue::Encoding { found: "hex in capitals", contract: "hex" }]);
+    assert_eq!(clues, [Diagnosis::Encoding { found: "hex in capitals", contract: "hex" }]);
 }
 
 #[test]
@@ -222,11 +222,11 @@ fn missing_empty_and_foreign_headers_are_named() {
     let headers = signed(&zerofee, SECRET, b"{}");
     let (mismatch, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(mismatch, Mismatch::MissingHeader("webhook-signature".into()));
-    assert_eq!(clues, [Clue::OtherContract("zerofee".into())], "with the same secret it is that");
+    assert_eq!(clues, [Diagnosis::OtherContract("zerofee".into())], "with the same secret it is that");
     let (_, clues) =
         judged(&standard, &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="], &headers, b"{}")
             .unwrap_err();
-    let other = Clue::OtherHeader { header: "x-zerofee-signature".into(), contract: "zerofee".into() };
+    let other = Diagnosis::OtherHeader { header: "x-zerofee-signature".into(), contract: "zerofee".into() };
     assert_eq!(clues, [other]);
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
         let mut headers = signed(&standard, SECRET, b"{}");
@@ -286,7 +286,7 @@ fn the_cases_of_the_receiver_kits_come_out_as_they_do_there() {
             otherwise.push(format!("{}: {verified:?}, where the kits say {}", case["name"], case["expect"]));
         }
         if let Err(mismatch) = &verified {
-            clues(&terms, &received, mismatch, &contracts);
+            diagnose(&terms, &received, mismatch, &contracts);
         }
         seen += 1;
     }

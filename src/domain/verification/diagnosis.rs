@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A possible cause of a failed verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clue {
+pub enum Diagnosis {
     /// The signature is that of this variant of the body.
     Body(Spelling),
     /// The signature was made with the key of this mistake.
@@ -40,7 +40,7 @@ pub enum Clue {
     },
 }
 
-impl Clue {
+impl Diagnosis {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Body(Spelling::Json { .. }) => "reserialised_body",
@@ -75,7 +75,7 @@ impl Clue {
     }
 }
 
-impl fmt::Display for Clue {
+impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Body(spelling) => {

@@ -2,7 +2,7 @@
 //! secret, another signed text, another encoding. The fewest differences win.
 
 use super::{
-    Clue, SignatureAlgorithm, Mismatch, IncomingRequest, VerifyOptions, VerifyingKey,
+    Diagnosis, SignatureAlgorithm, Mismatch, IncomingRequest, VerifyOptions, VerifyingKey,
     parse::CapturedValues,
     decode,
     keys::{self, KeyMistake},
@@ -41,19 +41,19 @@ enum TextPart {
 
 /// A possible reading of a signature, and its deviation from the contract.
 struct Candidate<'a> {
-    deviation: Option<Clue>,
+    deviation: Option<Diagnosis>,
     algorithm: SignatureAlgorithm,
     bytes: Vec<u8>,
     known: CapturedValues<'a>,
 }
 
 /// Returns possible causes of a mismatch, the likeliest first. `others` are contracts that the sender may follow instead.
-pub fn clues(
+pub fn diagnose(
     terms: &VerifyOptions<'_>,
     received: &IncomingRequest<'_>,
     mismatch: &Mismatch,
     others: &[Contract],
-) -> Vec<Clue> {
+) -> Vec<Diagnosis> {
     if matches!(mismatch, Mismatch::TooOld { .. } | Mismatch::TooNew { .. } | Mismatch::NoSecret) {
         return Vec::new();
     }
@@ -63,26 +63,26 @@ pub fn clues(
     found.extend(
         others()
             .filter(|other| is_signed_under(&VerifyOptions { contract: other, ..*terms }, received))
-            .map(|other| Clue::OtherContract(other.name.clone())),
+            .map(|other| Diagnosis::OtherContract(other.name.clone())),
     );
     if !found.is_empty() {
         return found;
     }
     if *mismatch == Mismatch::MissingHeader(contract.signature.header.clone()) {
         let has = |name: &str| received.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.extend(others().filter(|other| has(&other.signature.header)).map(|other| Clue::OtherHeader {
+        found.extend(others().filter(|other| has(&other.signature.header)).map(|other| Diagnosis::OtherHeader {
             header: other.signature.header.clone(),
             contract: other.name.clone(),
         }));
     }
     if *mismatch == Mismatch::WrongSignature {
         if received.body.is_empty() {
-            found.push(Clue::EmptyBody);
+            found.push(Diagnosis::EmptyBody);
         } else if let Some(why) = rewrite_reason(contract, received.body) {
-            found.push(Clue::Rewritten(why));
+            found.push(Diagnosis::Rewritten(why));
         }
         let signatures = CapturedValues::read(contract, received).map_or(1, |known| known.signatures().len());
-        found.push(Clue::SecretOrBody { signatures });
+        found.push(Diagnosis::SecretOrBody { signatures });
     }
     found
 }
@@ -91,13 +91,13 @@ fn is_signed_under(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) ->
     matches!(verify(terms, received), Ok(_) | Err(Mismatch::TooOld { .. } | Mismatch::TooNew { .. }))
 }
 
-fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<Vec<Clue>> {
+fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<Vec<Diagnosis>> {
     let known = CapturedValues::read(terms.contract, received).ok()?;
     let candidates = candidates(&known);
     let keys = candidate_keys(terms);
-    let mut best: Option<Vec<Clue>> = None;
+    let mut best: Option<Vec<Diagnosis>> = None;
     let bodies = std::iter::once((None, received.body.to_vec())).chain(
-        spellings(received.body).into_iter().map(|(spelling, body)| (Some(Clue::Body(spelling)), body)),
+        spellings(received.body).into_iter().map(|(spelling, body)| (Some(Diagnosis::Body(spelling)), body)),
     );
     let odd_max = if received.body.len() <= PAIRED_SEARCH_BYTES_MAX { 2 } else { 1 };
     for (odd_body, body) in bodies {
@@ -106,7 +106,7 @@ fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<V
                 for (odd_key, key) in keys.iter().filter(|(_, key)| key.algorithm() == candidate.algorithm) {
                     let odd =
                         [candidate.deviation.as_ref(), odd_key.as_ref(), odd_text.as_ref(), odd_body.as_ref()];
-                    let odd: Vec<Clue> = odd.into_iter().flatten().cloned().collect();
+                    let odd: Vec<Diagnosis> = odd.into_iter().flatten().cloned().collect();
                     let is_worth_it =
                         odd.len() <= odd_max && best.as_ref().is_none_or(|best| odd.len() < best.len());
                     if is_worth_it && key.verifies(&text, &candidate.bytes) {
@@ -120,7 +120,7 @@ fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<V
 }
 
 /// Returns the contract's keys and the mistaken ones. SecretSource that do not fit the contract give only mistaken ones.
-fn candidate_keys(terms: &VerifyOptions<'_>) -> Vec<(Option<Clue>, VerifyingKey)> {
+fn candidate_keys(terms: &VerifyOptions<'_>) -> Vec<(Option<Diagnosis>, VerifyingKey)> {
     let rule = &terms.contract.secret;
     let mut keys = Vec::new();
     for secret in terms.secrets {
@@ -129,13 +129,13 @@ fn candidate_keys(terms: &VerifyOptions<'_>) -> Vec<(Option<Clue>, VerifyingKey)
         keys.extend(
             KeyMistake::ALL
                 .into_iter()
-                .filter_map(|by| Some((Some(Clue::Key(by)), keys::mistaken_key(rule, secret, by)?))),
+                .filter_map(|by| Some((Some(Diagnosis::Key(by)), keys::mistaken_key(rule, secret, by)?))),
         );
     }
     keys
 }
 
-fn signed_texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, Vec<u8>)> {
+fn signed_texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Diagnosis>, Vec<u8>)> {
     let signs = known.contract.signature.signs.source();
     let id = [Variable::Id, Variable::EventId, Variable::DeliveryId].into_iter().find_map(|id| known.get(id));
     let other = |(name, parts): &(&'static str, &[TextPart])| {
@@ -149,7 +149,7 @@ fn signed_texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Clue>, V
             text.extend_from_slice(part.as_bytes());
         }
         text.extend_from_slice(body);
-        Some((Some(Clue::SignedText { signed: name, contract: signs.to_owned() }), text))
+        Some((Some(Diagnosis::SignedText { signed: name, contract: signs.to_owned() }), text))
     };
     let own = known.signed_text(body).ok().map(|text| (None, text));
     own.into_iter().chain(COMMON_SIGNED_TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other)).collect()
@@ -163,7 +163,7 @@ fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
         let own = decode(rule.encoding, signature.text).map(|bytes| (None, bytes));
         let others = other_encodings(signature.text)
             .into_iter()
-            .map(|(found, bytes)| (Some(Clue::Encoding { found, contract: rule.encoding.name() }), bytes));
+            .map(|(found, bytes)| (Some(Diagnosis::Encoding { found, contract: rule.encoding.name() }), bytes));
         let all = own.into_iter().chain(others).filter(|(_, bytes)| bytes.len() == signature.algorithm.signature_length());
         candidates.extend(all.map(|(odd, bytes)| Candidate {
             deviation: odd,
@@ -173,7 +173,7 @@ fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
         }));
     }
     if candidates.is_empty() {
-        let bare = || Some(Clue::BareSignature { contract: rule.hmac_sha256.source().to_owned() });
+        let bare = || Some(Diagnosis::BareSignature { contract: rule.hmac_sha256.source().to_owned() });
         for piece in known.signature_header().split([',', ' ', ';']) {
             let text = ["sha256=", "v1=", "v0=", "s="]
                 .iter()
