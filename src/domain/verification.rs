@@ -7,13 +7,13 @@ mod parse;
 mod diagnosis;
 mod diagnose;
 mod keys;
-mod spelling;
+mod body_variants;
 #[cfg(test)]
 mod tests;
 
 pub use diagnosis::Diagnosis;
 pub use diagnose::diagnose;
-pub use spelling::indented;
+pub use body_variants::indent_json;
 
 use super::{
     contract::{Contract, SignatureEncoding, Variable},

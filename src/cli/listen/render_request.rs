@@ -9,7 +9,7 @@ use super::{
 };
 use crate::domain::{
     time::Timestamp,
-    verification::{IncomingRequest, indented},
+    verification::{IncomingRequest, indent_json},
 };
 use axum::http::{Method, StatusCode, Uri};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -60,7 +60,7 @@ impl RequestView<'_> {
         let Ok(text) = std::str::from_utf8(body) else {
             return format!("({} bytes that are no text)", body.len());
         };
-        let mut shown = indented(text).map_or_else(|| visible(text), |json| visible_json(&json));
+        let mut shown = indent_json(text).map_or_else(|| visible(text), |json| visible_json(&json));
         if shown.len() > SHOWN_BYTES_MAX {
             shown.truncate(shown.floor_char_boundary(SHOWN_BYTES_MAX));
             let _ = write!(shown, "\n… ({} bytes in all)", body.len());

@@ -6,7 +6,7 @@ use super::{
     parse::CapturedValues,
     decode,
     keys::{self, KeyMistake},
-    spelling::spellings,
+    body_variants::body_variants,
     verify,
 };
 use crate::domain::{
@@ -97,7 +97,7 @@ fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<V
     let keys = candidate_keys(terms);
     let mut best: Option<Vec<Diagnosis>> = None;
     let bodies = std::iter::once((None, received.body.to_vec())).chain(
-        spellings(received.body).into_iter().map(|(spelling, body)| (Some(Diagnosis::Body(spelling)), body)),
+        body_variants(received.body).into_iter().map(|(spelling, body)| (Some(Diagnosis::Body(spelling)), body)),
     );
     let odd_max = if received.body.len() <= PAIRED_SEARCH_BYTES_MAX { 2 } else { 1 };
     for (odd_body, body) in bodies {

@@ -1,13 +1,13 @@
 //! Possible causes of a failed verification, in words, with advice.
 
-use super::{keys::KeyMistake, spelling::Spelling};
+use super::{keys::KeyMistake, body_variants::BodyVariant};
 use std::fmt;
 
 /// A possible cause of a failed verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Diagnosis {
     /// The signature is that of this variant of the body.
-    Body(Spelling),
+    Body(BodyVariant),
     /// The signature was made with the key of this mistake.
     Key(KeyMistake),
     /// The signature is that of another text than the contract's.
@@ -43,7 +43,7 @@ pub enum Diagnosis {
 impl Diagnosis {
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Body(Spelling::Json { .. }) => "reserialised_body",
+            Self::Body(BodyVariant::Json { .. }) => "reserialised_body",
             Self::Body(_) => "changed_body",
             Self::Key(_) => "key_use",
             Self::SignedText { .. } => "signed_text",

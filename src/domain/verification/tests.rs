@@ -1,6 +1,6 @@
 //! Verified requests of every contract, and each explanation for those that are not.
 
-use super::{keys::KeyMistake, spelling::*, *};
+use super::{keys::KeyMistake, body_variants::*, *};
 use crate::domain::{
     body::EventParts,
     contract::fixtures,
@@ -89,17 +89,17 @@ fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_bo
 
 #[test]
 fn a_reserialised_body_is_recognised_by_its_original_form() {
-    let json = |spacing, escapes, is_sorted| vec![Diagnosis::Body(Spelling::Json { spacing, escapes, is_sorted })];
+    let json = |spacing, escapes, is_sorted| vec![Diagnosis::Body(BodyVariant::Json { spacing, escapes, is_sorted })];
     let value: Value = serde_json::from_str(BODY).unwrap();
     let compact = value.to_string();
     // As Node writes it: an envelope around data that a Python program published.
-    assert_eq!(diagnose_changed(BODY, &compact), json(Spacing::SpacedWithin, Escapes::AsGiven, false));
+    assert_eq!(diagnose_changed(BODY, &compact), json(Spacing::SpacedData, Escapes::AsGiven, false));
     let pretty = serde_json::to_string_pretty(&value).unwrap();
     assert_eq!(diagnose_changed(&compact, &pretty), json(Spacing::Compact, Escapes::AsGiven, false));
     assert_eq!(diagnose_changed(&pretty, &compact), json(Spacing::Indented(2), Escapes::AsGiven, false));
     let ascii = compact.replace('é', "\\u00e9");
     assert_eq!(diagnose_changed(&ascii, &compact), json(Spacing::Compact, Escapes::Ascii, false));
-    assert_eq!(diagnose_changed(&compact, &ascii), json(Spacing::Compact, Escapes::Few, false));
+    assert_eq!(diagnose_changed(&compact, &ascii), json(Spacing::Compact, Escapes::Minimal, false));
     let php = ascii.replace('/', "\\/");
     assert_eq!(diagnose_changed(&php, &compact), json(Spacing::Compact, Escapes::AsciiAndSlashes, false));
     assert_eq!(
@@ -108,7 +108,7 @@ fn a_reserialised_body_is_recognised_by_its_original_form() {
     );
     let sorted = r#"{"data":{"a":[1.0,{}],"b":"é/<"},"id":"evt_1","type":"t"}"#;
     let unsorted = r#"{"id": "evt_1", "type": "t", "data": {"b": "é/<", "a": [1.0, {}]}}"#;
-    assert_eq!(diagnose_changed(sorted, unsorted), json(Spacing::Compact, Escapes::Few, true));
+    assert_eq!(diagnose_changed(sorted, unsorted), json(Spacing::Compact, Escapes::Minimal, true));
     let tabs = "{\n\t\"a\": [\n\t\t1,\n\t\t2\n\t],\n\t\"b\": {}\n}";
     assert_eq!(diagnose_changed(tabs, r#"{"a":[1,2],"b":{}}"#), json(Spacing::Tabs, Escapes::AsGiven, false));
 }
@@ -117,13 +117,13 @@ fn a_reserialised_body_is_recognised_by_its_original_form() {
 fn added_and_removed_line_breaks_and_byte_order_marks_are_named() {
     let two_lines = "{\n}";
     for (sent, came, spelling) in [
-        (BODY.to_owned(), format!("{BODY}\n"), Spelling::WithoutNewline),
-        (BODY.to_owned(), format!("{BODY}\r\n"), Spelling::WithoutNewline),
-        (format!("{BODY}\n"), BODY.to_owned(), Spelling::WithNewline),
-        (BODY.to_owned(), format!("\u{feff}{BODY}"), Spelling::WithoutBom),
-        (format!("\u{feff}{BODY}"), BODY.to_owned(), Spelling::WithBom),
-        (two_lines.replace('\n', "\r\n"), two_lines.to_owned(), Spelling::CarriageReturns),
-        (two_lines.to_owned(), two_lines.replace('\n', "\r\n"), Spelling::LineFeeds),
+        (BODY.to_owned(), format!("{BODY}\n"), BodyVariant::WithoutNewline),
+        (BODY.to_owned(), format!("{BODY}\r\n"), BodyVariant::WithoutNewline),
+        (format!("{BODY}\n"), BODY.to_owned(), BodyVariant::WithNewline),
+        (BODY.to_owned(), format!("\u{feff}{BODY}"), BodyVariant::WithoutBom),
+        (format!("\u{feff}{BODY}"), BODY.to_owned(), BodyVariant::WithBom),
+        (two_lines.replace('\n', "\r\n"), two_lines.to_owned(), BodyVariant::CarriageReturns),
+        (two_lines.to_owned(), two_lines.replace('\n', "\r\n"), BodyVariant::LineFeeds),
     ] {
         assert_eq!(diagnose_changed(&sent, &came), [Diagnosis::Body(spelling)], "{came:?}");
     }

@@ -5,8 +5,8 @@ use crate::domain::json;
 use std::fmt;
 
 /// Larger bodies are tried in fewer variants, beyond the second limit in hardly any: each is a copy.
-const EVERY_SPELLING_BYTES_MAX: usize = 256 * 1024;
-const JSON_SPELLINGS_BYTES_MAX: usize = 1024 * 1024;
+const ALL_VARIANTS_BYTES_MAX: usize = 256 * 1024;
+const JSON_VARIANTS_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where the spaces are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Spacing {
     /// After every comma and colon, as Python's `json.dumps` does it.
     Spaced,
     /// The outermost object compact, all within it spaced: an envelope around data that a Python program published.
-    SpacedWithin,
+    SpacedData,
     /// On lines of their own, indented by so many spaces.
     Indented(usize),
     Tabs,
@@ -26,7 +26,7 @@ pub enum Spacing {
 pub enum Escapes {
     AsGiven,
     /// Only characters that must be.
-    Few,
+    Minimal,
     /// Non-ASCII characters, as Python does it.
     Ascii,
     /// Non-ASCII characters and slashes, as PHP does it.
@@ -36,7 +36,7 @@ pub enum Escapes {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
+pub enum BodyVariant {
     WithoutNewline,
     WithNewline,
     WithoutBom,
@@ -46,7 +46,7 @@ pub enum Spelling {
     Json { spacing: Spacing, escapes: Escapes, is_sorted: bool },
 }
 
-impl fmt::Display for Spelling {
+impl fmt::Display for BodyVariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Json { spacing, escapes, is_sorted } = self else {
             return f.write_str(match self {
@@ -63,7 +63,7 @@ impl fmt::Display for Spelling {
         match spacing {
             Spacing::Compact => f.write_str("as compact JSON")?,
             Spacing::Spaced => f.write_str("as JSON with a space after every comma and colon")?,
-            Spacing::SpacedWithin => {
+            Spacing::SpacedData => {
                 f.write_str("as compact JSON around data that has a space after every comma and colon")?;
             }
             Spacing::Indented(by) => write!(f, "as JSON on several lines, indented by {by} spaces")?,
@@ -74,7 +74,7 @@ impl fmt::Display for Spelling {
         }
         f.write_str(match escapes {
             Escapes::AsGiven => "",
-            Escapes::Few => ", with characters that are not ASCII written out",
+            Escapes::Minimal => ", with characters that are not ASCII written out",
             Escapes::Ascii => ", with characters that are not ASCII escaped",
             Escapes::AsciiAndSlashes => ", with slashes and characters that are not ASCII escaped",
             Escapes::Html => ", with <, > and & escaped",
@@ -83,37 +83,37 @@ impl fmt::Display for Spelling {
 }
 
 /// Returns all variants that differ from the body and from each other.
-pub(super) fn spellings(body: &[u8]) -> Vec<(Spelling, Vec<u8>)> {
+pub(super) fn body_variants(body: &[u8]) -> Vec<(BodyVariant, Vec<u8>)> {
     const BOM: &[u8] = b"\xef\xbb\xbf";
-    let mut found: Vec<(Spelling, Vec<u8>)> = Vec::new();
+    let mut found: Vec<(BodyVariant, Vec<u8>)> = Vec::new();
     let mut add = |spelling, bytes: Vec<u8>| {
         if bytes != body && !found.iter().any(|(_, known)| *known == bytes) {
             found.push((spelling, bytes));
         }
     };
     add(
-        Spelling::WithoutNewline,
+        BodyVariant::WithoutNewline,
         body.strip_suffix(b"\n").map_or(body, |b| b.strip_suffix(b"\r").unwrap_or(b)).to_vec(),
     );
-    add(Spelling::WithNewline, [body, b"\n"].concat());
-    add(Spelling::WithoutBom, body.strip_prefix(BOM).unwrap_or(body).to_vec());
-    add(Spelling::WithBom, [BOM, body].concat());
+    add(BodyVariant::WithNewline, [body, b"\n"].concat());
+    add(BodyVariant::WithoutBom, body.strip_prefix(BOM).unwrap_or(body).to_vec());
+    add(BodyVariant::WithBom, [BOM, body].concat());
     let Ok(text) = std::str::from_utf8(body.strip_prefix(BOM).unwrap_or(body)) else { return found };
     let unix = text.replace("\r\n", "\n");
-    add(Spelling::CarriageReturns, unix.replace('\n', "\r\n").into_bytes());
-    add(Spelling::LineFeeds, unix.into_bytes());
+    add(BodyVariant::CarriageReturns, unix.replace('\n', "\r\n").into_bytes());
+    add(BodyVariant::LineFeeds, unix.into_bytes());
     let is_json = || serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-    if text.len() > JSON_SPELLINGS_BYTES_MAX || !is_json() {
+    if text.len() > JSON_VARIANTS_BYTES_MAX || !is_json() {
         return found;
     }
     let mut sorted = Vec::new();
     let sorted =
         json::write_sorted(&mut sorted, text.as_bytes()).and_then(|()| String::from_utf8(sorted).ok());
-    let every = [Escapes::AsGiven, Escapes::Few, Escapes::Ascii, Escapes::AsciiAndSlashes, Escapes::Html];
-    let escapes = if text.len() <= EVERY_SPELLING_BYTES_MAX { &every[..] } else { &every[..1] };
+    let every = [Escapes::AsGiven, Escapes::Minimal, Escapes::Ascii, Escapes::AsciiAndSlashes, Escapes::Html];
+    let escapes = if text.len() <= ALL_VARIANTS_BYTES_MAX { &every[..] } else { &every[..1] };
     let spacings = [
         Spacing::Compact,
-        Spacing::SpacedWithin,
+        Spacing::SpacedData,
         Spacing::Spaced,
         Spacing::Indented(2),
         Spacing::Indented(4),
@@ -122,20 +122,20 @@ pub(super) fn spellings(body: &[u8]) -> Vec<(Spelling, Vec<u8>)> {
     for (is_sorted, text) in [(false, Some(text)), (true, sorted.as_deref())] {
         for (spacing, escapes) in spacings.iter().flat_map(|s| escapes.iter().map(move |e| (*s, *e))) {
             let Some(text) = text else { continue };
-            add(Spelling::Json { spacing, escapes, is_sorted }, write(text, spacing, escapes));
+            add(BodyVariant::Json { spacing, escapes, is_sorted }, rewrite(text, spacing, escapes));
         }
     }
     found
 }
 
 /// Writes JSON on several lines, for people; `None` if the text is no JSON.
-pub fn indented(text: &str) -> Option<String> {
+pub fn indent_json(text: &str) -> Option<String> {
     serde_json::from_str::<serde::de::IgnoredAny>(text).ok()?;
-    String::from_utf8(write(text, Spacing::Indented(2), Escapes::AsGiven)).ok()
+    String::from_utf8(rewrite(text, Spacing::Indented(2), Escapes::AsGiven)).ok()
 }
 
 /// Rewrites valid JSON with this spacing and these escapes.
-fn write(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
+fn rewrite(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
     let (bytes, mut out, mut depth, mut at) =
         (text.as_bytes(), Vec::with_capacity(text.len() * 2), 0usize, 0);
     while let Some(&byte) = bytes.get(at) {
@@ -166,10 +166,10 @@ fn write(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
             b',' | b':' => {
                 out.push(byte);
                 match spacing {
-                    Spacing::SpacedWithin if depth > 1 => out.push(b' '),
+                    Spacing::SpacedData if depth > 1 => out.push(b' '),
                     Spacing::Indented(_) | Spacing::Tabs if byte == b',' => line(&mut out, spacing, depth),
                     Spacing::Spaced | Spacing::Indented(_) | Spacing::Tabs => out.push(b' '),
-                    Spacing::Compact | Spacing::SpacedWithin => {}
+                    Spacing::Compact | Spacing::SpacedData => {}
                 }
             }
             space if space.is_ascii_whitespace() => {}
@@ -189,7 +189,7 @@ fn line(out: &mut Vec<u8>, spacing: Spacing, depth: usize) {
             out.push(b'\n');
             out.extend(std::iter::repeat_n(b'\t', depth));
         }
-        Spacing::Compact | Spacing::Spaced | Spacing::SpacedWithin => {}
+        Spacing::Compact | Spacing::Spaced | Spacing::SpacedData => {}
     }
 }
 
@@ -199,7 +199,7 @@ fn write_string(out: &mut Vec<u8>, raw: &str, escapes: Escapes) {
     let Some(text) = read else { return out.extend_from_slice(raw.as_bytes()) };
     let from = out.len();
     match escapes {
-        Escapes::AsGiven | Escapes::Few | Escapes::Html => json::write_string(out, &text),
+        Escapes::AsGiven | Escapes::Minimal | Escapes::Html => json::write_string(out, &text),
         Escapes::Ascii | Escapes::AsciiAndSlashes => json::write_ascii_string(out, &text),
     }
     let replaced: &[(char, &str)] = match escapes {
@@ -211,7 +211,7 @@ fn write_string(out: &mut Vec<u8>, raw: &str, escapes: Escapes) {
             ('\u{2028}', "\\u2028"),
             ('\u{2029}', "\\u2029"),
         ],
-        Escapes::AsGiven | Escapes::Few | Escapes::Ascii => return,
+        Escapes::AsGiven | Escapes::Minimal | Escapes::Ascii => return,
     };
     let written = String::from_utf8_lossy(&out[from..]).into_owned();
     let written = replaced.iter().fold(written, |text, (from, to)| text.replace(*from, to));
