@@ -13,7 +13,7 @@ use crate::{
     domain::{
         directory::AppEntry,
         endpoint::Endpoint,
-        order::{OnDead, Order},
+        ordering::{OnDead, OrderingMode},
     },
     service::{
         Caller, Patch, Service,
@@ -62,7 +62,7 @@ fields! {
         /// `endpoint` or `key`: a delivery does not start before the one before it has ended, over the whole endpoint or over
         /// events with the same `key` (those without one are not ordered); `none` if absent.
         #[schema(value_type = Option<String>)]
-        ordered: Option<Order>,
+        ordered: Option<OrderingMode>,
         /// What a dead delivery does to those behind it in their order: `block`, also if absent, until somebody replays, closes
         /// or deletes it, or `skip`. Only with `ordered`.
         #[schema(value_type = Option<String>)]
@@ -106,7 +106,7 @@ fields! {
         rate_limit: Patch<Map<String, Value>>,
         /// `none`, `endpoint` or `key`, for what is published from now on: what waits keeps its order.
         #[schema(value_type = Option<String>)]
-        ordered: Patch<Order>,
+        ordered: Patch<OrderingMode>,
         /// `block` or `skip`; with `skip`, what waits behind dead deliveries goes on at once. Null: `block`.
         #[schema(value_type = Option<String>)]
         on_dead: Patch<OnDead>,

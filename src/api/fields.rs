@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         field::FieldError,
-        order::{OnDead, Order},
+        ordering::{OnDead, OrderingMode},
         time::{DURATION_FORM, Timestamp, parse_duration},
     },
     service::Patch,
@@ -113,7 +113,7 @@ field_type!(Map<String, Value>, "an object", value => match value { Value::Objec
 field_type!(Vec<String>, "a list of strings", value => serde_json::from_value(value).ok());
 field_type!(Timestamp, "a time in RFC 3339, for example \"2026-11-15T09:30:00Z\"", value => Timestamp::parse(value.as_str()?));
 field_type!(Duration, DURATION_FORM, value => parse_duration(value.as_str()?));
-field_type!(Order, "none, endpoint or key", value => Order::parse(value.as_str()?));
+field_type!(OrderingMode, "none, endpoint or key", value => OrderingMode::parse(value.as_str()?));
 field_type!(OnDead, "block or skip", value => OnDead::parse(value.as_str()?));
 field_type!(HeaderList, "an object of header names and values", value => {
     let Value::Object(object) = value else { return None };

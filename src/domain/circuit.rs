@@ -9,13 +9,13 @@ mod messages;
 
 pub use messages::{AHEAD, PROBE_AHEAD, Pace, rate_note};
 
-use super::{contract::Contract, id::DeliveryId, order::Order, outcome::Outcome, time::Timestamp, verdict};
+use super::{contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;
 
 /// Failures in a row that open the circuit; without an order they must be of at least two deliveries.
 pub const OPENS_AFTER: u32 = 10;
 /// Failures in a row that open it where the whole endpoint is one ordering group: only the head can fail, and the rest wait anyway.
-pub const OPENS_AFTER_IN_LINE: u32 = 3;
+pub const OPENS_AFTER_FAILURES_ORDERED: u32 = 3;
 const FIRST_PROBE_AFTER: Duration = Duration::from_secs(5);
 const PROBE_AFTER_MAX: Duration = Duration::from_mins(5);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ pub struct AttemptResult {
     pub ended_at: Timestamp,
     pub is_probe: bool,
     /// The ordering mode of its endpoint.
-    pub order: Order,
+    pub order: OrderingMode,
 }
 
 /// An answer that asks for a pause: 429 or 503.
@@ -347,11 +347,11 @@ impl Circuit {
 
     /// Whether there were enough failures to open. Without order they must be of several deliveries, as one delivery may itself be
     /// the cause; in an ordering group only the head is sent.
-    fn has_failed_enough(&self, order: Order) -> bool {
+    fn has_failed_enough(&self, order: OrderingMode) -> bool {
         match order {
-            Order::None => self.failures >= OPENS_AFTER && self.is_several,
-            Order::Key => self.failures >= OPENS_AFTER,
-            Order::Endpoint => self.failures >= OPENS_AFTER_IN_LINE,
+            OrderingMode::None => self.failures >= OPENS_AFTER && self.is_several,
+            OrderingMode::Key => self.failures >= OPENS_AFTER,
+            OrderingMode::Endpoint => self.failures >= OPENS_AFTER_FAILURES_ORDERED,
         }
     }
 

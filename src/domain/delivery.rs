@@ -3,7 +3,7 @@
 //! Every change of state goes through a method here; the store writes only what these methods return, and only
 //! over a row that is still in the state they started from.
 
-mod line;
+mod ordering;
 mod pace;
 mod state;
 #[cfg(test)]
@@ -13,7 +13,7 @@ pub use state::{EndReason, DeliveryState};
 
 use super::{
     id::{AppId, DeliveryId, EndpointId, EventId},
-    order::OrderKey,
+    ordering::OrderingKey,
     time::Timestamp,
     verdict::{AtDue, Verdict},
 };
@@ -77,7 +77,7 @@ pub struct Delivery {
     pub is_asked: bool,
     pub return_to: Option<ReturnTo>,
     /// Ordering group, until the delivery has left it; absent where no order is kept.
-    pub okey: Option<OrderKey>,
+    pub okey: Option<OrderingKey>,
     /// Position among the deliveries queued behind the head of the ordering group; only queued ones have it.
     pub turn: Option<i64>,
     /// Time at which the ordering group went on without it, because it was dead.
@@ -337,7 +337,7 @@ impl Delivery {
     /// another delivery of its ordering group.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         let scheduled = self.state.is_waiting() && self.return_to.is_none() && self.at_due == AtDue::Attempt;
-        self.due.filter(|_| scheduled && !self.waits_behind())
+        self.due.filter(|_| scheduled && !self.is_queued_behind())
     }
 
     fn become_pending(&mut self, switch: Switch, now: Timestamp) {

@@ -10,7 +10,7 @@ use super::{
     contract::{Contract, ContractHash, WaitingWhenDisabled},
     delivery::Switch,
     id::{AppId, EndpointId},
-    order::{OnDead, Order},
+    ordering::{OnDead, OrderingMode},
     rate::RateLimit,
     secret::Secret,
     signer::Signer,
@@ -61,7 +61,7 @@ pub struct EndpointSettings {
     #[serde(rename = "rate_limit", default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
     #[serde(rename = "ordered", default, skip_serializing_if = "Order::is_none")]
-    pub ordered: Order,
+    pub ordered: OrderingMode,
     /// Only used with an order; the default applies if absent.
     #[serde(rename = "on_dead", default, skip_serializing_if = "Option::is_none")]
     pub on_dead: Option<OnDead>,

@@ -24,7 +24,7 @@ pub mod inspection;
 pub mod json;
 pub mod key;
 pub mod notice;
-pub mod order;
+pub mod ordering;
 pub mod outcome;
 pub mod port;
 pub mod portal;

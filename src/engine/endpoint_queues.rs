@@ -12,7 +12,7 @@ use crate::domain::{
     directory::Directory,
     endpoint::{Endpoint, EndpointSettings},
     id::{AppId, EndpointId},
-    order::Order,
+    ordering::OrderingMode,
     rate::{AppLimits, RateLimit, Tokens},
     tenure::{Home, Tenure, shard_of, shard_of_app},
     time::Timestamp,
@@ -204,7 +204,7 @@ impl EndpointQueues {
         let limited_app =
             found.as_ref().map(|found| found.record.app).filter(|app| self.app_limits(*app).is_some());
         let is_limited = |settings: &EndpointSettings| {
-            settings.ordered != Order::None
+            settings.ordered != OrderingMode::None
                 || settings.rate_limit.is_some()
                 || settings.max_in_flight.is_some()
         };
@@ -215,7 +215,7 @@ impl EndpointQueues {
             in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
             rate: settings.and_then(|settings| settings.rate_limit),
             is_adaptive: found.as_ref().is_some_and(|found| found.contract.pacing == Pacing::Adaptive),
-            order: settings.map_or(Order::None, |settings| settings.ordered),
+            order: settings.map_or(OrderingMode::None, |settings| settings.ordered),
             url: settings.map_or(0, |settings| hash_of(&settings.url)),
             is_limited: found.as_ref().is_some_and(is_gated),
             revision: found.as_ref().map_or(0, |endpoint| endpoint.record.revision),

@@ -3,7 +3,7 @@
 use super::ready_queue::ReadyQueue;
 use crate::domain::{
     circuit::{Circuit, May},
-    order::Order,
+    ordering::OrderingMode,
     rate::{RateLimit, Tokens},
     time::Timestamp,
 };
@@ -21,7 +21,7 @@ pub(super) struct EndpointQueueSettings {
     pub(super) rate: Option<RateLimit>,
     /// Whether pauses and the circuit breaker apply.
     pub(super) is_adaptive: bool,
-    pub(super) order: Order,
+    pub(super) order: OrderingMode,
     /// Hash of the endpoint's URL.
     pub(super) url: u64,
     /// Whether its app or the node has limits.

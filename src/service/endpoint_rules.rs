@@ -11,7 +11,7 @@ use crate::{
         endpoint::{EndpointRecord, EndpointSettings},
         event_type::{VERSION_NAME_FORM, is_version_name},
         key::Scope,
-        order::{OnDead, Order},
+        ordering::{OnDead, OrderingMode},
         static_headers,
         subscription::Patterns,
         target::Target,
@@ -124,10 +124,10 @@ pub(super) fn forbid_to_portal_links(caller: Caller, given: &[(&str, bool)]) -> 
 }
 
 /// Applies `ordered` and `on_dead`. Removing the order also removes `on_dead`, unless the same patch sets it.
-pub(super) fn apply_order(ordered: Patch<Order>, on_dead: Patch<OnDead>, settings: &mut EndpointSettings) {
+pub(super) fn apply_order(ordered: Patch<OrderingMode>, on_dead: Patch<OnDead>, settings: &mut EndpointSettings) {
     match ordered {
         Patch::Absent => {}
-        Patch::Null => settings.ordered = Order::None,
+        Patch::Null => settings.ordered = OrderingMode::None,
         Patch::Value(order) => settings.ordered = order,
     }
     if settings.ordered.is_none() {

@@ -16,7 +16,7 @@ use crate::{
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         hint::Hint,
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
-        order::{OnDead, Order},
+        ordering::{OnDead, OrderingMode},
         rate::RateLimit,
         replay::Replay,
         signer::Signer,
@@ -53,7 +53,7 @@ pub struct NewEndpoint {
     pub payload_version: Option<String>,
     pub max_in_flight: Option<u32>,
     pub rate_limit: Option<Map<String, Value>>,
-    pub ordered: Option<Order>,
+    pub ordered: Option<OrderingMode>,
     /// Needs `ordered`.
     pub on_dead: Option<OnDead>,
     pub health_url: Option<String>,
@@ -77,7 +77,7 @@ pub struct EndpointPatch {
     /// Replaced as a whole.
     pub rate_limit: Patch<Map<String, Value>>,
     /// Applies to events published from then on.
-    pub ordered: Patch<Order>,
+    pub ordered: Patch<OrderingMode>,
     pub on_dead: Patch<OnDead>,
     pub health_url: Patch<String>,
     pub description: Patch<String>,

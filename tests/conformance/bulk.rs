@@ -14,7 +14,7 @@ use posthaste::{
         event::{DedupKey, DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
-        order::Order,
+        ordering::OrderingMode,
         outcome::Class,
         port::Carried,
         verdict::{DeadReason, Verdict},
@@ -90,7 +90,7 @@ impl Play {
             endpoints.push(stage.new_endpoint(stage.app).await);
         }
         let mut record = stage.store().endpoint(endpoints[ENDPOINTS - 1]).await.unwrap().unwrap();
-        (record.settings.ordered, record.revision) = (Order::Key, 2);
+        (record.settings.ordered, record.revision) = (OrderingMode::Key, 2);
         assert!(stage.store().change_endpoint(record, None).await.unwrap());
         let mut play = Self { stage, endpoints, carried: vec![], deliveries: vec![] };
         for number in 0..CARRIED {
@@ -120,7 +120,7 @@ impl Play {
         }
         let birth = &mut new.births[0];
         if place == ENDPOINTS - 1 {
-            birth.delivery.okey = Order::Key.line_of(Some(&(how % 2).to_string()));
+            birth.delivery.okey = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
         }
         match how % 4 {
             0 | 1 => {

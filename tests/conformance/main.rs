@@ -31,7 +31,7 @@ mod lists;
 mod meeting;
 mod nodes;
 mod notices;
-mod order;
+mod ordering;
 mod pacing;
 mod pair;
 mod partitions;

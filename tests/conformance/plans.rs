@@ -15,7 +15,7 @@ use posthaste::{
         delivery::DeliveryState,
         event::DedupSpace,
         id::{DeliveryId, EventId, first_id_at},
-        order::OrderKey,
+        ordering::OrderingKey,
         outcome::Class,
         time::Timestamp,
         verdict::Verdict,
@@ -36,7 +36,7 @@ const DAYS: i64 = 10;
 /// The sequence and the slot of an id.
 const ID_STEP: i64 = 1 << 22;
 /// Ordering groups of the stage's endpoint, in which one of a hundred waits.
-const LINES: i64 = 20;
+const GROUPS: i64 = 20;
 /// Deliveries recorded, accepted from the inbox or expired at once.
 const MANY: usize = 20;
 /// Deliveries replayed by one page; each round finds others, of the few among the first ten thousand.
@@ -71,14 +71,14 @@ fn furnish(server: &Explained, stage: &Stage, rows: i64) {
                  SELECT id + 2, {app}, id, {endpoint} + n % 500 * 10, 0, 0, 0, 0, {endpoint} + n % 500 * 10, n, 0
                  FROM {ids} WHERE n % 20 < 2;
              INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due, okey, turn)
-                 SELECT id + 3, {app}, id, {endpoint}, 0, 0, 0, 0, {endpoint}, 253402300799000, 0, n / 100 % {LINES}, n
+                 SELECT id + 3, {app}, id, {endpoint}, 0, 0, 0, 0, {endpoint}, 253402300799000, 0, n / 100 % {GROUPS}, n
                  FROM {ids} WHERE n % 100 = 7"
         ));
     server.run("ANALYZE events; ANALYZE done; ANALYZE attempts; ANALYZE live; ANALYZE dedup; ANALYZE inbox");
 }
 
 /// Adds two deliveries to an ordering group in which others wait, and delivers the leased one, so that the next is promoted.
-async fn go_through_line(stage: &mut Stage, okey: OrderKey) {
+async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
     for _ in 0..2 {
         let mut new = stage.one_in_hand();
         new.births[0].delivery.okey = Some(okey);
@@ -219,7 +219,7 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
 
 /// Runs all requests. Each round uses an ordering group of its own, before an expiry changes its head.
 async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
-    go_through_line(stage, OrderKey::from_i64(round)).await;
+    pass_through_group(stage, OrderingKey::from_i64(round)).await;
     notes.take("a line", FEW);
     ask_as_people(stage, notes).await;
     ask_as_engine(stage, notes, rows, round).await;

@@ -10,7 +10,7 @@ use posthaste::{
         event::{DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
-        order::Order,
+        ordering::OrderingMode,
         outcome::Class,
         port::Carried,
         verdict::Verdict,
@@ -105,12 +105,12 @@ async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: Pair) 
 
 async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
     let mut record = pair.stage.store().endpoint(pair.stage.endpoint).await.unwrap().unwrap();
-    (record.settings.ordered, record.revision) = (Order::Endpoint, 2);
+    (record.settings.ordered, record.revision) = (OrderingMode::Endpoint, 2);
     assert!(pair.stage.store().change_endpoint(record, None).await.unwrap());
     let mut publishing = vec![];
     for place in 0..30 {
         let mut new = pair.stage.one();
-        new.births[0].delivery.okey = Order::Endpoint.line_of(None);
+        new.births[0].delivery.okey = OrderingMode::Endpoint.ordering_key(None);
         let store = if place % 2 == 0 { pair.stage.shared() } else { pair.other.store.clone() };
         publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
     }

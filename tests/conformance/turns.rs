@@ -2,7 +2,7 @@
 //! with any ids. Ids are only as good as the clock of the node that made them.
 
 use crate::{
-    order::{check_lines, line, order_by, settle},
+    ordering::{check_groups, group, order_by, settle},
     pair::{Pair, play},
     stage::{NOW, Stage, after, attempt},
 };
@@ -11,7 +11,7 @@ use posthaste::{
         contract::WaitingWhenDisabled,
         delivery::{DeliveryState, Switch},
         id::DeliveryId,
-        order::OnDead,
+        ordering::OnDead,
         outcome::Class,
         verdict::Verdict,
     },
@@ -22,14 +22,14 @@ use posthaste::{
 fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
     let draft = |_| {
         let mut new = stage.one_in_hand();
-        new.births[0].delivery.okey = line("a");
+        new.births[0].delivery.okey = group("a");
         new
     };
     (0..count).map(draft).collect()
 }
 
 /// Publishes `count` of one group, each stored after another with a newer id.
-async fn backwards(stage: &mut Stage, count: usize) -> Vec<DeliveryId> {
+async fn publish_newest_first(stage: &mut Stage, count: usize) -> Vec<DeliveryId> {
     let mut ids = Vec::new();
     for new in drafts(stage, count).into_iter().rev() {
         ids.push(stage.publish(new).await);
@@ -53,16 +53,16 @@ async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
 
 pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
-    let ids = backwards(&mut stage, 5).await;
+    let ids = publish_newest_first(&mut stage, 5).await;
     for id in &ids[1..] {
-        assert!(stage.delivery(*id).await.waits_behind());
+        assert!(stage.delivery(*id).await.is_queued_behind());
     }
-    check_lines(&stage).await;
+    check_groups(&stage).await;
     let first = stage.only_carried();
     assert_eq!(first.delivery.id, ids[0]);
     stage.record(first, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(deliver_all(&stage).await, ids[1..]);
-    let again = backwards(&mut stage, 3).await;
+    let again = publish_newest_first(&mut stage, 3).await;
     drop(stage.recorder.take_carried());
     let turns = [stage.delivery(again[1]).await.turn, stage.delivery(again[2]).await.turn];
     assert_eq!(turns, [Some(1), Some(2)], "a line that was empty begins anew");
@@ -71,7 +71,7 @@ pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(
 pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let mut late = drafts(&mut stage, 2);
-    let mut ids = backwards(&mut stage, 5).await;
+    let mut ids = publish_newest_first(&mut stage, 5).await;
     stage.ask(ids[2], Ask::Cancel).await;
     assert_eq!(stage.delivery(ids[2]).await.turn, None);
     ids.remove(2);
@@ -90,7 +90,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     stage.switch(stage.endpoint, None).await;
     settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
     ids.push(stage.publish(late.remove(0)).await);
-    check_lines(&stage).await;
+    check_groups(&stage).await;
     assert_eq!(deliver_all(&stage).await, ids);
 }
 

@@ -7,7 +7,7 @@ use crate::{
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
-        order::Order,
+        ordering::OrderingMode,
     },
     store::{Browse, Cluster, Ledger},
 };
@@ -79,7 +79,7 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     make(&path, &format!("{ROWS} {LINES}"));
     let store = open(&path).unwrap();
     block_on(store.join(NOW)).unwrap();
-    let (app, endpoint, line) = (AppId::from_i64(1), EndpointId::from_i64(2), Order::Endpoint.line_of(None));
+    let (app, endpoint, line) = (AppId::from_i64(1), EndpointId::from_i64(2), OrderingMode::Endpoint.ordering_key(None));
     let mut new = draft(app, &[endpoint], 14);
     new.births[0].delivery.okey = line;
     block_on(store.accept(vec![new])).unwrap();

@@ -9,7 +9,7 @@ use crate::{
 };
 use bytes::Bytes;
 use posthaste::{
-    domain::{id::DeliveryId, order::OnDead, time::Timestamp},
+    domain::{id::DeliveryId, ordering::OnDead, time::Timestamp},
     service::{
         Caller, Error, Patch,
         apps::NewApp,

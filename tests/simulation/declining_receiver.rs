@@ -6,7 +6,7 @@ use crate::{
     plan::{EndpointPlan, pick},
 };
 use fastrand::Rng;
-use posthaste::domain::order::Order;
+use posthaste::domain::ordering::OrderingMode;
 use serde_json::json;
 
 /// More endpoints than this could fall silent at once, and be excused for that.
@@ -29,7 +29,7 @@ pub(crate) fn plan(seed: u64, others: usize, heal_at: i64) -> Option<EndpointPla
         contract,
         overrides: json!({ "headers": { "x-attempt-id": "{attempt_id}" } }),
         max_in_flight: None,
-        ordered: Order::None,
+        ordered: OrderingMode::None,
         on_dead: None,
         script: Script { changes: vec![(0, ReceiverMode::Ok), (well_until, ails)] },
     })

@@ -9,7 +9,7 @@ use crate::{
 use fastrand::Rng;
 use posthaste::domain::{
     id::DeliveryId,
-    order::{OnDead, Order},
+    ordering::{OnDead, OrderingMode},
     time::Timestamp,
 };
 use rusqlite::Connection;
@@ -30,7 +30,7 @@ pub(crate) fn plan(
     }
     let mut switches = Vec::new();
     for (number, endpoint) in endpoints.iter_mut().enumerate() {
-        endpoint.ordered = pick(&mut rng, &[Order::None, Order::Endpoint, Order::Key, Order::Key]);
+        endpoint.ordered = pick(&mut rng, &[OrderingMode::None, OrderingMode::Endpoint, OrderingMode::Key, OrderingMode::Key]);
         if endpoint.ordered.is_none() {
             continue;
         }

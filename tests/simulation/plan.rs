@@ -10,7 +10,7 @@ use crate::{
 use fastrand::Rng;
 use posthaste::domain::{
     contract::{Contract, OverrideLevel},
-    order::{OnDead, Order},
+    ordering::{OnDead, OrderingMode},
 };
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ pub(crate) struct EndpointPlan {
     pub(crate) contract: &'static str,
     pub(crate) overrides: Value,
     pub(crate) max_in_flight: Option<u32>,
-    pub(crate) ordered: Order,
+    pub(crate) ordered: OrderingMode,
     pub(crate) on_dead: Option<OnDead>,
     pub(crate) script: Script,
 }
@@ -260,7 +260,7 @@ fn endpoint(rng: &mut Rng, number: usize, heal_at: i64, mood: StoryFocus) -> End
         contract,
         overrides,
         max_in_flight: pick(rng, &[None, None, None, Some(1), Some(3)]),
-        ordered: Order::None,
+        ordered: OrderingMode::None,
         on_dead: None,
         script: Script::of(rng, heal_at, mood),
     }

@@ -5,7 +5,7 @@ use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
     domain::{
         delivery::{Delivery, EndReason, DeliveryState},
-        order::Order,
+        ordering::OrderingMode,
         time::Timestamp,
     },
     runtime::Clock,
@@ -112,7 +112,7 @@ async fn a_probe_that_can_never_be_sent_ends_and_the_next_is_tried() {
 #[tokio::test(start_paused = true)]
 async fn the_first_of_an_ordered_endpoint_is_probed_although_no_other_can_fail() {
     let stage = Fixture::new("standard", Behaviour::Answer(500)).await;
-    let patch = EndpointPatch { ordered: Patch::Value(Order::Endpoint), ..EndpointPatch::default() };
+    let patch = EndpointPatch { ordered: Patch::Value(OrderingMode::Endpoint), ..EndpointPatch::default() };
     stage.service.change_endpoint(ADMIN, &stage.entry, "ep", patch).await.unwrap();
     for _ in 0..5 {
         stage.publish().await;

@@ -11,7 +11,7 @@ fn at(seconds: u64) -> Timestamp {
 
 fn ended(delivery: i64, second: u64, is_probe: bool) -> AttemptResult {
     let at = at(second);
-    let (delivery, order) = (DeliveryId::from_i64(delivery), Order::None);
+    let (delivery, order) = (DeliveryId::from_i64(delivery), OrderingMode::None);
     AttemptResult { delivery, started_at: at, ended_at: at, is_probe, order }
 }
 
@@ -62,7 +62,7 @@ fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_coun
 
 #[test]
 fn with_an_order_failures_of_one_delivery_open_the_circuit() {
-    for (order, most) in [(Order::Endpoint, OPENS_AFTER_IN_LINE), (Order::Key, OPENS_AFTER)] {
+    for (order, most) in [(OrderingMode::Endpoint, OPENS_AFTER_FAILURES_ORDERED), (OrderingMode::Key, OPENS_AFTER)] {
         let mut circuit = Circuit::default();
         let first = AttemptResult { order, ..ended(1, 0, false) };
         for _ in 1..most {

@@ -154,12 +154,12 @@ fn rewrite(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
                     continue;
                 }
                 depth += 1;
-                line(&mut out, spacing, depth);
+                write_line_break(&mut out, spacing, depth);
             }
             b'}' | b']' => {
                 depth = depth.saturating_sub(1);
                 if !matches!(out.last(), Some(b'{' | b'[')) {
-                    line(&mut out, spacing, depth);
+                    write_line_break(&mut out, spacing, depth);
                 }
                 out.push(byte);
             }
@@ -167,7 +167,7 @@ fn rewrite(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
                 out.push(byte);
                 match spacing {
                     Spacing::SpacedData if depth > 1 => out.push(b' '),
-                    Spacing::Indented(_) | Spacing::Tabs if byte == b',' => line(&mut out, spacing, depth),
+                    Spacing::Indented(_) | Spacing::Tabs if byte == b',' => write_line_break(&mut out, spacing, depth),
                     Spacing::Spaced | Spacing::Indented(_) | Spacing::Tabs => out.push(b' '),
                     Spacing::Compact | Spacing::SpacedData => {}
                 }
@@ -179,7 +179,7 @@ fn rewrite(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
     out
 }
 
-fn line(out: &mut Vec<u8>, spacing: Spacing, depth: usize) {
+fn write_line_break(out: &mut Vec<u8>, spacing: Spacing, depth: usize) {
     match spacing {
         Spacing::Indented(by) => {
             out.push(b'\n');

@@ -13,7 +13,7 @@ use crate::{
     domain::{
         delivery::{Delivery, DeliveryState},
         id::{AppId, DeliveryId, EndpointId},
-        order::OrderKey,
+        ordering::OrderingKey,
         time::Timestamp,
     },
     store::sql::{
@@ -270,14 +270,14 @@ impl Sql for Transaction<'_> {
         Ok(())
     }
 
-    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>> {
         let sql = "WITH over AS (DELETE FROM done WHERE id = ?1 RETURNING endpoint, okey),
                  gone AS (DELETE FROM live WHERE id = ?1 RETURNING endpoint, okey)
              SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
         (self as &dyn Sql).one(sql, params![delivery], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
-    fn delete_each(&self, ids: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderKey>)>> {
+    fn delete_each(&self, ids: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderingKey>)>> {
         let sql = "WITH ids AS (SELECT id FROM {given}),
                  over AS (DELETE FROM done WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey),
                  gone AS (DELETE FROM live WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey)

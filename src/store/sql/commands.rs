@@ -139,7 +139,7 @@ fn hint_of(delivery: &Delivery) -> Hint {
 /// Notes a delivery that waits in the store now, for the engine.
 fn note(delivery: &Delivery, after: &mut Aftermath) {
     if delivery.state.is_waiting()
-        && !delivery.waits_behind()
+        && !delivery.is_queued_behind()
         && let Some(due) = delivery.due
     {
         after.waiting.push((delivery.endpoint, due));

@@ -80,7 +80,7 @@ pub(super) use work::{Aftermath, Kind, Locks, Work, answered};
 use crate::domain::{
     delivery::{Delivery, DeliveryState},
     id::{AppId, DeliveryId, EndpointId},
-    order::OrderKey,
+    ordering::OrderingKey,
     time::Timestamp,
 };
 use std::ops::ControlFlow;
@@ -124,10 +124,10 @@ pub(super) trait Sql {
     fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
 
     /// Deletes a delivery. Returns its endpoint and ordering key; `None` if there is no such row.
-    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>>;
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>>;
 
     /// Deletes several deliveries; returns the endpoint and ordering key of each that existed.
-    fn delete_each(&self, deliveries: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderKey>)>> {
+    fn delete_each(&self, deliveries: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderingKey>)>> {
         let deleted = deliveries.iter().filter_map(|id| self.delete_delivery(*id).transpose());
         deleted.collect()
     }

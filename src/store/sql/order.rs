@@ -13,7 +13,7 @@ use crate::domain::{
     endpoint::EndpointSettings,
     event::Event,
     id::{DeliveryId, EndpointId},
-    order::OrderKey,
+    ordering::OrderingKey,
     time::Timestamp,
 };
 use std::collections::BTreeSet;
@@ -26,23 +26,23 @@ pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
 /// the commit. Ids do not decide it, because they are only as good as the clocks of the nodes that made them.
 pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
     let Some(okey) = newborn.okey else { return Ok(()) };
-    if newborn.has_left_line(false) {
+    if newborn.has_left_group(false) {
         newborn.okey = None;
         return Ok(());
     }
     tx.lock_lane(newborn.endpoint)?;
     let (has_first, last_turn) = ends(tx, newborn.endpoint, okey)?;
     if has_first {
-        newborn.stand_behind(last_turn.unwrap_or_default() + 1);
-    } else if newborn.waits_behind() {
+        newborn.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
+    } else if newborn.is_queued_behind() {
         // Queued by an earlier try of its batch, which was rolled back.
-        newborn.step_up(event.deliver_at, event.accepted_at);
+        newborn.promote(event.deliver_at, event.accepted_at);
     }
     Ok(())
 }
 
 /// Returns whether the group has a head, and the last order number of those queued.
-fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<(bool, Option<i64>)> {
+fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderingKey) -> Result<(bool, Option<i64>)> {
     let ends = tx.one(
         "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
                  WHERE endpoint = ?1 AND okey = ?2 AND due IS DISTINCT FROM 253402300799000),
@@ -55,13 +55,13 @@ fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderKey) -> Result<(bool, Opt
 }
 
 /// Takes a delivery that is about to be written out of its ordering group, if it has left that; returns the group's key.
-pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Result<Option<OrderKey>> {
+pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Result<Option<OrderingKey>> {
     if delivery.okey.is_none() || !delivery.state.is_terminal() {
         return Ok(None);
     }
     tx.lock_lane(delivery.endpoint)?;
     let skips_dead = delivery.state == DeliveryState::Dead && skips_dead(tx, delivery.endpoint)?;
-    Ok(delivery.leave_line(skips_dead, now))
+    Ok(delivery.leave_group(skips_dead, now))
 }
 
 /// Whether dead deliveries of the endpoint let those behind them go on, as this transaction sees it; also if it is gone.
@@ -78,7 +78,7 @@ pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<b
 pub(super) fn advance(
     tx: &dyn Sql,
     endpoint: EndpointId,
-    okey: OrderKey,
+    okey: OrderingKey,
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<()> {
@@ -95,7 +95,7 @@ pub(super) fn advance(
         |row| Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?)),
     )?;
     let Some((mut delivery, deliver_at)) = next else { return Ok(()) };
-    delivery.step_up(deliver_at, now);
+    delivery.promote(deliver_at, now);
     tx.step_up(delivery.id, delivery.due)?;
     woken.extend(delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (endpoint, due)));
     Ok(())
@@ -119,7 +119,7 @@ pub(super) fn remove_all(
     woken: &mut Woken,
 ) -> Result<usize> {
     let removed = tx.delete_each(ids)?;
-    let lines: BTreeSet<(EndpointId, OrderKey)> =
+    let lines: BTreeSet<(EndpointId, OrderingKey)> =
         removed.iter().filter_map(|(endpoint, okey)| Some((*endpoint, (*okey)?))).collect();
     for (endpoint, okey) in lines {
         tx.lock_lane(endpoint)?;
@@ -180,7 +180,7 @@ pub(super) fn unskipped(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
 mod tests {
     use super::*;
     use crate::{
-        domain::{event::RenderedBodies, id::EventId, order::Order},
+        domain::{event::RenderedBodies, id::EventId, ordering::OrderingMode},
         store::sqlite::open::open_in_memory,
     };
     use bytes::Bytes;
@@ -204,14 +204,14 @@ mod tests {
             bodies: RenderedBodies::default(),
         };
         let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
-        newborn.okey = Order::Endpoint.line_of(None);
+        newborn.okey = OrderingMode::Endpoint.ordering_key(None);
         newborn.carry_from_birth();
-        newborn.stand_behind(9);
+        newborn.enqueue_behind_head(9);
         join(&store, &mut newborn, &event).unwrap();
         assert_eq!((newborn.state, newborn.due, newborn.turn), (DeliveryState::Pending, Some(now), None));
         store.insert_delivery(&newborn).unwrap();
         let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
         join(&store, &mut second, &event).unwrap();
-        assert!(second.waits_behind());
+        assert!(second.is_queued_behind());
     }
 }

@@ -13,7 +13,7 @@ use crate::domain::{
     },
     inspection::{self, InspectionKind},
     notice::{MailState, NoticeKind},
-    order::OrderKey,
+    ordering::OrderingKey,
     replay::ReplayState,
     time::Timestamp,
     verdict::AtDue,
@@ -57,7 +57,7 @@ integer_column! {
     ReplayId: |id| id.as_i64(), |n| Some(ReplayId::from_i64(n));
     KeyId: |id| id.as_i64(), |n| Some(KeyId::from_i64(n));
     AuditId: |id| id.as_i64(), |n| Some(AuditId::from_i64(n));
-    OrderKey: |okey| okey.as_i64(), |n| Some(OrderKey::from_i64(n));
+    OrderingKey: |okey| okey.as_i64(), |n| Some(OrderingKey::from_i64(n));
     NoticeId: |id| id.as_i64(), |n| Some(NoticeId::from_i64(n));
     NoticeKind: |kind| *kind as i64, |n| pick(NoticeKind::ALL, n);
     NoticeChannel: |channel| CHANNELS.iter().position(|c| c == channel).unwrap_or(0) as i64, |n| pick(&CHANNELS, n);

@@ -8,7 +8,7 @@ use crate::{
     domain::{
         delivery::Delivery,
         id::{AppId, DeliveryId, EndpointId},
-        order::OrderKey,
+        ordering::OrderingKey,
         time::Timestamp,
     },
     store::sql::{
@@ -155,7 +155,7 @@ impl Sql for Member<'_> {
         self.store.step_up(delivery, due)
     }
 
-    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>> {
         self.store.delete_delivery(delivery)
     }
 

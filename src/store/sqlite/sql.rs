@@ -5,7 +5,7 @@ use crate::{
     domain::{
         delivery::Delivery,
         id::{AppId, DeliveryId, EndpointId},
-        order::OrderKey,
+        ordering::OrderingKey,
         time::Timestamp,
     },
     store::sql::{
@@ -85,7 +85,7 @@ impl Sql for Connection {
         Ok(())
     }
 
-    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderKey>)>> {
+    fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>> {
         let sql = "DELETE FROM deliveries WHERE id = ?1 RETURNING endpoint, okey";
         (self as &dyn Sql).one(sql, params![delivery], |row| Ok((row.get(0)?, row.get(1)?)))
     }

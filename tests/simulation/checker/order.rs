@@ -11,7 +11,7 @@ use crate::{
 use posthaste::domain::{
     delivery::{EndReason, DeliveryState},
     id::EventId,
-    order::{OnDead, Order},
+    ordering::{OnDead, OrderingMode},
     time::Timestamp,
 };
 use rusqlite::Connection;
@@ -103,7 +103,7 @@ fn group_of(evidence: &Evidence<'_>, file: &DeliveryFile<'_>) -> Option<Ordering
     }
     let key = evidence.plan.events[number_of(evidence, file.event)?].key;
     match endpoint.ordered {
-        Order::Key => key.map(|key| (file.receiver, Some(key))),
+        OrderingMode::Key => key.map(|key| (file.receiver, Some(key))),
         _ => Some((file.receiver, None)),
     }
 }

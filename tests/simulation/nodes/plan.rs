@@ -6,7 +6,7 @@ use crate::{
     plan::{SECOND, pick},
 };
 use fastrand::Rng;
-use posthaste::domain::{order::Order, rate::RateLimit};
+use posthaste::domain::{ordering::OrderingMode, rate::RateLimit};
 
 /// Times are milliseconds after the start.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) const HEAL: i64 = 55 * SECOND;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndpointKind {
     Shared,
-    Ordered(Order),
+    Ordered(OrderingMode),
     Rated(RateLimit),
     /// So many requests at a time.
     Narrow(u32),
@@ -134,7 +134,7 @@ fn endpoints(rng: &mut Rng) -> Vec<NodesEndpointPlan> {
     let kinds = [
         EndpointKind::Shared,
         EndpointKind::Shared,
-        EndpointKind::Ordered(pick(rng, &[Order::Key, Order::Key, Order::Endpoint])),
+        EndpointKind::Ordered(pick(rng, &[OrderingMode::Key, OrderingMode::Key, OrderingMode::Endpoint])),
         EndpointKind::Rated(rate),
         EndpointKind::Narrow(pick(rng, &[1, 2, 5])),
     ];

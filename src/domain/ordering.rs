@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The ordering mode of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
+pub enum OrderingMode {
     #[default]
     #[serde(rename = "none")]
     None,
@@ -35,9 +35,9 @@ pub enum OnDead {
 
 /// The key of an ordering group within an endpoint. If two event keys collide, their events are merely ordered together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OrderKey(i64);
+pub struct OrderingKey(i64);
 
-impl Order {
+impl OrderingMode {
     pub const ALL: [Self; 3] = [Self::None, Self::Endpoint, Self::Key];
 
     pub const fn name(self) -> &'static str {
@@ -57,11 +57,11 @@ impl Order {
     }
 
     /// Returns the ordering group of an event with this key.
-    pub fn line_of(self, event_key: Option<&str>) -> Option<OrderKey> {
+    pub fn ordering_key(self, event_key: Option<&str>) -> Option<OrderingKey> {
         match self {
             Self::None => None,
-            Self::Endpoint => Some(OrderKey::WHOLE_ENDPOINT),
-            Self::Key => event_key.map(OrderKey::of),
+            Self::Endpoint => Some(OrderingKey::WHOLE_ENDPOINT),
+            Self::Key => event_key.map(OrderingKey::of),
         }
     }
 }
@@ -81,7 +81,7 @@ impl OnDead {
     }
 }
 
-impl OrderKey {
+impl OrderingKey {
     const WHOLE_ENDPOINT: Self = Self(1);
 
     fn of(event_key: &str) -> Self {
@@ -107,26 +107,26 @@ mod tests {
 
     #[test]
     fn equal_keys_share_an_ordering_group_and_different_keys_do_not() {
-        let line = |key| Order::Key.line_of(Some(key));
+        let line = |key| OrderingMode::Key.ordering_key(Some(key));
         assert_eq!(line("order-1"), line("order-1"));
         assert_ne!(line("order-1"), line("order-2"));
         assert_ne!(line(""), None, "an empty key is a key");
-        let numbers = ["", "a", "b", "order-1"].map(|key| OrderKey::of(key).as_i64());
+        let numbers = ["", "a", "b", "order-1"].map(|key| OrderingKey::of(key).as_i64());
         assert!(numbers.iter().all(|number| *number > 1), "{numbers:?}");
     }
 
     #[test]
     fn only_ordered_deliveries_have_an_ordering_group() {
-        assert_eq!(Order::None.line_of(Some("a")), None);
-        assert_eq!(Order::Key.line_of(None), None);
-        assert_eq!(Order::Endpoint.line_of(None), Order::Endpoint.line_of(Some("a")));
-        assert_ne!(Order::Endpoint.line_of(None), None);
+        assert_eq!(OrderingMode::None.ordering_key(Some("a")), None);
+        assert_eq!(OrderingMode::Key.ordering_key(None), None);
+        assert_eq!(OrderingMode::Endpoint.ordering_key(None), OrderingMode::Endpoint.ordering_key(Some("a")));
+        assert_ne!(OrderingMode::Endpoint.ordering_key(None), None);
     }
 
     #[test]
     fn order_names_parse_back() {
-        assert!(Order::ALL.iter().all(|order| Order::parse(order.name()) == Some(*order)));
+        assert!(OrderingMode::ALL.iter().all(|order| OrderingMode::parse(order.name()) == Some(*order)));
         assert!(OnDead::ALL.iter().all(|on_dead| OnDead::parse(on_dead.name()) == Some(*on_dead)));
-        assert_eq!((Order::parse("Key"), OnDead::parse("")), (None, None));
+        assert_eq!((OrderingMode::parse("Key"), OnDead::parse("")), (None, None));
     }
 }

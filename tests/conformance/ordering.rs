@@ -9,7 +9,7 @@ use posthaste::{
         contract::WaitingWhenDisabled,
         delivery::{Delivery, EndReason, DeliveryState, Switch},
         id::DeliveryId,
-        order::{OnDead, Order, OrderKey},
+        ordering::{OnDead, OrderingMode, OrderingKey},
         outcome::Class,
         time::Timestamp,
         verdict::{AtDue, DeadReason, Verdict},
@@ -21,13 +21,13 @@ use posthaste::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(crate) fn line(key: &str) -> Option<OrderKey> {
-    Order::Key.line_of(Some(key))
+pub(crate) fn group(key: &str) -> Option<OrderingKey> {
+    OrderingMode::Key.ordering_key(Some(key))
 }
 
 pub(crate) async fn order_by(stage: &Stage, on_dead: OnDead) {
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
-    (record.settings.ordered, record.settings.on_dead) = (Order::Key, Some(on_dead));
+    (record.settings.ordered, record.settings.on_dead) = (OrderingMode::Key, Some(on_dead));
     record.revision += 1;
     assert!(stage.store().change_endpoint(record, None).await.unwrap());
 }
@@ -40,7 +40,7 @@ async fn publish(stage: &mut Stage, key: &str) -> DeliveryId {
 async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> DeliveryId {
     let mut new = stage.one_in_hand();
     Arc::make_mut(&mut new.event).accepted_at = accepted_at;
-    new.births[0].delivery.okey = line(key);
+    new.births[0].delivery.okey = group(key);
     stage.publish(new).await
 }
 
@@ -59,7 +59,7 @@ async fn end(stage: &Stage, verdict: Verdict) {
 }
 
 /// Checks the stored ordering groups: each has exactly one head, and the others wait.
-pub(crate) async fn check_lines(stage: &Stage) {
+pub(crate) async fn check_groups(stage: &Stage) {
     let all = stage.store().deliveries(stage.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for Delivery { endpoint, okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
@@ -75,9 +75,9 @@ pub(crate) async fn check_lines(stage: &Stage) {
     }
 }
 
-async fn is_first(stage: &Stage, id: DeliveryId) -> bool {
+async fn is_head(stage: &Stage, id: DeliveryId) -> bool {
     let delivery = stage.delivery(id).await;
-    delivery.okey.is_some() && !delivery.waits_behind()
+    delivery.okey.is_some() && !delivery.is_queued_behind()
 }
 
 pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Stage) {
@@ -87,7 +87,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     for id in &ids[1..] {
         let delivery = stage.delivery(*id).await;
         assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
-        assert!(delivery.waits_behind());
+        assert!(delivery.is_queued_behind());
     }
     end(&stage, retry_at(after(5))).await;
     assert_eq!(stage.refill(stage.endpoint, 9, after(4)).await.next_due, Some(after(5)));
@@ -103,8 +103,8 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(1))], "as soon as it has ended");
     stage.refill(stage.endpoint, 9, after(6)).await;
     assert_eq!(stage.only_carried().delivery.id, ids[1]);
-    assert!(stage.delivery(ids[2]).await.waits_behind());
-    check_lines(&stage).await;
+    assert!(stage.delivery(ids[2]).await.is_queued_behind());
+    check_groups(&stage).await;
 }
 
 pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
@@ -118,9 +118,9 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
     assert_eq!(carried, [first, other, unordered]);
     let endpoint = stage.new_endpoint(stage.app).await;
     let mut elsewhere = stage.draft(&[endpoint]);
-    elsewhere.births[0].delivery.okey = line("a");
+    elsewhere.births[0].delivery.okey = group("a");
     let elsewhere = stage.publish(elsewhere).await;
-    assert!(is_first(&stage, elsewhere).await, "the same key at another endpoint");
+    assert!(is_head(&stage, elsewhere).await, "the same key at another endpoint");
 }
 
 pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promoted(mut stage: Stage) {
@@ -128,7 +128,7 @@ pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promot
     publish(&mut stage, "a").await;
     let mut new = stage.one();
     Arc::make_mut(&mut new.event).deliver_at = Some(after(600));
-    (new.births[0].delivery.due, new.births[0].delivery.okey) = (Some(after(600)), line("a"));
+    (new.births[0].delivery.due, new.births[0].delivery.okey) = (Some(after(600)), group("a"));
     let later = stage.publish(new).await;
     end(&stage, Verdict::Delivered).await;
     assert_eq!(stage.delivery(later).await.next_attempt_at(), Some(after(600)));
@@ -162,7 +162,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
     match way.split_once(", ") {
         Some(("dead", how)) => {
             end(stage, dies).await;
-            assert!(is_first(stage, first).await, "it is in the way");
+            assert!(is_head(stage, first).await, "it is in the way");
             match how {
                 "then closed" => assert!(matches!(stage.ask(first, Ask::Close).await, Asked::Done(_))),
                 "then deleted" => assert_eq!(stage.ask(first, Ask::Delete).await, Asked::Deleted),
@@ -235,9 +235,9 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stag
         order_by(&stage, on_dead).await;
         let ids = three(&mut stage, "a").await;
         go(&mut stage, ids[0], way).await;
-        check_lines(&stage).await;
-        assert!(is_first(&stage, ids[1]).await, "{way}");
-        assert!(stage.delivery(ids[2]).await.waits_behind(), "{way}");
+        check_groups(&stage).await;
+        assert!(is_head(&stage, ids[1]).await, "{way}");
+        assert!(stage.delivery(ids[2]).await.is_queued_behind(), "{way}");
         let is_off = way.ends_with("held") || way.ends_with("cancels");
         let told = stage.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == stage.endpoint);
         let is_carried = stage.recorder.take_carried().iter().any(|carried| carried.delivery.id == ids[1]);
@@ -261,13 +261,13 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
         stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(Class::Http, 400)]).await;
         stage.reopen();
         stage.store().join(after(1)).await.unwrap();
-        assert!(is_first(&stage, ids[0]).await && stage.delivery(ids[1]).await.waits_behind());
+        assert!(is_head(&stage, ids[0]).await && stage.delivery(ids[1]).await.is_queued_behind());
         assert_eq!(stage.refill(stage.endpoint, 9, after(9_999)).await.next_due, None);
     }
     let fourth = publish(&mut stage, "a").await;
-    assert!(stage.delivery(fourth).await.waits_behind(), "what comes new waits as well");
+    assert!(stage.delivery(fourth).await.is_queued_behind(), "what comes new waits as well");
     assert!(stage.recorder.take_carried().is_empty());
-    check_lines(&stage).await;
+    check_groups(&stage).await;
 }
 
 pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) {
@@ -275,14 +275,14 @@ pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) 
     let ids = three(&mut stage, "a").await;
     stage.ask(ids[1], Ask::Cancel).await;
     assert_eq!(stage.ended(ids[1]).await, (DeliveryState::Cancelled, Some(EndReason::ByHand)));
-    assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.waits_behind());
+    assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.is_queued_behind());
     assert!(
         matches!(stage.ask(ids[2], Ask::Retry).await, Asked::Refused(_)),
         "a blocked delivery cannot be retried"
     );
     end(&stage, Verdict::Delivered).await;
-    assert!(is_first(&stage, ids[2]).await);
-    check_lines(&stage).await;
+    assert!(is_head(&stage, ids[2]).await);
+    check_groups(&stage).await;
 }
 
 pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
@@ -296,7 +296,7 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
     stage.ask(ids[2], Ask::Cancel).await;
     stage.ask(ids[2], Ask::Retry).await;
     assert_eq!(stage.delivery(ids[2]).await.due, Some(NOW), "nor is one whose place is lost");
-    check_lines(&stage).await;
+    check_groups(&stage).await;
 }
 
 pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: Stage) {
@@ -306,21 +306,21 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     settle(&stage, Settle::Disabled(Switch::OffHolding)).await;
     let mut new = stage.one();
-    new.births[0].delivery.okey = line("a");
+    new.births[0].delivery.okey = group("a");
     new.births[0].delivery.heed(Switch::OffHolding, NOW);
     let fourth = stage.publish(new).await;
     for id in ids.into_iter().chain([fourth]) {
         assert_eq!(stage.delivery(id).await.state, DeliveryState::Held);
     }
-    check_lines(&stage).await;
+    check_groups(&stage).await;
     stage.switch(stage.endpoint, None).await;
     settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(60)));
     for id in [ids[1], ids[2], fourth] {
         let delivery = stage.delivery(id).await;
-        assert!(delivery.state == DeliveryState::Pending && delivery.waits_behind());
+        assert!(delivery.state == DeliveryState::Pending && delivery.is_queued_behind());
     }
-    check_lines(&stage).await;
+    check_groups(&stage).await;
 }
 
 pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut stage: Stage) {
@@ -350,8 +350,8 @@ pub(crate) async fn a_takeover_keeps_the_order(mut stage: Stage) {
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(5)));
-    assert!(stage.delivery(ids[1]).await.waits_behind() && stage.delivery(ids[2]).await.waits_behind());
-    check_lines(&stage).await;
+    assert!(stage.delivery(ids[1]).await.is_queued_behind() && stage.delivery(ids[2]).await.is_queued_behind());
+    check_groups(&stage).await;
 }
 
 pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: Stage) {
@@ -359,7 +359,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: St
     let mut ids = Vec::new();
     for _ in 0..100 {
         let mut new = stage.one();
-        (new.births[0].delivery.okey, new.births[0].delivery.give_up_at) = (line("a"), Some(after(60)));
+        (new.births[0].delivery.okey, new.births[0].delivery.give_up_at) = (group("a"), Some(after(60)));
         ids.push(stage.publish(new).await);
     }
     let young = publish(&mut stage, "a").await;

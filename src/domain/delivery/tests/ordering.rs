@@ -11,28 +11,28 @@ fn later(seconds: u64) -> Timestamp {
     START.plus(Duration::from_secs(seconds))
 }
 
-fn behind() -> Delivery {
+fn queued_delivery() -> Delivery {
     let mut delivery = newborn(Some(later(60)));
     delivery.carry_from_birth();
-    delivery.stand_behind(7);
+    delivery.enqueue_behind_head(7);
     delivery
 }
 
 #[test]
 fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
-    let delivery = behind();
-    assert!(delivery.waits_behind() && delivery.turn == Some(7));
+    let delivery = queued_delivery();
+    assert!(delivery.is_queued_behind() && delivery.turn == Some(7));
     assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
-    assert!(!newborn(None).waits_behind());
+    assert!(!newborn(None).is_queued_behind());
 }
 
 #[test]
 fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
-    let mut delivery = behind();
+    let mut delivery = queued_delivery();
     delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
-    assert!(delivery.state == DeliveryState::Held && delivery.waits_behind());
+    assert!(delivery.state == DeliveryState::Held && delivery.is_queued_behind());
     delivery.release(false, later(40)).unwrap();
-    assert!(delivery.state == DeliveryState::Pending && delivery.waits_behind());
+    assert!(delivery.state == DeliveryState::Pending && delivery.is_queued_behind());
     assert_eq!((delivery.give_up_at, delivery.turn), (Some(later(90)), Some(7)));
 }
 
@@ -45,7 +45,7 @@ fn a_queued_delivery_that_ends_loses_its_position() {
         |delivery| delivery.switch_off(Switch::OffCancelling, later(10)),
     ];
     for end in ends {
-        let mut delivery = behind();
+        let mut delivery = queued_delivery();
         end(&mut delivery).unwrap();
         check_shape(&delivery);
         assert!(delivery.state.is_terminal() && delivery.turn.is_none());
@@ -54,12 +54,12 @@ fn a_queued_delivery_that_ends_loses_its_position() {
 
 #[test]
 fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
-    let mut delivery = behind();
-    delivery.step_up(Some(later(5)), later(30));
+    let mut delivery = queued_delivery();
+    delivery.promote(Some(later(5)), later(30));
     assert_eq!((delivery.next_attempt_at(), delivery.turn), (Some(later(30)), None));
-    let mut delivery = behind();
+    let mut delivery = queued_delivery();
     delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
-    delivery.step_up(Some(later(50)), later(30));
+    delivery.promote(Some(later(50)), later(30));
     assert_eq!((delivery.state, delivery.due), (DeliveryState::Held, Some(later(50))));
 }
 
@@ -67,7 +67,7 @@ fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
 fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed() {
     for state in DeliveryState::ALL {
         let delivery = one_in(state);
-        let leaves = [false, true].map(|skips_dead| delivery.has_left_line(skips_dead));
+        let leaves = [false, true].map(|skips_dead| delivery.has_left_group(skips_dead));
         let expected = match state {
             DeliveryState::Dead => [false, true],
             DeliveryState::Delivered | DeliveryState::Cancelled | DeliveryState::Expired => [true, true],
@@ -77,5 +77,5 @@ fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed
     }
     let mut closed = one_in(DeliveryState::Dead);
     closed.close().unwrap();
-    assert!(closed.has_left_line(false) && closed.reason == Some(EndReason::Closed));
+    assert!(closed.has_left_group(false) && closed.reason == Some(EndReason::Closed));
 }
