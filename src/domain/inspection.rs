@@ -3,13 +3,13 @@
 //! An inspection is a stored row that the engine picks up and completes with a report. No event, delivery or attempt is
 //! created, so it never counts for the endpoint's health.
 
-mod judgement;
+mod evaluate;
 mod probe;
 #[cfg(test)]
 mod tests;
 mod messages;
 
-pub use judgement::Judge;
+pub use evaluate::InspectionEvaluator;
 pub use probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject, Unsendable, health_headers};
 
 use super::{

@@ -27,7 +27,7 @@ impl Secret {
 
 /// Returns the instant by which the validity of secrets with these starts is judged. Before the first start it is that start:
 /// the receiver knows the first secret, and this clock is behind the clock that made it.
-pub fn judged_at(begins: impl IntoIterator<Item = Timestamp>, now: Timestamp) -> Timestamp {
+pub fn validity_instant(begins: impl IntoIterator<Item = Timestamp>, now: Timestamp) -> Timestamp {
     begins.into_iter().min().map_or(now, |first| first.max(now))
 }
 
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn on_a_clock_behind_all_starts_only_the_first_secret_is_valid() {
         let at = Timestamp::from_millis;
-        assert_eq!(judged_at([at(30), at(20)], at(10)), at(20));
-        assert_eq!(judged_at([at(30), at(20)], at(20)), at(20));
-        assert_eq!(judged_at([at(30), at(20)], at(25)), at(25), "the other one's time will come");
-        assert_eq!(judged_at([], at(10)), at(10));
+        assert_eq!(validity_instant([at(30), at(20)], at(10)), at(20));
+        assert_eq!(validity_instant([at(30), at(20)], at(20)), at(20));
+        assert_eq!(validity_instant([at(30), at(20)], at(25)), at(25), "the other one's time will come");
+        assert_eq!(validity_instant([], at(10)), at(10));
     }
 
     #[test]

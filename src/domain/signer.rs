@@ -2,7 +2,7 @@
 
 use super::{
     contract::{Contract, Rotation, SecretRule},
-    secret::{KeyBytes, Secret, judged_at, key_bytes},
+    secret::{KeyBytes, Secret, validity_instant, key_bytes},
     time::Timestamp,
 };
 use aws_lc_rs::{
@@ -75,7 +75,7 @@ impl Signer {
             Rotation::Both => usize::MAX,
             Rotation::Switch => 1,
         };
-        let now = judged_at(self.begins, now);
+        let now = validity_instant(self.begins, now);
         let is_valid =
             move |key: &&TimedKey| key.valid_from <= now && key.valid_until.is_none_or(|until| now < until);
         self.keys.iter().filter(is_valid).map(|timed| &timed.key).take(count_max)

@@ -153,7 +153,7 @@ impl HealthWorker {
         for some in due.chunks(CANDIDATES_PER_STEP) {
             let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.candidate(*id)).collect();
             if !suspects.is_empty() {
-                self.cluster_store.judge(suspects, now).await?;
+                self.cluster_store.evaluate_health(suspects, now).await?;
             }
         }
         for endpoint in due {

@@ -8,7 +8,7 @@ use crate::{
     domain::{
         endpoint::Endpoint,
         id::InspectionId,
-        inspection::{Inspection, Judge, InspectionKind, InspectionProbe, InspectionReport, Subject, health_headers},
+        inspection::{Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport, Subject, health_headers},
         outcome::{Class, Outcome},
         request_headers::Header,
         target::Target,
@@ -117,7 +117,7 @@ impl Inspector {
         let directory = &self.delivery_worker.directory;
         let endpoint = directory.endpoint(inspection.endpoint)?;
         let app = directory.app_by_id(inspection.app)?.app();
-        let mut judge = Judge::new(&endpoint.contract);
+        let mut judge = InspectionEvaluator::new(&endpoint.contract);
         if inspection.kind == InspectionKind::Inspect {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
@@ -143,7 +143,7 @@ impl Inspector {
         endpoint: &Endpoint,
         subject: Option<&Subject<'_>>,
         probe: InspectionProbe,
-        judge: &mut Judge<'_>,
+        judge: &mut InspectionEvaluator<'_>,
     ) {
         let Some(subject) = subject.filter(|_| judge.goes_on() && probe.applies_to(&endpoint.contract))
         else {

@@ -112,7 +112,7 @@ impl Cluster for ClosedStore {
         fn roll_up(Duration, Timestamp) -> RolledUp;
         fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
-        fn judge(Vec<Suspect>, Timestamp) -> ();
+        fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
     }
 }
 

@@ -49,7 +49,7 @@ impl Service {
         let text = self.new_secret(&contract, rotate.secret.clone())?;
         self.update_endpoint(caller, AuditAction::SecretRotated, entry, uid, |endpoint, record, now| {
             let handover = rotation_times(endpoint.contract.secret.rotation, &rotate, now)?;
-            let judged_at = secret::judged_at(endpoint.secrets.iter().map(|old| old.valid_from), now);
+            let judged_at = secret::validity_instant(endpoint.secrets.iter().map(|old| old.valid_from), now);
             if endpoint.secrets.iter().any(|old| old.is_valid_at(judged_at) && old.text == text) {
                 return Err(Error::field("secret", "is in use already"));
             }
@@ -119,7 +119,7 @@ fn replace_secrets(
     handover: RotationTimes,
     now: Timestamp,
 ) {
-    let judged_at = secret::judged_at(secrets.iter().map(|secret| secret.valid_from), now);
+    let judged_at = secret::validity_instant(secrets.iter().map(|secret| secret.valid_from), now);
     for begun in secrets.iter_mut().filter(|secret| secret.valid_from == judged_at) {
         // This secret signs already, even if this clock is behind the clock of the node that made it.
         begun.valid_from = judged_at.min(now);

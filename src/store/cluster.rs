@@ -219,5 +219,5 @@ pub trait Cluster: Send + Sync {
 
     /// Marks these endpoints degraded or healthy as their windows say, writes notices, and disables those whose events ended
     /// failed too often without an attempt. The engine is notified after the commit.
-    fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()>;
+    fn evaluate_health(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()>;
 }

@@ -69,7 +69,7 @@ pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
 
 pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
     let suspect = Suspect { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
-    stage.store().judge(vec![suspect], now).await.unwrap();
+    stage.store().evaluate_health(vec![suspect], now).await.unwrap();
     stage.quiet().await;
 }
 

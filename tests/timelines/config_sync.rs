@@ -83,7 +83,7 @@ impl Cluster for ChangesStore {
         fn roll_up(accountable: Duration, now: Timestamp) -> RolledUp;
         fn account(mine: Account, now: Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
-        fn judge(suspects: Vec<Suspect>, now: Timestamp) -> ();
+        fn evaluate_health(suspects: Vec<Suspect>, now: Timestamp) -> ();
     }
 }
 

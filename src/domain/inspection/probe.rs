@@ -109,7 +109,7 @@ impl<'a> Subject<'a> {
         random: [u8; 32],
     ) -> Result<Self, Unsendable> {
         let contract = &*endpoint.contract;
-        let judged_at = secret::judged_at(endpoint.secrets.iter().map(|secret| secret.valid_from), now);
+        let judged_at = secret::validity_instant(endpoint.secrets.iter().map(|secret| secret.valid_from), now);
         let valid = endpoint.secrets.iter().filter(|secret| secret.is_valid_at(judged_at));
         let lasting: Vec<Secret> = valid
             .map(|secret| Secret {

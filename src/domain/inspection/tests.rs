@@ -2,7 +2,7 @@
 
 use super::{
     CheckName, InspectionFinding, InspectionReport,
-    judgement::Judge,
+    evaluate::InspectionEvaluator,
     probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject},
 };
 use crate::domain::{
@@ -207,7 +207,7 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
     endpoint.secrets.clear();
     let app = app();
     let Err(error) = Subject::new(ID, &app, &endpoint, NOW, [9; 32]) else { panic!("signed with nothing") };
-    let mut judge = Judge::new(&endpoint.contract);
+    let mut judge = InspectionEvaluator::new(&endpoint.contract);
     judge.unsendable(InspectionProbe::Correct, &error);
     assert!(!judge.goes_on());
     let report = judge.into_report();
@@ -222,7 +222,7 @@ fn answer(status: u16) -> Outcome {
 
 fn finding(probe: InspectionProbe, outcome: Outcome) -> InspectionFinding {
     let contract = fixtures::standard();
-    let mut judge = Judge::new(&contract);
+    let mut judge = InspectionEvaluator::new(&contract);
     judge.answered(probe, outcome);
     judge.into_report().checks[0].finding
 }
@@ -281,7 +281,7 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
 #[test]
 fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     let contract = fixtures::zerofee();
-    let mut judge = Judge::new(&contract);
+    let mut judge = InspectionEvaluator::new(&contract);
     judge.answered(InspectionProbe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
     assert!(!judge.goes_on());
     for probe in &InspectionProbe::ALL[1..] {
@@ -301,7 +301,7 @@ fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
 #[test]
 fn a_probe_that_does_not_apply_advises_to_remember_ids() {
     for (contract, warns) in [(fixtures::orientedos(), false), (fixtures::simpaisa(), true)] {
-        let mut judge = Judge::new(&contract);
+        let mut judge = InspectionEvaluator::new(&contract);
         judge.not_sent(InspectionProbe::OldTimestamp);
         let check = judge.into_report().checks.remove(0);
         assert_eq!(check.finding, InspectionFinding::DoesNotApply);
@@ -314,7 +314,7 @@ fn a_probe_that_does_not_apply_advises_to_remember_ids() {
 #[test]
 fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_timeout() {
     let time = |contract: &Contract, seconds: &[f64]| {
-        let mut judge = Judge::new(contract);
+        let mut judge = InspectionEvaluator::new(contract);
         for (probe, seconds) in [InspectionProbe::Correct, InspectionProbe::Repeated].into_iter().zip(seconds) {
             let timings = Timings { total_us: (seconds * 1e6) as u32, ..Timings::default() };
             judge.answered(probe, Outcome { timings, ..answer(200) });
@@ -339,7 +339,7 @@ fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_time
 fn a_health_address_must_answer_2xx() {
     let contract = fixtures::standard();
     let health = |outcome: Option<Outcome>| {
-        let mut judge = Judge::new(&contract);
+        let mut judge = InspectionEvaluator::new(&contract);
         judge.health(outcome.as_ref());
         let mut report = judge.into_report();
         assert_eq!(report.checks.len(), 1, "a ping has no other check");
@@ -360,7 +360,7 @@ fn every_check_that_does_not_pass_has_advice() {
     for contract in fixtures::all() {
         for probe in InspectionProbe::ALL {
             for status in 100..600 {
-                let mut judge = Judge::new(&contract);
+                let mut judge = InspectionEvaluator::new(&contract);
                 judge.answered(probe, answer(status));
                 let check = judge.into_report().checks.remove(0);
                 assert!(
@@ -376,7 +376,7 @@ fn every_check_that_does_not_pass_has_advice() {
 #[test]
 fn a_report_reads_back_from_its_json() {
     let contract = fixtures::standard();
-    let mut judge = Judge::new(&contract);
+    let mut judge = InspectionEvaluator::new(&contract);
     judge.answered(InspectionProbe::Correct, answer(200));
     judge.health(None);
     let report = judge.into_report();

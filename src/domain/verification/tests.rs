@@ -39,7 +39,7 @@ fn signed(contract: &Contract, secret: &str, body: &[u8]) -> Headers {
     made.into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
 }
 
-fn judged(
+fn verify_and_diagnose(
     contract: &Contract,
     secrets: &[&str],
     headers: &Headers,
@@ -57,7 +57,7 @@ fn judged(
 /// Returns the clues of a request that was signed for `sent` and arrived as `came`.
 fn diagnose_changed(sent: &str, came: &str) -> Vec<Diagnosis> {
     let headers = signed(&fixtures::standard(), SECRET, sent.as_bytes());
-    let (mismatch, clues) = judged(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
+    let (mismatch, clues) = verify_and_diagnose(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
     assert_eq!(mismatch, Mismatch::WrongSignature);
     clues
 }
@@ -72,7 +72,7 @@ fn set(headers: &mut Headers, name: &str, change: impl Fn(&str) -> String) {
 fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_body_is_not() {
     for contract in fixtures::all() {
         let headers = signed(&contract, SECRET, BODY.as_bytes());
-        let genuine = judged(
+        let genuine = verify_and_diagnose(
             &contract,
             &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=", SECRET],
             &headers,
@@ -81,7 +81,7 @@ fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_bo
         let at = (contract.name != "orientedos").then(|| NOW.as_seconds());
         assert_eq!(genuine, Ok(Verified { signed_at: at }), "{}", contract.name);
         let other = BODY.replace("payment", "refund");
-        let (mismatch, clues) = judged(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
+        let (mismatch, clues) = verify_and_diagnose(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
         assert_eq!(mismatch, Mismatch::WrongSignature, "{}", contract.name);
         assert!(matches!(clues.last(), Some(Diagnosis::SecretOrBody { signatures: 1 })), "{clues:?}");
     }
@@ -158,7 +158,7 @@ fn a_stale_clock_is_reported_with_direction_and_amount() {
     assert!(old.to_string().starts_with("the signature is right, but it was made 5 min 1 s ago"), "{old}");
     let new = at(-7_300_000).unwrap_err();
     assert!(new.to_string().contains("2 h 1 min in the future"), "{new}");
-    let (mismatch, clues) = judged(&contract, &[SECRET], &headers, b"{} ").unwrap_err();
+    let (mismatch, clues) = verify_and_diagnose(&contract, &[SECRET], &headers, b"{} ").unwrap_err();
     assert_eq!((mismatch, clues.len()), (Mismatch::WrongSignature, 1), "not stale: wrong");
 }
 
@@ -167,20 +167,20 @@ fn a_wrongly_used_secret_is_recognised() {
     let (standard, sendnomi) = (fixtures::standard(), fixtures::sendnomi());
     // Signing with the text of a secret that should be decoded is what another contract does.
     let headers = signed(&sendnomi, SECRET, b"{}");
-    let (_, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+    let (_, clues) = verify_and_diagnose(&standard, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(clues, [Diagnosis::Key(KeyMistake::WholeText), Diagnosis::OtherContract("sendnomi".into())]);
     let headers = signed(&standard, SECRET, b"{}");
-    let (_, clues) = judged(&sendnomi, &[SECRET], &headers, b"{}").unwrap_err();
+    let (_, clues) = verify_and_diagnose(&sendnomi, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(clues, [Diagnosis::Key(KeyMistake::Decoded), Diagnosis::OtherContract("standard".into())]);
     let headers = signed(&standard, SECRET, b"{}");
-    let (mismatch, clues) = judged(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
+    let (mismatch, clues) = verify_and_diagnose(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
     assert!(matches!(mismatch, Mismatch::UnusableSecret(_)), "{mismatch}");
     assert!(!mismatch.to_string().contains("AQEB"), "{mismatch}");
     assert_eq!(clues, [Diagnosis::Key(KeyMistake::Trimmed)]);
     let zerofee = fixtures::zerofee();
     let bare = SECRET.trim_start_matches("whsec_");
     let headers = signed(&zerofee, bare, b"{}");
-    let (_, clues) = judged(&zerofee, &[SECRET], &headers, b"{}").unwrap_err();
+    let (_, clues) = verify_and_diagnose(&zerofee, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(clues, [Diagnosis::Key(KeyMistake::TextWithoutPrefix)]);
 }
 
@@ -192,7 +192,7 @@ fn a_signature_of_another_text_or_in_another_encoding_is_recognised() {
     let of = |signature: String| {
         let mut headers = signed(&standard, SECRET, b"{}");
         set(&mut headers, "webhook-signature", |_| signature.clone());
-        judged(&standard, &[SECRET], &headers, b"{}").unwrap_err().1
+        verify_and_diagnose(&standard, &[SECRET], &headers, b"{}").unwrap_err().1
     };
     let t = NOW.as_seconds();
     for (text, signed) in [("{}".to_owned(), "{body}"), (format!("{t}.{{}}"), "{t}.{body}")] {
@@ -212,7 +212,7 @@ fn a_signature_of_another_text_or_in_another_encoding_is_recognised() {
     }
     let mut headers = signed(&orientedos, SECRET, b"{}");
     set(&mut headers, "x-orientedos-signature", |value| value.to_uppercase().replace("SHA256=", "sha256="));
-    let (_, clues) = judged(&orientedos, &[SECRET], &headers, b"{}").unwrap_err();
+    let (_, clues) = verify_and_diagnose(&orientedos, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(clues, [Diagnosis::Encoding { found: "hex in capitals", contract: "hex" }]);
 }
 
@@ -220,25 +220,25 @@ fn a_signature_of_another_text_or_in_another_encoding_is_recognised() {
 fn missing_empty_and_foreign_headers_are_named() {
     let (standard, zerofee) = (fixtures::standard(), fixtures::zerofee());
     let headers = signed(&zerofee, SECRET, b"{}");
-    let (mismatch, clues) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+    let (mismatch, clues) = verify_and_diagnose(&standard, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(mismatch, Mismatch::MissingHeader("webhook-signature".into()));
     assert_eq!(clues, [Diagnosis::OtherContract("zerofee".into())], "with the same secret it is that");
     let (_, clues) =
-        judged(&standard, &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="], &headers, b"{}")
+        verify_and_diagnose(&standard, &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="], &headers, b"{}")
             .unwrap_err();
     let other = Diagnosis::OtherHeader { header: "x-zerofee-signature".into(), contract: "zerofee".into() };
     assert_eq!(clues, [other]);
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
         let mut headers = signed(&standard, SECRET, b"{}");
         set(&mut headers, name, |_| String::new());
-        let (mismatch, _) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+        let (mismatch, _) = verify_and_diagnose(&standard, &[SECRET], &headers, b"{}").unwrap_err();
         assert_eq!(mismatch, Mismatch::MissingHeader(name.into()));
         let mut headers = signed(&standard, SECRET, b"{}");
         headers.push((name.to_uppercase(), "x".into()));
-        let (mismatch, _) = judged(&standard, &[SECRET], &headers, b"{}").unwrap_err();
+        let (mismatch, _) = verify_and_diagnose(&standard, &[SECRET], &headers, b"{}").unwrap_err();
         assert_eq!(mismatch, Mismatch::RepeatedHeader(name.into()));
     }
-    assert_eq!(judged(&standard, &[], &headers, b"{}").unwrap_err().0, Mismatch::NoSecret);
+    assert_eq!(verify_and_diagnose(&standard, &[], &headers, b"{}").unwrap_err().0, Mismatch::NoSecret);
 }
 
 /// Cases that every receiver kit must pass.

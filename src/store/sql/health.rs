@@ -251,15 +251,15 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 
 /// Result of a health evaluation.
 #[derive(Default)]
-pub(super) struct Judged {
+pub(super) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
     pub(super) went_off: Vec<(EndpointId, Disabled, u32)>,
     /// Endpoints whose health state changed.
     pub(super) turned: Vec<(AppId, EndpointId)>,
 }
 
-pub(super) fn judge(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<Judged> {
-    let mut judged = Judged::default();
+pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<HealthChanges> {
+    let mut judged = HealthChanges::default();
     for Suspect { app, endpoint, contract } in suspects {
         let whose = (*app, *endpoint);
         tx.lock_health(*endpoint)?;

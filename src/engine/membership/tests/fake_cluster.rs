@@ -213,6 +213,6 @@ impl Cluster for FakeNode {
         fn roll_up(Duration, Timestamp) -> RolledUp;
         fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
-        fn judge(Vec<Suspect>, Timestamp) -> ();
+        fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
     }
 }

@@ -156,9 +156,9 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(health::degraded)
     }
 
-    fn judge(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
+    fn evaluate_health(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
         let reply = self.call_then(
-            move |tx| health::judge(tx, &suspects, now),
+            move |tx| health::evaluate_health(tx, &suspects, now),
             |judged, after| {
                 after.switched_off.extend(judged.went_off.iter().cloned());
                 after

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Gathers the checks of one inspection, in their order.
-pub struct Judge<'a> {
+pub struct InspectionEvaluator<'a> {
     contract: &'a Contract,
     checks: Vec<InspectionCheck>,
     /// How long each accepted probe took, in microseconds.
@@ -28,7 +28,7 @@ pub struct Judge<'a> {
     stopped_by: Option<String>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> InspectionEvaluator<'a> {
     pub fn new(contract: &'a Contract) -> Self {
         Self { contract, checks: Vec::new(), accepted_us: Vec::new(), stopped_by: None }
     }
