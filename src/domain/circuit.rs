@@ -7,7 +7,7 @@
 mod tests;
 mod messages;
 
-pub use messages::{AHEAD, PROBE_AHEAD, Pace, rate_note};
+pub use messages::{AHEAD, PROBE_AHEAD, DelayReason, rate_note};
 
 use super::{contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;

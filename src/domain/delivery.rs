@@ -4,7 +4,7 @@
 //! over a row that is still in the state they started from.
 
 mod ordering;
-mod pace;
+mod probing;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -164,7 +164,7 @@ impl Delivery {
         self.is_asked = false;
         match *verdict {
             Verdict::Delivered => self.finish(DeliveryState::Delivered, None, now),
-            _ if self.goes_back(verdict) => self.go_back(switch, now),
+            _ if self.restores_saved_state(verdict) => self.go_back(switch, now),
             Verdict::Dead { reason, .. } => {
                 self.retry_index += numbered.min(1);
                 self.finish(DeliveryState::Dead, EndReason::from(reason), now);
@@ -186,7 +186,7 @@ impl Delivery {
     /// to its saved state.
     pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == DeliveryState::InFlight, "handed back")?;
-        if self.is_ahead() {
+        if self.is_early_probe() {
             self.go_back(switch, now);
         } else {
             self.wait(due.min(now), AtDue::Attempt);

@@ -4,7 +4,7 @@
 //! The store knows the first two and not the engine; the engine's endpoint queues implement them.
 
 use super::{
-    circuit::Pace,
+    circuit::DelayReason,
     delivery::Delivery,
     endpoint::Disabled,
     event::Event,
@@ -32,7 +32,7 @@ pub trait Hands: Send + Sync {
     fn app_changed(&self, _: AppId) {}
 
     /// Returns the reason why this delivery is not sent now, if there is one.
-    fn pace(&self, _: &Delivery, _: Timestamp) -> Option<Pace> {
+    fn delay_reason(&self, _: &Delivery, _: Timestamp) -> Option<DelayReason> {
         None
     }
 

@@ -9,7 +9,7 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{AHEAD, Change, AttemptResult, May, Pace, PauseAsked, PausedUntil, rate_note},
+    circuit::{AHEAD, Change, AttemptResult, May, DelayReason, PauseAsked, PausedUntil, rate_note},
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -229,18 +229,18 @@ impl EndpointQueue {
     }
 
     /// Returns what keeps this delivery from being sent now, if anything does.
-    pub(super) fn delay_reason(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
+    pub(super) fn delay_reason(&self, delivery: &Delivery, now: Timestamp) -> Option<DelayReason> {
         let state = self.lock();
         let is_due = delivery.state.is_waiting() && delivery.due.is_some_and(|due| due <= now);
         let is_queued = delivery.state == DeliveryState::InFlight && state.ready.holds(delivery.id);
         if state.settings.is_disabled || !(is_due || is_queued) {
             return None;
         }
-        let spared = state.circuit.pace(now).filter(|_| !delivery.is_asked);
-        let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(Pace::Rate);
+        let spared = state.circuit.delay_reason(now).filter(|_| !delivery.is_asked);
+        let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
-        spared.or(starved).or(at_gates.then_some(Pace::Ceiling)).or(is_full.then_some(Pace::Full))
+        spared.or(starved).or(at_gates.then_some(DelayReason::Ceiling)).or(is_full.then_some(DelayReason::Full))
     }
 
     pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
@@ -341,8 +341,8 @@ impl EndpointQueueState {
         let is_scheduled = delivery.retry_index > 0 && delivery.return_to.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
-            (true, ..) => Some(self.circuit.probe_note(delivery.is_ahead())),
-            _ if delivery.is_ahead() => Some(AHEAD.to_owned()),
+            (true, ..) => Some(self.circuit.probe_note(delivery.is_early_probe())),
+            _ if delivery.is_early_probe() => Some(AHEAD.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
             (.., true) => None,
             _ => self.circuit.wait_note(*due),

@@ -2,7 +2,7 @@
 
 use super::{endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues};
 use crate::domain::{
-    circuit::Pace,
+    circuit::DelayReason,
     delivery::Delivery,
     endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},
@@ -46,7 +46,7 @@ impl Hands for EndpointQueues {
         }
     }
 
-    fn pace(&self, delivery: &Delivery, now: Timestamp) -> Option<Pace> {
+    fn delay_reason(&self, delivery: &Delivery, now: Timestamp) -> Option<DelayReason> {
         let lanes = self.by_endpoint.read().unwrap_or_else(PoisonError::into_inner);
         let lane = lanes.get(&delivery.endpoint).cloned()?;
         drop(lanes);

@@ -126,7 +126,7 @@ impl Service {
 
     /// Explains in words why a delivery that is due is not sent yet.
     pub fn delay_reason(&self, delivery: &Delivery) -> Option<String> {
-        self.permits.pace(delivery, self.clock.now()).map(|pace| pace.message())
+        self.permits.delay_reason(delivery, self.clock.now()).map(|pace| pace.message())
     }
 
     pub async fn dead_letters(

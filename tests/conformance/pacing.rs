@@ -167,7 +167,7 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
     assert_eq!((carried.delivery.id, carried.delivery.return_to), (due, None), "what is due");
     let carried = probe(&stage, after(10)).await.unwrap();
     assert_eq!((carried.delivery.id, carried.due), (first, after(10)));
-    assert!(carried.delivery.is_ahead());
+    assert!(carried.delivery.is_early_probe());
     stage.record(carried, retry_at(after(900)), vec![attempt(Class::Http, 500)]).await;
     let (history_len, attempt_count) = (planned.history_len + 1, planned.attempt_count + 1);
     assert_eq!(stage.delivery(first).await, Delivery { history_len, attempt_count, ..planned });

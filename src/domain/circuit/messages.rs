@@ -17,7 +17,7 @@ pub const AHEAD: &str = "ahead of its time: fetched for a probe, which was not n
 
 /// The reason why an endpoint queue does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum DelayReason {
     Paused {
         until: Timestamp,
         status: Option<u16>,
@@ -33,7 +33,7 @@ pub enum Pace {
     Full,
 }
 
-impl Pace {
+impl DelayReason {
     pub fn message(&self) -> String {
         match self {
             Self::Paused { until, status: Some(status) } => {
@@ -70,16 +70,16 @@ fn failing(failures: u32) -> String {
 
 impl Circuit {
     /// The reason why automatic deliveries are not sent, if there is one.
-    pub fn pace(&self, now: Timestamp) -> Option<Pace> {
+    pub fn delay_reason(&self, now: Timestamp) -> Option<DelayReason> {
         match &self.state {
             BreakerState::Closed => None,
             BreakerState::Paused(pause) if pause.until <= now => None,
             BreakerState::Paused(Pause { until, status, .. }) => {
-                Some(Pace::Paused { until: *until, status: *status })
+                Some(DelayReason::Paused { until: *until, status: *status })
             }
             BreakerState::Open(OpenState { probe, probe_at, .. }) => {
                 let probe_at = Some(*probe_at).filter(|_| *probe == super::ProbeState::None);
-                Some(Pace::Open { failures: self.failures, probe_at })
+                Some(DelayReason::Open { failures: self.failures, probe_at })
             }
         }
     }

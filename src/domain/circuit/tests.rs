@@ -77,7 +77,7 @@ fn probes_start_after_five_seconds_and_back_off_to_five_minutes() {
     let mut circuit = opened();
     let probes: Vec<u64> = (0..9).map(|_| probe(&mut circuit, None).since(at(0)).as_secs()).collect();
     assert_eq!(probes, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
-    assert_eq!(circuit.pace(at(1300)), Some(Pace::Open { failures: 19, probe_at: Some(at(1515)) }));
+    assert_eq!(circuit.delay_reason(at(1300)), Some(DelayReason::Open { failures: 19, probe_at: Some(at(1515)) }));
     let mut patient = opened();
     probe(&mut patient, Some(asking(503, Some(3600))));
     assert_eq!(patient.opens_at(), Some(at(5 + 3600)), "as late as it asks");
@@ -170,7 +170,7 @@ fn a_pause_asked_for_before_a_restart_is_resumed() {
     let mut circuit = Circuit::default();
     circuit.resume_pause(paused, at(10));
     assert_eq!(circuit.may(at(59)), May::Wait(Some(at(60))));
-    let pace = circuit.pace(at(59)).unwrap().message();
+    let pace = circuit.delay_reason(at(59)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:01:00Z");
     assert_eq!(circuit.may(at(60)), May::Send(Some(1)));
     let mut strange = Circuit::default();
@@ -187,7 +187,7 @@ fn a_failure_right_after_a_pause_pauses_again() {
     assert_eq!(circuit.may(at(1)), May::Send(Some(1)));
     assert_eq!(circuit.failed(&ended(1, 1, false), None), Change::Closed);
     assert_eq!(circuit.may(at(2)), May::Wait(Some(at(3))));
-    assert_eq!(circuit.pace(at(2)), Some(Pace::Paused { until: at(3), status: None }));
+    assert_eq!(circuit.delay_reason(at(2)), Some(DelayReason::Paused { until: at(3), status: None }));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn delays_and_probes_are_described_in_words() {
     assert!(
         circuit.probe_note(true).starts_with("a probe ahead of its time: the endpoint had failed 10 times")
     );
-    let pace = circuit.pace(at(1)).unwrap().message();
+    let pace = circuit.delay_reason(at(1)).unwrap().message();
     assert_eq!(pace, "the endpoint failed 10 times in a row; one is tried at 2027-01-15T08:00:05Z");
     circuit.succeeded(&ended(1, 65, true), FULL);
     let note = circuit.wait_note(at(5)).unwrap();
@@ -206,7 +206,7 @@ fn delays_and_probes_are_described_in_words() {
     assert_eq!(circuit.wait_note(at(65)), None);
     let mut paused = Circuit::default();
     paused.failed(&ended(1, 0, false), Some(asking(429, Some(12))));
-    let pace = paused.pace(at(1)).unwrap().message();
+    let pace = paused.delay_reason(at(1)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:00:12Z");
     assert_eq!(paused.may(at(12)), May::Send(Some(1)));
     let note = paused.wait_note(at(2)).unwrap();

@@ -193,7 +193,7 @@ impl Work for Recording {
         let Record { carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
         let Some(Recorded { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
-        let has_ended = delivery.state.is_terminal() && !carried.delivery.goes_back(verdict);
+        let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);
         let attempt = attempts.last().filter(|_| sighting.is_some());
         let event_type = &carried.event.event_type;
         if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {

@@ -158,7 +158,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
         record.verdict,
         Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
     );
-    is_refusal && !record.carried.delivery.goes_back(&record.verdict)
+    is_refusal && !record.carried.delivery.restores_saved_state(&record.verdict)
 }
 
 /// The endpoint's health after a result, not written yet.

@@ -159,7 +159,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
-    let has_died = delivery.state == DeliveryState::Dead && !record.carried.delivery.goes_back(&record.verdict);
+    let has_died = delivery.state == DeliveryState::Dead && !record.carried.delivery.restores_saved_state(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
@@ -271,7 +271,7 @@ pub(super) fn replay(
     let (from, switch) = (delivery.state, switch_of(tx, delivery.endpoint)?);
     let hurry = |mut delivery: Delivery| {
         if is_alone {
-            delivery.hurry();
+            delivery.mark_manual();
         }
         delivery
     };

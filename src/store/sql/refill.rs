@@ -343,7 +343,7 @@ pub(super) fn bring_forward(
         let waited_for = delivery.due;
         let is_retry = was_tried_before && delivery.state == DeliveryState::Retrying;
         if is_retry
-            && delivery.bring_forward(now).is_ok()
+            && delivery.advance_retry(now).is_ok()
             && delivery.due != waited_for
             && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut woken)?
         {

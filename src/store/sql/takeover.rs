@@ -148,7 +148,7 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
             Some(known) => *known,
             None => *switches.entry(delivery.endpoint).or_insert(switch_of(tx, delivery.endpoint)?),
         };
-        let note = delivery.is_ahead().then_some(PROBE_AHEAD);
+        let note = delivery.is_early_probe().then_some(PROBE_AHEAD);
         if delivery.take_over(switch, now).is_ok()
             && update_carried(tx, epoch, &mut delivery, now, &mut swept.woken)?
         {

@@ -9,7 +9,7 @@ use crate::domain::{
 
 impl Delivery {
     /// Marks a delivery as manual, because it is replayed singly and not in bulk: it goes before others.
-    pub fn hurry(&mut self) {
+    pub fn mark_manual(&mut self) {
         self.is_asked = true;
     }
 
@@ -25,19 +25,19 @@ impl Delivery {
 
     /// Whether the saved state is restored: after an extra attempt that failed. An early probe with a final verdict is not
     /// undone: it counts like any other attempt.
-    pub fn goes_back(&self, verdict: &Verdict) -> bool {
+    pub fn restores_saved_state(&self, verdict: &Verdict) -> bool {
         let is_final = matches!(verdict, Verdict::Dead { reason, .. } if *reason != DeadReason::Exhausted);
         *verdict != Verdict::Delivered && self.return_to.is_some_and(|back| !(back.is_probe && is_final))
     }
 
     /// Whether its extra attempt is an early probe.
-    pub fn is_ahead(&self) -> bool {
+    pub fn is_early_probe(&self) -> bool {
         self.return_to.is_some_and(|back| back.is_probe)
     }
 
     /// Advances a retry because the endpoint answers again: due at its creation time, so that the oldest go first. Final
     /// waits and retries that are due already stay unchanged.
-    pub fn bring_forward(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    pub fn advance_retry(&mut self, now: Timestamp) -> Result<(), Refusal> {
         self.must_be(|state| state == DeliveryState::Retrying, "brought forward")?;
         if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
             // Ids may be ahead of this clock, if the clock of the node that made them was.
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn only_a_future_retry_is_advanced_to_its_creation_time() {
         let brought = |mut delivery: Delivery| {
-            let done = delivery.bring_forward(later(60));
+            let done = delivery.advance_retry(later(60));
             (done.is_ok(), delivery.due)
         };
         assert_eq!(brought(retrying(later(3600))), (true, Some(MADE)));
@@ -92,7 +92,7 @@ mod tests {
         let probed = |what: &dyn Fn(&mut Delivery)| {
             let mut delivery = planned.clone();
             delivery.probe(later(60)).unwrap();
-            assert!(delivery.is_ahead() && !delivery.is_asked);
+            assert!(delivery.is_early_probe() && !delivery.is_asked);
             assert_eq!((delivery.state, delivery.due), (DeliveryState::InFlight, None));
             what(&mut delivery);
             delivery
@@ -135,7 +135,7 @@ mod tests {
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
         assert!(!dead.is_asked, "a bulk replay has no priority");
-        dead.hurry();
+        dead.mark_manual();
         let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
         dead.claim(later(2)).unwrap();
         dead.conclude(&retry, failed, Switch::On, later(3)).unwrap();
@@ -150,7 +150,7 @@ mod tests {
         assert!(lost.is_asked, "held, and still manual");
         let mut dead = Delivery { state: DeliveryState::Dead, retry_index: 0, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
-        dead.hurry();
+        dead.mark_manual();
         dead.claim(later(2)).unwrap();
         dead.conclude(&again, (1, 0), Switch::On, later(3)).unwrap();
         assert!(!dead.is_asked, "a retry without a slot has no priority");
