@@ -20,7 +20,7 @@ use super::{
 
 /// State of a delivery before an extra attempt (manual, or an early probe); restored if that attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReturnTo {
+pub struct SavedState {
     pub state: DeliveryState,
     pub reason: Option<EndReason>,
     pub due: Option<Timestamp>,
@@ -75,7 +75,7 @@ pub struct Delivery {
     pub restarted_at: Option<Timestamp>,
     /// The next attempt was requested manually: it goes before others, also to a throttled endpoint.
     pub is_asked: bool,
-    pub return_to: Option<ReturnTo>,
+    pub saved_state: Option<SavedState>,
     /// Ordering group, until the delivery has left it; absent where no order is kept.
     pub okey: Option<OrderingKey>,
     /// Position among the deliveries queued behind the head of the ordering group; only queued ones have it.
@@ -121,7 +121,7 @@ impl Delivery {
             held_at: None,
             restarted_at: None,
             is_asked: false,
-            return_to: None,
+            saved_state: None,
             okey: None,
             turn: None,
             skipped_at: None,
@@ -135,8 +135,8 @@ impl Delivery {
 
     /// Claims a due delivery for an attempt. An extra attempt is made even past `give_up_at`.
     pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, Refusal> {
-        self.must_be(DeliveryState::is_waiting, "carried")?;
-        let too_old = self.return_to.is_none() && self.give_up_at.is_some_and(|at| at <= now);
+        self.require(DeliveryState::is_waiting, "carried")?;
+        let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
             AtDue::Exhaust | AtDue::ExhaustUnblamed => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
             AtDue::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
@@ -158,24 +158,24 @@ impl Delivery {
         switch: Switch,
         now: Timestamp,
     ) -> Result<(), Refusal> {
-        self.must_be(|state| state == DeliveryState::InFlight, "concluded")?;
+        self.require(|state| state == DeliveryState::InFlight, "concluded")?;
         self.history_len += rows;
         self.attempt_count += numbered;
         self.is_asked = false;
         match *verdict {
             Verdict::Delivered => self.finish(DeliveryState::Delivered, None, now),
-            _ if self.restores_saved_state(verdict) => self.go_back(switch, now),
+            _ if self.restores_saved_state(verdict) => self.restore(switch, now),
             Verdict::Dead { reason, .. } => {
                 self.retry_index += numbered.min(1);
                 self.finish(DeliveryState::Dead, EndReason::from(reason), now);
             }
             Verdict::Retry { due, then } => {
                 self.retry_index += 1;
-                self.wait(due, then);
+                self.set_waiting(due, then);
                 self.heed(switch, now);
             }
             Verdict::Again { due } => {
-                self.wait(due, AtDue::Attempt);
+                self.set_waiting(due, AtDue::Attempt);
                 self.heed(switch, now);
             }
         }
@@ -185,11 +185,11 @@ impl Delivery {
     /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
     /// to its saved state.
     pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == DeliveryState::InFlight, "handed back")?;
+        self.require(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_early_probe() {
-            self.go_back(switch, now);
+            self.restore(switch, now);
         } else {
-            self.wait(due.min(now), AtDue::Attempt);
+            self.set_waiting(due.min(now), AtDue::Attempt);
             self.heed(switch, now);
         }
         Ok(())
@@ -198,12 +198,12 @@ impl Delivery {
     /// Takes over from a dead node: due now, or back in the saved state after an extra attempt; the schedule is unchanged.
     /// The caller adds the attempt "outcome unknown".
     pub fn take_over(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == DeliveryState::InFlight, "taken over")?;
+        self.require(|state| state == DeliveryState::InFlight, "taken over")?;
         self.history_len += 1;
-        if self.return_to.is_some() {
-            self.go_back(switch, now);
+        if self.saved_state.is_some() {
+            self.restore(switch, now);
         } else {
-            self.wait(now, AtDue::Attempt);
+            self.set_waiting(now, AtDue::Attempt);
             self.heed(switch, now);
         }
         Ok(())
@@ -211,7 +211,7 @@ impl Delivery {
 
     /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
     pub fn switch_off(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
+        self.require(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
         self.heed(switch, now);
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Delivery {
     /// Resumes a held delivery: due now, unless its own time is later. Time held does not count as age, unless
     /// `gives_up_while_held`.
     pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == DeliveryState::Held, "released")?;
+        self.require(|state| state == DeliveryState::Held, "released")?;
         if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
             let held_for = now.since(held_at);
             self.give_up_at = self.give_up_at.map(|at| at.plus(held_for));
@@ -228,7 +228,7 @@ impl Delivery {
             }
         }
         let due = self.due.map_or(now, |due| due.max(now));
-        self.wait(due, self.at_due);
+        self.set_waiting(due, self.at_due);
         Ok(())
     }
 
@@ -236,11 +236,11 @@ impl Delivery {
     pub fn retry(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
         let allowed =
             |state| matches!(state, DeliveryState::Retrying | DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
-        self.must_be(allowed, "retried")?;
+        self.require(allowed, "retried")?;
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
-        self.return_to = Some(self.stands(false));
+        self.saved_state = Some(self.stands(false));
         self.restarted_at = Some(now);
         self.is_asked = true;
         self.become_pending(switch, now);
@@ -256,7 +256,7 @@ impl Delivery {
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let allowed = |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
-        self.must_be(allowed, "replayed")?;
+        self.require(allowed, "replayed")?;
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
@@ -275,7 +275,7 @@ impl Delivery {
         switch: Switch,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
-        self.must_be(|state| state == DeliveryState::Delivered, "replayed as new")?;
+        self.require(|state| state == DeliveryState::Delivered, "replayed as new")?;
         if switch == Switch::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
@@ -298,18 +298,18 @@ impl Delivery {
     }
 
     pub fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state.is_waiting() || state == DeliveryState::Held, "cancelled")?;
+        self.require(|state| state.is_waiting() || state == DeliveryState::Held, "cancelled")?;
         self.finish(DeliveryState::Cancelled, EndReason::ByHand, now);
         Ok(())
     }
 
     /// Expires a waiting delivery whose event's retention ended. One that had ended before an extra attempt was requested
     /// returns to that end.
-    pub fn outlive(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state.is_waiting() || state == DeliveryState::Held, "expired")?;
-        if self.return_to.is_some_and(|back| back.state.is_terminal()) {
+    pub fn expire_by_retention(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        self.require(|state| state.is_waiting() || state == DeliveryState::Held, "expired")?;
+        if self.saved_state.is_some_and(|back| back.state.is_terminal()) {
             self.held_at = None;
-            self.go_back(Switch::On, now);
+            self.restore(Switch::On, now);
         } else {
             self.finish(DeliveryState::Expired, EndReason::Retention, now);
         }
@@ -318,7 +318,7 @@ impl Delivery {
 
     /// Closes a dead letter: no replay is expected.
     pub fn close(&mut self) -> Result<(), Refusal> {
-        self.must_be(|state| state == DeliveryState::Dead, "closed")?;
+        self.require(|state| state == DeliveryState::Dead, "closed")?;
         self.reason = Some(EndReason::Closed);
         Ok(())
     }
@@ -336,7 +336,7 @@ impl Delivery {
     /// Next scheduled attempt, as the API shows it. `None` during an extra attempt, a final wait or a hold, and behind
     /// another delivery of its ordering group.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
-        let scheduled = self.state.is_waiting() && self.return_to.is_none() && self.at_due == AtDue::Attempt;
+        let scheduled = self.state.is_waiting() && self.saved_state.is_none() && self.at_due == AtDue::Attempt;
         self.due.filter(|_| scheduled && !self.is_queued_behind())
     }
 
@@ -352,13 +352,13 @@ impl Delivery {
         }
     }
 
-    fn stands(&self, is_probe: bool) -> ReturnTo {
+    fn stands(&self, is_probe: bool) -> SavedState {
         let Self { state, reason, due, at_due, finished_at, .. } = *self;
-        ReturnTo { state, reason, due, at_due, finished_at, is_probe }
+        SavedState { state, reason, due, at_due, finished_at, is_probe }
     }
 
-    fn go_back(&mut self, switch: Switch, now: Timestamp) {
-        let Some(back) = self.return_to.take() else { return };
+    fn restore(&mut self, switch: Switch, now: Timestamp) {
+        let Some(back) = self.saved_state.take() else { return };
         self.is_asked = false;
         self.state = back.state;
         self.reason = back.reason;
@@ -375,9 +375,9 @@ impl Delivery {
         self.held_at = self.held_at.or(Some(now));
     }
 
-    fn wait(&mut self, due: Timestamp, at_due: AtDue) {
+    fn set_waiting(&mut self, due: Timestamp, at_due: AtDue) {
         self.state =
-            if self.retry_index == 0 || self.return_to.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
+            if self.retry_index == 0 || self.saved_state.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
         self.due = Some(due);
         self.at_due = at_due;
         self.held_at = None;
@@ -391,10 +391,10 @@ impl Delivery {
         self.finished_at = Some(now);
         self.held_at = None;
         self.is_asked = false;
-        self.return_to = None;
+        self.saved_state = None;
     }
 
-    fn must_be(&self, allowed: impl Fn(DeliveryState) -> bool, verb: &'static str) -> Result<(), Refusal> {
+    fn require(&self, allowed: impl Fn(DeliveryState) -> bool, verb: &'static str) -> Result<(), Refusal> {
         if allowed(self.state) { Ok(()) } else { Err(Refusal::WrongState { state: self.state, verb }) }
     }
 }

@@ -338,7 +338,7 @@ impl EndpointQueueState {
     /// Returns the history note on why it is sent when it is: none on the happy path.
     fn note(&self, carried: &Carried, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
         let Carried { delivery, due, .. } = carried;
-        let is_scheduled = delivery.retry_index > 0 && delivery.return_to.is_none();
+        let is_scheduled = delivery.retry_index > 0 && delivery.saved_state.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
             (true, ..) => Some(self.circuit.probe_note(delivery.is_early_probe())),

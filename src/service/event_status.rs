@@ -87,6 +87,6 @@ fn worst_delivery(deliveries: &[NamedDelivery]) -> Option<&NamedDelivery> {
     };
     deliveries.iter().filter(|shown| !is_moot(&shown.delivery)).max_by_key(|shown| {
         let delivery = &shown.delivery;
-        (delivery.state.badness(), delivery.next_attempt_at().map(Reverse), Reverse(delivery.id))
+        (delivery.state.severity(), delivery.next_attempt_at().map(Reverse), Reverse(delivery.id))
     })
 }

@@ -67,7 +67,7 @@ pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage
         let id = stage.one_in(state).await;
         let Asked::Done(asked) = stage.ask(id, Ask::Retry).await else { panic!("{state:?}") };
         assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (DeliveryState::Pending, Some(NOW), None));
-        assert_eq!(asked.return_to.map(|back| back.state), Some(state));
+        assert_eq!(asked.saved_state.map(|back| back.state), Some(state));
         assert_eq!(stage.delivery(id).await, asked, "as it is stored");
         assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
         stage.claim(id, NOW).await;

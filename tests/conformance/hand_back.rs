@@ -42,10 +42,10 @@ pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
-    let back = carried.delivery.return_to;
+    let back = carried.delivery.saved_state;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.return_to), (DeliveryState::Pending, back));
+    assert_eq!((delivery.state, delivery.saved_state), (DeliveryState::Pending, back));
     assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(NOW), None));
 }
 

@@ -164,7 +164,7 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
     let planned = stage.delivery(first).await;
     let due = due_at(&mut stage, after(9)).await;
     let carried = probe(&stage, after(10)).await.unwrap();
-    assert_eq!((carried.delivery.id, carried.delivery.return_to), (due, None), "what is due");
+    assert_eq!((carried.delivery.id, carried.delivery.saved_state), (due, None), "what is due");
     let carried = probe(&stage, after(10)).await.unwrap();
     assert_eq!((carried.delivery.id, carried.due), (first, after(10)));
     assert!(carried.delivery.is_early_probe());

@@ -290,7 +290,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
         let before = stage.delivery(id).await;
         stage.ask(id, Ask::Retry).await;
         let carried = stage.claim(id, NOW).await;
-        assert!(carried.delivery.return_to.is_some());
+        assert!(carried.delivery.saved_state.is_some());
         stage.record(carried, retry_at(after(600)), vec![attempt(Class::Http, 500)]).await;
         let after_it = stage.delivery(id).await;
         let (history_len, attempt_count) = (before.history_len + 1, before.attempt_count + 1);
@@ -307,6 +307,6 @@ pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
     let carried = stage.claim(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.reason, delivery.return_to), (DeliveryState::Delivered, None, None));
+    assert_eq!((delivery.state, delivery.reason, delivery.saved_state), (DeliveryState::Delivered, None, None));
     assert_eq!(stage.history(id).await.last().unwrap().number, Some(2), "numbering continues");
 }

@@ -113,12 +113,12 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut sta
 pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.ask(id, Ask::Retry).await;
-    let back = stage.delivery(id).await.return_to;
+    let back = stage.delivery(id).await.saved_state;
     settle_all(&stage, Settle::Disabled(Switch::OffHolding), 100).await;
     stage.reopen();
     settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 100).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.return_to), (DeliveryState::Pending, back));
+    assert_eq!((delivery.state, delivery.saved_state), (DeliveryState::Pending, back));
 }
 
 pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {

@@ -17,8 +17,8 @@ impl Delivery {
     /// of the schedule. Only for a retry that waits for its next attempt and is not too old.
     pub fn probe(&mut self, now: Timestamp) -> Result<(), Refusal> {
         let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
-        self.must_be(|state| state == DeliveryState::Retrying && may, "probed")?;
-        self.return_to = Some(self.stands(true));
+        self.require(|state| state == DeliveryState::Retrying && may, "probed")?;
+        self.saved_state = Some(self.stands(true));
         (self.state, self.due) = (DeliveryState::InFlight, None);
         Ok(())
     }
@@ -27,18 +27,18 @@ impl Delivery {
     /// undone: it counts like any other attempt.
     pub fn restores_saved_state(&self, verdict: &Verdict) -> bool {
         let is_final = matches!(verdict, Verdict::Dead { reason, .. } if *reason != DeadReason::Exhausted);
-        *verdict != Verdict::Delivered && self.return_to.is_some_and(|back| !(back.is_probe && is_final))
+        *verdict != Verdict::Delivered && self.saved_state.is_some_and(|back| !(back.is_probe && is_final))
     }
 
     /// Whether its extra attempt is an early probe.
     pub fn is_early_probe(&self) -> bool {
-        self.return_to.is_some_and(|back| back.is_probe)
+        self.saved_state.is_some_and(|back| back.is_probe)
     }
 
     /// Advances a retry because the endpoint answers again: due at its creation time, so that the oldest go first. Final
     /// waits and retries that are due already stay unchanged.
     pub fn advance_retry(&mut self, now: Timestamp) -> Result<(), Refusal> {
-        self.must_be(|state| state == DeliveryState::Retrying, "brought forward")?;
+        self.require(|state| state == DeliveryState::Retrying, "brought forward")?;
         if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
             // Ids may be ahead of this clock, if the clock of the node that made them was.
             self.due = Some(made_at(self.id.as_i64()).min(due));
@@ -51,7 +51,7 @@ impl Delivery {
 mod tests {
     use super::*;
     use crate::domain::{
-        delivery::{ReturnTo, Switch},
+        delivery::{SavedState, Switch},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
     };
 
@@ -99,7 +99,7 @@ mod tests {
         };
         let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: false };
         let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Switch::On, later(61)).unwrap());
-        assert_eq!((ended.state, ended.return_to, ended.due), (DeliveryState::Dead, None, None), "for good");
+        assert_eq!((ended.state, ended.saved_state, ended.due), (DeliveryState::Dead, None, None), "for good");
         for verdict in [
             Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
             Verdict::Again { due: later(61) },
@@ -116,7 +116,7 @@ mod tests {
         let delivered = probed(&|delivery| {
             delivery.conclude(&Verdict::Delivered, (1, 1), Switch::On, later(61)).unwrap();
         });
-        assert_eq!((delivered.state, delivered.return_to), (DeliveryState::Delivered, None));
+        assert_eq!((delivered.state, delivered.saved_state), (DeliveryState::Delivered, None));
         for other in [
             Delivery { at_due: AtDue::Exhaust, ..planned.clone() },
             Delivery { give_up_at: Some(later(60)), ..planned.clone() },
@@ -131,7 +131,7 @@ mod tests {
         assert!(!retrying(later(1)).is_asked);
         let mut asked = retrying(later(1));
         asked.retry(Switch::On, later(2)).unwrap();
-        assert!(asked.is_asked && asked.return_to.is_some_and(|back: ReturnTo| back.due == Some(later(1))));
+        assert!(asked.is_asked && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1))));
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Switch::On, later(2)).unwrap();
         assert!(!dead.is_asked, "a bulk replay has no priority");

@@ -53,7 +53,7 @@ impl DeliveryState {
     }
 
     /// Rank in the status of an event with several deliveries: the largest wins, unfinished ones come first.
-    pub const fn badness(self) -> u8 {
+    pub const fn severity(self) -> u8 {
         match self {
             Self::Retrying => 8,
             Self::Held => 7,

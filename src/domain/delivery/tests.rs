@@ -24,8 +24,8 @@ fn check_shape(delivery: &Delivery) {
     let has_due = state.is_waiting() || state == DeliveryState::Held;
     assert_eq!(delivery.due.is_some(), has_due, "a waiting or held delivery has a due time");
     assert_eq!(delivery.turn.is_some(), delivery.is_queued_behind(), "a queued delivery has a position");
-    assert!(!state.is_terminal() || delivery.return_to.is_none(), "a terminal state has no saved state");
-    let by_hand = delivery.return_to.is_some();
+    assert!(!state.is_terminal() || delivery.saved_state.is_none(), "a terminal state has no saved state");
+    let by_hand = delivery.saved_state.is_some();
     assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt has no final wait");
     assert!(!(by_hand && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
     assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
@@ -37,7 +37,7 @@ fn check_shape(delivery: &Delivery) {
 fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: Timestamp) {
     let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.okey);
     assert_eq!(fixed(after), fixed(before), "its identity never changes");
-    let by_hand = before.return_to.is_some();
+    let by_hand = before.saved_state.is_some();
     let (rows, numbered, used) = match happening {
         Happening::Conclude { verdict, rows, numbered, .. } => {
             let used = match verdict {
@@ -61,7 +61,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     }
     assert_eq!(after.state == DeliveryState::Held, after.held_at.is_some());
     if after.state == DeliveryState::Expired && before.state != DeliveryState::Expired {
-        let came_back = by_hand && matches!(before.return_to, Some(ReturnTo { state: DeliveryState::Expired, .. }));
+        let came_back = by_hand && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
         let by_age = matches!(happening, Happening::Claim | Happening::Outlive);
         assert!(came_back || by_age, "only its age or its event's expires it");
     }
@@ -70,9 +70,9 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     match happening {
         Happening::Retry(_) => {
             let due = before.due;
-            let ReturnTo { state, reason, at_due, finished_at, .. } = after.return_to.expect("a saved state");
+            let SavedState { state, reason, at_due, finished_at, .. } = after.saved_state.expect("a saved state");
             assert_eq!((state, reason, at_due), (before.state, before.reason, before.at_due));
-            assert_eq!((after.return_to.and_then(|back| back.due), finished_at), (due, before.finished_at));
+            assert_eq!((after.saved_state.and_then(|back| back.due), finished_at), (due, before.finished_at));
             assert_eq!(after.due, Some(now), "as soon as a permit is free");
         }
         Happening::Replay { give_up_at, .. } => {
@@ -125,7 +125,7 @@ fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<TableRow> {
         if matches!(happening, Happening::Retry(_)) {
             before_retry = Some(before.clone());
         }
-        let came_back = before.return_to.is_some() && before.state == DeliveryState::InFlight && {
+        let came_back = before.saved_state.is_some() && before.state == DeliveryState::InFlight && {
             matches!(happening.kind(), TransitionKind::Conclude | TransitionKind::TakeOver) && to.0 != DeliveryState::Delivered
         };
         if came_back {
@@ -156,7 +156,7 @@ fn check_copy(old: &Delivery, copy: &Delivery, now: Timestamp) {
     assert_eq!((copy.id, copy.root, copy.replay_of), (COPY, old.root, Some(old.id)));
     assert_eq!((copy.app, copy.event, copy.endpoint), (old.app, old.event, old.endpoint));
     assert_eq!((copy.retry_index, copy.attempt_count, copy.history_len), (0, 0, 0));
-    assert_eq!((copy.due, copy.at_due, copy.return_to), (Some(now), AtDue::Attempt, None));
+    assert_eq!((copy.due, copy.at_due, copy.saved_state), (Some(now), AtDue::Attempt, None));
 }
 
 fn switch() -> impl Strategy<Value = Switch> {
@@ -357,7 +357,7 @@ fn states_and_reasons_have_names_of_their_own_and_states_are_read_back() {
     assert_eq!(DeliveryState::parse("Pending"), None);
     assert_eq!(EndReason::ALL.map(EndReason::name).into_iter().collect::<HashSet<_>>().len(), EndReason::ALL.len());
     let mut worst_first = DeliveryState::ALL;
-    worst_first.sort_by_key(|state| std::cmp::Reverse(state.badness()));
+    worst_first.sort_by_key(|state| std::cmp::Reverse(state.severity()));
     let names = worst_first.map(DeliveryState::name);
     assert_eq!(names[..4], ["retrying", "held", "in_flight", "pending"]);
     assert_eq!(names[4..], ["dead", "expired", "cancelled", "delivered"]);

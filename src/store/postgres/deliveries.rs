@@ -126,7 +126,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.held_at,
         (delivery.root != delivery.id).then_some(delivery.root),
         delivery.replay_of,
-        delivery.return_to.as_ref().map(write_return_to),
+        delivery.saved_state.as_ref().map(write_return_to),
         delivery.restarted_at,
         delivery.okey,
         delivery.is_asked.then_some(true),

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         contract::{Contract, RetentionPeriod},
-        delivery::{Delivery, EndReason, Refusal, ReturnTo, DeliveryState},
+        delivery::{Delivery, EndReason, Refusal, SavedState, DeliveryState},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, RetentionPolicy, decide},
@@ -197,7 +197,7 @@ impl Step {
                 }
                 DeliveryFate::Ends => {
                     let now = self.now;
-                    if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.outlive(now))? {
+                    if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.expire_by_retention(now))? {
                         self.expired.ended.push((ended.id, ended.endpoint));
                         self.changed.insert((ended.app, ended.endpoint));
                         self.count(tx, &ended)?;
@@ -346,7 +346,7 @@ impl RetentionReader<'_> {
         }
         let restarted_at: Option<Timestamp> = row.get(7)?;
         let back = row.get::<Option<&str>>(8)?.map(row::read_return_to).transpose()?;
-        let is_letter = |back: &ReturnTo| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
+        let is_letter = |back: &SavedState| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
         let facts = DeliveryFacts {
             state,
             is_closed,

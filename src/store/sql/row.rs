@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::{
     contract::NoticeChannel,
-    delivery::{Delivery, EndReason, ReturnTo, DeliveryState},
+    delivery::{Delivery, EndReason, SavedState, DeliveryState},
     event::{Event, RenderedBodies},
     id::{
         AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId,
@@ -113,7 +113,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         skipped_at: row.get(20)?,
         root: row.get::<Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,
-        return_to: row.get::<Option<&str>>(15)?.map(read_return_to).transpose()?,
+        saved_state: row.get::<Option<&str>>(15)?.map(read_return_to).transpose()?,
     })
 }
 
@@ -162,7 +162,7 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> Result<Event> {
 
 /// Writes `state,reason,due,at_due,finished_at,is_probe`, numbers or nothing: rare, short, and readable in a dump. An older
 /// version left out the last.
-pub(in crate::store) fn write_return_to(back: &ReturnTo) -> String {
+pub(in crate::store) fn write_return_to(back: &SavedState) -> String {
     let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
     let at_due = AT_DUE.iter().position(|a| *a == back.at_due).unwrap_or(0);
     format!(
@@ -175,11 +175,11 @@ pub(in crate::store) fn write_return_to(back: &ReturnTo) -> String {
     )
 }
 
-pub(super) fn read_return_to(text: &str) -> Result<ReturnTo> {
+pub(super) fn read_return_to(text: &str) -> Result<SavedState> {
     let parse = || {
         let mut parts = text.split(',').map(|part| (!part.is_empty()).then(|| part.parse::<i64>().ok()));
         let mut next = || parts.next().map(Option::flatten);
-        Some(ReturnTo {
+        Some(SavedState {
             state: pick(&DeliveryState::ALL, next()??)?,
             reason: next()?.map(|n| pick(&EndReason::ALL, n)).map_or(Some(None), |r| r.map(Some))?,
             due: next()?.map(Timestamp::from_millis),
@@ -205,7 +205,7 @@ mod tests {
             [(None, Some(at), None), (Some(EndReason::Exhausted), None, Some(at)), (None, None, None)]
         {
             let (state, at_due, is_probe) = (DeliveryState::Retrying, AtDue::Exhaust, due.is_some());
-            let back = ReturnTo { state, reason, due, at_due, finished_at, is_probe };
+            let back = SavedState { state, reason, due, at_due, finished_at, is_probe };
             assert_eq!(read_return_to(&write_return_to(&back)).unwrap(), back);
         }
         assert!(!read_return_to("1,,,0,").unwrap().is_probe, "as an older version wrote it");
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_saved_state_is_the_same_text_in_every_version() {
         let at = Timestamp::from_millis;
-        let back = ReturnTo {
+        let back = SavedState {
             state: DeliveryState::Dead,
             reason: Some(EndReason::Closed),
             due: Some(at(1_800_000_000_123)),

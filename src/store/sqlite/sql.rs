@@ -183,7 +183,7 @@ pub(super) fn replace_delivery(
             delivery.at_due,
             delivery.give_up_at,
             delivery.finished_at,
-            delivery.return_to.as_ref().map(write_return_to),
+            delivery.saved_state.as_ref().map(write_return_to),
             delivery.held_at,
             delivery.restarted_at,
             delivery.okey,

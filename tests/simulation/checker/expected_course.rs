@@ -193,7 +193,7 @@ impl Course<'_> {
         let standing = self.standing;
         match ask.kind {
             ActionKind::Retry => {
-                let Some(back) = after.return_to else {
+                let Some(back) = after.saved_state else {
                     return self.complain(Promise::Schedule, "a retry that goes back nowhere", at);
                 };
                 let mut stood = ReturnState { due: standing.due, at_due: standing.at_due, end: standing.end };

@@ -41,7 +41,7 @@ fn a_queued_delivery_that_ends_loses_its_position() {
     type End = fn(&mut Delivery) -> Result<(), Refusal>;
     let ends: [End; 3] = [
         |delivery| delivery.cancel(later(10)),
-        |delivery| delivery.outlive(later(10)),
+        |delivery| delivery.expire_by_retention(later(10)),
         |delivery| delivery.switch_off(Switch::OffCancelling, later(10)),
     ];
     for end in ends {

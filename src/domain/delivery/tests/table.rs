@@ -144,7 +144,7 @@ impl Happening {
             Self::Replay { give_up_at, switch } => delivery.replay(give_up_at, switch, now)?,
             Self::ReplayAs(switch) => return delivery.replay_as(COPY, None, switch, now),
             Self::Cancel => delivery.cancel(now)?,
-            Self::Outlive => delivery.outlive(now)?,
+            Self::Outlive => delivery.expire_by_retention(now)?,
             Self::Close => delivery.close()?,
         }
         Ok(delivery.clone())
@@ -157,7 +157,7 @@ pub(super) const COPY: DeliveryId = DeliveryId::from_i64(99);
 pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) -> Option<NextState> {
     use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
-    let by_hand = before.return_to.is_some();
+    let by_hand = before.saved_state.is_some();
     let scheduled = if by_hand || before.retry_index == 0 { Pending } else { Retrying };
     let switched = |state: DeliveryState, switch: Switch| match switch {
         Switch::On => (state, None),
@@ -165,7 +165,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         Switch::OffCancelling => CANCELLED_BY_SWITCH[0],
         Switch::Deleted => CANCELLED_BY_SWITCH[1],
     };
-    let back = |back: ReturnTo, switch| match back.state {
+    let back = |back: SavedState, switch| match back.state {
         Retrying => switched(Retrying, switch),
         ended => (ended, back.reason),
     };
@@ -185,7 +185,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         }),
         (Happening::Conclude { verdict: Verdict::Delivered, .. }, InFlight) => Some((Delivered, None)),
         (Happening::Conclude { switch, .. } | Happening::TakeOver(switch), InFlight) if by_hand => {
-            before.return_to.map(|to| back(to, switch))
+            before.saved_state.map(|to| back(to, switch))
         }
         (Happening::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
             Verdict::Dead { reason, .. } => (Dead, Some(EndReason::from(reason))),
@@ -201,7 +201,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         | (Happening::Replay { switch, .. }, Dead | Cancelled | Expired)
         | (Happening::ReplayAs(switch), Delivered) => asked(switch),
         (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::ByHand))),
-        (Happening::Outlive, Pending | Retrying | Held) => Some(match before.return_to {
+        (Happening::Outlive, Pending | Retrying | Held) => Some(match before.saved_state {
             Some(back) if back.state != Retrying => (back.state, back.reason),
             _ => (Expired, Some(EndReason::Retention)),
         }),
