@@ -32,10 +32,10 @@ pub struct SavedState {
 
 /// Availability of an endpoint, and what happens to waiting deliveries while it is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switch {
-    On,
-    OffHolding,
-    OffCancelling,
+pub enum Availability {
+    Enabled,
+    DisabledHold,
+    DisabledCancel,
     Deleted,
 }
 
@@ -155,7 +155,7 @@ impl Delivery {
         &mut self,
         verdict: &Verdict,
         (rows, numbered): (u32, u32),
-        switch: Switch,
+        switch: Availability,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         self.require(|state| state == DeliveryState::InFlight, "concluded")?;
@@ -184,7 +184,7 @@ impl Delivery {
 
     /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
     /// to its saved state.
-    pub fn hand_back(&mut self, switch: Switch, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
+    pub fn hand_back(&mut self, switch: Availability, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
         self.require(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_early_probe() {
             self.restore(switch, now);
@@ -197,7 +197,7 @@ impl Delivery {
 
     /// Takes over from a dead node: due now, or back in the saved state after an extra attempt; the schedule is unchanged.
     /// The caller adds the attempt "outcome unknown".
-    pub fn take_over(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+    pub fn take_over(&mut self, switch: Availability, now: Timestamp) -> Result<(), Refusal> {
         self.require(|state| state == DeliveryState::InFlight, "taken over")?;
         self.history_len += 1;
         if self.saved_state.is_some() {
@@ -210,7 +210,7 @@ impl Delivery {
     }
 
     /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
-    pub fn switch_off(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+    pub fn hold_or_cancel(&mut self, switch: Availability, now: Timestamp) -> Result<(), Refusal> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
         self.heed(switch, now);
         Ok(())
@@ -233,11 +233,11 @@ impl Delivery {
     }
 
     /// Requests an extra attempt as soon as a permit is free; the schedule is unchanged.
-    pub fn retry(&mut self, switch: Switch, now: Timestamp) -> Result<(), Refusal> {
+    pub fn retry(&mut self, switch: Availability, now: Timestamp) -> Result<(), Refusal> {
         let allowed =
             |state| matches!(state, DeliveryState::Retrying | DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.require(allowed, "retried")?;
-        if switch == Switch::Deleted {
+        if switch == Availability::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
         self.saved_state = Some(self.stands(false));
@@ -252,12 +252,12 @@ impl Delivery {
     pub fn replay(
         &mut self,
         give_up_at: Option<Timestamp>,
-        switch: Switch,
+        switch: Availability,
         now: Timestamp,
     ) -> Result<(), Refusal> {
         let allowed = |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.require(allowed, "replayed")?;
-        if switch == Switch::Deleted {
+        if switch == Availability::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
         self.retry_index = 0;
@@ -272,11 +272,11 @@ impl Delivery {
         &self,
         id: DeliveryId,
         give_up_at: Option<Timestamp>,
-        switch: Switch,
+        switch: Availability,
         now: Timestamp,
     ) -> Result<Self, Refusal> {
         self.require(|state| state == DeliveryState::Delivered, "replayed as new")?;
-        if switch == Switch::Deleted {
+        if switch == Availability::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
         let mut copy = Self::born(id, self.app, self.event, self.endpoint, now, give_up_at);
@@ -287,11 +287,11 @@ impl Delivery {
     }
 
     /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
-    pub fn backfilled(mut born: Self, switch: Switch, now: Timestamp) -> Result<Self, Refusal> {
-        if switch == Switch::Deleted {
+    pub fn backfilled(mut born: Self, switch: Availability, now: Timestamp) -> Result<Self, Refusal> {
+        if switch == Availability::Deleted {
             return Err(Refusal::EndpointDeleted);
         }
-        if switch != Switch::On {
+        if switch != Availability::Enabled {
             born.hold(now);
         }
         Ok(born)
@@ -309,7 +309,7 @@ impl Delivery {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "expired")?;
         if self.saved_state.is_some_and(|back| back.state.is_terminal()) {
             self.held_at = None;
-            self.restore(Switch::On, now);
+            self.restore(Availability::Enabled, now);
         } else {
             self.finish(DeliveryState::Expired, EndReason::Retention, now);
         }
@@ -324,12 +324,12 @@ impl Delivery {
     }
 
     /// Holds or cancels the delivery if its endpoint is disabled or deleted.
-    pub fn heed(&mut self, switch: Switch, now: Timestamp) {
+    pub fn heed(&mut self, switch: Availability, now: Timestamp) {
         match switch {
-            Switch::On => {}
-            Switch::OffHolding => self.hold(now),
-            Switch::OffCancelling => self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now),
-            Switch::Deleted => self.finish(DeliveryState::Cancelled, EndReason::EndpointDeleted, now),
+            Availability::Enabled => {}
+            Availability::DisabledHold => self.hold(now),
+            Availability::DisabledCancel => self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now),
+            Availability::Deleted => self.finish(DeliveryState::Cancelled, EndReason::EndpointDeleted, now),
         }
     }
 
@@ -340,14 +340,14 @@ impl Delivery {
         self.due.filter(|_| scheduled && !self.is_queued_behind())
     }
 
-    fn become_pending(&mut self, switch: Switch, now: Timestamp) {
+    fn become_pending(&mut self, switch: Availability, now: Timestamp) {
         self.state = DeliveryState::Pending;
         self.at_due = AtDue::Attempt;
         self.reason = None;
         self.finished_at = None;
         self.due = Some(now);
         // Requested manually: a disabled endpoint holds it, whatever it does with other deliveries.
-        if switch != Switch::On {
+        if switch != Availability::Enabled {
             self.hold(now);
         }
     }
@@ -357,7 +357,7 @@ impl Delivery {
         SavedState { state, reason, due, at_due, finished_at, is_probe }
     }
 
-    fn restore(&mut self, switch: Switch, now: Timestamp) {
+    fn restore(&mut self, switch: Availability, now: Timestamp) {
         let Some(back) = self.saved_state.take() else { return };
         self.is_asked = false;
         self.state = back.state;

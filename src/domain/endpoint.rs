@@ -8,7 +8,7 @@ pub(crate) mod fixtures;
 
 use super::{
     contract::{Contract, ContractHash, WaitingWhenDisabled},
-    delivery::Switch,
+    delivery::Availability,
     id::{AppId, EndpointId},
     ordering::{OnDead, OrderingMode},
     rate::RateLimit,
@@ -205,17 +205,17 @@ impl EndpointRecord {
     }
 
     /// Returns whether it takes deliveries and, if not, what happens to waiting ones.
-    pub fn switch(&self) -> Switch {
-        switch(self.disabled.as_ref())
+    pub fn availability(&self) -> Availability {
+        availability(self.disabled.as_ref())
     }
 }
 
 /// Returns the effect of an endpoint's state on its deliveries.
-pub fn switch(disabled: Option<&Disabled>) -> Switch {
+pub fn availability(disabled: Option<&Disabled>) -> Availability {
     match disabled.map(|off| off.waiting) {
-        None => Switch::On,
-        Some(WaitingWhenDisabled::Held) => Switch::OffHolding,
-        Some(WaitingWhenDisabled::Cancelled) => Switch::OffCancelling,
+        None => Availability::Enabled,
+        Some(WaitingWhenDisabled::Held) => Availability::DisabledHold,
+        Some(WaitingWhenDisabled::Cancelled) => Availability::DisabledCancel,
     }
 }
 

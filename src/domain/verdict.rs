@@ -40,7 +40,7 @@ pub enum Verdict {
     },
     Dead {
         reason: DeadReason,
-        switch_off: bool,
+        disable_endpoint: bool,
     },
 }
 
@@ -93,7 +93,7 @@ pub fn decide(
     ended_at: Timestamp,
     dice: f64,
 ) -> Verdict {
-    let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off };
+    let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
     let again = |due| in_time(standing, ended_at, due, Verdict::Again { due });
     // Strict contracts keep their times, even in a local outage.
     let is_waited_out = standing.is_ours && contract.pacing == Pacing::Adaptive;
@@ -134,7 +134,7 @@ fn retry(
         None => match contract.retry.final_wait {
             Some(wait) if standing.is_ours => (wait, AtDue::ExhaustUnblamed),
             Some(wait) => (wait, AtDue::Exhaust),
-            None => return Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false },
+            None => return Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         },
     };
     let due = ended_at.plus(wait);

@@ -130,7 +130,7 @@ impl DeliveryWorker {
         custody.came_back(new_attempt(endpoint, begun_at, outcome));
         match fault.dead_reason {
             Some(reason) => {
-                let verdict = Verdict::Dead { reason, switch_off: false };
+                let verdict = Verdict::Dead { reason, disable_endpoint: false };
                 custody.conclude(verdict, None, None, now, &endpoint.contract);
             }
             None => self.conclude(custody, endpoint, false),
@@ -234,7 +234,7 @@ impl DeliveryWorker {
         }
         // A test says nothing about the endpoint, whatever the answer.
         let is_test = event.event_type == TEST_EVENT_TYPE;
-        let is_gone = matches!(verdict, Verdict::Dead { switch_off: true, .. }) && !is_test;
+        let is_gone = matches!(verdict, Verdict::Dead { disable_endpoint: true, .. }) && !is_test;
         let off = is_gone.then_some(Disabled {
             reason: DisabledReason::Gone,
             at: ended_at,

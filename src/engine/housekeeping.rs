@@ -5,7 +5,7 @@
 use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::RetentionPeriod, delivery::Switch, directory::Directory, id::EndpointId, storage::Storage,
+        contract::RetentionPeriod, delivery::Availability, directory::Directory, id::EndpointId, storage::Storage,
         tally::Tally, time::Timestamp,
     },
     outbound::HttpSender,
@@ -193,9 +193,9 @@ impl Housekeeping {
     async fn apply_to_waiting(&self, endpoint: EndpointId) {
         while self.queues.is_owned_here(endpoint) {
             let settle = match self.config_cache.endpoint(endpoint) {
-                None => Settle::Disabled(Switch::Deleted),
-                Some(endpoint) => match endpoint.record.switch() {
-                    Switch::On => {
+                None => Settle::Disabled(Availability::Deleted),
+                Some(endpoint) => match endpoint.record.availability() {
+                    Availability::Enabled => {
                         Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
                     }
                     off => Settle::Disabled(off),

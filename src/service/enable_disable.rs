@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         audit::{AuditAction, AuditEntry},
-        delivery::Switch,
+        delivery::Availability,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, DisabledReason, DisabledBy, Disabled},
         hint::Hint,
@@ -136,13 +136,13 @@ impl Service {
         self.config_cache.remove_endpoint(id);
         self.permits.endpoint_changed(id);
         self.publish_update(|| Hint::endpoint(entry.app().id, id));
-        self.apply_to_waiting(entry.app().id, id, Settle::Disabled(Switch::Deleted)).await
+        self.apply_to_waiting(entry.app().id, id, Settle::Disabled(Availability::Deleted)).await
     }
 
     /// Applies the endpoint's current state, which may differ from the requested one: a receiver may have said that it is gone.
     async fn apply_availability(&self, endpoint: &Endpoint) -> Result<(), Error> {
-        let settle = match endpoint.record.switch() {
-            Switch::On => Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
+        let settle = match endpoint.record.availability() {
+            Availability::Enabled => Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
             off => Settle::Disabled(off),
         };
         self.apply_to_waiting(endpoint.record.app, endpoint.id(), settle).await

@@ -4,7 +4,7 @@
 use super::ledger::Birth;
 use crate::domain::{
     contract::PublishedWhileDisabled,
-    delivery::{Delivery, Switch},
+    delivery::{Delivery, Availability},
     endpoint::Endpoint,
     event::Event,
     id::DeliveryId,
@@ -29,7 +29,7 @@ pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now:
         let mut birth = born(event, number, endpoint, now, hand);
         birth.delivery.okey = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
-            birth.delivery.heed(published_while_off(endpoint), now);
+            birth.delivery.heed(availability_for_new(endpoint), now);
         }
         birth
     };
@@ -47,9 +47,9 @@ pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, han
     Birth { delivery, hand }
 }
 
-fn published_while_off(endpoint: &Endpoint) -> Switch {
+fn availability_for_new(endpoint: &Endpoint) -> Availability {
     match endpoint.contract.off.published {
-        PublishedWhileDisabled::Held => Switch::OffHolding,
-        PublishedWhileDisabled::Cancelled | PublishedWhileDisabled::None => Switch::OffCancelling,
+        PublishedWhileDisabled::Held => Availability::DisabledHold,
+        PublishedWhileDisabled::Cancelled | PublishedWhileDisabled::None => Availability::DisabledCancel,
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::domain::{
     audit::AuditEntry,
     contract::Contract,
-    delivery::{Delivery, Refusal, Switch},
+    delivery::{Delivery, Refusal, Availability},
     endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
     health::Sighting,
@@ -69,7 +69,7 @@ pub struct Record {
     pub attempts: Vec<Attempt>,
     pub verdict: Verdict,
     /// How the endpoint is disabled, with a verdict that disables it.
-    pub switch_off: Option<Disabled>,
+    pub disable: Option<Disabled>,
     /// Health sample of the receiver, from the last attempt; evaluated by the contract.
     pub sighting: Option<Sighting>,
     pub ended_at: Timestamp,
@@ -168,7 +168,7 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settle {
     /// The endpoint was disabled or deleted: its waiting deliveries are held or cancelled.
-    Disabled(Switch),
+    Disabled(Availability),
     /// The endpoint is enabled again: its held deliveries become due. The contract says whether they aged while held.
     Enabled { gives_up_while_held: bool },
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::domain::{
     audit::AuditEntry,
-    delivery::Switch,
+    delivery::Availability,
     directory::Directory,
     endpoint::Disabled,
     hint::{Hint, Watchers},
@@ -111,7 +111,7 @@ impl Shared {
 fn of_record(record: &Record) -> Option<Hint> {
     let mut delivery = record.carried.delivery.clone();
     let made = record.attempts.len() as u32;
-    delivery.conclude(&record.verdict, (made, made), Switch::On, record.ended_at).ok()?;
+    delivery.conclude(&record.verdict, (made, made), Availability::Enabled, record.ended_at).ok()?;
     Some(if made > 0 { Hint::attempt(&delivery) } else { Hint::delivery(&delivery) })
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, DeliveryState, Switch},
+        delivery::{EndReason, DeliveryState, Availability},
         event::{DedupKey, DedupSpace, Event, Fingerprint},
         id::{EndpointId, EventId},
     },
@@ -96,17 +96,17 @@ pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publish
 
 pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Stage) {
     let mut new = stage.one();
-    new.births[0].delivery.heed(Switch::OffHolding, NOW);
+    new.births[0].delivery.heed(Availability::DisabledHold, NOW);
     let id = stage.publish(new).await;
     assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (DeliveryState::Pending, Some(NOW)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
 }
 
 pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut stage: Stage) {
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     for (switch, ended) in [
-        (Switch::OffHolding, (DeliveryState::Held, None)),
-        (Switch::OffCancelling, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
+        (Availability::DisabledHold, (DeliveryState::Held, None)),
+        (Availability::DisabledCancel, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
         let mut new = stage.one();
         new.births[0].delivery.heed(switch, NOW);

@@ -172,13 +172,13 @@ pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: S
     for off in [WaitingWhenDisabled::Held, WaitingWhenDisabled::Cancelled] {
         let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
         let expired = stage.one_in(DeliveryState::Expired).await;
-        stage.switch(stage.endpoint, Some(off)).await;
+        stage.set_availability(stage.endpoint, Some(off)).await;
         assert!(matches!(stage.ask(dead, Ask::Retry).await, Asked::Done(_)));
         assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
         let (one, two) = (replay(&mut stage), replay(&mut stage));
         assert!(matches!(stage.ask(expired, one).await, Asked::Done(held) if held.state == DeliveryState::Held));
         assert!(matches!(stage.ask(delivered, two).await, Asked::Made(held) if held.state == DeliveryState::Held));
         assert!(stage.recorder.take_waiting().is_empty());
-        stage.switch(stage.endpoint, None).await;
+        stage.set_availability(stage.endpoint, None).await;
     }
 }

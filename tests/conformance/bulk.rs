@@ -10,7 +10,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::Contract,
-        delivery::{Refusal, DeliveryState, Switch},
+        delivery::{Refusal, DeliveryState, Availability},
         event::{DedupKey, DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
@@ -127,8 +127,8 @@ impl Play {
                 birth.delivery.carry_from_birth();
                 birth.hand = Some(self.stage.hands.take());
             }
-            2 if what & 4 == 4 => birth.delivery.heed(Switch::OffHolding, after(0)),
-            3 if what & 4 == 4 => birth.delivery.heed(Switch::OffCancelling, after(0)),
+            2 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledHold, after(0)),
+            3 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledCancel, after(0)),
             _ => {}
         }
         new
@@ -153,7 +153,7 @@ impl Play {
         }
         let sighting = (what & 8 == 8).then_some(Sighting { clock: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
+        let record = Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
         self.stage.store().record(record);
     }
 }
@@ -295,7 +295,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
             let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
-            let record = Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract };
+            let record = Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
             stage.store().record(record);
         }
         store.ask(stage.app, ended, Ask::Cancel, after(2), None)

@@ -57,7 +57,7 @@ pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous
 
 pub(crate) async fn a_takeover_respects_disabled_and_deleted_endpoints(mut stage: Stage) {
     let off = stage.one_in(DeliveryState::InFlight).await;
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     stage.reopen();
     stage.store().join(NOW).await.unwrap();
     assert_eq!(stage.ended(off).await, (DeliveryState::Held, None));
@@ -148,8 +148,8 @@ pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Stage
     for endpoint in [held_on, settled] {
         stage.born_held(endpoint).await;
     }
-    stage.switch(off, Some(WaitingWhenDisabled::Held)).await;
-    stage.switch(settled, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(off, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(settled, Some(WaitingWhenDisabled::Held)).await;
     stage.store().remove_endpoint(gone, NOW, None).await.unwrap();
     let mut unsettled = stage.store().unsettled().await.unwrap();
     unsettled.sort();

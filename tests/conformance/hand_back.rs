@@ -52,10 +52,10 @@ pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
 pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled(mut stage: Stage) {
     let carried = stage.carried().await;
     let id = carried.delivery.id;
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     hand_back(&stage, carried).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Held, None));
-    stage.switch(stage.endpoint, None).await;
+    stage.set_availability(stage.endpoint, None).await;
     let carried = stage.carried().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();

@@ -48,7 +48,7 @@ pub(crate) fn counted(
     };
     let (sighting, contract) =
         (Some(health::Sighting { clock: CLOCK, paused: None }), Some(contract.clone()));
-    Record { carried, attempts: vec![attempt], verdict, switch_off: None, sighting, ended_at, contract }
+    Record { carried, attempts: vec![attempt], verdict, disable: None, sighting, ended_at, contract }
 }
 
 pub(crate) async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
@@ -73,7 +73,7 @@ pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestam
     stage.quiet().await;
 }
 
-pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
+pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
 
 pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut stage: Stage) {
     let plain = plain();
@@ -220,9 +220,9 @@ pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: S
     }
     roll_up(&stage, after(2)).await;
     assert_eq!(stage.store().in_trouble(stage.app).await.unwrap(), [stage.endpoint]);
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     assert_eq!(report(&stage, after(2)).await.health.consecutive_failures, 12, "why it is off stays known");
-    stage.switch(stage.endpoint, None).await;
+    stage.set_availability(stage.endpoint, None).await;
     let report = report(&stage, after(2)).await;
     let health::Health { consecutive_failures, first_failure, failing_since, healthy_since, .. } =
         report.health;
@@ -262,8 +262,8 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
     roll_up(&stage, after(2)).await;
     judge(&stage, &plain(), after(2)).await;
     assert_eq!(report(&stage, after(2)).await.health.state(), health::HealthState::Degraded, "by our own rule too");
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    stage.switch(stage.endpoint, None).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, None).await;
     judge(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
     assert_eq!((degraded.state(), degraded.since()), (health::HealthState::Degraded, Some(after(2))));
@@ -301,7 +301,7 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
     let day = 24 * 3600;
     judge(&stage, &own, after(day + 120)).await;
     assert_eq!(report(&stage, after(day)).await.health.degraded_since, None, "longer ago than a day");
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     (record.disabled, record.updated_at, record.revision) = (None, after(1800), record.revision + 1);
     assert!(stage.store().change_endpoint(record, None).await.unwrap());

@@ -7,7 +7,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::Switch,
+        delivery::Availability,
         hint::Hint,
         id::DeliveryId,
         outcome::Class,
@@ -33,9 +33,9 @@ pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut sta
 
 pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Stage) {
     stage.waiting().await;
-    let (off, on) = (Settle::Disabled(Switch::OffHolding), Settle::Enabled { gives_up_while_held: false });
+    let (off, on) = (Settle::Disabled(Availability::DisabledHold), Settle::Enabled { gives_up_while_held: false });
     for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
-        stage.switch(stage.endpoint, switch).await;
+        stage.set_availability(stage.endpoint, switch).await;
         for expected in [&deliveries(&stage)[..], &[]] {
             stage.store().settle(stage.endpoint, settle, 9, after(9)).await.unwrap();
             stage.quiet().await;
@@ -43,7 +43,7 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
         }
     }
     assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
-    stage.store().settle(stage.endpoint, Settle::Disabled(Switch::Deleted), 9, after(9)).await.unwrap();
+    stage.store().settle(stage.endpoint, Settle::Disabled(Availability::Deleted), 9, after(9)).await.unwrap();
     stage.quiet().await;
     assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
 }

@@ -183,7 +183,7 @@ async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(Class::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
-    stage.store().record(Record { carried, attempts, verdict, switch_off, sighting, ended_at: at, contract });
+    stage.store().record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at: at, contract });
     stage.quiet().await;
     id
 }
@@ -225,7 +225,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
         let mut new = stage.one();
         let delivery = &mut new.births[0].delivery;
         delivery.carry_from_birth();
-        let switch = posthaste::domain::delivery::Switch::On;
+        let switch = posthaste::domain::delivery::Availability::Enabled;
         delivery.conclude(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
         delivery.close().unwrap();
         events.push(new);

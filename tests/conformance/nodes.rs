@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 fn delivered(carried: Carried) -> Record {
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    Record { carried, attempts, verdict, switch_off, sighting, ended_at: after(1), contract }
+    Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at: after(1), contract }
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
@@ -277,16 +277,16 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
     let seen = pair.view().await.version;
     assert_eq!(all.version, seen);
     assert_eq!(pair.other.store.app(app).await.unwrap().unwrap().id, app);
-    pair.stage.switch(endpoint, Some(WaitingWhenDisabled::Held)).await;
+    pair.stage.set_availability(endpoint, Some(WaitingWhenDisabled::Held)).await;
     let changes = pair.other.store.changes(seen).await.unwrap();
     assert_eq!((&*changes.endpoints, changes.apps.len(), changes.version > seen), (&[endpoint][..], 0, true));
     let seen = changes.version;
     assert_eq!(pair.other.store.changes(seen).await.unwrap().endpoints, []);
-    pair.stage.switch(endpoint, None).await;
+    pair.stage.set_availability(endpoint, None).await;
     let carried = pair.stage.carried().await;
     let off = Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
-    let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true };
-    pair.stage.store().record(Record { verdict, switch_off: Some(off), ..delivered(carried) });
+    let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true };
+    pair.stage.store().record(Record { verdict, disable: Some(off), ..delivered(carried) });
     pair.stage.quiet().await;
     let changes = pair.other.store.changes(seen + 1).await.unwrap();
     assert_eq!(changes.endpoints, [endpoint], "also what a receiver changed");
@@ -360,7 +360,7 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
 
 async fn a_configuration_change_notifies_the_other_nodes(pair: Pair) {
     pair.other.quiet().await;
-    pair.stage.switch(pair.stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    pair.stage.set_availability(pair.stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     wait_until("rung", async || pair.other.recorder.take_configuration_waits() > 0).await;
     assert_eq!(pair.stage.recorder.take_configuration_waits(), 0, "not by its own bell");
 }

@@ -7,7 +7,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{Delivery, EndReason, DeliveryState, Switch},
+        delivery::{Delivery, EndReason, DeliveryState, Availability},
         id::DeliveryId,
         ordering::{OnDead, OrderingMode, OrderingKey},
         outcome::Class,
@@ -204,13 +204,13 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
             "cancelled while retrying" | "cancelled while held" => {
                 end(stage, wait(AtDue::Attempt)).await;
                 if way.ends_with("held") {
-                    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-                    settle(stage, Settle::Disabled(Switch::OffHolding)).await;
+                    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+                    settle(stage, Settle::Disabled(Availability::DisabledHold)).await;
                 }
                 stage.ask(first, Ask::Cancel).await;
             }
             _ => {
-                stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
+                stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
                 if way.starts_with("taken over") {
                     stage.reopen();
                     stage.store().join(after(1)).await.unwrap();
@@ -303,17 +303,17 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, retry_at(after(60))).await;
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    settle(&stage, Settle::Disabled(Switch::OffHolding)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
     let mut new = stage.one();
     new.births[0].delivery.okey = group("a");
-    new.births[0].delivery.heed(Switch::OffHolding, NOW);
+    new.births[0].delivery.heed(Availability::DisabledHold, NOW);
     let fourth = stage.publish(new).await;
     for id in ids.into_iter().chain([fourth]) {
         assert_eq!(stage.delivery(id).await.state, DeliveryState::Held);
     }
     check_groups(&stage).await;
-    stage.switch(stage.endpoint, None).await;
+    stage.set_availability(stage.endpoint, None).await;
     settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(60)));
     for id in [ids[1], ids[2], fourth] {
@@ -324,15 +324,15 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
 }
 
 pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut stage: Stage) {
-    for switch in [Switch::OffCancelling, Switch::Deleted] {
+    for switch in [Availability::DisabledCancel, Availability::Deleted] {
         order_by(&stage, OnDead::Block).await;
         let ids = three(&mut stage, "a").await;
         end(&stage, retry_at(after(60))).await;
         match switch {
-            Switch::Deleted => {
+            Availability::Deleted => {
                 assert!(stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap());
             }
-            _ => stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await,
+            _ => stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await,
         }
         stage.recorder.take_waiting();
         settle(&stage, Settle::Disabled(switch)).await;

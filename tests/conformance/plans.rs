@@ -157,7 +157,7 @@ async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, roun
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        stage.store().record(Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract });
+        stage.store().record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }
     stage.quiet().await;
     notes.take("many successes", SOME);

@@ -31,8 +31,8 @@ async fn record_410(stage: &Stage, carried: Carried, off: Disabled) {
     stage.store().record(Record {
         carried,
         attempts: vec![attempt(Class::Http, 410)],
-        verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: true },
-        switch_off: Some(off),
+        verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true },
+        disable: Some(off),
         sighting: None,
         ended_at: after(1),
         contract: None,
@@ -185,7 +185,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
         carried,
         attempts,
         verdict,
-        switch_off: None,
+        disable: None,
         sighting: None,
         ended_at: NOW,
         contract: None,
@@ -247,7 +247,7 @@ pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut
 
 pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Stage) {
     let carried = stage.carried().await;
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let before = stage.store().endpoint(stage.endpoint).await.unwrap();
     record_410(&stage, carried, GONE_DISABLED).await;
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), before);
@@ -263,10 +263,10 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
     ] {
         let carried = stage.carried().await;
         let id = carried.delivery.id;
-        stage.switch(stage.endpoint, Some(waiting)).await;
+        stage.set_availability(stage.endpoint, Some(waiting)).await;
         stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
         assert_eq!(stage.ended(id).await, ended);
-        stage.switch(stage.endpoint, None).await;
+        stage.set_availability(stage.endpoint, None).await;
     }
     let carried = stage.carried().await;
     let id = carried.delivery.id;

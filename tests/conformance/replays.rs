@@ -216,12 +216,12 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
 
 pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one_refused(mut stage: Stage) {
     let dead = stage.one_in(DeliveryState::Dead).await;
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     assert_eq!(finish(&mut stage, &replay).await.replayed, 1);
     assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
 
-    stage.switch(stage.endpoint, None).await;
+    stage.set_availability(stage.endpoint, None).await;
     let lost = stage.one_in(DeliveryState::Dead).await;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;

@@ -4,7 +4,7 @@ use crate::stage::{Stage, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, DeliveryState, Switch},
+        delivery::{EndReason, DeliveryState, Availability},
         event::DedupSpace,
         id::DeliveryId,
         outcome::Class,
@@ -15,14 +15,14 @@ use posthaste::{
 /// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
 async fn settle_all(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
     match settle {
-        Settle::Enabled { .. } => stage.switch(stage.endpoint, None).await,
-        Settle::Disabled(Switch::Deleted) => {
+        Settle::Enabled { .. } => stage.set_availability(stage.endpoint, None).await,
+        Settle::Disabled(Availability::Deleted) => {
             assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
         }
-        Settle::Disabled(Switch::OffCancelling) => {
-            stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
+        Settle::Disabled(Availability::DisabledCancel) => {
+            stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
         }
-        Settle::Disabled(_) => stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await,
+        Settle::Disabled(_) => stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await,
     }
     settle_pages(stage, settle, most).await
 }
@@ -67,7 +67,7 @@ async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<DeliveryState> {
 pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
-    assert_eq!(settle_all(&stage, Settle::Disabled(Switch::OffHolding), 2).await, [2, 1]);
+    assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 2).await, [2, 1]);
     let (held, in_flight, pending) = (DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending);
     assert_eq!(states(&stage, &ids).await, [held, held, held, held, in_flight, pending]);
     let delivery = stage.delivery(ids[1]).await;
@@ -79,7 +79,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
 
 pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
-    assert_eq!(settle_all(&stage, Settle::Disabled(Switch::OffCancelling), 100).await, [3]);
+    assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledCancel), 100).await, [3]);
     for id in &ids[..3] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)));
         assert_eq!(stage.delivery(*id).await.finished_at, Some(after(9)));
@@ -89,7 +89,7 @@ pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so
 
 pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
-    assert_eq!(settle_all(&stage, Settle::Disabled(Switch::Deleted), 3).await, [3, 1]);
+    assert_eq!(settle_all(&stage, Settle::Disabled(Availability::Deleted), 3).await, [3, 1]);
     for id in &ids[..4] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     }
@@ -98,7 +98,7 @@ pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stag
 
 pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
-    settle_all(&stage, Settle::Disabled(Switch::OffHolding), 100).await;
+    settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
     assert_eq!(settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 3).await, [3, 1]);
     let (pending, retrying) = (DeliveryState::Pending, DeliveryState::Retrying);
     assert_eq!(states(&stage, &ids[..4]).await, [pending, retrying, pending, pending]);
@@ -114,7 +114,7 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.ask(id, Ask::Retry).await;
     let back = stage.delivery(id).await.saved_state;
-    settle_all(&stage, Settle::Disabled(Switch::OffHolding), 100).await;
+    settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
     stage.reopen();
     settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 100).await;
     let delivery = stage.delivery(id).await;
@@ -124,10 +124,10 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
 pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
     let ids = crowd(&mut stage).await;
     let before = states(&stage, &ids).await;
-    for settle in [Settle::Disabled(Switch::OffHolding), Settle::Disabled(Switch::Deleted)] {
+    for settle in [Settle::Disabled(Availability::DisabledHold), Settle::Disabled(Availability::Deleted)] {
         assert_eq!(settle_pages(&stage, settle, 100).await, [0], "it is on");
     }
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     assert_eq!(settle_pages(&stage, Settle::Enabled { gives_up_while_held: false }, 100).await, [0], "it is off");
     assert_eq!(states(&stage, &ids).await, before);
     assert!(stage.recorder.take_waiting().is_empty());
@@ -137,8 +137,8 @@ pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut
     stage.one_in(DeliveryState::Delivered).await;
     for settle in [
         Settle::Enabled { gives_up_while_held: false },
-        Settle::Disabled(Switch::OffHolding),
-        Settle::Disabled(Switch::Deleted),
+        Settle::Disabled(Availability::DisabledHold),
+        Settle::Disabled(Availability::Deleted),
     ] {
         assert_eq!(settle_all(&stage, settle, 10).await, [0]);
     }

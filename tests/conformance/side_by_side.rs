@@ -138,7 +138,7 @@ fn record_of(carried: Carried, class: Class, verdict: Verdict, sighting: Option<
     let contract = sighting
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    Record { carried, attempts, verdict, switch_off: None, sighting, ended_at: after(11), contract }
+    Record { carried, attempts, verdict, disable: None, sighting, ended_at: after(11), contract }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: Pair) {

@@ -139,7 +139,7 @@ impl Stage {
     }
 
     /// Enables or disables the endpoint as an app would, without applying it to waiting deliveries.
-    pub(crate) async fn switch(&self, endpoint: EndpointId, waiting: Option<WaitingWhenDisabled>) {
+    pub(crate) async fn set_availability(&self, endpoint: EndpointId, waiting: Option<WaitingWhenDisabled>) {
         let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
         record.disabled =
             waiting.map(|waiting| Disabled { reason: DisabledReason::ByHand, at: NOW, waiting, by: None });
@@ -149,11 +149,11 @@ impl Stage {
 
     /// Publishes while the endpoint is disabled, then enables it without releasing the held delivery.
     pub(crate) async fn born_held(&mut self, endpoint: EndpointId) -> DeliveryId {
-        self.switch(endpoint, Some(WaitingWhenDisabled::Held)).await;
+        self.set_availability(endpoint, Some(WaitingWhenDisabled::Held)).await;
         let mut new = self.draft(&[endpoint]);
-        new.births[0].delivery.heed(posthaste::domain::delivery::Switch::OffHolding, NOW);
+        new.births[0].delivery.heed(posthaste::domain::delivery::Availability::DisabledHold, NOW);
         let id = self.publish(new).await;
-        self.switch(endpoint, None).await;
+        self.set_availability(endpoint, None).await;
         id
     }
 
@@ -251,7 +251,7 @@ impl Stage {
         contract: Option<Arc<Contract>>,
     ) {
         let (switch_off, sighting, ended_at) = (None, None, after(1));
-        self.store().record(Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract });
+        self.store().record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
         self.quiet().await;
     }
 
@@ -339,7 +339,7 @@ pub(crate) fn attempt(class: Class, status: u16) -> Attempt {
 }
 
 pub(crate) fn dead(reason: DeadReason) -> Verdict {
-    Verdict::Dead { reason, switch_off: false }
+    Verdict::Dead { reason, disable_endpoint: false }
 }
 
 pub(crate) fn retry_at(due: Timestamp) -> Verdict {

@@ -9,7 +9,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{DeliveryState, Switch},
+        delivery::{DeliveryState, Availability},
         id::DeliveryId,
         ordering::OnDead,
         outcome::Class,
@@ -75,19 +75,19 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     stage.ask(ids[2], Ask::Cancel).await;
     assert_eq!(stage.delivery(ids[2]).await.turn, None);
     ids.remove(2);
-    stage.switch(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    settle(&stage, Settle::Disabled(Switch::OffHolding)).await;
+    stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
+    settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
     let mut held = late.remove(1);
     (held.births[0].hand, held.births[0].delivery.state) = (None, DeliveryState::Pending);
     held.births[0].delivery.due = Some(NOW);
-    held.births[0].delivery.heed(Switch::OffHolding, NOW);
+    held.births[0].delivery.heed(Availability::DisabledHold, NOW);
     ids.push(stage.publish(held).await);
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     for id in &ids {
         assert_eq!(stage.delivery(*id).await.state, DeliveryState::Held);
     }
-    stage.switch(stage.endpoint, None).await;
+    stage.set_availability(stage.endpoint, None).await;
     settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
     ids.push(stage.publish(late.remove(0)).await);
     check_groups(&stage).await;

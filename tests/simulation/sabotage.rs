@@ -281,7 +281,7 @@ impl SabotagedStore {
             (self.is_hasty, record.verdict, &record.sighting, &record.contract)
         {
             let health = &contract.health;
-            record.switch_off = Some(Disabled {
+            record.disable = Some(Disabled {
                 reason: DisabledReason::Rule(health.off_reason.clone()),
                 at: record.ended_at,
                 waiting: contract.off.waiting,

@@ -51,7 +51,7 @@ impl Delivery {
 mod tests {
     use super::*;
     use crate::domain::{
-        delivery::{SavedState, Switch},
+        delivery::{SavedState, Availability},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
     };
 
@@ -97,24 +97,24 @@ mod tests {
             what(&mut delivery);
             delivery
         };
-        let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off: false };
-        let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Switch::On, later(61)).unwrap());
+        let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: false };
+        let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Availability::Enabled, later(61)).unwrap());
         assert_eq!((ended.state, ended.saved_state, ended.due), (DeliveryState::Dead, None, None), "for good");
         for verdict in [
             Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
             Verdict::Again { due: later(61) },
-            Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false },
+            Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
             let failed =
-                probed(&|delivery| delivery.conclude(&verdict, (1, 1), Switch::On, later(61)).unwrap());
+                probed(&|delivery| delivery.conclude(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap());
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }
-        let handed_back = probed(&|delivery| delivery.hand_back(Switch::On, later(60), later(61)).unwrap());
+        let handed_back = probed(&|delivery| delivery.hand_back(Availability::Enabled, later(60), later(61)).unwrap());
         assert_eq!(handed_back, planned, "released to its saved state");
-        let taken_over = probed(&|delivery| delivery.take_over(Switch::On, later(61)).unwrap());
+        let taken_over = probed(&|delivery| delivery.take_over(Availability::Enabled, later(61)).unwrap());
         assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });
         let delivered = probed(&|delivery| {
-            delivery.conclude(&Verdict::Delivered, (1, 1), Switch::On, later(61)).unwrap();
+            delivery.conclude(&Verdict::Delivered, (1, 1), Availability::Enabled, later(61)).unwrap();
         });
         assert_eq!((delivered.state, delivered.saved_state), (DeliveryState::Delivered, None));
         for other in [
@@ -130,29 +130,29 @@ mod tests {
     fn a_manual_request_has_priority_for_one_attempt() {
         assert!(!retrying(later(1)).is_asked);
         let mut asked = retrying(later(1));
-        asked.retry(Switch::On, later(2)).unwrap();
+        asked.retry(Availability::Enabled, later(2)).unwrap();
         assert!(asked.is_asked && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1))));
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
-        dead.replay(None, Switch::On, later(2)).unwrap();
+        dead.replay(None, Availability::Enabled, later(2)).unwrap();
         assert!(!dead.is_asked, "a bulk replay has no priority");
         dead.mark_manual();
         let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
         dead.claim(later(2)).unwrap();
-        dead.conclude(&retry, failed, Switch::On, later(3)).unwrap();
+        dead.conclude(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_asked, "scheduled retries have no priority");
         asked.claim(later(2)).unwrap();
-        asked.conclude(&retry, failed, Switch::On, later(3)).unwrap();
+        asked.conclude(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!asked.is_asked && asked.due == Some(later(1)));
         let again = Verdict::Again { due: later(9) };
         let mut lost = retrying(later(1));
-        lost.retry(Switch::OffHolding, later(2)).unwrap();
+        lost.retry(Availability::DisabledHold, later(2)).unwrap();
         lost.release(false, later(3)).unwrap();
         assert!(lost.is_asked, "held, and still manual");
         let mut dead = Delivery { state: DeliveryState::Dead, retry_index: 0, ..retrying(later(1)) };
-        dead.replay(None, Switch::On, later(2)).unwrap();
+        dead.replay(None, Availability::Enabled, later(2)).unwrap();
         dead.mark_manual();
         dead.claim(later(2)).unwrap();
-        dead.conclude(&again, (1, 0), Switch::On, later(3)).unwrap();
+        dead.conclude(&again, (1, 0), Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_asked, "a retry without a slot has no priority");
     }
 }

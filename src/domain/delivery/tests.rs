@@ -82,10 +82,10 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
             let due = if before.at_due == AtDue::Expire { after.give_up_at } else { before.due };
             assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
         }
-        Happening::HandBack(Switch::On) => assert_eq!((after.due, after.at_due), (Some(now), AtDue::Attempt)),
-        Happening::TakeOver(Switch::On) if !by_hand => assert_eq!(after.due, Some(now)),
+        Happening::HandBack(Availability::Enabled) => assert_eq!((after.due, after.at_due), (Some(now), AtDue::Attempt)),
+        Happening::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
         Happening::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
-            if !by_hand && matches!(switch, Switch::On | Switch::OffHolding) =>
+            if !by_hand && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
         {
             assert_eq!((after.due, after.at_due), (Some(due), then));
         }
@@ -159,12 +159,12 @@ fn check_copy(old: &Delivery, copy: &Delivery, now: Timestamp) {
     assert_eq!((copy.due, copy.at_due, copy.saved_state), (Some(now), AtDue::Attempt, None));
 }
 
-fn switch() -> impl Strategy<Value = Switch> {
+fn switch() -> impl Strategy<Value = Availability> {
     prop_oneof![
-        4 => Just(Switch::On),
-        1 => Just(Switch::OffHolding),
-        1 => Just(Switch::OffCancelling),
-        1 => Just(Switch::Deleted),
+        4 => Just(Availability::Enabled),
+        1 => Just(Availability::DisabledHold),
+        1 => Just(Availability::DisabledCancel),
+        1 => Just(Availability::Deleted),
     ]
 }
 
@@ -190,7 +190,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         1 => Just(Verdict::Delivered),
         4 => (instant(), then).prop_map(|(due, then)| Verdict::Retry { due, then }),
         2 => instant().prop_map(|due| Verdict::Again { due }),
-        3 => (reason, any::<bool>()).prop_map(|(reason, switch_off)| Verdict::Dead { reason, switch_off }),
+        3 => (reason, any::<bool>()).prop_map(|(reason, switch_off)| Verdict::Dead { reason, disable_endpoint }),
     ]
 }
 
@@ -264,12 +264,12 @@ fn every_row_of_the_table_can_be_reached() {
 fn one_in(state: DeliveryState) -> Delivery {
     let mut delivery = newborn(None);
     let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
-    let dead = Verdict::Dead { reason: DeadReason::Exhausted, switch_off: false };
+    let dead = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
     let steps: Vec<Happening> = match state {
         DeliveryState::Pending => vec![],
         DeliveryState::InFlight => vec![Happening::Claim],
         DeliveryState::Retrying => vec![Happening::Claim, ended(retry)],
-        DeliveryState::Held => vec![Happening::SwitchOff(Switch::OffHolding)],
+        DeliveryState::Held => vec![Happening::SwitchOff(Availability::DisabledHold)],
         DeliveryState::Delivered => vec![Happening::Claim, ended(Verdict::Delivered)],
         DeliveryState::Dead => vec![Happening::Claim, ended(dead)],
         DeliveryState::Cancelled => vec![Happening::Cancel],
@@ -286,7 +286,7 @@ fn one_in(state: DeliveryState) -> Delivery {
 }
 
 fn ended(verdict: Verdict) -> Happening {
-    Happening::Conclude { verdict, rows: 1, numbered: 1, switch: Switch::On }
+    Happening::Conclude { verdict, rows: 1, numbered: 1, switch: Availability::Enabled }
 }
 
 #[test]
@@ -300,8 +300,8 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
         };
         DeliveryState::ALL.into_iter().filter(refuses).collect()
     };
-    let replay = Happening::Replay { give_up_at: None, switch: Switch::On };
-    assert_eq!(refused(Happening::Retry(Switch::On)), [Pending, InFlight, Held, Delivered]);
+    let replay = Happening::Replay { give_up_at: None, switch: Availability::Enabled };
+    assert_eq!(refused(Happening::Retry(Availability::Enabled)), [Pending, InFlight, Held, Delivered]);
     assert_eq!(refused(Happening::Cancel), [InFlight, Delivered, Dead, Cancelled, Expired]);
     assert_eq!(refused(replay), [Pending, Retrying, InFlight, Held, Delivered]);
     assert_eq!(refused(Happening::Close).len(), 7, "all but the dead");
@@ -309,7 +309,7 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
 
 #[test]
 fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
-    let gone = Switch::Deleted;
+    let gone = Availability::Deleted;
     let replay = Happening::Replay { give_up_at: None, switch: gone };
     for (state, happening) in [
         (DeliveryState::Retrying, Happening::Retry(gone)),
@@ -325,7 +325,7 @@ fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
 fn a_terminal_delivery_cannot_be_claimed_concluded_or_taken_over() {
     for state in DeliveryState::ALL.into_iter().filter(|state| state.is_terminal()) {
         let mut delivery = one_in(state);
-        for again in [Happening::Claim, ended(Verdict::Delivered), Happening::TakeOver(Switch::On)] {
+        for again in [Happening::Claim, ended(Verdict::Delivered), Happening::TakeOver(Availability::Enabled)] {
             assert!(again.happen(&mut delivery, START).is_err());
         }
         assert_eq!(delivery, one_in(state));
@@ -338,11 +338,11 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     let mut delivery = newborn(None);
     delivery.claim(START).unwrap();
     let last = Verdict::Retry { due, then: AtDue::Exhaust };
-    delivery.conclude(&last, (1, 1), Switch::On, START).unwrap();
+    delivery.conclude(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!(delivery.next_attempt_at(), None, "nothing will be sent after a final wait");
-    delivery.retry(Switch::On, START).unwrap();
+    delivery.retry(Availability::Enabled, START).unwrap();
     assert_eq!(delivery.claim(START), Ok(Claimed::Carry));
-    delivery.conclude(&last, (1, 1), Switch::On, START).unwrap();
+    delivery.conclude(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), AtDue::Exhaust));
     assert_eq!((delivery.retry_index, delivery.attempt_count), (1, 2));
     assert_eq!(delivery.claim(due), Ok(Claimed::Ended));

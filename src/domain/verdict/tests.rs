@@ -85,7 +85,7 @@ fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
 fn answers_mean_what_the_contract_says() {
     for status in 100..=599 {
         let by = |contract: &Contract| decide(&answer(status), &FRESH, contract, START, 0.5);
-        let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, switch_off };
+        let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
         let retried =
             |seconds| Verdict::Retry { due: START.plus(Duration::from_secs(seconds)), then: AtDue::Attempt };
         let standard = match status {
@@ -266,7 +266,7 @@ proptest! {
                     prop_assert!(due >= START && due <= give_up_at.max(START));
                 }
                 Verdict::Delivered => prop_assert!(class == Class::Http && status / 100 == 2),
-                Verdict::Dead { switch_off, .. } => prop_assert!(!switch_off || status == 410),
+                Verdict::Dead { disable_endpoint, .. } => prop_assert!(!switch_off || status == 410),
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, DeliveryState, Switch},
+        delivery::{Delivery, DeliveryState, Availability},
         event::{DedupKey, TEST_EVENT_TYPE},
         hint::Hint,
         id::{AppId, EndpointId},
@@ -44,7 +44,7 @@ impl Accept {
             for birth in new.births.iter_mut().filter(is_old) {
                 birth.hand = None;
                 if birth.delivery.state == DeliveryState::InFlight {
-                    let _ = birth.delivery.hand_back(Switch::On, at, at);
+                    let _ = birth.delivery.hand_back(Availability::Enabled, at, at);
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Work for Recording {
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        if let Some(Recorded { delivery, went_off, woken, is_turn }) = self.recorded {
+        if let Some(Recorded { delivery, disabled: went_off, woken, is_turn }) = self.recorded {
             note(&delivery, after);
             after.hints.extend(is_turn.then(|| Hint::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);

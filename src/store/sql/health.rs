@@ -3,14 +3,14 @@
 
 use super::{
     Result, Row, Sql, accountable,
-    ledger::{switch_endpoint_off, switch_of},
+    ledger::{disable_endpoint, availability_of},
     notices, params, statistics,
 };
 use crate::{
     domain::{
         circuit::PausedUntil,
         contract::{NoticeChannel, Contract},
-        delivery::{Delivery, Switch},
+        delivery::{Delivery, Availability},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
         health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, Moment, News, HealthState, TroubleNotice, Windows},
@@ -172,10 +172,10 @@ pub(super) struct Seen<'a> {
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
 /// changes nothing.
-pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Result<Option<Seen<'a>>> {
+pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) -> Result<Option<Seen<'a>>> {
     let Record { carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
-    let Some(last) = attempts.last().filter(|_| switch == Switch::On) else { return Ok(None) };
+    let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;
     if last.outcome.class == Class::Ok {
         // For most endpoints nothing changes, and nothing is locked for them.
@@ -185,7 +185,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
         tx.lock_health(endpoint)?;
         let known = read(tx, endpoint)?;
         let Some(mut health) = known.filter(|health| !health.is_clean()) else { return Ok(None) };
-        if switch_of(tx, carried.delivery.endpoint)? != Switch::On {
+        if availability_of(tx, carried.delivery.endpoint)? != Availability::Enabled {
             return Ok(None);
         }
         let was = health.state();
@@ -204,7 +204,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Switch) -> Resul
     };
     let mut news = health.failed(&failure, contract);
     health.pause(sighting.paused);
-    if record.switch_off.is_some() {
+    if record.disable.is_some() {
         news = vec![News::Gone];
     } else if matches!(news[..], [News::FailingTooLong { .. }])
         && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
@@ -253,7 +253,7 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
 #[derive(Default)]
 pub(super) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
-    pub(super) went_off: Vec<(EndpointId, Disabled, u32)>,
+    pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
     /// Endpoints whose health state changed.
     pub(super) turned: Vec<(AppId, EndpointId)>,
 }
@@ -278,8 +278,8 @@ pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp
         let windows = Windows { last_hour: window(HOUR)?, degraded };
         let news = health.judge(&windows, contract, now);
         if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
-            let Some(revision) = switch_endpoint_off(tx, *endpoint, &off)? else { continue };
-            judged.went_off.push((*endpoint, off, revision));
+            let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
+            judged.disabled.push((*endpoint, off, revision));
         }
         if known.as_ref() != Some(&health) && health != Health::default() {
             write(tx, *app, *endpoint, &health)?;

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, DeliveryState, Switch},
+        delivery::{Delivery, DeliveryState, Availability},
         id::{DeliveryId, EndpointId},
         outcome::Class,
         verdict::Verdict,
@@ -76,7 +76,7 @@ impl Recording {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let Record { carried, attempts, verdict, switch_off, sighting, ended_at, contract } = &self.record;
+        let Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == Class::Ok;
@@ -88,7 +88,7 @@ impl Recording {
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));
         let slots = ledger::slots(&self.record);
-        let is_concluded = is_plain && delivery.conclude(verdict, slots, Switch::On, *ended_at).is_ok();
+        let is_concluded = is_plain && delivery.conclude(verdict, slots, Availability::Enabled, *ended_at).is_ok();
         is_concluded.then_some(delivery)
     }
 
@@ -104,7 +104,7 @@ impl Recording {
 
     /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn became(&mut self, delivery: Option<Delivery>) {
-        let plainly = |delivery| Recorded { delivery, went_off: None, woken: Vec::new(), is_turn: false };
+        let plainly = |delivery| Recorded { delivery, disabled: None, woken: Vec::new(), is_turn: false };
         self.recorded = delivery.map(plainly);
     }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         contract::Contract,
-        delivery::{Delivery, Refusal, DeliveryState, Switch},
+        delivery::{Delivery, Refusal, DeliveryState, Availability},
         endpoint::{self, Disabled},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
@@ -44,7 +44,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
         // delivery.
         if delivery.state == DeliveryState::Held {
             tx.lock_lane(delivery.endpoint)?;
-            if switch_of(tx, delivery.endpoint)? == Switch::On {
+            if availability_of(tx, delivery.endpoint)? == Availability::Enabled {
                 let _ = delivery.release(false, new.event.accepted_at);
             }
         }
@@ -95,17 +95,17 @@ pub(in crate::store) fn event_row(
 }
 
 /// Returns the endpoint's availability, as this transaction sees it.
-pub(super) fn switch_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Switch> {
+pub(super) fn availability_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Availability> {
     let sql = "SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
     let read = |row: &Row<'_>| row::named(endpoint, super::registry::read_disabled(row.get(0)?));
     let off = tx.one(sql, params![endpoint], read)?;
-    Ok(off.map_or(Switch::Deleted, |off| endpoint::switch(off.as_ref())))
+    Ok(off.map_or(Availability::Deleted, |off| endpoint::availability(off.as_ref())))
 }
 
 /// The delivery after its verdict; if the endpoint was disabled with it, how, and its new revision.
 pub(super) struct Recorded {
     pub(super) delivery: Delivery,
-    pub(super) went_off: Option<(Disabled, u32)>,
+    pub(super) disabled: Option<(Disabled, u32)>,
     pub(super) woken: Woken,
     /// The endpoint's health state changed.
     pub(super) is_turn: bool,
@@ -137,18 +137,18 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     // Only a delivery that goes on waiting depends on its endpoint's availability: the happy path reads its health and no
     // more.
     let mut switch = match record.verdict {
-        Verdict::Delivered => Switch::On,
-        _ => switch_of(tx, delivery.endpoint)?,
+        Verdict::Delivered => Availability::Enabled,
+        _ => availability_of(tx, delivery.endpoint)?,
     };
     let seen = health::see(tx, record, switch)?;
     let (mut went_off, mut woken) = (None, Woken::new());
-    if let Some(off) = record.switch_off.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
+    if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
         if !is_carried(tx, delivery.id, epoch)? {
             return Ok(None);
         }
-        let revision = switch_endpoint_off(tx, delivery.endpoint, &off)?;
+        let revision = disable_endpoint(tx, delivery.endpoint, &off)?;
         went_off = revision.map(|revision| (off, revision));
-        switch = switch_of(tx, delivery.endpoint)?;
+        switch = availability_of(tx, delivery.endpoint)?;
     }
     if delivery.conclude(&record.verdict, slots(record), switch, record.ended_at).is_err()
         || !update_carried(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
@@ -164,7 +164,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
     }
-    Ok(Some(Recorded { delivery, went_off, woken, is_turn }))
+    Ok(Some(Recorded { delivery, disabled: went_off, woken, is_turn }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.
@@ -182,7 +182,7 @@ pub(super) fn tell_of_dead(
 }
 
 /// Disables the endpoint; returns its new revision, or `None` if it was disabled or gone already.
-pub(super) fn switch_endpoint_off(
+pub(super) fn disable_endpoint(
     tx: &dyn Sql,
     endpoint: EndpointId,
     off: &Disabled,
@@ -210,7 +210,7 @@ pub(super) fn hand_back(
     if carried.epoch != tx.epoch() {
         return Ok(None);
     }
-    let switch = switch_of(tx, delivery.endpoint)?;
+    let switch = availability_of(tx, delivery.endpoint)?;
     let done = delivery.hand_back(switch, carried.due, now).is_ok()
         && update_carried(tx, carried.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
@@ -229,7 +229,7 @@ pub(super) fn ask(
     };
     let from = delivery.state;
     let done = match ask {
-        Ask::Retry => delivery.retry(switch_of(tx, delivery.endpoint)?, now),
+        Ask::Retry => delivery.retry(availability_of(tx, delivery.endpoint)?, now),
         Ask::Replay { as_new, give_up_at } => {
             let again = Again { as_new, give_up_at, is_alone: true };
             return replay(tx, delivery, &again, now, woken);
@@ -268,7 +268,7 @@ pub(super) fn replay(
     woken: &mut Woken,
 ) -> Result<Asked> {
     let Again { as_new, give_up_at, is_alone } = *again;
-    let (from, switch) = (delivery.state, switch_of(tx, delivery.endpoint)?);
+    let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
     let hurry = |mut delivery: Delivery| {
         if is_alone {
             delivery.mark_manual();
@@ -310,7 +310,7 @@ pub(super) fn settle(
     now: Timestamp,
 ) -> Result<Settled> {
     // The call may be late: the endpoint may have been switched again since.
-    if (switch_of(tx, endpoint)? == Switch::On) != matches!(settle, Settle::Enabled { .. }) {
+    if (availability_of(tx, endpoint)? == Availability::Enabled) != matches!(settle, Settle::Enabled { .. }) {
         return Ok(Settled { count: 0, is_released: false, app: None });
     }
     tx.lock_lane(endpoint)?;
@@ -325,7 +325,7 @@ pub(super) fn settle(
         Settle::Disabled(_) => of(waiting)?,
     };
     // A deleted endpoint has no held deliveries either.
-    if matches!(settle, Settle::Disabled(Switch::Deleted)) && found.len() < most {
+    if matches!(settle, Settle::Disabled(Availability::Deleted)) && found.len() < most {
         found.extend(of(held)?.into_iter().take(most - found.len()));
     }
     let (mut is_released, mut woken) = (false, Woken::new());
@@ -333,7 +333,7 @@ pub(super) fn settle(
         let from = delivery.state;
         let done = match settle {
             Settle::Enabled { gives_up_while_held } => delivery.release(gives_up_while_held, now),
-            Settle::Disabled(switch) => delivery.switch_off(switch, now),
+            Settle::Disabled(switch) => delivery.hold_or_cancel(switch, now),
         };
         if done.is_ok() {
             update_delivery(tx, from, &mut delivery, now, &mut woken)?;

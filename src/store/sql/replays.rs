@@ -3,7 +3,7 @@
 use super::{
     Result, Row, Sql,
     deliveries::read_delivery,
-    ledger::{self, Again, switch_of},
+    ledger::{self, Again, availability_of},
     notices,
     order::Woken,
     params,
@@ -319,7 +319,7 @@ fn backfill_event(
     let due = deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
     let born = Delivery::born(source.as_new, replay.app, event, endpoint, due, give_up_at);
-    match Delivery::backfilled(born, switch_of(tx, endpoint)?, now) {
+    match Delivery::backfilled(born, availability_of(tx, endpoint)?, now) {
         Ok(delivery) => {
             tx.insert_delivery(&delivery)?;
             tx.execute("UPDATE events SET skipped = 0 WHERE id = ?1 AND skipped = 1", params![event])?;

@@ -9,7 +9,7 @@ use super::{
     Result, Sql, attempts,
     deliveries::update_carried,
     inspections,
-    ledger::switch_of,
+    ledger::availability_of,
     nodes,
     order::Woken,
     params,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     domain::{
         circuit::PROBE_AHEAD,
-        delivery::{Delivery, Switch},
+        delivery::{Delivery, Availability},
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
@@ -142,11 +142,11 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
     let is_last = (carried.len() as i64) < SWEPT_AT_ONCE;
     let next = carried.last().map(|last| last.id).filter(|_| !is_last);
     let mut swept = Swept { count: 0, next, woken: Woken::new() };
-    let mut switches: HashMap<EndpointId, Switch> = HashMap::new();
+    let mut switches: HashMap<EndpointId, Availability> = HashMap::new();
     for mut delivery in carried {
         let switch = match switches.get(&delivery.endpoint) {
             Some(known) => *known,
-            None => *switches.entry(delivery.endpoint).or_insert(switch_of(tx, delivery.endpoint)?),
+            None => *switches.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?),
         };
         let note = delivery.is_early_probe().then_some(PROBE_AHEAD);
         if delivery.take_over(switch, now).is_ok()

@@ -2,7 +2,7 @@
 
 use super::{START, check_shape, newborn, one_in};
 use crate::domain::{
-    delivery::{Delivery, EndReason, Refusal, DeliveryState, Switch},
+    delivery::{Delivery, EndReason, Refusal, DeliveryState, Availability},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
 #[test]
 fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
     let mut delivery = queued_delivery();
-    delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
+    delivery.hold_or_cancel(Availability::DisabledHold, later(10)).unwrap();
     assert!(delivery.state == DeliveryState::Held && delivery.is_queued_behind());
     delivery.release(false, later(40)).unwrap();
     assert!(delivery.state == DeliveryState::Pending && delivery.is_queued_behind());
@@ -42,7 +42,7 @@ fn a_queued_delivery_that_ends_loses_its_position() {
     let ends: [End; 3] = [
         |delivery| delivery.cancel(later(10)),
         |delivery| delivery.expire_by_retention(later(10)),
-        |delivery| delivery.switch_off(Switch::OffCancelling, later(10)),
+        |delivery| delivery.hold_or_cancel(Availability::DisabledCancel, later(10)),
     ];
     for end in ends {
         let mut delivery = queued_delivery();
@@ -58,7 +58,7 @@ fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
     delivery.promote(Some(later(5)), later(30));
     assert_eq!((delivery.next_attempt_at(), delivery.turn), (Some(later(30)), None));
     let mut delivery = queued_delivery();
-    delivery.switch_off(Switch::OffHolding, later(10)).unwrap();
+    delivery.hold_or_cancel(Availability::DisabledHold, later(10)).unwrap();
     delivery.promote(Some(later(50)), later(30));
     assert_eq!((delivery.state, delivery.due), (DeliveryState::Held, Some(later(50))));
 }

@@ -25,14 +25,14 @@ pub(super) enum TransitionKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Happening {
     Claim,
-    Conclude { verdict: Verdict, rows: u32, numbered: u32, switch: Switch },
-    HandBack(Switch),
-    TakeOver(Switch),
-    SwitchOff(Switch),
+    Conclude { verdict: Verdict, rows: u32, numbered: u32, switch: Availability },
+    HandBack(Availability),
+    TakeOver(Availability),
+    SwitchOff(Availability),
     Release,
-    Retry(Switch),
-    Replay { give_up_at: Option<Timestamp>, switch: Switch },
-    ReplayAs(Switch),
+    Retry(Availability),
+    Replay { give_up_at: Option<Timestamp>, switch: Availability },
+    ReplayAs(Availability),
     Cancel,
     Outlive,
     Close,
@@ -41,7 +41,7 @@ pub(super) enum Happening {
 type NextState = (DeliveryState, Option<EndReason>);
 pub(super) type TableRow = (DeliveryState, TransitionKind, NextState);
 
-const CANCELLED_BY_SWITCH: [NextState; 2] =
+const CANCELLED_BY_ENDPOINT: [NextState; 2] =
     [(DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)), (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted))];
 const DIED: [NextState; 4] = [
     (DeliveryState::Dead, Some(EndReason::Exhausted)),
@@ -71,17 +71,17 @@ pub(super) fn table() -> HashSet<TableRow> {
     // Only a delivery that has used its last slot has a final wait.
     add(&[Retrying], TransitionKind::Claim, &[(Dead, Some(EndReason::Exhausted))]);
     add(&[InFlight], TransitionKind::Conclude, &[(Delivered, None), (Retrying, None), (Pending, None), (Held, None)]);
-    for ended in [&DIED[..], &CANCELLED_BY_SWITCH, &BACK_TO] {
+    for ended in [&DIED[..], &CANCELLED_BY_ENDPOINT, &BACK_TO] {
         add(&[InFlight], TransitionKind::Conclude, ended);
         add(&[InFlight], TransitionKind::TakeOver, ended);
     }
     for kind in [TransitionKind::HandBack, TransitionKind::TakeOver] {
         add(&[InFlight], kind, &[(Pending, None), (Retrying, None), (Held, None)]);
-        add(&[InFlight], kind, &CANCELLED_BY_SWITCH);
+        add(&[InFlight], kind, &CANCELLED_BY_ENDPOINT);
     }
     for from in [Pending, Retrying, Held] {
         add(&[from], TransitionKind::SwitchOff, &[(from, None), (Held, None)]);
-        add(&[from], TransitionKind::SwitchOff, &CANCELLED_BY_SWITCH);
+        add(&[from], TransitionKind::SwitchOff, &CANCELLED_BY_ENDPOINT);
         add(&[from], TransitionKind::Cancel, &[(Cancelled, Some(EndReason::ByHand))]);
         add(&[from], TransitionKind::Outlive, &[(Expired, Some(EndReason::Retention))]);
     }
@@ -138,7 +138,7 @@ impl Happening {
             }
             Self::HandBack(switch) => delivery.hand_back(switch, now, now)?,
             Self::TakeOver(switch) => delivery.take_over(switch, now)?,
-            Self::SwitchOff(switch) => delivery.switch_off(switch, now)?,
+            Self::SwitchOff(switch) => delivery.hold_or_cancel(switch, now)?,
             Self::Release => delivery.release(false, now)?,
             Self::Retry(switch) => delivery.retry(switch, now)?,
             Self::Replay { give_up_at, switch } => delivery.replay(give_up_at, switch, now)?,
@@ -159,20 +159,20 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
     let from = before.state;
     let by_hand = before.saved_state.is_some();
     let scheduled = if by_hand || before.retry_index == 0 { Pending } else { Retrying };
-    let switched = |state: DeliveryState, switch: Switch| match switch {
-        Switch::On => (state, None),
-        Switch::OffHolding => (Held, None),
-        Switch::OffCancelling => CANCELLED_BY_SWITCH[0],
-        Switch::Deleted => CANCELLED_BY_SWITCH[1],
+    let switched = |state: DeliveryState, switch: Availability| match switch {
+        Availability::Enabled => (state, None),
+        Availability::DisabledHold => (Held, None),
+        Availability::DisabledCancel => CANCELLED_BY_ENDPOINT[0],
+        Availability::Deleted => CANCELLED_BY_ENDPOINT[1],
     };
     let back = |back: SavedState, switch| match back.state {
         Retrying => switched(Retrying, switch),
         ended => (ended, back.reason),
     };
-    let asked = |switch: Switch| match switch {
-        Switch::On => Some((Pending, None)),
-        Switch::OffHolding | Switch::OffCancelling => Some((Held, None)),
-        Switch::Deleted => None,
+    let asked = |switch: Availability| match switch {
+        Availability::Enabled => Some((Pending, None)),
+        Availability::DisabledHold | Availability::DisabledCancel => Some((Held, None)),
+        Availability::Deleted => None,
     };
     match (happening, from) {
         (Happening::Claim, Pending | Retrying) => Some(match before.at_due {

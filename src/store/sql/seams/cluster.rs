@@ -160,7 +160,7 @@ impl<D: Desk> Cluster for D {
         let reply = self.call_then(
             move |tx| health::evaluate_health(tx, &suspects, now),
             |judged, after| {
-                after.switched_off.extend(judged.went_off.iter().cloned());
+                after.switched_off.extend(judged.disabled.iter().cloned());
                 after
                     .hints
                     .extend(judged.turned.iter().map(|(app, endpoint)| Hint::endpoint(*app, *endpoint)));
