@@ -311,7 +311,7 @@ impl IntoResponse for Problem {
 mod tests {
     use super::*;
     use crate::domain::{
-        delivery::{Refusal, DeliveryState},
+        delivery::{TransitionError, DeliveryState},
         storage::StorageFull,
     };
 
@@ -324,7 +324,7 @@ mod tests {
             (Error::Field(FieldError::new("url", "is odd")), 422, "invalid"),
             (Error::Field(FieldError::unknown("ulr", "ulr", ["url"].into_iter())), 422, "unknown_field"),
             (Error::IdTaken("a".into()), 409, "id_taken"),
-            (Error::Refused(Refusal::EndpointDeleted), 409, "wrong_state"),
+            (Error::Refused(TransitionError::EndpointDeleted), 409, "wrong_state"),
             (Error::PublishedBefore { event: "evt_1".into() }, 409, "published_before"),
             (Error::Conflict(String::new()), 409, "conflict"),
             (Error::Overloaded, 429, "overloaded"),
@@ -338,7 +338,7 @@ mod tests {
             assert_eq!((view.status, view.code), (status, code));
             assert!(!view.detail.contains("a secret of ours"));
         }
-        let refused = Refusal::WrongState { state: DeliveryState::InFlight, verb: "retried" };
+        let refused = TransitionError::WrongState { state: DeliveryState::InFlight, verb: "retried" };
         let view = Problem::from(Error::Refused(refused)).view();
         assert_eq!(view.detail, "A delivery that is in_flight cannot be retried.");
     }

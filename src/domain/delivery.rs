@@ -41,7 +41,7 @@ pub enum Availability {
 
 /// Error of a transition that is not allowed; the API answers it with 409.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TransitionError {
     #[error("a delivery that is {} cannot be {verb}", .state.name())]
     WrongState { state: DeliveryState, verb: &'static str },
     #[error("the endpoint of this delivery was deleted")]
@@ -134,7 +134,7 @@ impl Delivery {
     }
 
     /// Claims a due delivery for an attempt. An extra attempt is made even past `give_up_at`.
-    pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, Refusal> {
+    pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, TransitionError> {
         self.require(DeliveryState::is_waiting, "carried")?;
         let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
@@ -157,7 +157,7 @@ impl Delivery {
         (rows, numbered): (u32, u32),
         switch: Availability,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "concluded")?;
         self.history_len += rows;
         self.attempt_count += numbered;
@@ -184,7 +184,7 @@ impl Delivery {
 
     /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
     /// to its saved state.
-    pub fn hand_back(&mut self, switch: Availability, due: Timestamp, now: Timestamp) -> Result<(), Refusal> {
+    pub fn hand_back(&mut self, switch: Availability, due: Timestamp, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_early_probe() {
             self.restore(switch, now);
@@ -197,7 +197,7 @@ impl Delivery {
 
     /// Takes over from a dead node: due now, or back in the saved state after an extra attempt; the schedule is unchanged.
     /// The caller adds the attempt "outcome unknown".
-    pub fn take_over(&mut self, switch: Availability, now: Timestamp) -> Result<(), Refusal> {
+    pub fn take_over(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "taken over")?;
         self.history_len += 1;
         if self.saved_state.is_some() {
@@ -210,7 +210,7 @@ impl Delivery {
     }
 
     /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
-    pub fn hold_or_cancel(&mut self, switch: Availability, now: Timestamp) -> Result<(), Refusal> {
+    pub fn hold_or_cancel(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
         self.heed(switch, now);
         Ok(())
@@ -218,7 +218,7 @@ impl Delivery {
 
     /// Resumes a held delivery: due now, unless its own time is later. Time held does not count as age, unless
     /// `gives_up_while_held`.
-    pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), Refusal> {
+    pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::Held, "released")?;
         if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
             let held_for = now.since(held_at);
@@ -233,12 +233,12 @@ impl Delivery {
     }
 
     /// Requests an extra attempt as soon as a permit is free; the schedule is unchanged.
-    pub fn retry(&mut self, switch: Availability, now: Timestamp) -> Result<(), Refusal> {
+    pub fn retry(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
         let allowed =
             |state| matches!(state, DeliveryState::Retrying | DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.require(allowed, "retried")?;
         if switch == Availability::Deleted {
-            return Err(Refusal::EndpointDeleted);
+            return Err(TransitionError::EndpointDeleted);
         }
         self.saved_state = Some(self.stands(false));
         self.restarted_at = Some(now);
@@ -254,11 +254,11 @@ impl Delivery {
         give_up_at: Option<Timestamp>,
         switch: Availability,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), TransitionError> {
         let allowed = |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.require(allowed, "replayed")?;
         if switch == Availability::Deleted {
-            return Err(Refusal::EndpointDeleted);
+            return Err(TransitionError::EndpointDeleted);
         }
         self.retry_index = 0;
         self.give_up_at = give_up_at;
@@ -274,10 +274,10 @@ impl Delivery {
         give_up_at: Option<Timestamp>,
         switch: Availability,
         now: Timestamp,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, TransitionError> {
         self.require(|state| state == DeliveryState::Delivered, "replayed as new")?;
         if switch == Availability::Deleted {
-            return Err(Refusal::EndpointDeleted);
+            return Err(TransitionError::EndpointDeleted);
         }
         let mut copy = Self::born(id, self.app, self.event, self.endpoint, now, give_up_at);
         copy.root = self.root;
@@ -287,9 +287,9 @@ impl Delivery {
     }
 
     /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
-    pub fn backfilled(mut born: Self, switch: Availability, now: Timestamp) -> Result<Self, Refusal> {
+    pub fn backfilled(mut born: Self, switch: Availability, now: Timestamp) -> Result<Self, TransitionError> {
         if switch == Availability::Deleted {
-            return Err(Refusal::EndpointDeleted);
+            return Err(TransitionError::EndpointDeleted);
         }
         if switch != Availability::Enabled {
             born.hold(now);
@@ -297,7 +297,7 @@ impl Delivery {
         Ok(born)
     }
 
-    pub fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    pub fn cancel(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "cancelled")?;
         self.finish(DeliveryState::Cancelled, EndReason::ByHand, now);
         Ok(())
@@ -305,7 +305,7 @@ impl Delivery {
 
     /// Expires a waiting delivery whose event's retention ended. One that had ended before an extra attempt was requested
     /// returns to that end.
-    pub fn expire_by_retention(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    pub fn expire_by_retention(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "expired")?;
         if self.saved_state.is_some_and(|back| back.state.is_terminal()) {
             self.held_at = None;
@@ -317,7 +317,7 @@ impl Delivery {
     }
 
     /// Closes a dead letter: no replay is expected.
-    pub fn close(&mut self) -> Result<(), Refusal> {
+    pub fn close(&mut self) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::Dead, "closed")?;
         self.reason = Some(EndReason::Closed);
         Ok(())
@@ -394,7 +394,7 @@ impl Delivery {
         self.saved_state = None;
     }
 
-    fn require(&self, allowed: impl Fn(DeliveryState) -> bool, verb: &'static str) -> Result<(), Refusal> {
-        if allowed(self.state) { Ok(()) } else { Err(Refusal::WrongState { state: self.state, verb }) }
+    fn require(&self, allowed: impl Fn(DeliveryState) -> bool, verb: &'static str) -> Result<(), TransitionError> {
+        if allowed(self.state) { Ok(()) } else { Err(TransitionError::WrongState { state: self.state, verb }) }
     }
 }

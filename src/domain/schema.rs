@@ -50,7 +50,7 @@ impl Schema {
         let options = options.should_validate_formats(false);
         let options = options.with_keyword(question::KEYWORD, |_, _, _| Ok(Box::new(question::Question)));
         let built = options.build(&question::put_everywhere(document));
-        built.map(Self).map_err(|error| refusal(&error))
+        built.map(Self).map_err(|error| schema_error(&error))
     }
 
     /// Validates JSON against the schema. Stops soon after `keep_going` returns false.
@@ -91,7 +91,7 @@ fn read(json: &[u8]) -> serde_json::Result<Value> {
     }
 }
 
-fn refusal(error: &ValidationError<'_>) -> String {
+fn schema_error(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::Referencing(ReferencingError::Unretrievable { uri, .. }) => {
             format!("refers to \"{uri}\", which is outside of it; nothing is fetched, so put it under $defs")

@@ -73,7 +73,7 @@ impl Storage {
     }
 
     /// Returns the reason why no more events are accepted now, if there is one.
-    pub fn refusal(&self) -> Option<StorageFull> {
+    pub fn full_reason(&self) -> Option<StorageFull> {
         let (usage, taken) = (self.usage.load(), self.taken.load(Relaxed));
         if let Some(store_bytes_max) = self.limits.store_bytes_max {
             let used_bytes = usage.used_bytes + taken;
@@ -123,26 +123,26 @@ mod tests {
 
     #[test]
     fn without_a_measurement_or_a_limit_there_is_room() {
-        assert_eq!(storage(Some(MIB), MIB).refusal(), None);
+        assert_eq!(storage(Some(MIB), MIB).full_reason(), None);
         let endless = storage(None, 0);
         endless.measured(StorageUsage {
             used_bytes: u64::MAX,
             disk_free_bytes: Some(0),
             ..StorageUsage::default()
         });
-        assert_eq!(endless.refusal(), None);
+        assert_eq!(endless.full_reason(), None);
     }
 
     #[test]
     fn the_store_is_full_when_measured_and_added_bytes_reach_the_limit() {
         let storage = storage(Some(MIB), 0);
         storage.measured(StorageUsage { used_bytes: MIB - 2_000, ..StorageUsage::default() });
-        assert_eq!(storage.refusal(), None);
+        assert_eq!(storage.full_reason(), None);
         storage.took(1_000, 1);
         let used_bytes = MIB - 2_000 + 1_000 + 2 * ROW_BYTES as u64;
-        assert_eq!(storage.refusal(), Some(StorageFull::Store { used_bytes, store_bytes_max: MIB }));
+        assert_eq!(storage.full_reason(), Some(StorageFull::Store { used_bytes, store_bytes_max: MIB }));
         storage.measured(StorageUsage { used_bytes: MIB - 1, ..StorageUsage::default() });
-        assert_eq!(storage.refusal(), None, "a new measurement knows it all");
+        assert_eq!(storage.full_reason(), None, "a new measurement knows it all");
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
                 disk_free_bytes: Some(free),
                 ..StorageUsage::default()
             });
-            storage.refusal().is_some()
+            storage.full_reason().is_some()
         };
         assert!(!is_full(8 * MIB, 0));
         assert!(is_full(8 * MIB - 1, 0));

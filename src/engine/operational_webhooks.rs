@@ -75,7 +75,7 @@ impl OperationalWebhooks {
     /// Publishes what waits. Returns when to come back.
     pub(super) async fn step(&self) -> Timestamp {
         let now = self.clock.now();
-        if self.storage.refusal().is_some() {
+        if self.storage.full_reason().is_some() {
             return now.plus(PUBLISH_ERROR_PAUSE);
         }
         match self.publish(now).await {

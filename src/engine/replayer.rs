@@ -144,7 +144,7 @@ impl Replayer {
     ) -> Result<Option<RunningReplay>, StoreError> {
         let RunningReplay { replay, waited, .. } = one;
         // A running replay goes on by itself once the storage has space again.
-        if self.storage.refusal().is_some() {
+        if self.storage.full_reason().is_some() {
             let (replay, waited) = (replay.clone(), *waited);
             return Ok(Some(RunningReplay { replay, next_at: now.plus(REPLAY_ERROR_PAUSE), waited }));
         }

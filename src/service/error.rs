@@ -1,7 +1,7 @@
 //! Errors of the service. The API maps each variant to one status code.
 
 use crate::{
-    domain::{delivery::Refusal, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::StorageFull},
+    domain::{delivery::TransitionError, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::StorageFull},
     store::StoreError,
 };
 
@@ -25,7 +25,7 @@ pub enum Error {
     IdTaken(String),
     /// The delivery's state does not allow the action.
     #[error("{0}")]
-    Refused(Refusal),
+    Refused(TransitionError),
     #[error("Something else was published under this id or Idempotency-Key, as event {event}.")]
     PublishedBefore { event: String },
     #[error("{0}")]
@@ -74,8 +74,8 @@ impl From<FieldError> for Error {
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<TransitionError> for Error {
+    fn from(refusal: TransitionError) -> Self {
         Self::Refused(refusal)
     }
 }

@@ -17,14 +17,14 @@ pub struct StoreUsage {
 
 impl Service {
     pub fn store_usage(&self) -> StoreUsage {
-        let full = self.storage.refusal();
+        let full = self.storage.full_reason();
         StoreUsage { usage: self.storage.usage(), limits: self.storage.limits(), full }
     }
 
     /// Returns every reason to send events elsewhere; empty when they are accepted.
     pub fn not_ready(&self) -> Vec<NotReady> {
         let full =
-            self.storage.refusal().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
+            self.storage.full_reason().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
         let mut reasons = self.readiness.reasons(self.now());
         if reasons.iter().all(|reason| reason.code != STORE_CODE) {
             reasons.extend(self.store_not_ready());
@@ -40,6 +40,6 @@ impl Service {
     }
 
     pub(super) fn require_storage_space(&self) -> Result<(), Error> {
-        self.storage.refusal().map_or(Ok(()), |full| Err(Error::Full(full)))
+        self.storage.full_reason().map_or(Ok(()), |full| Err(Error::Full(full)))
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::domain::{
     audit::AuditEntry,
     contract::Contract,
-    delivery::{Delivery, Refusal, Availability},
+    delivery::{Delivery, TransitionError, Availability},
     endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
     health::Sighting,
@@ -159,7 +159,7 @@ pub enum Asked {
     /// A replay of a delivered one made this new delivery.
     Made(Delivery),
     Deleted,
-    Refused(Refusal),
+    Refused(TransitionError),
     /// No such delivery in this app.
     Absent,
 }

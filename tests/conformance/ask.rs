@@ -4,7 +4,7 @@ use crate::stage::{NOW, Stage, after, attempt};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, Refusal, DeliveryState},
+        delivery::{EndReason, TransitionError, DeliveryState},
         id::DeliveryId,
         outcome::Class,
         verdict::Verdict,
@@ -24,7 +24,7 @@ async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<DeliveryState> {
         let before = stage.delivery(id).await;
         if let Asked::Refused(refusal) = stage.ask(id, ask).await {
             assert!(
-                matches!(refusal, Refusal::WrongState { state: named, .. } if named == state),
+                matches!(refusal, TransitionError::WrongState { state: named, .. } if named == state),
                 "{refusal}"
             );
             assert_eq!(stage.delivery(id).await, before);
@@ -162,7 +162,7 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     for (state, id) in ids {
         let ask = if state == DeliveryState::Retrying { Ask::Retry } else { replay(&mut stage) };
-        assert_eq!(stage.ask(id, ask).await, Asked::Refused(Refusal::EndpointDeleted), "{state:?}");
+        assert_eq!(stage.ask(id, ask).await, Asked::Refused(TransitionError::EndpointDeleted), "{state:?}");
         assert_eq!(stage.delivery(id).await.state, state);
     }
     assert!(stage.recorder.take_waiting().is_empty());

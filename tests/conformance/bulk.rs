@@ -10,7 +10,7 @@ use crate::{
 use posthaste::{
     domain::{
         contract::Contract,
-        delivery::{Refusal, DeliveryState, Availability},
+        delivery::{TransitionError, DeliveryState, Availability},
         event::{DedupKey, DedupSpace, Fingerprint},
         health::Sighting,
         id::{DeliveryId, EndpointId},
@@ -301,7 +301,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
         store.ask(stage.app, ended, Ask::Cancel, after(2), None)
     });
     let asked = asked.await.await.unwrap();
-    let refused = Refusal::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
+    let refused = TransitionError::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
     assert_eq!(asked, Asked::Refused(refused));
     assert_eq!(stage.history(ended).await.len(), 1);
 }

@@ -176,7 +176,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-fn refusal(result: Result<PostgresStore, PostgresOpenError>) -> PostgresOpenError {
+fn open_error(result: Result<PostgresStore, PostgresOpenError>) -> PostgresOpenError {
     match result {
         Ok(_) => panic!("it was opened"),
         Err(error) => error,
@@ -392,13 +392,13 @@ fn a_database_of_a_newer_version_is_left_alone() {
         "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (999, 3, ''), (1000, 1000, '')";
     database.run(future);
     let before = database.contents();
-    let error = refusal(database.open());
+    let error = open_error(database.open());
     assert_eq!(database.contents(), before, "not a row, nor a table");
     assert!(matches!(error, PostgresOpenError::TooNew { found: 1000 }), "{error}");
     database.run(
         "DELETE FROM posthaste.migrations WHERE number > 900; UPDATE posthaste.migrations SET checksum = ''",
     );
-    let error = refusal(database.open());
+    let error = open_error(database.open());
     assert!(matches!(error, PostgresOpenError::Foreign(1)), "{error}");
 }
 
@@ -406,14 +406,14 @@ fn a_database_of_a_newer_version_is_left_alone() {
 fn a_database_that_could_lose_confirmed_commits_is_refused() {
     let database = Database::new();
     database.run(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.0));
-    let error = refusal(database.open());
+    let error = open_error(database.open());
     assert!(matches!(error, PostgresOpenError::Unsafe { setting: "synchronous_commit", .. }), "{error}");
 }
 
 #[test]
 fn an_unreachable_server_is_waited_for_and_a_refusing_one_is_not() {
     let database = Database::new();
-    let error = refusal(open(&SERVER.address("nobody_made_this")));
+    let error = open_error(open(&SERVER.address("nobody_made_this")));
     assert!(matches!(&error, PostgresOpenError::Unreachable(why) if why.contains("does not exist")), "{error}");
     let folder = TempDir::new().unwrap();
     let there = folder.path().join("there");
@@ -430,6 +430,6 @@ fn missing_privileges_are_named() {
     let database = Database::new();
     let role = format!("poor_{}", database.0);
     database.run(&format!("DROP SCHEMA posthaste CASCADE; CREATE ROLE {role} LOGIN"));
-    let error = refusal(open(&database.address().replace("user=posthaste", &format!("user={role}"))));
+    let error = open_error(open(&database.address().replace("user=posthaste", &format!("user={role}"))));
     assert!(matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("permission denied")), "{error}");
 }

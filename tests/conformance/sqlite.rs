@@ -76,7 +76,7 @@ fn once_free(open: impl Fn() -> Result<SqliteStore, SqliteOpenError>) -> Result<
     }
 }
 
-fn refusal(path: &Path) -> SqliteOpenError {
+fn open_error(path: &Path) -> SqliteOpenError {
     match open_now(path) {
         Ok(_) => panic!("{} was opened", path.display()),
         Err(error) => error,
@@ -109,7 +109,7 @@ fn refused_untouched(path: &Path) -> SqliteOpenError {
     // Reading may leave an empty log, which does not matter.
     let read = || (fs::read(path).unwrap(), fs::read(wal(path)).unwrap_or_default());
     let before = read();
-    let error = refusal(path);
+    let error = open_error(path);
     assert!(read() == before, "touched: {error}");
     error
 }
@@ -122,7 +122,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn a_store_in_use_is_refused_and_free_again_once_closed() {
     let (_folder, path) = new_location();
     let first = open(&path).unwrap();
-    let error = refusal(&path);
+    let error = open_error(&path);
     assert!(matches!(&error, SqliteOpenError::InUse(named) if *named == path));
     assert!(error.to_string().contains("another process already uses"), "{error}");
     block_on(first.flush()).unwrap();

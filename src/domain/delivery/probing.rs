@@ -1,6 +1,6 @@
 //! Transitions for pacing: manual priority, early probes of an endpoint, advanced retries.
 
-use super::{Delivery, Refusal, DeliveryState};
+use super::{Delivery, TransitionError, DeliveryState};
 use crate::domain::{
     id::made_at,
     time::Timestamp,
@@ -15,7 +15,7 @@ impl Delivery {
 
     /// Claims a delivery before its time, to test whether its endpoint answers again: an extra attempt, which uses no slot
     /// of the schedule. Only for a retry that waits for its next attempt and is not too old.
-    pub fn probe(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    pub fn probe(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
         self.require(|state| state == DeliveryState::Retrying && may, "probed")?;
         self.saved_state = Some(self.stands(true));
@@ -37,7 +37,7 @@ impl Delivery {
 
     /// Advances a retry because the endpoint answers again: due at its creation time, so that the oldest go first. Final
     /// waits and retries that are due already stay unchanged.
-    pub fn advance_retry(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    pub fn advance_retry(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::Retrying, "brought forward")?;
         if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
             // Ids may be ahead of this clock, if the clock of the node that made them was.

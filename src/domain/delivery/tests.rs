@@ -295,8 +295,8 @@ fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
     let refused = |happening: Happening| -> Vec<DeliveryState> {
         let refuses = |state: &DeliveryState| match happening.happen(&mut one_in(*state), START) {
             Ok(_) => false,
-            Err(Refusal::WrongState { state: named, .. }) => named == *state,
-            Err(Refusal::EndpointDeleted) => panic!("{happening:?} of {state:?}"),
+            Err(TransitionError::WrongState { state: named, .. }) => named == *state,
+            Err(TransitionError::EndpointDeleted) => panic!("{happening:?} of {state:?}"),
         };
         DeliveryState::ALL.into_iter().filter(refuses).collect()
     };
@@ -317,7 +317,7 @@ fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
         (DeliveryState::Expired, replay),
         (DeliveryState::Delivered, Happening::ReplayAs(gone)),
     ] {
-        assert_eq!(happening.happen(&mut one_in(state), START), Err(Refusal::EndpointDeleted), "{state:?}");
+        assert_eq!(happening.happen(&mut one_in(state), START), Err(TransitionError::EndpointDeleted), "{state:?}");
     }
 }
 

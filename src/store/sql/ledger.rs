@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         contract::Contract,
-        delivery::{Delivery, Refusal, DeliveryState, Availability},
+        delivery::{Delivery, TransitionError, DeliveryState, Availability},
         endpoint::{self, Disabled},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
@@ -242,7 +242,7 @@ pub(super) fn ask(
             order::remove(tx, id, now, woken)?;
             return Ok(Asked::Deleted);
         }
-        Ask::Delete => Err(Refusal::WrongState { state: from, verb: "deleted" }),
+        Ask::Delete => Err(TransitionError::WrongState { state: from, verb: "deleted" }),
     };
     match done {
         Ok(()) => {

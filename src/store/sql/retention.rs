@@ -15,7 +15,7 @@ use super::{
 use crate::{
     domain::{
         contract::{Contract, RetentionPeriod},
-        delivery::{Delivery, EndReason, Refusal, SavedState, DeliveryState},
+        delivery::{Delivery, EndReason, TransitionError, SavedState, DeliveryState},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
         retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, RetentionPolicy, decide},
@@ -219,7 +219,7 @@ impl Step {
         &mut self,
         tx: &dyn Sql,
         id: DeliveryId,
-        change: impl FnOnce(&mut Delivery) -> Result<(), Refusal>,
+        change: impl FnOnce(&mut Delivery) -> Result<(), TransitionError>,
     ) -> Result<Option<Delivery>> {
         let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(None) };
         let from = delivery.state;

@@ -2,7 +2,7 @@
 
 use super::{START, check_shape, newborn, one_in};
 use crate::domain::{
-    delivery::{Delivery, EndReason, Refusal, DeliveryState, Availability},
+    delivery::{Delivery, EndReason, TransitionError, DeliveryState, Availability},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
 
 #[test]
 fn a_queued_delivery_that_ends_loses_its_position() {
-    type End = fn(&mut Delivery) -> Result<(), Refusal>;
+    type End = fn(&mut Delivery) -> Result<(), TransitionError>;
     let ends: [End; 3] = [
         |delivery| delivery.cancel(later(10)),
         |delivery| delivery.expire_by_retention(later(10)),

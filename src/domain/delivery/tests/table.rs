@@ -127,7 +127,7 @@ impl Happening {
     }
 
     /// Applies the transition. Returns the delivery itself, or the copy that a replay of a delivered one makes.
-    pub(super) fn happen(self, delivery: &mut Delivery, now: Timestamp) -> Result<Delivery, Refusal> {
+    pub(super) fn happen(self, delivery: &mut Delivery, now: Timestamp) -> Result<Delivery, TransitionError> {
         match self {
             Self::Claim => {
                 let claimed = delivery.claim(now)?;
