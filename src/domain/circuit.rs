@@ -51,7 +51,7 @@ struct Pause {
     until: Timestamp,
     /// The status of the answer, and the pause that the receiver asked for.
     status: Option<u16>,
-    asked: Option<Duration>,
+    requested: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ pub struct AttemptResult {
 
 /// An answer that asks for a pause: 429 or 503.
 #[derive(Clone, Copy, Debug)]
-pub struct PauseAsked {
+pub struct RequestedPause {
     pub status: u16,
     /// The pause asked for, as far as the contract honours it.
     pub wait: Option<Duration>,
@@ -121,7 +121,7 @@ pub struct PausedUntil {
     pub until: Timestamp,
 }
 
-impl PauseAsked {
+impl RequestedPause {
     /// The end of the pause. `None` if no time was asked for: such a pause is too short to store.
     pub fn until(self, ended_at: Timestamp) -> Option<PausedUntil> {
         self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
@@ -129,7 +129,7 @@ impl PauseAsked {
 
     pub fn by(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
         let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
-        let wait = verdict::asked_wait(outcome, contract, ended_at);
+        let wait = verdict::requested_wait(outcome, contract, ended_at);
         Some(Self { status, wait: Some(wait).filter(|wait| !wait.is_zero()) })
     }
 }
@@ -173,7 +173,7 @@ impl Circuit {
             open.probe_at = open.probe_at.max(until);
         } else {
             let (began_at, status) = (now, Some(status));
-            self.state = BreakerState::Paused(Pause { began_at, until, status, asked: None });
+            self.state = BreakerState::Paused(Pause { began_at, until, status, requested: None });
         }
     }
 
@@ -309,7 +309,7 @@ impl Circuit {
     }
 
     /// Records a failure that counts against the endpoint.
-    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<PauseAsked>) -> Change {
+    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> Change {
         let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
         if is_late && asked.is_none() {
             return Change::Nothing;
@@ -361,7 +361,7 @@ impl Circuit {
         self.state = BreakerState::Open(OpenState { began_at, probe_at, wait, probe: ProbeState::None });
     }
 
-    fn pause(&mut self, ended: &AttemptResult, asked: Option<PauseAsked>) -> Change {
+    fn pause(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> Change {
         let now = ended.ended_at;
         // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
         if let BreakerState::Paused(pause) = &mut self.state
@@ -369,7 +369,7 @@ impl Circuit {
         {
             let wait = asked.and_then(|asked| asked.wait).unwrap_or_default();
             if now.plus(wait) > pause.until {
-                (pause.until, pause.asked) = (now.plus(wait), Some(wait));
+                (pause.until, pause.requested) = (now.plus(wait), Some(wait));
             }
             return Change::Nothing;
         }
@@ -383,7 +383,7 @@ impl Circuit {
         }
         self.ramp = None;
         self.state =
-            BreakerState::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), asked: wait });
+            BreakerState::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), requested: wait });
         Change::Closed
     }
 

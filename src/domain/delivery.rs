@@ -74,7 +74,7 @@ pub struct Delivery {
     /// Time of the last manual retry or replay; its event's retention counts from there.
     pub restarted_at: Option<Timestamp>,
     /// The next attempt was requested manually: it goes before others, also to a throttled endpoint.
-    pub is_asked: bool,
+    pub is_manual: bool,
     pub saved_state: Option<SavedState>,
     /// Ordering group, until the delivery has left it; absent where no order is kept.
     pub okey: Option<OrderingKey>,
@@ -120,7 +120,7 @@ impl Delivery {
             finished_at: None,
             held_at: None,
             restarted_at: None,
-            is_asked: false,
+            is_manual: false,
             saved_state: None,
             okey: None,
             turn: None,
@@ -161,7 +161,7 @@ impl Delivery {
         self.require(|state| state == DeliveryState::InFlight, "concluded")?;
         self.history_len += rows;
         self.attempt_count += numbered;
-        self.is_asked = false;
+        self.is_manual = false;
         match *verdict {
             Verdict::Delivered => self.finish(DeliveryState::Delivered, None, now),
             _ if self.restores_saved_state(verdict) => self.restore(switch, now),
@@ -242,7 +242,7 @@ impl Delivery {
         }
         self.saved_state = Some(self.stands(false));
         self.restarted_at = Some(now);
-        self.is_asked = true;
+        self.is_manual = true;
         self.become_pending(switch, now);
         Ok(())
     }
@@ -359,7 +359,7 @@ impl Delivery {
 
     fn restore(&mut self, switch: Availability, now: Timestamp) {
         let Some(back) = self.saved_state.take() else { return };
-        self.is_asked = false;
+        self.is_manual = false;
         self.state = back.state;
         self.reason = back.reason;
         self.due = back.due;
@@ -390,7 +390,7 @@ impl Delivery {
         self.at_due = AtDue::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;
-        self.is_asked = false;
+        self.is_manual = false;
         self.saved_state = None;
     }
 

@@ -101,7 +101,7 @@ pub struct Disabled {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum DisabledReason {
-    ByHand,
+    Manual,
     /// The receiver answered that it is gone (410).
     Gone,
     /// A rule of the contract, as the contract words it.
@@ -111,7 +111,7 @@ pub enum DisabledReason {
 impl DisabledReason {
     pub fn name(&self) -> &str {
         match self {
-            Self::ByHand => "by_hand",
+            Self::Manual => "by_hand",
             Self::Gone => "gone",
             Self::Rule(reason) => reason,
         }
@@ -121,7 +121,7 @@ impl DisabledReason {
 impl From<String> for DisabledReason {
     fn from(name: String) -> Self {
         match name.as_str() {
-            "by_hand" => Self::ByHand,
+            "by_hand" => Self::Manual,
             "gone" => Self::Gone,
             _ => Self::Rule(name),
         }

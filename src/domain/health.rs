@@ -8,7 +8,7 @@ mod news;
 #[cfg(test)]
 mod tests;
 
-pub use news::{HealthContext, News, disabled_by_hand};
+pub use news::{HealthContext, News, disabled_manually};
 
 use super::{
     circuit::PausedUntil,

@@ -125,7 +125,7 @@ pub trait Handover: Send + Sync {
     /// A delivery of this endpoint waits in the store until `due`. Only a hint: the store is authoritative.
     fn waiting(&self, endpoint: EndpointId, due: Timestamp);
     /// A manually requested delivery of this endpoint waits in the store until `due`. Default: same as `waiting`.
-    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
+    fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         self.waiting(endpoint, due);
     }
     /// A result disabled the endpoint, because its receiver answered that it is gone or by a rule of its contract. `revision` is

@@ -34,7 +34,7 @@ mod tests {
         Timestamp::parse("2026-11-15T12:00:00Z").unwrap()
     }
 
-    fn asked(text: &str) -> Option<u64> {
+    fn seconds_of(text: &str) -> Option<u64> {
         parse(text, now()).map(|wait| wait.as_secs())
     }
 
@@ -53,7 +53,7 @@ mod tests {
             ("Sun, 15 Nov 2026 11:00:00 GMT", 0),
             ("Sun, 06 Nov 1994 08:49:37 GMT", 0),
         ] {
-            assert_eq!(asked(text), Some(seconds), "{text}");
+            assert_eq!(seconds_of(text), Some(seconds), "{text}");
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
             "\0",
             "GMT",
         ] {
-            assert_eq!(asked(junk), None, "{junk:?}");
+            assert_eq!(seconds_of(junk), None, "{junk:?}");
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// Up to this many endpoints are checked one by one: that is cheaper than an index.
-const ASKED_ONE_BY_ONE_MAX: usize = 16;
+const LINEAR_SCAN_MAX: usize = 16;
 
 /// The endpoints in order of creation. The index is built on first use, so that a change costs only a new list.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Roster {
 
     /// Returns the endpoints that subscribe to this type, in order of creation.
     pub fn wanting(&self, event_type: &str) -> Vec<&Arc<Endpoint>> {
-        if self.endpoints.len() <= ASKED_ONE_BY_ONE_MAX {
+        if self.endpoints.len() <= LINEAR_SCAN_MAX {
             return self.endpoints.iter().filter(|endpoint| endpoint.patterns.matches(event_type)).collect();
         }
         let index = self.index.get_or_init(|| Index::of(&self.endpoints));

@@ -111,7 +111,7 @@ pub fn decide(
                 ResponseMeaning::Never => refused(false),
                 ResponseMeaning::DisableEndpoint => refused(true),
                 ResponseMeaning::Retry => {
-                    retry(standing, contract, ended_at, dice, asked_wait(outcome, contract, ended_at))
+                    retry(standing, contract, ended_at, dice, requested_wait(outcome, contract, ended_at))
                 }
             }
         }
@@ -152,7 +152,7 @@ fn in_time(standing: &Standing, ended_at: Timestamp, due: Timestamp, verdict: Ve
 }
 
 /// Returns the wait that the receiver requests, as far as the contract allows; it can only lengthen a wait.
-pub(super) fn asked_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
+pub(super) fn requested_wait(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Duration {
     let honoured = contract.retry.retry_after == RetryAfter::Honour && contract.pacing == Pacing::Adaptive;
     let asked = outcome.retry_after.as_deref().filter(|_| honoured);
     asked

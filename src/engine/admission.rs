@@ -9,7 +9,7 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{AHEAD, Change, AttemptResult, May, DelayReason, PauseAsked, PausedUntil, rate_note},
+    circuit::{AHEAD, Change, AttemptResult, May, DelayReason, RequestedPause, PausedUntil, rate_note},
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::Class,
@@ -68,7 +68,7 @@ pub(super) struct SendResult {
     pub(super) class: Class,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Timestamp,
-    pub(super) requested_pause: Option<PauseAsked>,
+    pub(super) requested_pause: Option<RequestedPause>,
 }
 
 impl EndpointQueue {
@@ -236,7 +236,7 @@ impl EndpointQueue {
         if state.settings.is_disabled || !(is_due || is_queued) {
             return None;
         }
-        let spared = state.circuit.delay_reason(now).filter(|_| !delivery.is_asked);
+        let spared = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
         let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();

@@ -89,7 +89,7 @@ impl Handover for EndpointQueues {
         }
     }
 
-    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
+    fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
             self.schedule_apply(endpoint);

@@ -15,7 +15,7 @@ pub(super) struct ReadyQueue {
 
 /// Whether the delivery is manual: requested by itself, or the first attempt of a test.
 pub(super) fn is_manual(carried: &Carried) -> bool {
-    carried.delivery.is_asked || (carried.delivery.retry_index == 0 && is_test(carried))
+    carried.delivery.is_manual || (carried.delivery.retry_index == 0 && is_test(carried))
 }
 
 pub(super) fn is_test(carried: &Carried) -> bool {

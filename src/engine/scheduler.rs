@@ -76,7 +76,7 @@ impl Scheduler {
         }
         match self.delivery_store.refill(wants, now).await {
             Ok(refilled) => {
-                for Refilled { endpoint, has_none, has_more_fresh, has_more_by_hand, next_due } in refilled {
+                for Refilled { endpoint, has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } in refilled {
                     self.finish_refill(
                         endpoint,
                         RefillOutcome {

@@ -35,7 +35,7 @@ use crate::{
         cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, Standing, Suspect, View},
         inbox::{Intake, Submission},
         ledger::{
-            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, NoticeBatch},
         registry::{Inserted, EndpointLabel, Everything},
@@ -144,7 +144,7 @@ impl Ledger for ClosedStore {
     fn bring_forward(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, BroughtForward> {
         closed()
     }
-    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, Asked> {
+    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, ActionResult> {
         closed()
     }
     fn settle(&self, _: EndpointId, _: Settle, _: usize, _: Timestamp) -> Reply<'_, usize> {
@@ -265,7 +265,7 @@ impl Browse for ClosedStore {
     fn find_event(&self, _: AppId, _: String, _: Option<EventId>) -> Reply<'_, Option<Event>> {
         closed()
     }
-    fn published_before(&self, _: Vec<DedupKey>, _: Fingerprint) -> Reply<'_, Accepted> {
+    fn find_duplicate(&self, _: Vec<DedupKey>, _: Fingerprint) -> Reply<'_, Accepted> {
         closed()
     }
     fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>> {

@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         browse::DeliveryListFilter,
-        ledger::{Ask, Asked},
+        ledger::{Ask, ActionResult},
     },
 };
 
@@ -178,14 +178,14 @@ impl Service {
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, wish.audit_action(), id.to_string(), None);
         match self.delivery_store.ask(app.id, id, ask, now, Some(noted)).await? {
-            Asked::Done(delivery) | Asked::Made(delivery) => {
+            ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
                 // The delivery may have changed since; the answer shows the result of the action.
                 shown.delivery = delivery;
                 Ok(shown)
             }
-            Asked::Refused(refusal) => Err(refusal.into()),
-            Asked::Deleted | Asked::Absent => Err(Error::NotFound("delivery")),
+            ActionResult::Refused(refusal) => Err(refusal.into()),
+            ActionResult::Deleted | ActionResult::Absent => Err(Error::NotFound("delivery")),
         }
     }
 
@@ -213,9 +213,9 @@ impl Service {
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
         match self.delivery_store.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
-            Asked::Refused(refusal) => Err(refusal.into()),
-            Asked::Absent => Err(Error::NotFound("delivery")),
-            Asked::Deleted | Asked::Done(_) | Asked::Made(_) => Ok(()),
+            ActionResult::Refused(refusal) => Err(refusal.into()),
+            ActionResult::Absent => Err(Error::NotFound("delivery")),
+            ActionResult::Deleted | ActionResult::Done(_) | ActionResult::Made(_) => Ok(()),
         }
     }
 }

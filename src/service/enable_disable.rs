@@ -36,7 +36,7 @@ impl Service {
                 if record.disabled.is_none() {
                     let by = DisabledBy::Key { id: key_label(caller.key), name: self.key_name(caller) };
                     record.disabled = Some(Disabled {
-                        reason: DisabledReason::ByHand,
+                        reason: DisabledReason::Manual,
                         at: now,
                         waiting: endpoint.contract.off.waiting,
                         by: Some(by),

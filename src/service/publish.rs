@@ -224,7 +224,7 @@ impl Service {
         if keys.is_empty() {
             return Err(broken);
         }
-        match self.query_store.published_before(keys, fingerprint).await? {
+        match self.query_store.find_duplicate(keys, fingerprint).await? {
             Accepted::New => Err(broken),
             before => self.earlier_result(app, before).await,
         }

@@ -123,7 +123,7 @@ pub trait Browse: Send + Sync {
 
     /// Returns the answer that accepting an event under these keys would get, without accepting it: `New` if nothing is
     /// stored under them.
-    fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
+    fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
 
     /// Returns some of the events that wait in the inbox, the oldest first. `None` if this store has no inbox.
     fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>>;

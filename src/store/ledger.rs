@@ -112,7 +112,7 @@ pub struct Refilled {
     pub has_none: bool,
     /// Every permit for these was used: there may be more.
     pub has_more_fresh: bool,
-    pub has_more_by_hand: bool,
+    pub has_more_manual: bool,
     /// When the next of this queue is due, if any waits; may be in the past.
     pub next_due: Option<Timestamp>,
 }
@@ -154,7 +154,7 @@ pub enum Ask {
 
 /// Result of an action on a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ActionResult {
     Done(Delivery),
     /// A replay of a delivered one made this new delivery.
     Made(Delivery),
@@ -233,7 +233,7 @@ pub trait Ledger: Send + Sync {
         ask: Ask,
         now: Timestamp,
         entry: Option<AuditEntry>,
-    ) -> Reply<'_, Asked>;
+    ) -> Reply<'_, ActionResult>;
 
     /// Applies an endpoint's availability to at most `most` of its deliveries; returns how many. Fewer than `most`: all are
     /// done. Dead ones that the endpoint skips by now are taken out of their ordering groups. Does nothing if the endpoint is

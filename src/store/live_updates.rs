@@ -8,7 +8,7 @@ use super::{
     Ledger, Reply,
     inbox::Intake,
     ledger::{
-        Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
     },
     notices::{MailEnd, MailTurn, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -166,10 +166,10 @@ impl Ledger for LiveUpdateStore {
         ask: Ask,
         now: Timestamp,
         entry: Option<AuditEntry>,
-    ) -> Reply<'_, Asked> {
+    ) -> Reply<'_, ActionResult> {
         self.publish_after(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
-            Asked::Done(delivery) | Asked::Made(delivery) => vec![Hint::delivery(delivery)],
-            Asked::Deleted | Asked::Refused(_) | Asked::Absent => Vec::new(),
+            ActionResult::Done(delivery) | ActionResult::Made(delivery) => vec![Hint::delivery(delivery)],
+            ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
         })
     }
 
@@ -244,8 +244,8 @@ impl Handover for LiveUpdateListener {
         self.handover.waiting(endpoint, due);
     }
 
-    fn asked(&self, endpoint: EndpointId, due: Timestamp) {
-        self.handover.asked(endpoint, due);
+    fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
+        self.handover.manual_waiting(endpoint, due);
     }
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {

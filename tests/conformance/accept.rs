@@ -167,7 +167,7 @@ pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut s
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let (same, other) = (Fingerprint([1; 16]), Fingerprint([2; 16]));
     let look = async |stage: &Stage, keys: Vec<DedupKey>, fingerprint| {
-        stage.store().published_before(keys, fingerprint).await.unwrap()
+        stage.store().find_duplicate(keys, fingerprint).await.unwrap()
     };
     assert_eq!(look(&stage, vec![key], same).await, Accepted::New);
     let mut first = stage.one();

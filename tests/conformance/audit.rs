@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         audit::AuditFilter,
         browse::{Cursor, ROWS_EXAMINED_MAX},
-        ledger::{Ask, Asked},
+        ledger::{Ask, ActionResult},
         registry::Inserted,
         replays::ReplayChanged,
     },
@@ -164,7 +164,7 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
         asks.push(stage.store().ask(stage.app, id, ask, NOW, noted).await.unwrap());
     }
     assert!(
-        matches!(&asks[..], [Asked::Done(_), Asked::Refused(_), Asked::Absent, Asked::Deleted]),
+        matches!(&asks[..], [ActionResult::Done(_), ActionResult::Refused(_), ActionResult::Absent, ActionResult::Deleted]),
         "{asks:?}"
     );
     assert_eq!(count(&stage).await, 2);

@@ -19,7 +19,7 @@ use posthaste::{
         port::Carried,
         verdict::{DeadReason, Verdict},
     },
-    store::ledger::{Accepted, Ask, Asked, NewEvent, Record},
+    store::ledger::{Accepted, Ask, ActionResult, NewEvent, Record},
 };
 use proptest::{collection::vec, prelude::*};
 use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
@@ -181,7 +181,7 @@ fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
 }
 
 /// Whether the command is a manual request. It may wait for other nodes, so a batch writes it after all others.
-fn is_asked((what, ..): Draw) -> bool {
+fn is_manual((what, ..): Draw) -> bool {
     what % 8 == 5
 }
 
@@ -213,7 +213,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
         store.ask(play.stage.app, delivery, Ask::Cancel, after(90), None)
     };
-    for draw in first.iter().copied().filter(|draw| is_batch || !is_asked(*draw)) {
+    for draw in first.iter().copied().filter(|draw| is_batch || !is_manual(*draw)) {
         let (what, which, how) = draw;
         let place = usize::from(which) % play.deliveries.len();
         match what % 8 {
@@ -240,7 +240,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         }
     }
     if !is_batch {
-        for (_, which, _) in first.iter().filter(|draw| is_asked(**draw)) {
+        for (_, which, _) in first.iter().filter(|draw| is_manual(**draw)) {
             asked.push(cancel(&play, *which));
             store.flush().await.unwrap();
         }
@@ -302,7 +302,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
     });
     let asked = asked.await.await.unwrap();
     let refused = TransitionError::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };
-    assert_eq!(asked, Asked::Refused(refused));
+    assert_eq!(asked, ActionResult::Refused(refused));
     assert_eq!(stage.history(ended).await.len(), 1);
 }
 

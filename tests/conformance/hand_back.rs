@@ -40,7 +40,7 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
 
 pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    stage.ask(id, Ask::Retry).await;
+    stage.request(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
     let back = carried.delivery.saved_state;
     hand_back(&stage, carried).await;

@@ -160,7 +160,7 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     let id = carried.delivery.id;
     stage.store().record(counted(carried, EXHAUSTED, &plain, after(1)));
     stage.quiet().await;
-    stage.ask(id, Ask::Retry).await;
+    stage.request(id, Ask::Retry).await;
     let carried = stage.claim(id, after(2)).await;
     stage.store().record(counted(carried, EXHAUSTED, &plain, after(3)));
     stage.quiet().await;

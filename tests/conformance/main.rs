@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
 mod accept;
-mod ask;
+mod manual_actions;
 mod at_once;
 mod audit;
 mod browse;

@@ -150,7 +150,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     }
     assert_eq!(of_app(&stage).await, []);
     let id = die(&mut stage, each()).await;
-    stage.ask(id, Ask::Retry).await;
+    stage.request(id, Ask::Retry).await;
     let carried = stage.claim(id, after(100)).await;
     stage
         .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], Some(each()))

@@ -16,7 +16,7 @@ use posthaste::{
     },
     store::{
         browse::DeliveryListFilter,
-        ledger::{Ask, Asked, Settle},
+        ledger::{Ask, ActionResult, Settle},
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -164,8 +164,8 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
             end(stage, dies).await;
             assert!(is_head(stage, first).await, "it is in the way");
             match how {
-                "then closed" => assert!(matches!(stage.ask(first, Ask::Close).await, Asked::Done(_))),
-                "then deleted" => assert_eq!(stage.ask(first, Ask::Delete).await, Asked::Deleted),
+                "then closed" => assert!(matches!(stage.request(first, Ask::Close).await, ActionResult::Done(_))),
+                "then deleted" => assert_eq!(stage.request(first, Ask::Delete).await, ActionResult::Deleted),
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
                     assert_eq!(stage.store().unsettled().await.unwrap(), [stage.endpoint]);
@@ -178,12 +178,12 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                     assert!(stage.listed(first).await.is_none());
                 }
                 "replayed, cancelled" => {
-                    stage.ask(first, replay).await;
-                    stage.ask(first, Ask::Cancel).await;
+                    stage.request(first, replay).await;
+                    stage.request(first, Ask::Cancel).await;
                 }
                 retried => {
                     let ask = if retried == "retried, delivered" { Ask::Retry } else { replay };
-                    stage.ask(first, ask).await;
+                    stage.request(first, ask).await;
                     let carried = stage.claim(first, NOW).await;
                     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
                 }
@@ -207,7 +207,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
                     settle(stage, Settle::Disabled(Availability::DisabledHold)).await;
                 }
-                stage.ask(first, Ask::Cancel).await;
+                stage.request(first, Ask::Cancel).await;
             }
             _ => {
                 stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
@@ -256,7 +256,7 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     assert!(stage.recorder.take_waiting().is_empty());
     let replay = Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
     for ask in [Ask::Retry, replay] {
-        stage.ask(ids[0], ask).await;
+        stage.request(ids[0], ask).await;
         let carried = stage.claim(ids[0], NOW).await;
         stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(Class::Http, 400)]).await;
         stage.reopen();
@@ -273,11 +273,11 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
 pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
-    stage.ask(ids[1], Ask::Cancel).await;
+    stage.request(ids[1], Ask::Cancel).await;
     assert_eq!(stage.ended(ids[1]).await, (DeliveryState::Cancelled, Some(EndReason::ByHand)));
     assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.is_queued_behind());
     assert!(
-        matches!(stage.ask(ids[2], Ask::Retry).await, Asked::Refused(_)),
+        matches!(stage.request(ids[2], Ask::Retry).await, ActionResult::Refused(_)),
         "a blocked delivery cannot be retried"
     );
     end(&stage, Verdict::Delivered).await;
@@ -290,11 +290,11 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
     let ids = three(&mut stage, "a").await;
     end(&stage, Verdict::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
-    stage.ask(ids[0], Ask::Replay { as_new, give_up_at: None }).await;
+    stage.request(ids[0], Ask::Replay { as_new, give_up_at: None }).await;
     let made = stage.delivery(as_new).await;
     assert_eq!((made.okey, made.due), (None, Some(NOW)));
-    stage.ask(ids[2], Ask::Cancel).await;
-    stage.ask(ids[2], Ask::Retry).await;
+    stage.request(ids[2], Ask::Cancel).await;
+    stage.request(ids[2], Ask::Retry).await;
     assert_eq!(stage.delivery(ids[2]).await.due, Some(NOW), "nor is one whose place is lost");
     check_groups(&stage).await;
 }

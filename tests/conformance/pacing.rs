@@ -41,7 +41,7 @@ async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, 
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.quiet().await;
     let carried = stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect();
-    (carried, refilled.has_more_fresh, refilled.has_more_by_hand)
+    (carried, refilled.has_more_fresh, refilled.has_more_manual)
 }
 
 pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_permits(mut stage: Stage) {
@@ -62,12 +62,12 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
 pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: Stage) {
     let overdue = [due_at(&mut stage, EPOCH).await, due_at(&mut stage, EPOCH).await];
     let retried = stage.one_in(DeliveryState::Dead).await;
-    stage.ask(retried, Ask::Retry).await;
+    stage.request(retried, Ask::Retry).await;
     let replayed = stage.one_in(DeliveryState::Dead).await;
-    stage.ask(replayed, Ask::Replay { as_new: DeliveryId::from_i64(1), give_up_at: None }).await;
+    stage.request(replayed, Ask::Replay { as_new: DeliveryId::from_i64(1), give_up_at: None }).await;
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = stage.one().births[0].delivery.id;
-    stage.ask(delivered, Ask::Replay { as_new, give_up_at: None }).await;
+    stage.request(delivered, Ask::Replay { as_new, give_up_at: None }).await;
     let found = refill(&stage, want(&stage, 1, 0, 2), after(10)).await;
     assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));
     let found = refill(&stage, want(&stage, 0, 0, 2), after(10)).await;
@@ -77,9 +77,9 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: S
 pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
     let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
-    stage.ask(dead, Ask::Retry).await;
+    stage.request(dead, Ask::Retry).await;
     let carried = stage.claim(dead, after(10)).await;
-    assert!(carried.delivery.is_asked);
+    assert!(carried.delivery.is_manual);
     stage.record(carried, retry_at(after(20)), vec![attempt(Class::Http, 500)]).await;
     let overdue = due_at(&mut stage, EPOCH).await;
     let selection = deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered]);

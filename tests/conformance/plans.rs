@@ -100,7 +100,7 @@ fn must_go_by_turns(plans: &[Plan]) {
 }
 
 /// Runs the requests of people.
-async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
+async fn run_manual_requests(stage: &mut Stage, notes: &mut Notes<'_>) {
     let event = first_id_at(Timestamp::from_millis(FIRST_DAY * DAY_MS));
     let (own, delivery) = (EventId::from_i64(event), DeliveryId::from_i64(event + 1));
     let store = stage.store();
@@ -125,7 +125,7 @@ async fn ask_as_people(stage: &mut Stage, notes: &mut Notes<'_>) {
 }
 
 /// Runs the requests of products and of the engine.
-async fn ask_as_engine(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
+async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
     let lanes = stage.store().find_lanes().await.unwrap();
     assert_eq!(lanes.len(), 50);
@@ -218,11 +218,11 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
 }
 
 /// Runs all requests. Each round uses an ordering group of its own, before an expiry changes its head.
-async fn ask_all(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
+async fn run_all_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     pass_through_group(stage, OrderingKey::from_i64(round)).await;
     notes.take("a line", FEW);
-    ask_as_people(stage, notes).await;
-    ask_as_engine(stage, notes, rows, round).await;
+    run_manual_requests(stage, notes).await;
+    run_engine_requests(stage, notes, rows, round).await;
 }
 
 /// ServiceLimits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
@@ -239,7 +239,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     let mut notes = Notes::of(&server);
     // More often than the server needs to settle on a generic plan.
     for round in 0..7 {
-        ask_all(&mut stage, &mut notes, rows, round).await;
+        run_all_requests(&mut stage, &mut notes, rows, round).await;
         let of_line = notes.taken.iter().rfind(|answered| answered.what == "a line");
         must_go_by_turns(&of_line.unwrap().plans);
     }
@@ -274,7 +274,7 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
     ]) {
         server.toggle(index);
         let mut notes = Notes::of(&server);
-        ask_all(&mut stage, &mut notes, rows, round).await;
+        run_all_requests(&mut stage, &mut notes, rows, round).await;
         server.toggle(index);
         unmissed.extend(blind(index, &notes, by));
     }

@@ -288,7 +288,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
-        stage.ask(id, Ask::Retry).await;
+        stage.request(id, Ask::Retry).await;
         let carried = stage.claim(id, NOW).await;
         assert!(carried.delivery.saved_state.is_some());
         stage.record(carried, retry_at(after(600)), vec![attempt(Class::Http, 500)]).await;
@@ -303,7 +303,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
 
 pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    stage.ask(id, Ask::Retry).await;
+    stage.request(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;

@@ -112,7 +112,7 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut sta
 
 pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    stage.ask(id, Ask::Retry).await;
+    stage.request(id, Ask::Retry).await;
     let back = stage.delivery(id).await.saved_state;
     settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
     stage.reopen();

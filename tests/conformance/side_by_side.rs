@@ -15,7 +15,7 @@ use posthaste::{
         port::Carried,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, Asked, NewEvent, Record},
+    store::ledger::{Accepted, Ask, ActionResult, NewEvent, Record},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -56,7 +56,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: P
     held.let_go().await;
     taking.await.unwrap().unwrap();
     let asked = cancelling.await.unwrap().unwrap();
-    assert!(matches!(asked, Asked::Refused(_)), "{asked:?}");
+    assert!(matches!(asked, ActionResult::Refused(_)), "{asked:?}");
     pair.other.quiet().await;
     assert_eq!(pair.other.recorder.take_carried().len(), 1);
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);

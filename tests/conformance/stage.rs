@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Store,
         browse::{Listed, PastAttempt},
-        ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Refilled, Want},
+        ledger::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Refilled, Want},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -142,7 +142,7 @@ impl Stage {
     pub(crate) async fn set_availability(&self, endpoint: EndpointId, waiting: Option<WaitingWhenDisabled>) {
         let mut record = self.store().endpoint(endpoint).await.unwrap().expect("an endpoint");
         record.disabled =
-            waiting.map(|waiting| Disabled { reason: DisabledReason::ByHand, at: NOW, waiting, by: None });
+            waiting.map(|waiting| Disabled { reason: DisabledReason::Manual, at: NOW, waiting, by: None });
         record.revision += 1;
         assert!(self.store().change_endpoint(record, None).await.unwrap());
     }
@@ -255,7 +255,7 @@ impl Stage {
         self.quiet().await;
     }
 
-    pub(crate) async fn ask(&self, delivery: DeliveryId, ask: Ask) -> Asked {
+    pub(crate) async fn request(&self, delivery: DeliveryId, ask: Ask) -> ActionResult {
         let asked = self.store().ask(self.app, delivery, ask, NOW, None).await.unwrap();
         self.quiet().await;
         asked
@@ -273,7 +273,7 @@ impl Stage {
             DeliveryState::Held => self.born_held(self.endpoint).await,
             DeliveryState::Cancelled => {
                 let id = self.waiting().await;
-                self.ask(id, Ask::Cancel).await;
+                self.request(id, Ask::Cancel).await;
                 id
             }
             DeliveryState::Expired => {

@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::Intake,
         ledger::{
-            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -333,7 +333,7 @@ impl Ledger for SabotagedStore {
         ask: Ask,
         now: Timestamp,
         entry: Option<AuditEntry>,
-    ) -> Reply<'_, Asked> {
+    ) -> Reply<'_, ActionResult> {
         self.store.ask(app, delivery, ask, now, entry)
     }
 

@@ -104,7 +104,7 @@ impl Circuit {
         let waited = in_seconds(waited);
         Some(match pause {
             None => format!("waited {waited} longer: the endpoint did not answer"),
-            Some(Pause { status: Some(status), asked, .. }) => {
+            Some(Pause { status: Some(status), requested: asked, .. }) => {
                 let asked = asked.map_or(String::new(), |asked| format!(", Retry-After {}", asked.as_secs()));
                 format!("waited {waited} longer: the endpoint asked for a pause ({status}{asked})")
             }

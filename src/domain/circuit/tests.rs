@@ -15,8 +15,8 @@ fn ended(delivery: i64, second: u64, is_probe: bool) -> AttemptResult {
     AttemptResult { delivery, started_at: at, ended_at: at, is_probe, order }
 }
 
-fn asking(status: u16, seconds: Option<u64>) -> PauseAsked {
-    PauseAsked { status, wait: seconds.map(Duration::from_secs) }
+fn requested_pause(status: u16, seconds: Option<u64>) -> RequestedPause {
+    RequestedPause { status, wait: seconds.map(Duration::from_secs) }
 }
 
 /// Returns a circuit that failures opened at second 0.
@@ -30,7 +30,7 @@ fn opened() -> Circuit {
 }
 
 /// Sends the next probe, which fails at once; returns the time.
-fn probe(circuit: &mut Circuit, asked: Option<PauseAsked>) -> Timestamp {
+fn probe(circuit: &mut Circuit, asked: Option<RequestedPause>) -> Timestamp {
     let now = circuit.opens_at().unwrap();
     assert_eq!(circuit.may(Timestamp::from_millis(now.as_millis() - 1)), May::Wait(Some(now)));
     assert_eq!(circuit.may(now), May::Probe);
@@ -79,7 +79,7 @@ fn probes_start_after_five_seconds_and_back_off_to_five_minutes() {
     assert_eq!(probes, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
     assert_eq!(circuit.delay_reason(at(1300)), Some(DelayReason::Open { failures: 19, probe_at: Some(at(1515)) }));
     let mut patient = opened();
-    probe(&mut patient, Some(asking(503, Some(3600))));
+    probe(&mut patient, Some(requested_pause(503, Some(3600))));
     assert_eq!(patient.opens_at(), Some(at(5 + 3600)), "as late as it asks");
     let mut strange = Circuit::default();
     strange.distrust(at(0));
@@ -130,13 +130,13 @@ fn concurrency_doubles_after_recovery_and_halves_on_failures() {
 #[test]
 fn a_pause_lasts_as_asked_or_doubles_each_time() {
     let mut circuit = Circuit::default();
-    assert_eq!(circuit.failed(&ended(1, 0, false), Some(asking(429, Some(12)))), Change::Closed);
+    assert_eq!(circuit.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12)))), Change::Closed);
     assert_eq!(circuit.may(at(11)), May::Wait(Some(at(12))));
     assert_eq!(circuit.may(at(12)), May::Send(Some(1)));
     let mut now = 12;
     let mut pauses = Vec::new();
     for _ in 0..7 {
-        assert_eq!(circuit.failed(&ended(1, now, false), Some(asking(503, None))), Change::Closed);
+        assert_eq!(circuit.failed(&ended(1, now, false), Some(requested_pause(503, None))), Change::Closed);
         let until = circuit.opens_at().unwrap();
         pauses.push(until.since(at(now)).as_secs());
         now = until.since(at(0)).as_secs();
@@ -144,7 +144,7 @@ fn a_pause_lasts_as_asked_or_doubles_each_time() {
     }
     assert_eq!(pauses, [2, 4, 8, 16, 32, 60, 60], "the first pause was a step, too");
     circuit.succeeded(&ended(1, now, false), FULL);
-    circuit.failed(&ended(1, now, false), Some(asking(503, None)));
+    circuit.failed(&ended(1, now, false), Some(requested_pause(503, None)));
     assert_eq!(circuit.opens_at(), Some(at(now + 1)), "a success ends it");
 }
 
@@ -152,12 +152,12 @@ fn a_pause_lasts_as_asked_or_doubles_each_time() {
 fn of_concurrent_requests_only_the_first_starts_a_pause_and_the_longest_wait_counts() {
     let mut circuit = Circuit::default();
     let together = |second| AttemptResult { started_at: at(0), ..ended(1, second, false) };
-    assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Closed);
+    assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), Change::Closed);
     for _ in 0..50 {
-        assert_eq!(circuit.failed(&together(1), Some(asking(429, None))), Change::Nothing);
+        assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), Change::Nothing);
     }
     assert_eq!(circuit.opens_at(), Some(at(2)));
-    circuit.failed(&together(1), Some(asking(429, Some(30))));
+    circuit.failed(&together(1), Some(requested_pause(429, Some(30))));
     assert_eq!(circuit.opens_at(), Some(at(31)));
     assert_eq!(circuit.succeeded(&together(1), FULL), Change::Nothing, "what was out before ends no pause");
     assert_eq!(circuit.may(at(30)), May::Wait(Some(at(31))));
@@ -165,8 +165,8 @@ fn of_concurrent_requests_only_the_first_starts_a_pause_and_the_longest_wait_cou
 
 #[test]
 fn a_pause_asked_for_before_a_restart_is_resumed() {
-    let paused = asking(429, Some(60)).until(at(0)).unwrap();
-    assert_eq!(asking(503, None).until(at(0)), None);
+    let paused = requested_pause(429, Some(60)).until(at(0)).unwrap();
+    assert_eq!(requested_pause(503, None).until(at(0)), None);
     let mut circuit = Circuit::default();
     circuit.resume_pause(paused, at(10));
     assert_eq!(circuit.may(at(59)), May::Wait(Some(at(60))));
@@ -183,7 +183,7 @@ fn a_pause_asked_for_before_a_restart_is_resumed() {
 #[test]
 fn a_failure_right_after_a_pause_pauses_again() {
     let mut circuit = Circuit::default();
-    circuit.failed(&ended(1, 0, false), Some(asking(503, None)));
+    circuit.failed(&ended(1, 0, false), Some(requested_pause(503, None)));
     assert_eq!(circuit.may(at(1)), May::Send(Some(1)));
     assert_eq!(circuit.failed(&ended(1, 1, false), None), Change::Closed);
     assert_eq!(circuit.may(at(2)), May::Wait(Some(at(3))));
@@ -205,7 +205,7 @@ fn delays_and_probes_are_described_in_words() {
     assert_eq!(note, "waited 1m longer: the endpoint did not answer");
     assert_eq!(circuit.wait_note(at(65)), None);
     let mut paused = Circuit::default();
-    paused.failed(&ended(1, 0, false), Some(asking(429, Some(12))));
+    paused.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12))));
     let pace = paused.delay_reason(at(1)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:00:12Z");
     assert_eq!(paused.may(at(12)), May::Send(Some(1)));
@@ -247,7 +247,7 @@ proptest! {
                 let one = AttemptResult { ended_at: at(now), ..out.remove(usize::from(what) % out.len()) };
                 match what {
                     0..3 => circuit.succeeded(&one, FULL),
-                    3 => circuit.failed(&one, Some(asking(429, wait))),
+                    3 => circuit.failed(&one, Some(requested_pause(429, wait))),
                     _ => circuit.failed(&one, None),
                 };
                 // A probe that returned after its circuit closed and opened again belongs to the earlier opening.

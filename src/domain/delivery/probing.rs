@@ -10,7 +10,7 @@ use crate::domain::{
 impl Delivery {
     /// Marks a delivery as manual, because it is replayed singly and not in bulk: it goes before others.
     pub fn mark_manual(&mut self) {
-        self.is_asked = true;
+        self.is_manual = true;
     }
 
     /// Claims a delivery before its time, to test whether its endpoint answers again: an extra attempt, which uses no slot
@@ -92,7 +92,7 @@ mod tests {
         let probed = |what: &dyn Fn(&mut Delivery)| {
             let mut delivery = planned.clone();
             delivery.probe(later(60)).unwrap();
-            assert!(delivery.is_early_probe() && !delivery.is_asked);
+            assert!(delivery.is_early_probe() && !delivery.is_manual);
             assert_eq!((delivery.state, delivery.due), (DeliveryState::InFlight, None));
             what(&mut delivery);
             delivery
@@ -128,31 +128,31 @@ mod tests {
 
     #[test]
     fn a_manual_request_has_priority_for_one_attempt() {
-        assert!(!retrying(later(1)).is_asked);
+        assert!(!retrying(later(1)).is_manual);
         let mut asked = retrying(later(1));
         asked.retry(Availability::Enabled, later(2)).unwrap();
-        assert!(asked.is_asked && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1))));
+        assert!(asked.is_manual && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1))));
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
-        assert!(!dead.is_asked, "a bulk replay has no priority");
+        assert!(!dead.is_manual, "a bulk replay has no priority");
         dead.mark_manual();
         let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
         dead.claim(later(2)).unwrap();
         dead.conclude(&retry, failed, Availability::Enabled, later(3)).unwrap();
-        assert!(!dead.is_asked, "scheduled retries have no priority");
+        assert!(!dead.is_manual, "scheduled retries have no priority");
         asked.claim(later(2)).unwrap();
         asked.conclude(&retry, failed, Availability::Enabled, later(3)).unwrap();
-        assert!(!asked.is_asked && asked.due == Some(later(1)));
+        assert!(!asked.is_manual && asked.due == Some(later(1)));
         let again = Verdict::Again { due: later(9) };
         let mut lost = retrying(later(1));
         lost.retry(Availability::DisabledHold, later(2)).unwrap();
         lost.release(false, later(3)).unwrap();
-        assert!(lost.is_asked, "held, and still manual");
+        assert!(lost.is_manual, "held, and still manual");
         let mut dead = Delivery { state: DeliveryState::Dead, retry_index: 0, ..retrying(later(1)) };
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
         dead.mark_manual();
         dead.claim(later(2)).unwrap();
         dead.conclude(&again, (1, 0), Availability::Enabled, later(3)).unwrap();
-        assert!(!dead.is_asked, "a retry without a slot has no priority");
+        assert!(!dead.is_manual, "a retry without a slot has no priority");
     }
 }

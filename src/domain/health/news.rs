@@ -144,7 +144,7 @@ impl News {
 }
 
 /// Makes the notice of a manual disabling. It is only listed and not mailed, as people know what they did themselves.
-pub fn disabled_by_hand(app: AppId, endpoint: EndpointId, disabled: &Disabled) -> NewNotice {
+pub fn disabled_manually(app: AppId, endpoint: EndpointId, disabled: &Disabled) -> NewNotice {
     let by = match &disabled.by {
         Some(DisabledBy::Key { id, name: Some(name) }) => format!(" with the key {id} ({name})"),
         Some(DisabledBy::Key { id, name: None }) => format!(" with the key {id}"),

@@ -214,7 +214,7 @@ fn giving_up_also_cuts_a_final_wait_short() {
     assert_eq!(course(&contract, 0.5), (minutes(&[0, 1, 6, 21, 81]), "expired at 2h".into()));
 }
 
-fn wait_asked_for(contract: &Contract, place: u32, retry_after: &str) -> u64 {
+fn requested_retry_wait(contract: &Contract, place: u32, retry_after: &str) -> u64 {
     let outcome = Outcome { retry_after: Some(retry_after.into()), ..answer(429) };
     match decide(&outcome, &Standing { retry_index: place, ..FRESH }, contract, START, 0.5) {
         Verdict::Retry { due, then: AtDue::Attempt } => due.since(START).as_secs(),
@@ -225,14 +225,14 @@ fn wait_asked_for(contract: &Contract, place: u32, retry_after: &str) -> u64 {
 #[test]
 fn retry_after_lengthens_a_wait_up_to_the_longest_of_the_contract() {
     let standard = fixtures::standard();
-    assert_eq!(wait_asked_for(&standard, 0, "120"), 120);
-    assert_eq!(wait_asked_for(&standard, 1, "120"), 300, "never shortens");
-    assert_eq!(wait_asked_for(&standard, 0, "0"), 5);
+    assert_eq!(requested_retry_wait(&standard, 0, "120"), 120);
+    assert_eq!(requested_retry_wait(&standard, 1, "120"), 300, "never shortens");
+    assert_eq!(requested_retry_wait(&standard, 0, "0"), 5);
     for endless in ["86401", "99999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"] {
-        assert_eq!(wait_asked_for(&standard, 0, endless), 86_400, "{endless}");
+        assert_eq!(requested_retry_wait(&standard, 0, endless), 86_400, "{endless}");
     }
     for junk in ["-1", "NaN", "1e18", "", "soon", "Sun, 06 Nov 1994 08:49:37 GMT"] {
-        assert_eq!(wait_asked_for(&standard, 0, junk), 5, "{junk}");
+        assert_eq!(requested_retry_wait(&standard, 0, junk), 5, "{junk}");
     }
 }
 
@@ -247,7 +247,7 @@ fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
     }
     let strict = json!({ "pacing": "strict" });
     let contract = fixtures::standard().with_overrides(&strict, OverrideLevel::App).unwrap();
-    assert_eq!(wait_asked_for(&contract, 0, "120"), 5);
+    assert_eq!(requested_retry_wait(&contract, 0, "120"), 5);
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 //! known or the writer is fenced, the batch is written in steps (`bulk.rs`), where each case is handled.
 
 use super::{
-    asked::{StatementResult, Asked},
+    statement::{StatementResult, Statement},
     births::{BORN_PARAMS, Births, Born, CLAIM_PARAMS, accepting, claiming},
     columns::{ColumnRows, ColumnTypes},
     bulk_complete::{COMPLETE_PARAMS, BulkComplete, recording},
@@ -139,7 +139,7 @@ impl Plain {
     }
 
     /// Runs the statement for the batch after `last`, through `ask`.
-    pub(super) fn say<T>(&self, seat: Seat, last: i64, ask: impl FnOnce(Asked<'_>) -> T) -> T {
+    pub(super) fn say<T>(&self, seat: Seat, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
         let Self { added, ended, claims, born } = self;
         let number = usize::from(ended.is_some())
             | usize::from(claims.is_some()) << 1
@@ -147,7 +147,7 @@ impl Plain {
         let ended = ended.iter().flat_map(|(well, ended)| [well, ended]);
         let born = born.iter().flat_map(Born::rows);
         let rows: Vec<&ColumnRows> = [added].into_iter().chain(ended).chain(claims).chain(born).collect();
-        ask(Asked::Look(&STATEMENTS[number], params![seat.epoch, last], &rows))
+        ask(Statement::Query(&STATEMENTS[number], params![seat.epoch, last], &rows))
     }
 }
 

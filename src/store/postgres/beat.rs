@@ -50,7 +50,7 @@ enum Order {
 }
 
 /// A request to the server.
-enum Asked {
+enum HeartbeatRequest {
     /// The caller that waits for the answer, if there is one.
     Beat(Sent, Option<Owed<Option<View>>>),
     View(Owed<View>),
@@ -69,7 +69,7 @@ struct Sent {
     confirmed: i64,
 }
 
-type Answered = (Asked, Result<Vec<SimpleQueryMessage>>);
+type Answered = (HeartbeatRequest, Result<Vec<SimpleQueryMessage>>);
 
 /// Sends notifications through the heartbeat thread.
 #[derive(Clone)]
@@ -155,14 +155,14 @@ impl Ear {
         let rest = session.timer(EVERY)?;
         let ear = Self { session, heard: hears, answers, to_answer, is_ringing: false, pause: None, rest };
         if !server.is_pooled() {
-            ear.ask(Asked::Listen, format!("LISTEN {CHANNEL}"))?;
+            ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
         }
         Ok(ear)
     }
 
-    fn ask(&self, asked: Asked, sql: String) -> Result<()> {
+    fn ask(&self, asked: HeartbeatRequest, sql: String) -> Result<()> {
         let to_answer = self.to_answer.clone();
-        self.session.ask(sql, move |answer| drop(to_answer.send((asked, answer))))
+        self.session.send(sql, move |answer| drop(to_answer.send((asked, answer))))
     }
 }
 
@@ -272,7 +272,7 @@ impl Beating {
             Order::View(owed) => {
                 let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
-                let _ = self.ask(Asked::View(owed), round::look(epoch));
+                let _ = self.ask(HeartbeatRequest::View(owed), round::look(epoch));
             }
             Order::Ring(bell) => {
                 self.bell.add(bell);
@@ -283,7 +283,7 @@ impl Beating {
         }
     }
 
-    fn ask(&mut self, asked: Asked, sql: String) -> Result<()> {
+    fn ask(&mut self, asked: HeartbeatRequest, sql: String) -> Result<()> {
         self.ear()?.ask(asked, sql)
     }
 
@@ -296,15 +296,15 @@ impl Beating {
         if let Err(error) = self.ear() {
             return self.has_beaten(sent, owed, Err(error));
         }
-        let _ = self.ask(Asked::Beat(sent, owed), round::beat(epoch, beat));
+        let _ = self.ask(HeartbeatRequest::Beat(sent, owed), round::beat(epoch, beat));
     }
 
-    fn be_answered(&mut self, asked: Asked, answer: Result<Vec<SimpleQueryMessage>>) {
+    fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
         if answer.is_err() {
             self.lose_ear();
         }
         match asked {
-            Asked::Beat(sent, owed) => {
+            HeartbeatRequest::Beat(sent, owed) => {
                 let heard = answer.and_then(round::heard).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
@@ -314,15 +314,15 @@ impl Beating {
                 });
                 self.has_beaten(sent, owed, heard);
             }
-            Asked::View(owed) => {
+            HeartbeatRequest::View(owed) => {
                 owed.give(answer.and_then(round::seen).map_err(|error| store_error(&error)));
             }
-            Asked::Ring => {
+            HeartbeatRequest::Ring => {
                 if let Err(error) = self.pause_after_ringing() {
                     tracing::debug!(%error, "a notification could not be sent");
                 }
             }
-            Asked::Listen => {}
+            HeartbeatRequest::Listen => {}
         }
     }
 
@@ -363,7 +363,7 @@ impl Beating {
             if !bell.is_silent() {
                 ear.is_ringing = true;
                 // The text has only letters, digits and signs that need no escape.
-                ear.ask(Asked::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.words(epoch)))?;
+                ear.ask(HeartbeatRequest::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.words(epoch)))?;
             }
             Ok(())
         });

@@ -15,7 +15,7 @@ const WORDS_BYTES_MAX: usize = 7_900;
 pub(super) struct Bell {
     /// Endpoint queues, and when their first delivery is due.
     waiting: BTreeMap<EndpointId, Timestamp>,
-    asked: BTreeMap<EndpointId, Timestamp>,
+    manual: BTreeMap<EndpointId, Timestamp>,
     inspections: bool,
     notices: bool,
     replays: bool,
@@ -38,7 +38,7 @@ impl Bell {
         };
         Self {
             waiting: elsewhere(&after.waiting),
-            asked: elsewhere(&after.asked),
+            manual: elsewhere(&after.manual),
             inspections: after.inspections_wait,
             notices: after.notices_wait,
             replays: after.replays_wait,
@@ -52,7 +52,7 @@ impl Bell {
 
     pub(super) fn add(&mut self, other: Self) {
         add(&mut self.waiting, other.waiting);
-        add(&mut self.asked, other.asked);
+        add(&mut self.manual, other.manual);
         self.inspections |= other.inspections;
         self.notices |= other.notices;
         self.replays |= other.replays;
@@ -69,7 +69,7 @@ impl Bell {
             (self.configuration, " c"),
         ];
         words.extend(flags.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)));
-        let asked = self.asked.iter().map(|lane| ('a', lane));
+        let asked = self.manual.iter().map(|lane| ('a', lane));
         for (kind, (lane, due)) in asked.chain(self.waiting.iter().map(|lane| ('w', lane))) {
             let before = words.len();
             let _ = write!(words, " {kind}{},{}", lane.as_i64(), due.as_millis());
@@ -104,7 +104,7 @@ impl Bell {
     fn hear_of_lane(&mut self, word: &str) {
         let lanes = match word.as_bytes().first() {
             Some(b'w') => &mut self.waiting,
-            Some(b'a') => &mut self.asked,
+            Some(b'a') => &mut self.manual,
             _ => return,
         };
         let numbers =
@@ -114,7 +114,7 @@ impl Bell {
 
     pub(super) fn tell(self, handover: &dyn Handover) {
         self.waiting.into_iter().for_each(|(lane, due)| handover.waiting(lane, due));
-        self.asked.into_iter().for_each(|(lane, due)| handover.asked(lane, due));
+        self.manual.into_iter().for_each(|(lane, due)| handover.manual_waiting(lane, due));
         if self.inspections {
             handover.inspections_wait();
         }
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn other_nodes_read_a_notification_as_it_was_sent() {
         for bell in [
-            Bell { waiting: lanes(3), asked: lanes(1), configuration: true, ..Bell::default() },
+            Bell { waiting: lanes(3), manual: lanes(1), configuration: true, ..Bell::default() },
             Bell { inspections: true, notices: true, replays: true, ..Bell::default() },
         ] {
             assert_eq!(Bell::heard(&bell.words(7), 8), Some(bell.clone()));

@@ -2,7 +2,7 @@
 //! written together; every other command is applied by itself, after the collected ones wherever it could see them.
 
 use super::{
-    asked::Asked,
+    statement::Statement,
     births::{self, ACCEPT, Births, Born, CLAIM},
     bulk_complete::{BulkComplete, RECORD},
     sql::{Transaction, Uncommitted},
@@ -36,9 +36,9 @@ impl Rest {
     pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
         let born = self.born.as_ref().map(Born::rows);
         let added: Vec<[&dyn ToValue; 1]> = self.added.iter().map(|added| [added as _]).collect();
-        let accept = born.as_ref().map(|rows| Asked::Change(&ACCEPT, &[], rows));
-        let log = added.iter().map(|added| Asked::Change(LOG_STATISTICS, added, &[]));
-        let newest = Asked::Look(NEWEST_NOTICE, &[], &[]);
+        let accept = born.as_ref().map(|rows| Statement::Change(&ACCEPT, &[], rows));
+        let log = added.iter().map(|added| Statement::Change(LOG_STATISTICS, added, &[]));
+        let newest = Statement::Query(NEWEST_NOTICE, &[], &[]);
         let answers = tx.commit_with(&accept.into_iter().chain(log).chain([newest]).collect::<Vec<_>>())?;
         let newest = answers.iter().rev().find_map(|answer| answer.rows.first());
         // An unreadable row is no reason to doubt the commit: the notice worker checks again after the next batch.
@@ -101,7 +101,7 @@ impl Gathered {
 
     fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<()> {
         if let Some(born) = self.settle(tx, batch)? {
-            tx.say_all(&[Asked::Change(&ACCEPT, &[], &born.rows())])?;
+            tx.say_all(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
         }
         Ok(())
     }
@@ -111,8 +111,8 @@ impl Gathered {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let lane = params![-tx.epoch()];
-        let record = ended.is_some().then_some(Asked::Look(&RECORD, lane, &of_ended));
-        let claim = claims.is_some().then_some(Asked::Change(&CLAIM, &[], &of_claims));
+        let record = ended.is_some().then_some(Statement::Query(&RECORD, lane, &of_ended));
+        let claim = claims.is_some().then_some(Statement::Change(&CLAIM, &[], &of_claims));
         let answers = tx.say_all(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
         let mut answers = answers.into_iter();
         if record.is_some()

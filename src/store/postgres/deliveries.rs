@@ -129,7 +129,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.saved_state.as_ref().map(write_return_to),
         delivery.restarted_at,
         delivery.okey,
-        delivery.is_asked.then_some(true),
+        delivery.is_manual.then_some(true),
         delivery.skipped_at,
         delivery.turn,
     ];

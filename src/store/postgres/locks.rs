@@ -1,6 +1,6 @@
 //! Lock rows, for what is read to be changed: a transaction that has one locked is the only one to do so.
 
-use super::asked::Asked;
+use super::statement::Statement;
 use crate::{
     domain::id::{AppId, EndpointId},
     store::sql::{Locks, ToValue},
@@ -97,12 +97,12 @@ impl Wanted {
     }
 
     /// Returns the statements, of which the last returns the rows locked then.
-    pub(super) fn asked<'a>(
+    pub(super) fn statements<'a>(
         &self,
         params: &'a [&'a dyn ToValue],
-    ) -> impl Iterator<Item = Asked<'a>> + use<'a> {
-        let make = (!self.has_all_rows).then_some(Asked::Change(MAKE_LOCKS, params, &[]));
-        let take = self.is_any.then_some(Asked::Look(TAKE_LOCKS, params, &[]));
+    ) -> impl Iterator<Item = Statement<'a>> + use<'a> {
+        let make = (!self.has_all_rows).then_some(Statement::Change(MAKE_LOCKS, params, &[]));
+        let take = self.is_any.then_some(Statement::Query(TAKE_LOCKS, params, &[]));
         make.into_iter().chain(take)
     }
 }

@@ -2,7 +2,7 @@
 //! and a few connections that only read. All tables are in the schema `posthaste` of the database.
 
 mod address;
-mod asked;
+mod statement;
 mod at_once;
 mod beat;
 mod bell;

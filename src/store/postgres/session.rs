@@ -3,7 +3,7 @@
 
 use super::{
     address::DatabaseAddress,
-    asked::{StatementResult, Asked, in_order},
+    statement::{StatementResult, Statement, pipeline},
     hosts::Hosts,
     open::PostgresOpenError,
     tls::DatabaseTlsConnector,
@@ -132,12 +132,12 @@ impl Session {
 
     /// Runs several statements without parameters in one round trip; returns how many rows they gave.
     pub(super) fn run(&self, sql: &str) -> Result<usize> {
-        self.say(Asked::Plain(sql)).map(|answer| answer.count)
+        self.say(Statement::Batch(sql)).map(|answer| answer.count)
     }
 
     /// Sends several statements without waiting, neither for earlier answers nor for theirs. `then` gets the answer while the
     /// session is driven, or is dropped with it.
-    pub(super) fn ask(
+    pub(super) fn send(
         &self,
         sql: String,
         then: impl FnOnce(Result<Vec<SimpleQueryMessage>>) + Send + 'static,
@@ -161,39 +161,39 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        self.say(Asked::Change(sql, params, &[])).map(|answer| answer.count)
+        self.say(Statement::Change(sql, params, &[])).map(|answer| answer.count)
     }
 
     /// Returns all rows at once, so that other statements can run while they are read.
     pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<FetchedRow>> {
-        self.say(Asked::Look(sql, params, &[])).map(|answer| answer.rows)
+        self.say(Statement::Query(sql, params, &[])).map(|answer| answer.rows)
     }
 
-    pub(super) fn say(&self, asked: Asked<'_>) -> Result<StatementResult> {
+    pub(super) fn say(&self, asked: Statement<'_>) -> Result<StatementResult> {
         self.say_all(&[asked])?.remove(0)
     }
 
     /// Runs these in one round trip, one after the other. In a transaction, statements after a failed one do nothing, and
     /// there is no answer after one that could not be sent.
-    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<Result<StatementResult>>> {
+    pub(super) fn say_all(&self, asked: &[Statement<'_>]) -> Result<Vec<Result<StatementResult>>> {
         let statements = self.prepare(asked)?;
         let answers = asked.iter().zip(&statements).map(|(asked, statement)| {
             let future: Pin<Box<dyn Future<Output = _> + '_>> =
                 Box::pin(asked.answer(&self.client, statement.as_ref()));
             future
         });
-        let answers = self.drive(in_order(answers, self.patience))?;
+        let answers = self.drive(pipeline(answers, self.patience))?;
         let answers = answers.ok_or_else(|| self.give_up())?;
         Ok(answers.into_iter().map(|answer| answer.map_err(wrong_or_refused)).collect())
     }
 
     /// Prepares those of these that can be prepared, in their order.
-    pub(super) fn prepare(&self, asked: &[Asked<'_>]) -> Result<Vec<Option<Statement>>> {
+    pub(super) fn prepare(&self, asked: &[Statement<'_>]) -> Result<Vec<Option<Statement>>> {
         asked.iter().map(|asked| self.statement(asked)).collect()
     }
 
     /// Returns the prepared statement; `None` if there is nothing to prepare, or if none may be kept.
-    fn statement(&self, asked: &Asked<'_>) -> Result<Option<Statement>> {
+    fn statement(&self, asked: &Statement<'_>) -> Result<Option<Statement>> {
         let (Some(statements), Some(sql)) = (&self.statements, asked.sql()) else { return Ok(None) };
         if let Some(known) = statements.borrow().get(sql) {
             return Ok(Some(known.clone()));

@@ -1,7 +1,7 @@
 //! Runs the shared statements in a PostgreSQL transaction.
 
 use super::{
-    asked::{StatementResult, Asked},
+    statement::{StatementResult, Statement},
     columns::{ColumnRows, ColumnTypes},
     deliveries,
     floors::Floors,
@@ -85,7 +85,7 @@ impl<'a> Transaction<'a> {
         (tx.seat, tx.floors) = (Some(seat), Some(floors));
         let (opening, wanted) = (opening(session, first)?, Wanted::of(locks));
         let params = wanted.params();
-        let asked: Vec<_> = [Asked::Plain(&opening)].into_iter().chain(wanted.asked(&params)).collect();
+        let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
         let answers = tx.say_all(&asked)?;
         if let [_, .., taken] = &answers[..] {
             tx.held = RefCell::new(taken.read(|row| Ok((row.get(0)?, row.get(1)?)))?);
@@ -136,13 +136,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// Commits, with these last statements in the same round trip.
-    pub(super) fn commit_with(mut self, last: &[Asked<'_>]) -> Result<Vec<StatementResult>, Uncommitted> {
+    pub(super) fn commit_with(mut self, last: &[Statement<'_>]) -> Result<Vec<StatementResult>, Uncommitted> {
         if self.has_failed.get() {
             // To this COMMIT the server would answer without an error.
             let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
             return Err(Uncommitted::TakenBack(error));
         }
-        let asked: Vec<_> = last.iter().copied().chain([Asked::Plain("COMMIT")]).collect();
+        let asked: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
         self.session.prepare(&asked).map_err(Uncommitted::TakenBack)?;
         let answers = self.session.say_all(&asked);
         self.is_over = !matches!(&answers, Ok(answers) if answers.len() < asked.len());
@@ -163,7 +163,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Runs all of these, one after the other, in one round trip.
-    pub(super) fn say_all(&self, asked: &[Asked<'_>]) -> Result<Vec<StatementResult>> {
+    pub(super) fn say_all(&self, asked: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
         self.heeded(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
     }
 
@@ -175,7 +175,7 @@ impl<'a> Transaction<'a> {
         rows: &[&ColumnRows],
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<C> {
-        self.heeded(self.session.say(Asked::Look(sql, params, rows)))?.read(read)
+        self.heeded(self.session.say(Statement::Query(sql, params, rows)))?.read(read)
     }
 
     fn heeded<T>(&self, result: Result<T>) -> Result<T> {
@@ -248,7 +248,7 @@ impl Sql for Transaction<'_> {
             return Ok(());
         }
         let (sql, rows) = (over.all_rows(&shape.unnest(1)), [&rows]);
-        let answer = self.heeded(self.session.say(Asked::Look(&sql, &[], &rows)))?;
+        let answer = self.heeded(self.session.say(Statement::Query(&sql, &[], &rows)))?;
         answer.rows.iter().try_for_each(|row| each(&Row::new(row)))
     }
 

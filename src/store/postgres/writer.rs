@@ -149,7 +149,7 @@ impl SqliteCommitLoop {
                 tracing::debug!(%error, "a batch was refused as a whole and is written in steps");
                 Ok(None)
             }
-            Err(_) => self.ask_elsewhere(),
+            Err(_) => self.resolve_on_new_connection(),
         }
     }
 
@@ -187,7 +187,7 @@ impl SqliteCommitLoop {
             }
             Err(Uncommitted::TakenBack(error)) => Err(error),
             Err(Uncommitted::InDoubt(error)) => {
-                let stored = self.ask_elsewhere()?;
+                let stored = self.resolve_on_new_connection()?;
                 if stored.is_none() {
                     // As if it had broken before: that may be retried.
                     self.session = None;
@@ -198,7 +198,7 @@ impl SqliteCommitLoop {
     }
 
     /// Asks over another connection whether the batch after the last one is stored.
-    fn ask_elsewhere(&mut self) -> Result<Option<i64>> {
+    fn resolve_on_new_connection(&mut self) -> Result<Option<i64>> {
         self.session = None;
         self.stored().map_err(|error| match error {
             fenced @ Error::Fenced(_) => fenced,

@@ -14,7 +14,7 @@ use crate::{
     store::{
         audit::AuditFilter,
         browse::{Cursor, Page},
-        ledger::Asked,
+        ledger::ActionResult,
         registry::Inserted,
         replays::ReplayChanged,
     },
@@ -50,7 +50,7 @@ impl ChangeOutcome for Inserted {
     }
 }
 
-impl ChangeOutcome for Asked {
+impl ChangeOutcome for ActionResult {
     fn is_change(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Made(_) | Self::Deleted)
     }

@@ -286,7 +286,7 @@ impl Work for Refill {
                 endpoint: want.endpoint,
                 has_none: found.oldest.is_empty() && !want.hands.is_empty(),
                 has_more_fresh: found.has_more_fresh,
-                has_more_by_hand: found.has_more_by_hand,
+                has_more_manual: found.has_more_manual,
                 next_due: found.next_due,
             });
             let carry = |((delivery, event, due), mut hand): (Due, Hand)| {
@@ -294,7 +294,7 @@ impl Work for Refill {
                 Carried { delivery, event: Arc::new(event), due, hand, epoch }
             };
             after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
-            let by_hand = found.by_hand.into_iter().zip(want.by_hand);
+            let by_hand = found.manual.into_iter().zip(want.by_hand);
             let oldest = found.oldest.into_iter().zip(want.hands);
             let fresh = found.fresh.into_iter().zip(want.fresh);
             after.carried.extend(by_hand.chain(oldest).chain(fresh).map(carry));

@@ -21,7 +21,7 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, Asked, Birth, NewEvent, Record, Settle},
+    store::ledger::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Settle},
 };
 
 /// Data of an event whose payload was erased.
@@ -223,9 +223,9 @@ pub(super) fn ask(
     ask: Ask,
     now: Timestamp,
     woken: &mut Woken,
-) -> Result<Asked> {
+) -> Result<ActionResult> {
     let Some(mut delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == app) else {
-        return Ok(Asked::Absent);
+        return Ok(ActionResult::Absent);
     };
     let from = delivery.state;
     let done = match ask {
@@ -240,16 +240,16 @@ pub(super) fn ask(
             cluster::remember_newest_id(tx)?;
             tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![id])?;
             order::remove(tx, id, now, woken)?;
-            return Ok(Asked::Deleted);
+            return Ok(ActionResult::Deleted);
         }
         Ask::Delete => Err(TransitionError::WrongState { state: from, verb: "deleted" }),
     };
     match done {
         Ok(()) => {
             update_delivery(tx, from, &mut delivery, now, woken)?;
-            Ok(Asked::Done(delivery))
+            Ok(ActionResult::Done(delivery))
         }
-        Err(refusal) => Ok(Asked::Refused(refusal)),
+        Err(refusal) => Ok(ActionResult::Refused(refusal)),
     }
 }
 
@@ -266,7 +266,7 @@ pub(super) fn replay(
     again: &Again,
     now: Timestamp,
     woken: &mut Woken,
-) -> Result<Asked> {
+) -> Result<ActionResult> {
     let Again { as_new, give_up_at, is_alone } = *again;
     let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
     let hurry = |mut delivery: Delivery| {
@@ -279,17 +279,17 @@ pub(super) fn replay(
         return Ok(match delivery.replay_as(as_new, give_up_at, switch, now).map(hurry) {
             Ok(made) => {
                 tx.insert_delivery(&made)?;
-                Asked::Made(made)
+                ActionResult::Made(made)
             }
-            Err(refusal) => Asked::Refused(refusal),
+            Err(refusal) => ActionResult::Refused(refusal),
         });
     }
     if let Err(refusal) = delivery.replay(give_up_at, switch, now) {
-        return Ok(Asked::Refused(refusal));
+        return Ok(ActionResult::Refused(refusal));
     }
     delivery = hurry(delivery);
     update_delivery(tx, from, &mut delivery, now, woken)?;
-    Ok(Asked::Done(delivery))
+    Ok(ActionResult::Done(delivery))
 }
 
 /// Result of applying an endpoint's state to its deliveries.

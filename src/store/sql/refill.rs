@@ -38,11 +38,11 @@ pub(super) type Due = (Delivery, Event, Timestamp);
 /// Deliveries leased from one endpoint queue, by kind, and when its next is due.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) by_hand: Vec<Due>,
+    pub(super) manual: Vec<Due>,
     pub(super) oldest: Vec<Due>,
     pub(super) fresh: Vec<Due>,
     /// The limit was reached: there may be more.
-    pub(super) has_more_by_hand: bool,
+    pub(super) has_more_manual: bool,
     pub(super) has_more_fresh: bool,
     pub(super) next_due: Option<Timestamp>,
     pub(super) ended: Vec<Ended>,
@@ -305,13 +305,13 @@ fn refill(
     let mut found = Found::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.
-    found.by_hand = carry(tx, vec![by_hand])?.pop().unwrap_or_default();
+    found.manual = carry(tx, vec![by_hand])?.pop().unwrap_or_default();
     let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
     if want.is_probe && oldest.is_empty() {
         found.oldest.extend(probe(tx, want.endpoint, now)?);
     }
     let (fresh, has_more_fresh) = claim(tx, want, &fresh, (&mut found.ended, may_end), now)?;
-    (found.has_more_by_hand, found.has_more_fresh) = (has_more_by_hand, has_more_fresh);
+    (found.has_more_manual, found.has_more_fresh) = (has_more_by_hand, has_more_fresh);
     Ok((found, [oldest, fresh]))
 }
 

@@ -8,7 +8,7 @@ use crate::{
         app::App,
         contract::ContractHash,
         endpoint::{EndpointRecord, EndpointSettings, EncryptedSecret, Disabled},
-        health::disabled_by_hand,
+        health::disabled_manually,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
         portal::EXPIRED_LINK_KEPT,
@@ -260,7 +260,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
     write_secrets(tx, endpoint)?;
     tx.changed(endpoint.id.into())?;
     match (was_off, &endpoint.disabled) {
-        (Some(false), Some(off)) => notices::put(tx, &disabled_by_hand(endpoint.app, endpoint.id, off))?,
+        (Some(false), Some(off)) => notices::put(tx, &disabled_manually(endpoint.app, endpoint.id, off))?,
         (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
         _ if has_moved => health::forget_pause(tx, endpoint.id)?,
         _ => {}

@@ -21,7 +21,7 @@ use crate::{
     },
     store::{
         browse::{Cursor, Page, ROWS_EXAMINED_MAX},
-        ledger::Asked,
+        ledger::ActionResult,
         replays::{ReplayChanged, ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
     },
 };
@@ -281,9 +281,9 @@ fn replay_delivery(
     }
     let again = Again { as_new: source.as_new, give_up_at: source.give_up_at, is_alone: false };
     Ok(match ledger::replay(tx, delivery, &again, now, woken)? {
-        Asked::Done(delivery) | Asked::Made(delivery) => Ok(delivery),
-        Asked::Refused(refusal) => Err(format!("{id}: {refusal}")),
-        Asked::Deleted | Asked::Absent => Err(format!("{id} was deleted meanwhile")),
+        ActionResult::Done(delivery) | ActionResult::Made(delivery) => Ok(delivery),
+        ActionResult::Refused(refusal) => Err(format!("{id}: {refusal}")),
+        ActionResult::Deleted | ActionResult::Absent => Err(format!("{id} was deleted meanwhile")),
     })
 }
 

@@ -109,7 +109,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         restarted_at: row.get(17)?,
         okey: row.get(18)?,
         turn: row.get(21)?,
-        is_asked: row.get::<Option<bool>>(19)?.unwrap_or_default(),
+        is_manual: row.get::<Option<bool>>(19)?.unwrap_or_default(),
         skipped_at: row.get(20)?,
         root: row.get::<Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,

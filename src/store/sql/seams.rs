@@ -32,7 +32,7 @@ use crate::{
         Ledger, Registry, Reply,
         inbox::Intake,
         ledger::{
-            Accepted, Ask, Asked, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeBatch},
         registry::{Inserted, EndpointLabel, Everything},
@@ -100,7 +100,7 @@ impl<D: Desk> Ledger for D {
         ask: Ask,
         now: Timestamp,
         entry: Option<AuditEntry>,
-    ) -> Reply<'_, Asked> {
+    ) -> Reply<'_, ActionResult> {
         let reply = self.call_then(
             move |tx| {
                 let mut woken = Vec::new();
@@ -109,11 +109,11 @@ impl<D: Desk> Ledger for D {
             },
             |(asked, woken), after| {
                 after.waiting.extend(woken);
-                if let Asked::Done(delivery) | Asked::Made(delivery) = asked
+                if let ActionResult::Done(delivery) | ActionResult::Made(delivery) = asked
                     && delivery.state == DeliveryState::Pending
                     && let Some(due) = delivery.due
                 {
-                    after.asked.push((delivery.endpoint, due));
+                    after.manual.push((delivery.endpoint, due));
                 }
             },
         );

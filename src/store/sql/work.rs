@@ -95,7 +95,7 @@ pub(in crate::store) struct Aftermath {
     pub(super) carried: Vec<Carried>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
-    pub(in crate::store) asked: Vec<(EndpointId, Timestamp)>,
+    pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
     pub(super) switched_off: Vec<(EndpointId, Disabled, u32)>,
     pub(in crate::store) inspections_wait: bool,
     pub(in crate::store) notices_wait: bool,
@@ -118,8 +118,8 @@ impl Aftermath {
         for (endpoint, due) in self.waiting {
             handover.waiting(endpoint, due);
         }
-        for (endpoint, due) in self.asked {
-            handover.asked(endpoint, due);
+        for (endpoint, due) in self.manual {
+            handover.manual_waiting(endpoint, due);
         }
         if !self.carried.is_empty() {
             handover.carry(self.carried);

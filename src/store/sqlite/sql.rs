@@ -151,7 +151,7 @@ pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i6
             delivery.replay_of,
             delivery.held_at,
             delivery.okey,
-            delivery.is_asked.then_some(true),
+            delivery.is_manual.then_some(true),
             delivery.turn,
         ],
     )?;
@@ -187,7 +187,7 @@ pub(super) fn replace_delivery(
             delivery.held_at,
             delivery.restarted_at,
             delivery.okey,
-            delivery.is_asked.then_some(true),
+            delivery.is_manual.then_some(true),
             delivery.skipped_at,
             was.lane(),
             delivery.turn,

@@ -32,7 +32,7 @@ impl<D: Desk> Browse for D {
         self.read(move |connection| browse::find_event(connection, app, &given_id, own))
     }
 
-    fn published_before(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
+    fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
         self.read(move |connection| dedup::published_before(connection, &keys, fingerprint))
     }
 

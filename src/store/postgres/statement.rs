@@ -21,13 +21,13 @@ use tokio_postgres::{
 
 /// The columns of `Rows` are the parameters after the others.
 #[derive(Clone, Copy)]
-pub(super) enum Asked<'a> {
+pub(super) enum Statement<'a> {
     /// Statements without parameters, whose rows are only counted.
-    Plain(&'a str),
+    Batch(&'a str),
     /// A statement whose changed rows are counted.
     Change(&'a str, &'a [&'a dyn ToValue], &'a [&'a ColumnRows]),
     /// A query whose rows are all fetched, so that other statements can run while they are read.
-    Look(&'a str, &'a [&'a dyn ToValue], &'a [&'a ColumnRows]),
+    Query(&'a str, &'a [&'a dyn ToValue], &'a [&'a ColumnRows]),
 }
 
 #[derive(Default)]
@@ -45,12 +45,12 @@ impl StatementResult {
     }
 }
 
-impl Asked<'_> {
+impl Statement<'_> {
     /// Returns the SQL, if it can be prepared.
     pub(super) fn sql(&self) -> Option<&str> {
         match self {
-            Self::Plain(_) => None,
-            Self::Change(sql, ..) | Self::Look(sql, ..) => Some(sql),
+            Self::Batch(_) => None,
+            Self::Change(sql, ..) | Self::Query(sql, ..) => Some(sql),
         }
     }
 
@@ -58,7 +58,7 @@ impl Asked<'_> {
     pub(super) async fn answer(self, client: &Client, known: Option<&Statement>) -> Result<StatementResult, Error> {
         let mut answer = StatementResult::default();
         match (self, known) {
-            (Self::Plain(sql), _) => {
+            (Self::Batch(sql), _) => {
                 let messages = client.simple_query(sql).await?;
                 let rows = messages.iter().filter(|message| matches!(message, SimpleQueryMessage::Row(_)));
                 answer.count = rows.count();
@@ -71,12 +71,12 @@ impl Asked<'_> {
                 let (sql, bound) = (in_this_dialect(sql), bound(params));
                 answer.count = client.execute_typed(&sql, &all_typed(&bound, rows)).await? as usize;
             }
-            (Self::Look(_, params, rows), Some(statement)) => {
+            (Self::Query(_, params, rows), Some(statement)) => {
                 let bound = bound(params);
                 let found = client.query(statement, &all(&bound, rows)).await?;
                 answer.rows = found.into_iter().map(FetchedRow::new).collect();
             }
-            (Self::Look(sql, params, rows), None) => {
+            (Self::Query(sql, params, rows), None) => {
                 let (sql, bound) = (in_this_dialect(sql), bound(params));
                 let found = client.query_typed(&sql, &all_typed(&bound, rows)).await?;
                 answer.rows = found.into_iter().map(FetchedRow::new).collect();
@@ -104,7 +104,7 @@ fn all_typed<'a>(bound: &'a [BoundValue<'a>], rows: &'a [&'a ColumnRows]) -> Vec
 
 /// Starts all futures in their order before it waits for the first, and waits no longer than this for each; `None` if one
 /// took longer. A future that fails before it is sent is the last: the ones behind it depend on it.
-pub(super) async fn in_order<'a, T, E>(
+pub(super) async fn pipeline<'a, T, E>(
     futures: impl IntoIterator<Item = Pin<Box<dyn Future<Output = Result<T, E>> + 'a>>>,
     patience: Duration,
 ) -> Option<Vec<Result<T, E>>> {
@@ -153,7 +153,7 @@ mod tests {
                 Ok(number)
             })
         };
-        let answers = in_order([say(1), say(2), say(3)], Duration::from_secs(10)).await;
+        let answers = pipeline([say(1), say(2), say(3)], Duration::from_secs(10)).await;
         assert_eq!((answers, begun.take()), (Some(vec![Ok(1), Ok(2), Ok(3)]), vec![1, 2, 3]));
     }
 
@@ -165,13 +165,13 @@ mod tests {
             Ok(3)
         });
         let said: [Said<'_>; 3] = [Box::pin(ready(Ok(1))), Box::pin(ready(Err("no such value"))), commit];
-        let answers = in_order(said, Duration::from_secs(10)).await;
+        let answers = pipeline(said, Duration::from_secs(10)).await;
         assert_eq!((answers, has_committed.get()), (Some(vec![Ok(1), Err("no such value")]), false));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_is_not_waited_for_forever() {
         let said: [Said<'_>; 2] = [Box::pin(ready(Ok(1))), Box::pin(pending())];
-        assert_eq!(in_order(said, Duration::from_secs(10)).await, None);
+        assert_eq!(pipeline(said, Duration::from_secs(10)).await, None);
     }
 }

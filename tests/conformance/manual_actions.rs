@@ -9,7 +9,7 @@ use posthaste::{
         outcome::Class,
         verdict::Verdict,
     },
-    store::ledger::{Ask, Asked},
+    store::ledger::{Ask, ActionResult},
 };
 
 fn replay(stage: &mut Stage) -> Ask {
@@ -22,7 +22,7 @@ async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<DeliveryState> {
     for state in DeliveryState::ALL {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
-        if let Asked::Refused(refusal) = stage.ask(id, ask).await {
+        if let ActionResult::Refused(refusal) = stage.request(id, ask).await {
             assert!(
                 matches!(refusal, TransitionError::WrongState { state: named, .. } if named == state),
                 "{refusal}"
@@ -65,7 +65,7 @@ pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Stage) {
 pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage) {
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
-        let Asked::Done(asked) = stage.ask(id, Ask::Retry).await else { panic!("{state:?}") };
+        let ActionResult::Done(asked) = stage.request(id, Ask::Retry).await else { panic!("{state:?}") };
         assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (DeliveryState::Pending, Some(NOW), None));
         assert_eq!(asked.saved_state.map(|back| back.state), Some(state));
         assert_eq!(stage.delivery(id).await, asked, "as it is stored");
@@ -78,7 +78,7 @@ pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage
     let id = stage.one_in(DeliveryState::Dead).await;
     assert_eq!(stage.delivery(id).await.retry_index, 1);
     let ask = replay(&mut stage);
-    let Asked::Done(delivery) = stage.ask(id, ask).await else { panic!() };
+    let ActionResult::Done(delivery) = stage.request(id, ask).await else { panic!() };
     assert_eq!((delivery.id, delivery.state, delivery.retry_index), (id, DeliveryState::Pending, 0));
     assert_eq!((delivery.attempt_count, delivery.give_up_at), (1, Some(after(3600))));
     assert_eq!((delivery.finished_at, delivery.reason, delivery.replay_of), (None, None, None));
@@ -94,7 +94,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
     let id = stage.one_in(DeliveryState::Delivered).await;
     let before = stage.delivery(id).await;
     let ask = replay(&mut stage);
-    let Asked::Made(made) = stage.ask(id, ask).await else { panic!() };
+    let ActionResult::Made(made) = stage.request(id, ask).await else { panic!() };
     assert_eq!((made.root, made.replay_of, made.state), (id, Some(id), DeliveryState::Pending));
     assert_eq!((made.event, made.attempt_count), (before.event, 0));
     assert_eq!(stage.delivery(made.id).await, made);
@@ -103,7 +103,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
     let carried = stage.claim(made.id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let ask = replay(&mut stage);
-    let Asked::Made(third) = stage.ask(made.id, ask).await else { panic!() };
+    let ActionResult::Made(third) = stage.request(made.id, ask).await else { panic!() };
     assert_eq!((third.root, third.replay_of), (id, Some(made.id)), "the root is the first of the chain");
     let all = stage.store().deliveries_of(before.event).await.unwrap();
     assert_eq!(all.iter().map(|row| row.delivery.id).collect::<Vec<_>>(), [id, made.id, third.id]);
@@ -112,7 +112,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
 pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
     for state in [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Held] {
         let id = stage.one_in(state).await;
-        let Asked::Done(delivery) = stage.ask(id, Ask::Cancel).await else { panic!("{state:?}") };
+        let ActionResult::Done(delivery) = stage.request(id, Ask::Cancel).await else { panic!("{state:?}") };
         assert_eq!((delivery.state, delivery.reason), (DeliveryState::Cancelled, Some(EndReason::ByHand)));
         assert_eq!(stage.delivery(id).await, delivery);
     }
@@ -123,18 +123,18 @@ pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
 pub(crate) async fn closing_keeps_when_it_died(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
     let died = stage.delivery(id).await.finished_at;
-    assert!(matches!(stage.ask(id, Ask::Close).await, Asked::Done(_)));
+    assert!(matches!(stage.request(id, Ask::Close).await, ActionResult::Done(_)));
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Closed)));
     assert_eq!(stage.delivery(id).await.finished_at, died);
-    assert!(matches!(stage.ask(id, Ask::Retry).await, Asked::Done(_)), "closed is not deleted");
+    assert!(matches!(stage.request(id, Ask::Retry).await, ActionResult::Done(_)), "closed is not deleted");
 }
 
 pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Stage) {
     let (id, other) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Dead).await);
     let event = stage.delivery(id).await.event;
-    assert_eq!(stage.ask(id, Ask::Delete).await, Asked::Deleted);
+    assert_eq!(stage.request(id, Ask::Delete).await, ActionResult::Deleted);
     assert!(stage.listed(id).await.is_none());
-    assert_eq!(stage.ask(id, Ask::Delete).await, Asked::Absent);
+    assert_eq!(stage.request(id, Ask::Delete).await, ActionResult::Absent);
     assert!(stage.store().find_event(stage.app, String::new(), Some(event)).await.unwrap().is_some());
     assert_eq!(stage.history(other).await.len(), 1);
 }
@@ -147,8 +147,8 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: St
         let unknown = DeliveryId::from_i64(stage.next_id());
         for ask in [Ask::Retry, replay(&mut stage), Ask::Cancel, Ask::Close, Ask::Delete] {
             let asked = stage.store().ask(stranger, id, ask, NOW, None).await.unwrap();
-            assert_eq!(asked, Asked::Absent, "{ask:?} of {state:?}");
-            assert_eq!(stage.ask(unknown, ask).await, Asked::Absent);
+            assert_eq!(asked, ActionResult::Absent, "{ask:?} of {state:?}");
+            assert_eq!(stage.request(unknown, ask).await, ActionResult::Absent);
         }
         assert_eq!(stage.delivery(id).await, before);
     }
@@ -162,7 +162,7 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     for (state, id) in ids {
         let ask = if state == DeliveryState::Retrying { Ask::Retry } else { replay(&mut stage) };
-        assert_eq!(stage.ask(id, ask).await, Asked::Refused(TransitionError::EndpointDeleted), "{state:?}");
+        assert_eq!(stage.request(id, ask).await, ActionResult::Refused(TransitionError::EndpointDeleted), "{state:?}");
         assert_eq!(stage.delivery(id).await.state, state);
     }
     assert!(stage.recorder.take_waiting().is_empty());
@@ -173,11 +173,11 @@ pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: S
         let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
         let expired = stage.one_in(DeliveryState::Expired).await;
         stage.set_availability(stage.endpoint, Some(off)).await;
-        assert!(matches!(stage.ask(dead, Ask::Retry).await, Asked::Done(_)));
+        assert!(matches!(stage.request(dead, Ask::Retry).await, ActionResult::Done(_)));
         assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
         let (one, two) = (replay(&mut stage), replay(&mut stage));
-        assert!(matches!(stage.ask(expired, one).await, Asked::Done(held) if held.state == DeliveryState::Held));
-        assert!(matches!(stage.ask(delivered, two).await, Asked::Made(held) if held.state == DeliveryState::Held));
+        assert!(matches!(stage.request(expired, one).await, ActionResult::Done(held) if held.state == DeliveryState::Held));
+        assert!(matches!(stage.request(delivered, two).await, ActionResult::Made(held) if held.state == DeliveryState::Held));
         assert!(stage.recorder.take_waiting().is_empty());
         stage.set_availability(stage.endpoint, None).await;
     }
