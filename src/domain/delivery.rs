@@ -77,7 +77,7 @@ pub struct Delivery {
     pub is_manual: bool,
     pub saved_state: Option<SavedState>,
     /// Ordering group, until the delivery has left it; absent where no order is kept.
-    pub okey: Option<OrderingKey>,
+    pub ordering_key: Option<OrderingKey>,
     /// Position among the deliveries queued behind the head of the ordering group; only queued ones have it.
     pub turn: Option<i64>,
     /// Time at which the ordering group went on without it, because it was dead.
@@ -122,7 +122,7 @@ impl Delivery {
             restarted_at: None,
             is_manual: false,
             saved_state: None,
-            okey: None,
+            ordering_key: None,
             turn: None,
             skipped_at: None,
         }

@@ -27,7 +27,7 @@ pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now:
             _ => None,
         };
         let mut birth = born(event, number, endpoint, now, hand);
-        birth.delivery.okey = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
+        birth.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
             birth.delivery.heed(availability_for_new(endpoint), now);
         }

@@ -120,7 +120,7 @@ impl Play {
         }
         let birth = &mut new.births[0];
         if place == ENDPOINTS - 1 {
-            birth.delivery.okey = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
+            birth.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
         }
         match how % 4 {
             0 | 1 => {
@@ -174,7 +174,7 @@ async fn roll_up(stage: &Stage) -> String {
 /// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
     let is_in_line =
-        new.births.iter().any(|birth| birth.delivery.okey.is_some() || birth.delivery.state == DeliveryState::Held);
+        new.births.iter().any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
     let stays = is_in_line || new.dedup.iter().any(|key| taken.contains(key));
     taken.extend(new.dedup.iter().filter(|_| stays));
     !stays

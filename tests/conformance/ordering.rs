@@ -40,7 +40,7 @@ async fn publish(stage: &mut Stage, key: &str) -> DeliveryId {
 async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> DeliveryId {
     let mut new = stage.one_in_hand();
     Arc::make_mut(&mut new.event).accepted_at = accepted_at;
-    new.births[0].delivery.okey = group(key);
+    new.births[0].delivery.ordering_key = group(key);
     stage.publish(new).await
 }
 
@@ -62,7 +62,7 @@ async fn end(stage: &Stage, verdict: Verdict) {
 pub(crate) async fn check_groups(stage: &Stage) {
     let all = stage.store().deliveries(stage.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
-    for Delivery { endpoint, okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
+    for Delivery { endpoint, ordering_key: okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
         let Some(okey) = okey else {
             assert!(due < Some(Timestamp::NEVER), "{id} waits without an ordering group");
             continue;
@@ -77,7 +77,7 @@ pub(crate) async fn check_groups(stage: &Stage) {
 
 async fn is_head(stage: &Stage, id: DeliveryId) -> bool {
     let delivery = stage.delivery(id).await;
-    delivery.okey.is_some() && !delivery.is_queued_behind()
+    delivery.ordering_key.is_some() && !delivery.is_queued_behind()
 }
 
 pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Stage) {
@@ -118,7 +118,7 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
     assert_eq!(carried, [first, other, unordered]);
     let endpoint = stage.new_endpoint(stage.app).await;
     let mut elsewhere = stage.draft(&[endpoint]);
-    elsewhere.births[0].delivery.okey = group("a");
+    elsewhere.births[0].delivery.ordering_key = group("a");
     let elsewhere = stage.publish(elsewhere).await;
     assert!(is_head(&stage, elsewhere).await, "the same key at another endpoint");
 }
@@ -128,7 +128,7 @@ pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promot
     publish(&mut stage, "a").await;
     let mut new = stage.one();
     Arc::make_mut(&mut new.event).deliver_at = Some(after(600));
-    (new.births[0].delivery.due, new.births[0].delivery.okey) = (Some(after(600)), group("a"));
+    (new.births[0].delivery.due, new.births[0].delivery.ordering_key) = (Some(after(600)), group("a"));
     let later = stage.publish(new).await;
     end(&stage, Verdict::Delivered).await;
     assert_eq!(stage.delivery(later).await.next_attempt_at(), Some(after(600)));
@@ -243,7 +243,7 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stag
         let is_carried = stage.recorder.take_carried().iter().any(|carried| carried.delivery.id == ids[1]);
         assert!(told || is_off || is_carried, "{way}: the engine must be notified");
         if let Some((listed, _)) = stage.listed(ids[0]).await {
-            assert_eq!(listed.delivery.okey, None, "{way}");
+            assert_eq!(listed.delivery.ordering_key, None, "{way}");
             assert_eq!(listed.delivery.skipped_at.is_some(), way.ends_with("skipped"), "{way}");
         }
     }
@@ -292,7 +292,7 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
     let as_new = DeliveryId::from_i64(stage.next_id());
     stage.request(ids[0], Ask::Replay { as_new, give_up_at: None }).await;
     let made = stage.delivery(as_new).await;
-    assert_eq!((made.okey, made.due), (None, Some(NOW)));
+    assert_eq!((made.ordering_key, made.due), (None, Some(NOW)));
     stage.request(ids[2], Ask::Cancel).await;
     stage.request(ids[2], Ask::Retry).await;
     assert_eq!(stage.delivery(ids[2]).await.due, Some(NOW), "nor is one whose place is lost");
@@ -306,7 +306,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
     let mut new = stage.one();
-    new.births[0].delivery.okey = group("a");
+    new.births[0].delivery.ordering_key = group("a");
     new.births[0].delivery.heed(Availability::DisabledHold, NOW);
     let fourth = stage.publish(new).await;
     for id in ids.into_iter().chain([fourth]) {
@@ -359,7 +359,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: St
     let mut ids = Vec::new();
     for _ in 0..100 {
         let mut new = stage.one();
-        (new.births[0].delivery.okey, new.births[0].delivery.give_up_at) = (group("a"), Some(after(60)));
+        (new.births[0].delivery.ordering_key, new.births[0].delivery.give_up_at) = (group("a"), Some(after(60)));
         ids.push(stage.publish(new).await);
     }
     let young = publish(&mut stage, "a").await;

@@ -81,7 +81,7 @@ fn furnish(server: &Explained, stage: &Stage, rows: i64) {
 async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
     for _ in 0..2 {
         let mut new = stage.one_in_hand();
-        new.births[0].delivery.okey = Some(okey);
+        new.births[0].delivery.ordering_key = Some(okey);
         stage.publish(new).await;
     }
     let carried = stage.only_carried();

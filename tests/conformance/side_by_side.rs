@@ -110,7 +110,7 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
     let mut publishing = vec![];
     for place in 0..30 {
         let mut new = pair.stage.one();
-        new.births[0].delivery.okey = OrderingMode::Endpoint.ordering_key(None);
+        new.births[0].delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
         let store = if place % 2 == 0 { pair.stage.shared() } else { pair.other.store.clone() };
         publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
     }

@@ -22,7 +22,7 @@ use posthaste::{
 fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
     let draft = |_| {
         let mut new = stage.one_in_hand();
-        new.births[0].delivery.okey = group("a");
+        new.births[0].delivery.ordering_key = group("a");
         new
     };
     (0..count).map(draft).collect()

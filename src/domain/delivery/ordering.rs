@@ -37,7 +37,7 @@ impl Delivery {
         if !self.has_left_group(skips_dead) {
             return None;
         }
-        let left = self.okey.take()?;
+        let left = self.ordering_key.take()?;
         if !self.has_left_group(false) {
             self.skipped_at = Some(now);
         }

@@ -35,7 +35,7 @@ fn check_shape(delivery: &Delivery) {
 
 /// Checks what a transition may change besides the state.
 fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: Timestamp) {
-    let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.okey);
+    let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.ordering_key);
     assert_eq!(fixed(after), fixed(before), "its identity never changes");
     let by_hand = before.saved_state.is_some();
     let (rows, numbered, used) = match happening {

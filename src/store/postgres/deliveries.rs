@@ -68,7 +68,7 @@ const LIVE: DeliveryTable = table!("live", "done");
 const DONE: DeliveryTable = table!("done", "live");
 
 fn is_live(delivery: &Delivery) -> bool {
-    !delivery.state.is_terminal() || delivery.okey.is_some()
+    !delivery.state.is_terminal() || delivery.ordering_key.is_some()
 }
 
 pub(super) fn insert(tx: &Transaction<'_>, delivery: &Delivery) -> Result<()> {
@@ -128,7 +128,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.replay_of,
         delivery.saved_state.as_ref().map(write_return_to),
         delivery.restarted_at,
-        delivery.okey,
+        delivery.ordering_key,
         delivery.is_manual.then_some(true),
         delivery.skipped_at,
         delivery.turn,

@@ -53,7 +53,7 @@ impl Accept {
     /// Deliveries whose ordering group or availability decides what becomes of them.
     fn decided(&self) -> impl Iterator<Item = &Delivery> {
         let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
-        births.filter(|delivery| delivery.okey.is_some() || delivery.state == DeliveryState::Held)
+        births.filter(|delivery| delivery.ordering_key.is_some() || delivery.state == DeliveryState::Held)
     }
 }
 
@@ -163,7 +163,7 @@ impl Work for Recording {
 
     fn kind(&self) -> Kind {
         let Record { carried, verdict, .. } = &self.record;
-        let Delivery { endpoint, okey, .. } = carried.delivery;
+        let Delivery { endpoint, ordering_key: okey, .. } = carried.delivery;
         match (verdict, okey) {
             (Verdict::Delivered, None) => Kind::Success(endpoint),
             (Verdict::Delivered, Some(_)) => Kind::InLine,
@@ -177,7 +177,7 @@ impl Work for Recording {
 
     fn locks(&self, locks: &mut Locks) {
         let Record { carried, attempts, verdict, sighting, contract, .. } = &self.record;
-        let Delivery { app, endpoint, okey, .. } = carried.delivery;
+        let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
         locks.lanes.extend(okey.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
         locks.digests.extend(is_dead.then_some(app));

@@ -84,7 +84,7 @@ impl Recording {
         let is_plain = *verdict == Verdict::Delivered
             && carried.epoch == epoch
             && switch_off.is_none()
-            && delivery.okey.is_none()
+            && delivery.ordering_key.is_none()
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));
         let slots = ledger::slots(&self.record);

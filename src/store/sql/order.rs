@@ -25,9 +25,9 @@ pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
 /// Puts a new delivery into its ordering group. The order is decided here, by the order of commits: the group is locked until
 /// the commit. Ids do not decide it, because they are only as good as the clocks of the nodes that made them.
 pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Result<()> {
-    let Some(okey) = newborn.okey else { return Ok(()) };
+    let Some(okey) = newborn.ordering_key else { return Ok(()) };
     if newborn.has_left_group(false) {
-        newborn.okey = None;
+        newborn.ordering_key = None;
         return Ok(());
     }
     tx.lock_lane(newborn.endpoint)?;
@@ -56,7 +56,7 @@ fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderingKey) -> Result<(bool, 
 
 /// Takes a delivery that is about to be written out of its ordering group, if it has left that; returns the group's key.
 pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Result<Option<OrderingKey>> {
-    if delivery.okey.is_none() || !delivery.state.is_terminal() {
+    if delivery.ordering_key.is_none() || !delivery.state.is_terminal() {
         return Ok(None);
     }
     tx.lock_lane(delivery.endpoint)?;
@@ -204,7 +204,7 @@ mod tests {
             bodies: RenderedBodies::default(),
         };
         let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
-        newborn.okey = OrderingMode::Endpoint.ordering_key(None);
+        newborn.ordering_key = OrderingMode::Endpoint.ordering_key(None);
         newborn.carry_from_birth();
         newborn.enqueue_behind_head(9);
         join(&store, &mut newborn, &event).unwrap();

@@ -107,7 +107,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         finished_at: row.get(12)?,
         held_at: row.get(16)?,
         restarted_at: row.get(17)?,
-        okey: row.get(18)?,
+        ordering_key: row.get(18)?,
         turn: row.get(21)?,
         is_manual: row.get::<Option<bool>>(19)?.unwrap_or_default(),
         skipped_at: row.get(20)?,
