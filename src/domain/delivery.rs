@@ -79,7 +79,7 @@ pub struct Delivery {
     /// Ordering group, until the delivery has left it; absent where no order is kept.
     pub ordering_key: Option<OrderingKey>,
     /// Position among the deliveries queued behind the head of the ordering group; only queued ones have it.
-    pub turn: Option<i64>,
+    pub order_seq: Option<i64>,
     /// Time at which the ordering group went on without it, because it was dead.
     pub skipped_at: Option<Timestamp>,
 }
@@ -123,7 +123,7 @@ impl Delivery {
             is_manual: false,
             saved_state: None,
             ordering_key: None,
-            turn: None,
+            order_seq: None,
             skipped_at: None,
         }
     }
@@ -386,7 +386,7 @@ impl Delivery {
     fn finish(&mut self, state: DeliveryState, reason: impl Into<Option<EndReason>>, now: Timestamp) {
         self.state = state;
         self.reason = reason.into();
-        (self.due, self.turn) = (None, None);
+        (self.due, self.order_seq) = (None, None);
         self.at_due = AtDue::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;

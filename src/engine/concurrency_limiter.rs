@@ -85,7 +85,7 @@ pub(super) struct ConcurrencyLimiter {
     node: LimitedScope,
     apps: HashMap<AppId, AppScope>,
     /// Apps with queues that wait for a slot of the node, in turn.
-    turns: VecDeque<AppId>,
+    app_turns: VecDeque<AppId>,
     /// Apps with queues that wait for a slot of the app.
     apps_waiting: BTreeSet<AppId>,
     /// Since when the token buckets of apps that are new here fill.
@@ -157,7 +157,7 @@ impl ConcurrencyLimiter {
         if own.use_given(lane) {
             return (true, WokenQueues::default());
         }
-        let is_first = own.waiting.is_empty() && self.turns.is_empty();
+        let is_first = own.waiting.is_empty() && self.app_turns.is_empty();
         if is_first && own.scope.look(now).is_ok() && self.node.look(now).is_ok() {
             own.scope.take_slot();
             self.node.take_slot();
@@ -241,18 +241,18 @@ impl ConcurrencyLimiter {
                 .into_iter()
                 .for_each(|app| self.grant_free_of_app(app, now, &mut served)),
         }
-        while let Some(&app) = self.turns.front() {
+        while let Some(&app) = self.app_turns.front() {
             if served.is_reached(&self.node.look(now)) {
                 break;
             }
-            self.turns.pop_front();
+            self.app_turns.pop_front();
             let Some(own) = self.apps.get_mut(&app) else { continue };
             let Some(lane) = own.at_node.pop_front() else { continue };
             self.node.take_slot();
             *own.granted.entry(lane).or_default() += 1;
             served.lanes.push(lane);
             if !own.at_node.is_empty() {
-                self.turns.push_back(app);
+                self.app_turns.push_back(app);
             }
         }
         served
@@ -264,7 +264,7 @@ impl ConcurrencyLimiter {
         while !own.waiting.is_empty() && !served.is_reached(&own.scope.look(now)) {
             own.scope.take_slot();
             if own.at_node.is_empty() {
-                self.turns.push_back(app);
+                self.app_turns.push_back(app);
             }
             own.at_node.extend(own.waiting.pop_front());
         }

@@ -89,7 +89,7 @@ async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
 }
 
 /// Checks that both ends of a group's queue are found in the index, without a sort.
-fn must_go_by_turns(plans: &[Plan]) {
+fn check_group_index(plans: &[Plan]) {
     let is_it =
         |plan: &&Plan| plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn");
     let plans: Vec<_> = plans.iter().filter(is_it).collect();
@@ -241,7 +241,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     for round in 0..7 {
         run_all_requests(&mut stage, &mut notes, rows, round).await;
         let of_line = notes.taken.iter().rfind(|answered| answered.what == "a line");
-        must_go_by_turns(&of_line.unwrap().plans);
+        check_group_index(&of_line.unwrap().plans);
     }
     stage.reopen();
     assert_eq!(stage.store().join(NOW).await.unwrap().taken_over, 35);

@@ -64,7 +64,7 @@ pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(
     assert_eq!(deliver_all(&stage).await, ids[1..]);
     let again = publish_newest_first(&mut stage, 3).await;
     drop(stage.recorder.take_carried());
-    let turns = [stage.delivery(again[1]).await.turn, stage.delivery(again[2]).await.turn];
+    let turns = [stage.delivery(again[1]).await.order_seq, stage.delivery(again[2]).await.order_seq];
     assert_eq!(turns, [Some(1), Some(2)], "a line that was empty begins anew");
 }
 
@@ -73,7 +73,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     let mut late = drafts(&mut stage, 2);
     let mut ids = publish_newest_first(&mut stage, 5).await;
     stage.request(ids[2], Ask::Cancel).await;
-    assert_eq!(stage.delivery(ids[2]).await.turn, None);
+    assert_eq!(stage.delivery(ids[2]).await.order_seq, None);
     ids.remove(2);
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
@@ -132,7 +132,7 @@ async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pai
     for accepted in [before, after] {
         assert_eq!(accepted.await.unwrap().unwrap(), [Accepted::New]);
     }
-    let turn = async |id| pair.stage.delivery(id).await.turn;
+    let turn = async |id| pair.stage.delivery(id).await.order_seq;
     assert_eq!([turn(first).await, turn(ids[0]).await, turn(ids[1]).await], [None, Some(1), Some(2)]);
 }
 

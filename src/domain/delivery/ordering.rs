@@ -15,12 +15,12 @@ impl Delivery {
         if self.state == DeliveryState::InFlight {
             self.state = DeliveryState::Pending;
         }
-        (self.due, self.turn) = (Some(Timestamp::NEVER), Some(turn));
+        (self.due, self.order_seq) = (Some(Timestamp::NEVER), Some(turn));
     }
 
     /// Promotes it to the head of its ordering group: due now, unless `deliver_at` is later. A held one stays held.
     pub fn promote(&mut self, deliver_at: Option<Timestamp>, now: Timestamp) {
-        (self.due, self.turn) = (Some(deliver_at.map_or(now, |at| at.max(now))), None);
+        (self.due, self.order_seq) = (Some(deliver_at.map_or(now, |at| at.max(now))), None);
     }
 
     /// Whether it no longer blocks its ordering group. A dead one blocks until it is closed, unless dead ones are skipped.

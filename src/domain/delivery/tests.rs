@@ -23,7 +23,7 @@ fn check_shape(delivery: &Delivery) {
     assert_eq!(delivery.reason.is_some(), has_reason, "a terminal state other than delivered has its reason");
     let has_due = state.is_waiting() || state == DeliveryState::Held;
     assert_eq!(delivery.due.is_some(), has_due, "a waiting or held delivery has a due time");
-    assert_eq!(delivery.turn.is_some(), delivery.is_queued_behind(), "a queued delivery has a position");
+    assert_eq!(delivery.order_seq.is_some(), delivery.is_queued_behind(), "a queued delivery has a position");
     assert!(!state.is_terminal() || delivery.saved_state.is_none(), "a terminal state has no saved state");
     let by_hand = delivery.saved_state.is_some();
     assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt has no final wait");

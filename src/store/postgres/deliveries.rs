@@ -131,7 +131,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.ordering_key,
         delivery.is_manual.then_some(true),
         delivery.skipped_at,
-        delivery.turn,
+        delivery.order_seq,
     ];
     let mut row = row.to_vec();
     if let Some((state, lane)) = &was {

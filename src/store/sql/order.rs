@@ -208,7 +208,7 @@ mod tests {
         newborn.carry_from_birth();
         newborn.enqueue_behind_head(9);
         join(&store, &mut newborn, &event).unwrap();
-        assert_eq!((newborn.state, newborn.due, newborn.turn), (DeliveryState::Pending, Some(now), None));
+        assert_eq!((newborn.state, newborn.due, newborn.order_seq), (DeliveryState::Pending, Some(now), None));
         store.insert_delivery(&newborn).unwrap();
         let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
         join(&store, &mut second, &event).unwrap();

@@ -108,7 +108,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         held_at: row.get(16)?,
         restarted_at: row.get(17)?,
         ordering_key: row.get(18)?,
-        turn: row.get(21)?,
+        order_seq: row.get(21)?,
         is_manual: row.get::<Option<bool>>(19)?.unwrap_or_default(),
         skipped_at: row.get(20)?,
         root: row.get::<Option<DeliveryId>>(13)?.unwrap_or(id),

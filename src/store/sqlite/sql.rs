@@ -152,7 +152,7 @@ pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i6
             delivery.held_at,
             delivery.ordering_key,
             delivery.is_manual.then_some(true),
-            delivery.turn,
+            delivery.order_seq,
         ],
     )?;
     Ok(())
@@ -190,7 +190,7 @@ pub(super) fn replace_delivery(
             delivery.is_manual.then_some(true),
             delivery.skipped_at,
             was.lane(),
-            delivery.turn,
+            delivery.order_seq,
         ],
     )?;
     Ok(replaced == 1)

@@ -21,7 +21,7 @@ fn queued_delivery() -> Delivery {
 #[test]
 fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
     let delivery = queued_delivery();
-    assert!(delivery.is_queued_behind() && delivery.turn == Some(7));
+    assert!(delivery.is_queued_behind() && delivery.order_seq == Some(7));
     assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
     assert!(!newborn(None).is_queued_behind());
 }
@@ -33,7 +33,7 @@ fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
     assert!(delivery.state == DeliveryState::Held && delivery.is_queued_behind());
     delivery.release(false, later(40)).unwrap();
     assert!(delivery.state == DeliveryState::Pending && delivery.is_queued_behind());
-    assert_eq!((delivery.give_up_at, delivery.turn), (Some(later(90)), Some(7)));
+    assert_eq!((delivery.give_up_at, delivery.order_seq), (Some(later(90)), Some(7)));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_queued_delivery_that_ends_loses_its_position() {
         let mut delivery = queued_delivery();
         end(&mut delivery).unwrap();
         check_shape(&delivery);
-        assert!(delivery.state.is_terminal() && delivery.turn.is_none());
+        assert!(delivery.state.is_terminal() && delivery.order_seq.is_none());
     }
 }
 
@@ -56,7 +56,7 @@ fn a_queued_delivery_that_ends_loses_its_position() {
 fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
     let mut delivery = queued_delivery();
     delivery.promote(Some(later(5)), later(30));
-    assert_eq!((delivery.next_attempt_at(), delivery.turn), (Some(later(30)), None));
+    assert_eq!((delivery.next_attempt_at(), delivery.order_seq), (Some(later(30)), None));
     let mut delivery = queued_delivery();
     delivery.hold_or_cancel(Availability::DisabledHold, later(10)).unwrap();
     delivery.promote(Some(later(50)), later(30));
