@@ -174,7 +174,7 @@ impl StartedNode {
             delivery_worker: DeliveryWorker {
                 directory,
                 ledger,
-                carrier: client,
+                http_sender: client,
                 clock,
                 entropy,
                 tally,

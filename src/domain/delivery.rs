@@ -86,8 +86,8 @@ pub struct Delivery {
 
 /// Result of claiming a due delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimed {
-    Carry,
+pub enum ClaimResult {
+    Attempt,
     /// The final wait or the age is over: the delivery ended without an attempt.
     Ended,
 }
@@ -129,12 +129,12 @@ impl Delivery {
     }
 
     /// Starts a new delivery in flight.
-    pub fn carry_from_birth(&mut self) {
+    pub fn start_in_flight(&mut self) {
         (self.state, self.due) = (DeliveryState::InFlight, None);
     }
 
     /// Claims a due delivery for an attempt. An extra attempt is made even past `give_up_at`.
-    pub fn claim(&mut self, now: Timestamp) -> Result<Claimed, TransitionError> {
+    pub fn claim(&mut self, now: Timestamp) -> Result<ClaimResult, TransitionError> {
         self.require(DeliveryState::is_waiting, "carried")?;
         let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
@@ -144,10 +144,10 @@ impl Delivery {
             AtDue::Attempt => {
                 self.state = DeliveryState::InFlight;
                 self.due = None;
-                return Ok(Claimed::Carry);
+                return Ok(ClaimResult::Attempt);
             }
         }
-        Ok(Claimed::Ended)
+        Ok(ClaimResult::Ended)
     }
 
     /// Applies the verdict on an attempt. Adds `rows` attempts to the history, `numbered` of them with a number.

@@ -108,7 +108,7 @@ impl std::fmt::Debug for Hand {
 
 /// A leased delivery with everything needed to send it, except the endpoint's current settings.
 #[derive(Debug)]
-pub struct Carried {
+pub struct LeasedDelivery {
     pub delivery: Delivery,
     pub event: Arc<Event>,
     /// When it became due.
@@ -121,7 +121,7 @@ pub struct Carried {
 /// The commit listener: the delivery store calls it after a commit. No method may wait.
 pub trait Handover: Send + Sync {
     /// These deliveries are in flight in the store, and only this node sends them.
-    fn carry(&self, carried: Vec<Carried>);
+    fn deliveries_leased(&self, leased: Vec<LeasedDelivery>);
     /// A delivery of this endpoint waits in the store until `due`. Only a hint: the store is authoritative.
     fn waiting(&self, endpoint: EndpointId, due: Timestamp);
     /// A manually requested delivery of this endpoint waits in the store until `due`. Default: same as `waiting`.

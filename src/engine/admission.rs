@@ -13,7 +13,7 @@ use crate::domain::{
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::Class,
-    port::Carried,
+    port::LeasedDelivery,
     rate::Tokens,
     time::Timestamp,
 };
@@ -24,7 +24,7 @@ use std::sync::{
 
 /// Delivery that is about to be sent.
 pub(super) struct OutgoingDelivery {
-    pub(super) leased: Carried,
+    pub(super) leased: LeasedDelivery,
     /// History note on why it is sent when it is, if there is one.
     pub(super) note: Option<String>,
 }
@@ -191,7 +191,7 @@ impl EndpointQueue {
 
     /// Takes what is in memory and may not be sent, by this node or while the endpoint is throttled: it waits in the store
     /// instead.
-    pub(super) fn take_unsendable(&self, now: Timestamp) -> Vec<Carried> {
+    pub(super) fn take_unsendable(&self, now: Timestamp) -> Vec<LeasedDelivery> {
         let mut state = self.lock();
         if self.may_not_send(&state) {
             return state.ready.take_all();
@@ -336,8 +336,8 @@ impl EndpointQueueState {
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.
-    fn note(&self, carried: &Carried, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
-        let Carried { delivery, due, .. } = carried;
+    fn note(&self, carried: &LeasedDelivery, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
+        let LeasedDelivery { delivery, due, .. } = carried;
         let is_scheduled = delivery.retry_index > 0 && delivery.saved_state.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {

@@ -6,7 +6,7 @@ use crate::domain::{
     delivery::Delivery,
     endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},
-    port::{Carried, Hand, Handover, Hands},
+    port::{LeasedDelivery, Hand, Handover, Hands},
     time::Timestamp,
 };
 use std::sync::{Arc, PoisonError};
@@ -55,7 +55,7 @@ impl Hands for EndpointQueues {
 }
 
 impl Handover for EndpointQueues {
-    fn carry(&self, carried: Vec<Carried>) {
+    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.node_state.epoch());
         // Deliveries that were leased before this node joined again belong to another by now.
         for carried in carried.into_iter().filter(|carried| carried.epoch == epoch) {

@@ -18,7 +18,7 @@ use crate::{
         event::TEST_EVENT_TYPE,
         health::Sighting,
         outcome::{Class, Outcome},
-        port::Carried,
+        port::LeasedDelivery,
         tally::Tally,
         time::Timestamp,
         verdict::{self, Standing, Verdict},
@@ -49,7 +49,7 @@ impl From<RenderError> for Hindrance {
 pub struct DeliveryWorker {
     pub directory: Arc<Directory>,
     pub ledger: Arc<dyn Ledger>,
-    pub carrier: Arc<dyn HttpSender>,
+    pub http_sender: Arc<dyn HttpSender>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tally: Arc<Tally>,
@@ -60,7 +60,7 @@ pub struct DeliveryWorker {
 impl DeliveryWorker {
     /// Brings one delivery to its verdict, or back to the store if it may not be sent now. Returns how its last request
     /// ended.
-    pub(super) async fn carry(
+    pub(super) async fn process(
         &self,
         sending: OutgoingDelivery,
         lane: &EndpointQueue,
@@ -69,7 +69,7 @@ impl DeliveryWorker {
         let OutgoingDelivery { leased: carried, note } = sending;
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
-        let carried = custody.carried()?;
+        let carried = custody.leased()?;
         let endpoint = self.directory.endpoint(carried.delivery.endpoint)?;
         if endpoint.record.disabled.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
             return None;
@@ -105,7 +105,7 @@ impl DeliveryWorker {
 
     async fn pack(
         &self,
-        carried: &Carried,
+        carried: &LeasedDelivery,
         endpoint: &Arc<Endpoint>,
     ) -> Result<PreparedRequest, RenderError> {
         let Some(entry) = self.directory.app_by_id(carried.delivery.app) else {
@@ -127,7 +127,7 @@ impl DeliveryWorker {
         let mut outcome = Outcome::failed(Class::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
         self.tally.attempt(Class::Local);
-        custody.came_back(new_attempt(endpoint, begun_at, outcome));
+        custody.add_attempt(new_attempt(endpoint, begun_at, outcome));
         match fault.dead_reason {
             Some(reason) => {
                 let verdict = Verdict::Dead { reason, disable_endpoint: false };
@@ -149,11 +149,11 @@ impl DeliveryWorker {
         lane: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Result<bool, Hindrance> {
-        let had_bad_luck = |carried: &Carried| carried.delivery.history_len > carried.delivery.attempt_count;
-        let starts_fresh = leave.took_tokens() && custody.carried().is_some_and(had_bad_luck);
+        let had_bad_luck = |carried: &LeasedDelivery| carried.delivery.history_len > carried.delivery.attempt_count;
+        let starts_fresh = leave.took_tokens() && custody.leased().is_some_and(had_bad_luck);
         let mut counts = false;
         for fresh in [starts_fresh, true] {
-            let Some(carried) = custody.carried() else { return Ok(false) };
+            let Some(carried) = custody.leased() else { return Ok(false) };
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
@@ -165,7 +165,7 @@ impl DeliveryWorker {
             let Endpoint { record, target, .. } = &*parcel.endpoint;
             counts = self.blame.counts(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
-            custody.came_back(new_attempt(&parcel.endpoint, started_at, outcome));
+            custody.add_attempt(new_attempt(&parcel.endpoint, started_at, outcome));
             let may_repeat = || self.ledger.can_record() && lane.may_repeat(leave, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;
@@ -183,13 +183,13 @@ impl DeliveryWorker {
         lane: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Result<Outcome, Hindrance> {
-        let (around, posting) = (&lane.context, self.carrier.post(request));
+        let (around, posting) = (&lane.context, self.http_sender.post(request));
         let posted = if around.node_state.is_alone() {
             posting.await
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.
             let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
-            if custody.carried().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
+            if custody.leased().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
                 custody.mark_not_sent();
                 return Err(Hindrance::LetGo);
             }
@@ -216,7 +216,7 @@ impl DeliveryWorker {
     }
 
     fn conclude(&self, mut custody: LeaseGuard, endpoint: &Endpoint, counts: bool) {
-        let (Some(carried), Some(last)) = (custody.carried(), custody.attempts().last()) else { return };
+        let (Some(carried), Some(last)) = (custody.leased(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;
         let standing = Standing {

@@ -9,7 +9,7 @@ use super::{
     timers::{TIMER_AHEAD_MAX, TimerKey},
 };
 use crate::{
-    domain::{port::Carried, time::Timestamp},
+    domain::{port::LeasedDelivery, time::Timestamp},
     runtime::{Clock, Shutdown},
 };
 use std::{sync::Arc, time::Duration};
@@ -84,11 +84,11 @@ impl Dispatcher {
         }
         while let Some((sending, leave)) = self.lanes.next(lane, now) {
             let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.delivery_worker.clone());
-            let mut out = Out { lanes, lane, delivery_worker: courier, leave: Some(leave) };
+            let mut out = RunningWorker { lanes, lane, delivery_worker: courier, leave: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
-                    next = out.carry(sending).await;
+                    next = out.process_one(sending).await;
                 }
             });
         }
@@ -98,7 +98,7 @@ impl Dispatcher {
 
     /// Releases, unattempted, what no delivery worker has taken.
     pub(super) async fn hand_back_queued(&self) {
-        let queued: Vec<Carried> = self.lanes.all().iter().flat_map(|lane| lane.take_queued()).collect();
+        let queued: Vec<LeasedDelivery> = self.lanes.all().iter().flat_map(|lane| lane.take_queued()).collect();
         if queued.is_empty() {
             return;
         }
@@ -127,25 +127,25 @@ async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
 }
 
 /// A running delivery worker: counted in its queue and in the concurrency limiter, and counted out even if it panics.
-struct Out {
+struct RunningWorker {
     lanes: Arc<EndpointQueues>,
     lane: Arc<EndpointQueue>,
     delivery_worker: Arc<DeliveryWorker>,
     leave: Option<AdmissionTicket>,
 }
 
-impl Out {
+impl RunningWorker {
     /// Makes one delivery, and returns the next if one may be sent.
-    async fn carry(&mut self, sending: OutgoingDelivery) -> Option<OutgoingDelivery> {
+    async fn process_one(&mut self, sending: OutgoingDelivery) -> Option<OutgoingDelivery> {
         let leave = self.leave.as_ref()?;
-        let report = self.delivery_worker.carry(sending, &self.lane, leave).await;
-        let now = self.come_back(report);
+        let report = self.delivery_worker.process(sending, &self.lane, leave).await;
+        let now = self.finish(report);
         let (next, leave) = self.lanes.next(&self.lane, now)?;
         self.leave = Some(leave);
         Some(next)
     }
 
-    fn come_back(&mut self, report: Option<SendResult>) -> Timestamp {
+    fn finish(&mut self, report: Option<SendResult>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
         if let Some(leave) = self.leave.take() {
             self.lanes.finish_request(&self.lane, &leave, report, now);
@@ -154,8 +154,8 @@ impl Out {
     }
 }
 
-impl Drop for Out {
+impl Drop for RunningWorker {
     fn drop(&mut self) {
-        self.come_back(None);
+        self.finish(None);
     }
 }

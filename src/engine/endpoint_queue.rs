@@ -12,7 +12,7 @@ use super::{
 use crate::domain::{
     circuit::{Circuit, May},
     id::{AppId, EndpointId},
-    port::{Carried, Hand, HandHolder},
+    port::{LeasedDelivery, Hand, HandHolder},
     rate::Tokens,
     tenure::Tenure,
     time::Timestamp,
@@ -215,14 +215,14 @@ impl EndpointQueue {
         Some(Hand::under(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
-    pub(super) fn enqueue(&self, carried: Carried) {
+    pub(super) fn enqueue(&self, carried: LeasedDelivery) {
         let mut state = self.lock();
         let backlog_until = state.backlog_until;
         state.ready.push(carried, backlog_until);
     }
 
     /// Takes everything that no delivery worker has taken yet.
-    pub(super) fn take_queued(&self) -> Vec<Carried> {
+    pub(super) fn take_queued(&self) -> Vec<LeasedDelivery> {
         self.lock().ready.take_all()
     }
 

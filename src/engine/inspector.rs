@@ -162,17 +162,17 @@ impl Inspector {
             extra_headers: endpoint.headers.clone(),
             ..empty_request(endpoint, endpoint.target.clone(), headers)
         };
-        let outcome = into_outcome(self.delivery_worker.carrier.post(request.clone()).await);
+        let outcome = into_outcome(self.delivery_worker.http_sender.post(request.clone()).await);
         if outcome.class != Class::StaleConnection {
             return outcome;
         }
-        into_outcome(self.delivery_worker.carrier.post(OutboundRequest { fresh: true, ..request }).await)
+        into_outcome(self.delivery_worker.http_sender.post(OutboundRequest { fresh: true, ..request }).await)
     }
 
     async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
         into_outcome(
             self.delivery_worker
-                .carrier
+                .http_sender
                 .get(empty_request(endpoint, target.clone(), health_headers(id)))
                 .await,
         )

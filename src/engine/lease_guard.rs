@@ -7,7 +7,7 @@ use crate::{
         endpoint::Disabled,
         health::Sighting,
         outcome::{Attempt, Class, Outcome},
-        port::Carried,
+        port::LeasedDelivery,
         time::Timestamp,
         verdict::Verdict,
     },
@@ -17,7 +17,7 @@ use crate::{
 use std::sync::Arc;
 
 pub(super) struct LeaseGuard {
-    carried: Option<Carried>,
+    leased: Option<LeasedDelivery>,
     /// Since when a request may be on its way.
     sent_at: Option<Timestamp>,
     attempts: Vec<Attempt>,
@@ -29,16 +29,16 @@ pub(super) struct LeaseGuard {
 
 impl LeaseGuard {
     pub(super) fn new(
-        carried: Carried,
+        carried: LeasedDelivery,
         note: Option<String>,
         ledger: Arc<dyn Ledger>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { carried: Some(carried), sent_at: None, attempts: Vec::new(), note, ledger, clock }
+        Self { leased: Some(carried), sent_at: None, attempts: Vec::new(), note, ledger, clock }
     }
 
-    pub(super) fn carried(&self) -> Option<&Carried> {
-        self.carried.as_ref()
+    pub(super) fn leased(&self) -> Option<&LeasedDelivery> {
+        self.leased.as_ref()
     }
 
     /// Marks the start of a request: from here on the receiver may have seen it.
@@ -52,7 +52,7 @@ impl LeaseGuard {
     }
 
     /// Adds the finished request as a row of history.
-    pub(super) fn came_back(&mut self, attempt: Attempt) {
+    pub(super) fn add_attempt(&mut self, attempt: Attempt) {
         self.sent_at = None;
         self.attempts.push(Attempt { note: self.note.clone(), ..attempt });
     }
@@ -79,10 +79,10 @@ impl LeaseGuard {
         contract: &Arc<Contract>,
     ) {
         let attempts = std::mem::take(&mut self.attempts);
-        if let Some(carried) = self.carried.take() {
+        if let Some(carried) = self.leased.take() {
             let contract = Some(contract.clone());
             self.ledger.record(Record {
-                carried,
+                leased: carried,
                 attempts,
                 verdict,
                 disable: switch_off,
@@ -96,7 +96,7 @@ impl LeaseGuard {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        let Some(carried) = self.carried.take() else { return };
+        let Some(carried) = self.leased.take() else { return };
         let now = self.clock.now();
         if let Some(started_at) = self.sent_at {
             let error = "this node stopped waiting for the answer; the request may have arrived";
@@ -119,7 +119,7 @@ impl Drop for LeaseGuard {
         // This verdict ends no delivery and says nothing about the endpoint.
         let (switch_off, sighting, contract) = (None, None, None);
         self.ledger.record(Record {
-            carried,
+            leased: carried,
             attempts,
             verdict,
             disable: switch_off,

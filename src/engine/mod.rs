@@ -221,7 +221,7 @@ impl Engine {
             clock: courier.clock.clone(),
             metrics: courier.tally.clone(),
             intervals: self.intervals,
-            http_sender: courier.carrier.clone(),
+            http_sender: courier.http_sender.clone(),
             measure_at: start,
             count_at: start,
             purge_at: start,

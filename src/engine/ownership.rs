@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     id::EndpointId,
-    port::Carried,
+    port::LeasedDelivery,
     tenure::{Home, Tenure},
     time::Timestamp,
 };
@@ -126,7 +126,7 @@ impl EndpointQueue {
     }
 
     /// Empties the queue: other nodes own its deliveries now, so they are neither sent nor released.
-    fn drop_leases(&self) -> Vec<Carried> {
+    fn drop_leases(&self) -> Vec<LeasedDelivery> {
         let mut state = self.lock();
         (state.is_exclusive_owner, state.is_helping_owner, state.is_blocked) = (false, false, false);
         state.forget_waiting();

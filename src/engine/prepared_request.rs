@@ -9,7 +9,7 @@ use crate::{
         event::Payload,
         id::AttemptId,
         outcome::{Attempt, Class, Outcome},
-        port::Carried,
+        port::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
         signer::{Signer, SigningFailed},
         time::Timestamp,
@@ -31,7 +31,7 @@ pub(super) struct PreparedRequest {
 impl PreparedRequest {
     /// Renders the body, or reuses one that was rendered for another endpoint with the same contract and payload.
     pub(super) fn prepare(
-        carried: &Carried,
+        carried: &LeasedDelivery,
         app: &App,
         endpoint: Arc<Endpoint>,
         payload: Payload,
@@ -56,7 +56,7 @@ impl PreparedRequest {
         Ok(parcel)
     }
 
-    fn parts<'a>(&'a self, carried: &'a Carried) -> EventParts<'a> {
+    fn parts<'a>(&'a self, carried: &'a LeasedDelivery) -> EventParts<'a> {
         EventParts {
             public_id: &self.public_id,
             own_id: carried.event.id,
@@ -71,7 +71,7 @@ impl PreparedRequest {
 
     pub(super) fn request(
         &self,
-        carried: &Carried,
+        carried: &LeasedDelivery,
         position: u32,
         now: Timestamp,
         fresh: bool,

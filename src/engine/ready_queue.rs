@@ -1,30 +1,30 @@
 //! Deliveries of a queue that are in memory and not sent: manual ones first, then overdue and fresh ones in turn, so that a
 //! backlog of any length delays fresh events by no more than its half.
 
-use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, port::Carried, time::Timestamp};
+use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, port::LeasedDelivery, time::Timestamp};
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(super) struct ReadyQueue {
-    manual: VecDeque<Carried>,
-    overdue: VecDeque<Carried>,
-    fresh: VecDeque<Carried>,
+    manual: VecDeque<LeasedDelivery>,
+    overdue: VecDeque<LeasedDelivery>,
+    fresh: VecDeque<LeasedDelivery>,
     /// Whether a fresh one is next.
     is_fresh_next: bool,
 }
 
 /// Whether the delivery is manual: requested by itself, or the first attempt of a test.
-pub(super) fn is_manual(carried: &Carried) -> bool {
+pub(super) fn is_manual(carried: &LeasedDelivery) -> bool {
     carried.delivery.is_manual || (carried.delivery.retry_index == 0 && is_test(carried))
 }
 
-pub(super) fn is_test(carried: &Carried) -> bool {
+pub(super) fn is_test(carried: &LeasedDelivery) -> bool {
     carried.event.event_type == TEST_EVENT_TYPE
 }
 
 impl ReadyQueue {
     /// Adds a delivery. During a backlog, one that is due after its start is fresh.
-    pub(super) fn push(&mut self, carried: Carried, backlog_until: Option<Timestamp>) {
+    pub(super) fn push(&mut self, carried: LeasedDelivery, backlog_until: Option<Timestamp>) {
         if is_manual(&carried) {
             self.manual.push_back(carried);
         } else if backlog_until.is_some_and(|until| carried.due > until) {
@@ -34,11 +34,11 @@ impl ReadyQueue {
         }
     }
 
-    pub(super) fn pop_manual(&mut self) -> Option<Carried> {
+    pub(super) fn pop_manual(&mut self) -> Option<LeasedDelivery> {
         self.manual.pop_front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Carried> {
+    pub(super) fn pop(&mut self) -> Option<LeasedDelivery> {
         let (first, second) = if self.is_fresh_next {
             (&mut self.fresh, &mut self.overdue)
         } else {
@@ -72,14 +72,14 @@ impl ReadyQueue {
     }
 
     /// Takes all but manual deliveries, and but the first `keep`.
-    pub(super) fn take_automatic(&mut self, keep: usize) -> Vec<Carried> {
-        let mut all: VecDeque<Carried> = self.overdue.drain(..).chain(self.fresh.drain(..)).collect();
+    pub(super) fn take_automatic(&mut self, keep: usize) -> Vec<LeasedDelivery> {
+        let mut all: VecDeque<LeasedDelivery> = self.overdue.drain(..).chain(self.fresh.drain(..)).collect();
         let taken = all.drain(keep.min(all.len())..).collect();
         self.overdue = all;
         taken
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Carried> {
+    pub(super) fn take_all(&mut self) -> Vec<LeasedDelivery> {
         self.manual.drain(..).chain(self.overdue.drain(..)).chain(self.fresh.drain(..)).collect()
     }
 }

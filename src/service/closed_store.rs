@@ -17,7 +17,7 @@ use crate::{
         inspection::{Inspection, InspectionReport},
         key::Key,
         notice::Notice,
-        port::{Carried, Hand, Hands},
+        port::{LeasedDelivery, Hand, Hands},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         encryption::Keyring,
@@ -96,7 +96,7 @@ impl Cluster for ClosedStore {
         fn take_over(i64, Timestamp) -> Option<usize>;
         fn claim_shards(usize) -> Vec<u8>;
         fn release_shards(Vec<u8>) -> ();
-        fn carried_elsewhere(Vec<EndpointId>) -> Vec<EndpointId>;
+        fn in_flight_elsewhere(Vec<EndpointId>) -> Vec<EndpointId>;
         fn changes(i64) -> ConfigChanges;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
@@ -138,7 +138,7 @@ impl Ledger for ClosedStore {
     fn refill(&self, _: Vec<Want>, _: Timestamp) -> Reply<'_, Vec<Refilled>> {
         closed()
     }
-    fn hand_back(&self, _: Vec<Carried>, _: Timestamp) -> Reply<'_, ()> {
+    fn hand_back(&self, _: Vec<LeasedDelivery>, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
     fn bring_forward(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, BroughtForward> {

@@ -42,7 +42,7 @@ pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, han
     let id = DeliveryId::from_i64(number);
     let mut delivery = Delivery::born(id, event.app, event.id, endpoint.id(), due, give_up_at);
     if hand.is_some() {
-        delivery.carry_from_birth();
+        delivery.start_in_flight();
     }
     Birth { delivery, hand }
 }

@@ -167,7 +167,7 @@ pub trait Cluster: Send + Sync {
     fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()>;
 
     /// Returns those of these endpoints of which another node has deliveries in flight.
-    fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>>;
+    fn in_flight_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>>;
 
     fn changes(&self, after: i64) -> Reply<'_, ConfigChanges>;
 

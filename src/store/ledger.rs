@@ -21,7 +21,7 @@ use crate::domain::{
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
     outcome::Attempt,
-    port::{Carried, Hand},
+    port::{LeasedDelivery, Hand},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -65,7 +65,7 @@ pub enum Accepted {
 /// The verdict on a leased delivery, with the requests that were made for it.
 #[derive(Debug)]
 pub struct Record {
-    pub carried: Carried,
+    pub leased: LeasedDelivery,
     pub attempts: Vec<Attempt>,
     pub verdict: Verdict,
     /// How the endpoint is disabled, with a verdict that disables it.
@@ -217,7 +217,7 @@ pub trait Ledger: Send + Sync {
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
     /// Releases leased deliveries unattempted: due as they were.
-    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()>;
+    fn hand_back(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
 
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit

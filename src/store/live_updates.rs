@@ -22,7 +22,7 @@ use crate::domain::{
     hint::{Hint, Watchers},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
-    port::{Carried, Handover},
+    port::{LeasedDelivery, Handover},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -109,7 +109,7 @@ impl Shared {
 
 /// Live update of a result, computed as if the endpoint were enabled at that moment.
 fn of_record(record: &Record) -> Option<Hint> {
-    let mut delivery = record.carried.delivery.clone();
+    let mut delivery = record.leased.delivery.clone();
     let made = record.attempts.len() as u32;
     delivery.conclude(&record.verdict, (made, made), Availability::Enabled, record.ended_at).ok()?;
     Some(if made > 0 { Hint::attempt(&delivery) } else { Hint::delivery(&delivery) })
@@ -200,7 +200,7 @@ impl Ledger for LiveUpdateStore {
 
     pass_on! {
         fn refill(wants: Vec<Want>, now: Timestamp) -> Vec<Refilled>;
-        fn hand_back(carried: Vec<Carried>, now: Timestamp) -> ();
+        fn hand_back(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Expired;
@@ -231,13 +231,13 @@ impl LiveUpdateListener {
 }
 
 impl Handover for LiveUpdateListener {
-    fn carry(&self, carried: Vec<Carried>) {
+    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         if self.watchers.any() {
             for one in &carried {
                 self.watchers.tell(Hint::delivery(&one.delivery));
             }
         }
-        self.handover.carry(carried);
+        self.handover.deliveries_leased(carried);
     }
 
     fn waiting(&self, endpoint: EndpointId, due: Timestamp) {

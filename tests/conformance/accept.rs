@@ -61,12 +61,12 @@ pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage:
 pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_engine(mut stage: Stage) {
     let other = stage.new_endpoint(stage.app).await;
     let mut new = stage.draft(&[stage.endpoint, other]);
-    new.births[0].delivery.carry_from_birth();
+    new.births[0].delivery.start_in_flight();
     new.births[0].hand = Some(stage.hands.take());
     new.births[1].delivery.due = Some(after(60));
     let (event, born) = (new.event.clone(), new.births[0].delivery.clone());
     assert_eq!(stage.accept(new).await, Accepted::New);
-    let carried = stage.only_carried();
+    let carried = stage.only_leased();
     assert_eq!((&carried.delivery, &carried.event), (&born, &event));
     assert_eq!(stage.recorder.take_waiting(), [(other, after(60))]);
     assert_eq!(stage.delivery(born.id).await.state, DeliveryState::InFlight);
@@ -91,7 +91,7 @@ pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publish
     let id = new.births[0].delivery.id;
     drop(stage.store().accept(vec![new]));
     stage.quiet().await;
-    assert_eq!(stage.only_carried().delivery.id, id);
+    assert_eq!(stage.only_leased().delivery.id, id);
 }
 
 pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Stage) {
@@ -115,7 +115,7 @@ pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mu
     }
     assert!(stage.recorder.take_waiting().is_empty());
     stage.refill(stage.endpoint, 5, after(1000)).await;
-    assert!(stage.recorder.take_carried().is_empty(), "neither is ever due");
+    assert!(stage.recorder.take_leased().is_empty(), "neither is ever due");
 }
 
 pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
@@ -133,7 +133,7 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
     let ignored = again.births[0].delivery.id;
     assert_eq!(stage.accept(again).await, answer, "with the deliveries of the first");
     assert!(stage.listed(ignored).await.is_none());
-    assert!(stage.recorder.take_carried().is_empty() && stage.recorder.take_waiting().is_empty());
+    assert!(stage.recorder.take_leased().is_empty() && stage.recorder.take_waiting().is_empty());
     assert_eq!(stage.hands.out(), 0, "its permit is free again");
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stag
         assert_eq!(stage.accept(other).await, Accepted::Conflict { event });
     }
     assert_eq!(events_stored(&stage).await, 2);
-    assert!(stage.recorder.take_carried().is_empty());
+    assert!(stage.recorder.take_leased().is_empty());
     assert_eq!(stage.hands.out(), 0);
 }
 
@@ -258,7 +258,7 @@ pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut s
     assert_eq!((blocking.await.unwrap(), other.await.unwrap()), (vec![Accepted::New], vec![Accepted::New]));
     stage.quiet().await;
     assert_eq!(events_stored(&stage).await, 3, "nothing of the broken call");
-    assert!(stage.recorder.take_carried().is_empty());
+    assert!(stage.recorder.take_leased().is_empty());
     assert_eq!(stage.hands.out(), 0);
 }
 

@@ -83,7 +83,7 @@ async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: Pair) {
 
 /// The statement requires that all its deliveries are leased. If one is not, it fails, and each is checked separately.
 async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: Pair) {
-    let (gone, kept) = (pair.stage.carried().await, pair.stage.carried().await);
+    let (gone, kept) = (pair.stage.leased().await, pair.stage.leased().await);
     let (ids, store) = ([gone.delivery.id, kept.delivery.id], pair.stage.shared());
     pair.shared.run(&format!("DELETE FROM live WHERE id = {}", ids[0].as_i64()));
     let (blocking, accepted) = (pair.stage.one(), pair.stage.one());

@@ -67,7 +67,7 @@ pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_fi
 
 pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage) {
     let failed = |class, error: &str| Attempt { outcome: Outcome::failed(class, error), ..attempt(class, 0) };
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let listed = stage.listed(id).await.unwrap().0;
     assert_eq!((listed.last_error, listed.last_contract), (None, None));

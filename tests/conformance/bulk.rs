@@ -16,7 +16,7 @@ use posthaste::{
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
         outcome::Class,
-        port::Carried,
+        port::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
     store::ledger::{Accepted, Ask, ActionResult, NewEvent, Record},
@@ -28,7 +28,7 @@ use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
 type Draw = (u8, u8, u8);
 
 const ENDPOINTS: usize = 3;
-const CARRIED: u8 = 24;
+const LEASED_COUNT: u8 = 24;
 
 /// The columns of all tables that hot-path commands write; of leased deliveries only that they are leased.
 const ROWS: &[(&str, &str)] = &[
@@ -78,7 +78,7 @@ fn contract() -> Arc<Contract> {
 struct Play {
     stage: Stage,
     endpoints: Vec<EndpointId>,
-    carried: Vec<Option<Carried>>,
+    carried: Vec<Option<LeasedDelivery>>,
     deliveries: Vec<DeliveryId>,
 }
 
@@ -93,11 +93,11 @@ impl Play {
         (record.settings.ordered, record.revision) = (OrderingMode::Key, 2);
         assert!(stage.store().change_endpoint(record, None).await.unwrap());
         let mut play = Self { stage, endpoints, carried: vec![], deliveries: vec![] };
-        for number in 0..CARRIED {
+        for number in 0..LEASED_COUNT {
             let new = play.event((0, number, 0));
             play.stage.accept(new).await;
         }
-        let mut carried = play.stage.recorder.take_carried();
+        let mut carried = play.stage.recorder.take_leased();
         carried.sort_by_key(|carried| carried.delivery.id);
         play.deliveries = carried.iter().map(|carried| carried.delivery.id).collect();
         play.carried = carried.into_iter().map(Some).collect();
@@ -124,7 +124,7 @@ impl Play {
         }
         match how % 4 {
             0 | 1 => {
-                birth.delivery.carry_from_birth();
+                birth.delivery.start_in_flight();
                 birth.hand = Some(self.stage.hands.take());
             }
             2 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledHold, after(0)),
@@ -134,7 +134,7 @@ impl Play {
         new
     }
 
-    fn take(&mut self, which: u8) -> Option<Carried> {
+    fn take(&mut self, which: u8) -> Option<LeasedDelivery> {
         let place = usize::from(which) % self.carried.len();
         self.carried[place].take()
     }
@@ -153,7 +153,7 @@ impl Play {
         }
         let sighting = (what & 8 == 8).then_some(Sighting { clock: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
+        let record = Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
         self.stage.store().record(record);
     }
 }
@@ -263,13 +263,13 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
     play.stage.quiet().await;
     said += &roll_up(&play.stage).await;
     // The results of deliveries still leased add to rows that exist by now.
-    for which in 0..CARRIED {
+    for which in 0..LEASED_COUNT {
         play.record((8, which, which));
     }
     play.stage.quiet().await;
     said += &roll_up(&play.stage).await;
     let mut carried: Vec<_> =
-        play.stage.recorder.take_carried().into_iter().map(|one| (one.delivery, one.due)).collect();
+        play.stage.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
     carried.sort_by_key(|(delivery, _)| delivery.id);
     let mut waiting = play.stage.recorder.take_waiting();
     waiting.sort();
@@ -289,13 +289,13 @@ async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -
 }
 
 async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Stage) {
-    let [first, second] = [stage.carried().await, stage.carried().await];
+    let [first, second] = [stage.leased().await, stage.leased().await];
     let (ended, store) = (first.delivery.id, stage.shared());
     let asked = in_one_batch(&mut stage, |stage| {
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
             let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
-            let record = Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
+            let record = Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
             stage.store().record(record);
         }
         store.ask(stage.app, ended, Ask::Cancel, after(2), None)

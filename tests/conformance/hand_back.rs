@@ -6,19 +6,19 @@ use posthaste::{
         contract::WaitingWhenDisabled,
         delivery::{EndReason, DeliveryState},
         outcome::Class,
-        port::Carried,
+        port::LeasedDelivery,
         verdict::Verdict,
     },
     store::ledger::Ask,
 };
 
-async fn hand_back(stage: &Stage, carried: Carried) {
+async fn hand_back(stage: &Stage, carried: LeasedDelivery) {
     stage.store().hand_back(vec![carried], after(5)).await.unwrap();
     stage.quiet().await;
 }
 
 pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
@@ -27,7 +27,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     assert_eq!(stage.hands.out(), 0);
     stage.refill(stage.endpoint, 1, after(5)).await;
-    assert_eq!(stage.only_carried().delivery.id, id);
+    assert_eq!(stage.only_leased().delivery.id, id);
 }
 
 pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
@@ -50,13 +50,13 @@ pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
 }
 
 pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     hand_back(&stage, carried).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Held, None));
     stage.set_availability(stage.endpoint, None).await;
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     hand_back(&stage, carried).await;
@@ -65,10 +65,10 @@ pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_
 }
 
 pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.hands.take());
     let (delivery, due, epoch) = (carried.delivery.clone(), carried.due, carried.epoch);
-    let twin = Carried { delivery, event, due, hand, epoch };
+    let twin = LeasedDelivery { delivery, event, due, hand, epoch };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let before = stage.delivery(id).await;
     hand_back(&stage, twin).await;

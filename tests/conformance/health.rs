@@ -10,7 +10,7 @@ use posthaste::{
         health,
         id::EndpointId,
         outcome::Class,
-        port::Carried,
+        port::LeasedDelivery,
         time::Timestamp,
         verdict::{AtDue, DeadReason, Verdict},
     },
@@ -37,7 +37,7 @@ pub(crate) fn plain() -> Arc<Contract> {
 
 /// Makes the result of an attempt that counts.
 pub(crate) fn counted(
-    carried: Carried,
+    carried: LeasedDelivery,
     verdict: Verdict,
     contract: &Arc<Contract>,
     ended_at: Timestamp,
@@ -48,11 +48,11 @@ pub(crate) fn counted(
     };
     let (sighting, contract) =
         (Some(health::Sighting { clock: CLOCK, paused: None }), Some(contract.clone()));
-    Record { carried, attempts: vec![attempt], verdict, disable: None, sighting, ended_at, contract }
+    Record { leased: carried, attempts: vec![attempt], verdict, disable: None, sighting, ended_at, contract }
 }
 
 pub(crate) async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     stage.store().record(counted(carried, verdict, contract, after(1)));
     stage.quiet().await;
 }
@@ -120,7 +120,7 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenDisabled) -> Vec<Deli
     let contract = Arc::new(standard.with_overrides(&overrides, OverrideLevel::Operator).unwrap());
     let mut carried = Vec::new();
     for _ in 0..4 {
-        carried.push(stage.carried().await);
+        carried.push(stage.leased().await);
     }
     let ids: Vec<_> = carried.iter().map(|carried| carried.delivery.id).collect();
     let verdicts = [EXHAUSTED, EXHAUSTED, retry_at(after(60)), EXHAUSTED];
@@ -156,7 +156,7 @@ pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so
 
 pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Stage) {
     let plain = plain();
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().record(counted(carried, EXHAUSTED, &plain, after(1)));
     stage.quiet().await;
@@ -177,8 +177,8 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
 
 pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
-    let carried = stage.carried().await;
-    let twin = Carried {
+    let carried = stage.leased().await;
+    let twin = LeasedDelivery {
         delivery: carried.delivery.clone(),
         event: carried.event.clone(),
         due: carried.due,
@@ -288,7 +288,7 @@ pub(crate) async fn some(
     at: Timestamp,
 ) {
     for _ in 0..count {
-        let carried = stage.carried().await;
+        let carried = stage.leased().await;
         stage.store().record(counted(carried, verdict, contract, at));
     }
     stage.quiet().await;
@@ -361,7 +361,7 @@ pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes
     let plain = plain();
     let mut known = Vec::new();
     for (status, second) in [(429, 100), (503, 50)] {
-        let mut record = counted(stage.carried().await, retry_at(after(60)), &plain, after(1));
+        let mut record = counted(stage.leased().await, retry_at(after(60)), &plain, after(1));
         record.sighting.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
         stage.store().record(record);
         stage.quiet().await;

@@ -179,11 +179,11 @@ pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_st
 
 /// Makes a delivery that becomes dead at `at`.
 async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(Class::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
-    stage.store().record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at: at, contract });
+    stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: at, contract });
     stage.quiet().await;
     id
 }
@@ -224,7 +224,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
     for _ in 0..ROWS_EXAMINED_MAX + 500 {
         let mut new = stage.one();
         let delivery = &mut new.births[0].delivery;
-        delivery.carry_from_birth();
+        delivery.start_in_flight();
         let switch = posthaste::domain::delivery::Availability::Enabled;
         delivery.conclude(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
         delivery.close().unwrap();

@@ -117,7 +117,7 @@ pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
         assert_eq!(stage.delivery(id).await, delivery);
     }
     stage.refill(stage.endpoint, 10, after(1000)).await;
-    assert!(stage.recorder.take_carried().is_empty(), "what was cancelled is never sent");
+    assert!(stage.recorder.take_leased().is_empty(), "what was cancelled is never sent");
 }
 
 pub(crate) async fn closing_keeps_when_it_died(mut stage: Stage) {

@@ -84,7 +84,7 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
     let new = (0..300).map(|_| pair.stage.one_in_hand()).collect();
     pair.stage.store().accept(new).await.unwrap();
     pair.stage.quiet().await;
-    let (carried, store) = (pair.stage.recorder.take_carried(), pair.stage.shared());
+    let (carried, store) = (pair.stage.recorder.take_leased(), pair.stage.shared());
     assert_eq!(carried.len(), 300);
     let held = pair.hold("INSERT ON events").await;
     let one = pair.stage.one();
@@ -96,7 +96,7 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(Class::Http, 500)], retry_at(after(60)));
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        store.record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
+        store.record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }
     held.let_go().await;
     accepted.await.unwrap().unwrap();

@@ -13,7 +13,7 @@ use posthaste::{
         event_type::{EventTypeDocument, EventTypeRecord},
         id::EventTypeId,
         outcome::Class,
-        port::Carried,
+        port::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
     store::{
@@ -25,14 +25,14 @@ use posthaste::{
 use std::sync::atomic::Ordering;
 
 /// Makes the result of a request that was answered with 200.
-fn delivered(carried: Carried) -> Record {
+fn delivered(carried: LeasedDelivery) -> Record {
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at: after(1), contract }
+    Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: after(1), contract }
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
-    let carried = pair.other.carries(pair.stage.one_in_hand()).await;
+    let carried = pair.other.accept_leased(pair.stage.one_in_hand()).await;
     assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
     pair.be_steady();
     assert_eq!(pair.take_over().await, None, "it lives");
@@ -57,9 +57,9 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
 }
 
 async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair) {
-    let late = pair.other.carries(pair.stage.one_in_hand()).await;
+    let late = pair.other.accept_leased(pair.stage.one_in_hand()).await;
     let (id, old) = (late.delivery.id, pair.other.epoch);
-    let twin = Carried {
+    let twin = LeasedDelivery {
         delivery: late.delivery.clone(),
         event: late.event.clone(),
         hand: pair.stage.hands.take(),
@@ -84,7 +84,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     let want = pair.stage.want(pair.stage.endpoint, 1);
     pair.other.store.refill(vec![want], after(2)).await.unwrap();
     pair.other.quiet().await;
-    let again = pair.other.recorder.take_carried().remove(0);
+    let again = pair.other.recorder.take_leased().remove(0);
     assert_eq!((again.delivery.id, again.epoch), (id, joined.epoch));
     pair.other.store.record(delivered(twin));
     pair.other.quiet().await;
@@ -124,14 +124,14 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
         want.hands.push(pair.stage.hands.take_under(epoch));
         pair.other.store.refill(vec![want], after(1)).await.unwrap();
         pair.other.quiet().await;
-        assert_eq!(pair.other.recorder.take_carried().len(), usize::from(is_carried));
+        assert_eq!(pair.other.recorder.take_leased().len(), usize::from(is_carried));
     }
 }
 
 async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: Pair) {
-    let carried = pair.other.carries(pair.stage.one_in_hand()).await;
+    let carried = pair.other.accept_leased(pair.stage.one_in_hand()).await;
     let id = carried.delivery.id;
-    pair.stage.store().record(delivered(Carried { epoch: pair.epoch, ..carried }));
+    pair.stage.store().record(delivered(LeasedDelivery { epoch: pair.epoch, ..carried }));
     pair.stage.quiet().await;
     assert_eq!(
         (pair.stage.delivery(id).await.state, pair.stage.history(id).await.len()),
@@ -170,7 +170,7 @@ async fn interrupted(mut pair: Pair, fence: Option<&str>) {
     let ids = [pair.stage.one_in_hand(), pair.stage.one_in_hand()];
     let mut carried = vec![];
     for new in ids {
-        carried.push(pair.other.carries(new).await.delivery.id);
+        carried.push(pair.other.accept_leased(new).await.delivery.id);
     }
     pair.other.store.claim_shards(3).await.unwrap();
     pair.set("dead = 1", pair.other.epoch);
@@ -209,7 +209,7 @@ async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
 }
 
 async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends(mut pair: Pair) {
-    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.stage.one_in_hand()).await.delivery.id;
     pair.other.store.claim_shards(1).await.unwrap();
     pair.other.store.close();
     let view = pair.view().await;
@@ -220,7 +220,7 @@ async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_end
 }
 
 async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pair) {
-    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.stage.one_in_hand()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let third = Node::beside(&pair.stage).await;
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
@@ -232,7 +232,7 @@ async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pai
 }
 
 async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: Pair) {
-    let id = pair.other.carries(pair.stage.one_in_hand()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.stage.one_in_hand()).await.delivery.id;
     pair.shared.run(&format!("DELETE FROM nodes WHERE epoch = {}", pair.other.epoch));
     assert_eq!(pair.stage.store().join(after(3)).await.unwrap().taken_over, 1);
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
@@ -256,9 +256,9 @@ async fn nodes_see_the_last_report_of_each_other(pair: Pair) {
 async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: Pair) {
     let (first, second) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let both = vec![first, second];
-    let here = pair.stage.carried().await;
-    let carried = pair.other.carries(pair.stage.one_in_hand()).await;
-    let elsewhere = async |store: &dyn Store| store.carried_elsewhere(both.clone()).await;
+    let here = pair.stage.leased().await;
+    let carried = pair.other.accept_leased(pair.stage.one_in_hand()).await;
+    let elsewhere = async |store: &dyn Store| store.in_flight_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
     pair.other.store.record(delivered(carried));
@@ -283,7 +283,7 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
     let seen = changes.version;
     assert_eq!(pair.other.store.changes(seen).await.unwrap().endpoints, []);
     pair.stage.set_availability(endpoint, None).await;
-    let carried = pair.stage.carried().await;
+    let carried = pair.stage.leased().await;
     let off = Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
     let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true };
     pair.stage.store().record(Record { verdict, disable: Some(off), ..delivered(carried) });

@@ -41,7 +41,7 @@ fn digest() -> Arc<Contract> {
 
 /// Makes a delivery of the stage's endpoint that becomes dead under this contract.
 async fn die(stage: &mut Stage, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let failed = attempt(Class::Http, 500);
     stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
@@ -137,14 +137,14 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
 
 pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Stage) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::Again { due: after(9) }] {
-        let carried = stage.carried().await;
+        let carried = stage.leased().await;
         stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], Some(each())).await;
     }
     for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
         let mut new = stage.one_in_hand();
         Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
         stage.publish(new).await;
-        let carried = stage.only_carried();
+        let carried = stage.only_leased();
         let failed = vec![attempt(Class::Http, 500)];
         stage.record_under(carried, dead(DeadReason::Exhausted), failed, Some(each())).await;
     }

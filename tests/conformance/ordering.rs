@@ -54,7 +54,7 @@ async fn three(stage: &mut Stage, key: &str) -> [DeliveryId; 3] {
 }
 
 async fn end(stage: &Stage, verdict: Verdict) {
-    let carried = stage.only_carried();
+    let carried = stage.only_leased();
     stage.record(carried, verdict, vec![attempt(Class::Http, 500)]).await;
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(1))], "as soon as it has ended");
     stage.refill(stage.endpoint, 9, after(6)).await;
-    assert_eq!(stage.only_carried().delivery.id, ids[1]);
+    assert_eq!(stage.only_leased().delivery.id, ids[1]);
     assert!(stage.delivery(ids[2]).await.is_queued_behind());
     check_groups(&stage).await;
 }
@@ -114,7 +114,7 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
     let other = publish(&mut stage, "b").await;
     let unordered = stage.one_in_hand();
     let unordered = stage.publish(unordered).await;
-    let carried: Vec<_> = stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect();
+    let carried: Vec<_> = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
     assert_eq!(carried, [first, other, unordered]);
     let endpoint = stage.new_endpoint(stage.app).await;
     let mut elsewhere = stage.draft(&[endpoint]);
@@ -215,7 +215,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                     stage.reopen();
                     stage.store().join(after(1)).await.unwrap();
                 } else {
-                    let carried = stage.recorder.take_carried();
+                    let carried = stage.recorder.take_leased();
                     stage.store().hand_back(carried, after(1)).await.unwrap();
                     stage.quiet().await;
                 }
@@ -240,7 +240,7 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stag
         assert!(stage.delivery(ids[2]).await.is_queued_behind(), "{way}");
         let is_off = way.ends_with("held") || way.ends_with("cancels");
         let told = stage.recorder.take_waiting().iter().any(|(endpoint, _)| *endpoint == stage.endpoint);
-        let is_carried = stage.recorder.take_carried().iter().any(|carried| carried.delivery.id == ids[1]);
+        let is_carried = stage.recorder.take_leased().iter().any(|carried| carried.delivery.id == ids[1]);
         assert!(told || is_off || is_carried, "{way}: the engine must be notified");
         if let Some((listed, _)) = stage.listed(ids[0]).await {
             assert_eq!(listed.delivery.ordering_key, None, "{way}");
@@ -266,7 +266,7 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     }
     let fourth = publish(&mut stage, "a").await;
     assert!(stage.delivery(fourth).await.is_queued_behind(), "what comes new waits as well");
-    assert!(stage.recorder.take_carried().is_empty());
+    assert!(stage.recorder.take_leased().is_empty());
     check_groups(&stage).await;
 }
 
@@ -364,7 +364,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: St
     }
     let young = publish(&mut stage, "a").await;
     stage.refill(stage.endpoint, 1, after(60)).await;
-    assert_eq!(stage.only_carried().delivery.id, young);
+    assert_eq!(stage.only_leased().delivery.id, young);
     for id in ids {
         assert_eq!(stage.ended(id).await, (DeliveryState::Expired, Some(EndReason::GaveUp)));
     }

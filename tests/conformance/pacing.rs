@@ -11,7 +11,7 @@ use posthaste::{
         delivery::{Delivery, DeliveryState},
         id::{DeliveryId, made_at},
         outcome::{Attempt, Class},
-        port::Carried,
+        port::LeasedDelivery,
         time::Timestamp,
         verdict::{AtDue, DeadReason, Verdict},
     },
@@ -40,7 +40,7 @@ fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
 async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.quiet().await;
-    let carried = stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect();
+    let carried = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
     (carried, refilled.has_more_fresh, refilled.has_more_manual)
 }
 
@@ -145,11 +145,11 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
     }
 }
 
-async fn probe(stage: &Stage, now: Timestamp) -> Option<Carried> {
+async fn probe(stage: &Stage, now: Timestamp) -> Option<LeasedDelivery> {
     let want = Want { is_probe: true, ..stage.want(stage.endpoint, 1) };
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.quiet().await;
-    let carried = stage.recorder.take_carried().pop();
+    let carried = stage.recorder.take_leased().pop();
     assert_eq!(refilled.has_none, carried.is_none());
     carried
 }

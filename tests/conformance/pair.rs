@@ -9,7 +9,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        port::{Carried, Handover},
+        port::{LeasedDelivery, Handover},
         time::Timestamp,
     },
     store::{
@@ -125,10 +125,10 @@ impl Node {
     }
 
     /// Accepts an event and returns the one delivery leased for it.
-    pub(crate) async fn carries(&self, new: NewEvent) -> Carried {
+    pub(crate) async fn accept_leased(&self, new: NewEvent) -> LeasedDelivery {
         assert_eq!(self.accept(new).await, Accepted::New);
         self.quiet().await;
-        self.recorder.take_carried().remove(0)
+        self.recorder.take_leased().remove(0)
     }
 }
 

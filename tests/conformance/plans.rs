@@ -84,7 +84,7 @@ async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
         new.births[0].delivery.ordering_key = Some(okey);
         stage.publish(new).await;
     }
-    let carried = stage.only_carried();
+    let carried = stage.only_leased();
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
 }
 
@@ -135,11 +135,11 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     notes.take("what is next in all lanes", FEW);
     assert_eq!(stage.store().lanes_behind(vec![endpoint], after(rows as u64)).await.unwrap(), [endpoint]);
     notes.take("lanes behind", FEW);
-    stage.store().carried_elsewhere(vec![endpoint]).await.unwrap();
+    stage.store().in_flight_elsewhere(vec![endpoint]).await.unwrap();
     notes.take("what is carried elsewhere", FEW);
     stage.refill(endpoint, 5, after(rows as u64)).await;
     notes.take("a refill", FEW);
-    drop(stage.recorder.take_carried());
+    drop(stage.recorder.take_leased());
 
     let key = stage.dedup(DedupSpace::EventId, &format!("round {round}"));
     for is_new in [true, false] {
@@ -152,12 +152,12 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     stage.store().accept(new).await.unwrap();
     stage.quiet().await;
     notes.take("many events", SOME);
-    let carried = stage.recorder.take_carried();
+    let carried = stage.recorder.take_leased();
     assert_eq!(carried.len(), MANY);
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        stage.store().record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
+        stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }
     stage.quiet().await;
     notes.take("many successes", SOME);
@@ -194,7 +194,7 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
     stage.store().accept(new).await.unwrap();
     stage.quiet().await;
     notes.take("many events", SOME);
-    let mut carried = stage.recorder.take_carried();
+    let mut carried = stage.recorder.take_leased();
     assert_eq!(carried.len(), MANY + 1);
     drop(stage.recorder.take_waiting());
     let unsent = carried.pop().unwrap();
@@ -319,7 +319,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         for _ in 0..3 {
             let written = server.written();
             assert!(stage.refill(lane, 5, after(60)).await.next_due.is_some());
-            assert_eq!(stage.recorder.take_carried().len(), 5);
+            assert_eq!(stage.recorder.take_leased().len(), 5);
             most.push(server.since(written).iter().map(|plan| plan.blocks).max().unwrap());
         }
         println!("blocks of the dearest statement: {most:?}");
@@ -329,9 +329,9 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         server.run(&format!("DELETE FROM live WHERE id > {first} AND lane > 0"));
         copy("generate_series(-7, -7)");
         assert_eq!(stage.refill(lane, 5, after(0)).await.next_due, Some(Timestamp::from_millis(-7)));
-        drop(stage.recorder.take_carried());
+        drop(stage.recorder.take_leased());
         stage.refill(lane, 5, after(0)).await;
-        assert_eq!(stage.only_carried().delivery.id.as_i64(), first - 7);
+        assert_eq!(stage.only_leased().delivery.id.as_i64(), first - 7);
         drop(snapshot);
     });
 }

@@ -369,7 +369,7 @@ fn a_refill_reads_only_the_bodies_that_it_keeps() {
         let want = Want { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
         stage.store().refill(vec![want], after(1)).await.unwrap();
         stage.quiet().await;
-        assert_eq!(stage.recorder.take_carried().len(), 2);
+        assert_eq!(stage.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;
         assert!((200_000..300_000).contains(&read), "{read}");
     });

@@ -52,7 +52,7 @@ pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passe
 
 pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
     stage.reopen_with(1, usize::MAX);
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let store = stage.shared();
     stage.recorder.gate.shut();
@@ -63,7 +63,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
     let full = store.accept(vec![full]);
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    store.record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at: NOW, contract });
+    store.record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: NOW, contract });
     stage.recorder.gate.open();
     assert!(blocking.await.is_ok() && full.await.is_ok());
     stage.quiet().await;
@@ -71,7 +71,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
 }
 
 pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let late = stage.one_in_hand();
     let taken = stage.one();
@@ -79,7 +79,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     let store = stage.shared();
     let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    store.record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at: NOW, contract });
+    store.record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: NOW, contract });
     let answer = store.accept(vec![taken]);
     store.close();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);

@@ -8,7 +8,7 @@ use posthaste::{
         delivery::{EndReason, DeliveryState},
         endpoint::{DisabledReason, Disabled},
         outcome::{Attempt, Class, Outcome, Timings},
-        port::Carried,
+        port::LeasedDelivery,
         verdict::{AtDue, DeadReason, Verdict},
     },
     store::{
@@ -21,15 +21,15 @@ const GONE_DISABLED: Disabled =
     Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
 
 /// Returns the same delivery with another permit, as a confused node might have it.
-fn twin(stage: &Stage, carried: &Carried) -> Carried {
+fn twin(stage: &Stage, carried: &LeasedDelivery) -> LeasedDelivery {
     let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
-    Carried { delivery, event, due: carried.due, hand: stage.hands.take(), epoch: carried.epoch }
+    LeasedDelivery { delivery, event, due: carried.due, hand: stage.hands.take(), epoch: carried.epoch }
 }
 
 /// Records the receiver's answer that it is gone.
-async fn record_410(stage: &Stage, carried: Carried, off: Disabled) {
+async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
     stage.store().record(Record {
-        carried,
+        leased: carried,
         attempts: vec![attempt(Class::Http, 410)],
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true },
         disable: Some(off),
@@ -96,7 +96,7 @@ pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
 }
 
 pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let two = vec![attempt(Class::StaleConnection, 0), attempt(Class::Http, 500)];
     stage.record(carried, retry_at(NOW), two).await;
@@ -145,7 +145,7 @@ pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut
 }
 
 pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let failed = |class| Attempt { outcome: Outcome::failed(class, class.name()), ..attempt(class, 0) };
     let attempts: Vec<Attempt> = Class::ALL.into_iter().map(failed).collect();
@@ -175,14 +175,14 @@ pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: St
 }
 
 pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     assert_eq!(stage.hands.out(), 1);
     stage.hands.gate.shut();
     let attempts = vec![attempt(Class::Ok, 200)];
     let verdict = Verdict::Delivered;
     stage.store().record(Record {
-        carried,
+        leased: carried,
         attempts,
         verdict,
         disable: None,
@@ -199,7 +199,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
 }
 
 pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     let late = [vec![attempt(Class::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
@@ -213,9 +213,9 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
 }
 
 pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
-    let foreign = |stage: &Stage| Carried { epoch: carried.epoch + 1, ..twin(stage, &carried) };
+    let foreign = |stage: &Stage| LeasedDelivery { epoch: carried.epoch + 1, ..twin(stage, &carried) };
     stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     record_410(&stage, foreign(&stage), GONE_DISABLED).await;
     stage.store().hand_back(vec![foreign(&stage)], after(1)).await.unwrap();
@@ -227,7 +227,7 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
 }
 
 pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     record_410(&stage, carried, GONE_DISABLED).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)));
@@ -237,7 +237,7 @@ pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stag
 }
 
 pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let late = twin(&stage, &carried);
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     record_410(&stage, late, GONE_DISABLED).await;
@@ -246,7 +246,7 @@ pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut
 }
 
 pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let before = stage.store().endpoint(stage.endpoint).await.unwrap();
     record_410(&stage, carried, GONE_DISABLED).await;
@@ -261,14 +261,14 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
         (WaitingWhenDisabled::Held, (DeliveryState::Held, None)),
         (WaitingWhenDisabled::Cancelled, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
-        let carried = stage.carried().await;
+        let carried = stage.leased().await;
         let id = carried.delivery.id;
         stage.set_availability(stage.endpoint, Some(waiting)).await;
         stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
         assert_eq!(stage.ended(id).await, ended);
         stage.set_availability(stage.endpoint, None).await;
     }
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
@@ -277,7 +277,7 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
 }
 
 pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile(mut stage: Stage) {
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;

@@ -5,7 +5,7 @@ use posthaste::domain::{
     endpoint::Disabled,
     hint::Hint,
     id::EndpointId,
-    port::{Carried, Hand, HandHolder, Handover},
+    port::{LeasedDelivery, Hand, HandHolder, Handover},
     time::Timestamp,
 };
 use std::{
@@ -64,7 +64,7 @@ impl Gate {
 /// The recorded calls of the store, in order.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    carried: Mutex<Vec<Carried>>,
+    carried: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
     switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
     inspections_wait: AtomicUsize,
@@ -82,7 +82,7 @@ impl Recorder {
         std::mem::take(&mut self.hints.lock().unwrap())
     }
 
-    pub(crate) fn take_carried(&self) -> Vec<Carried> {
+    pub(crate) fn take_leased(&self) -> Vec<LeasedDelivery> {
         std::mem::take(&mut self.carried.lock().unwrap())
     }
 
@@ -114,7 +114,7 @@ impl Recorder {
 }
 
 impl Handover for Recorder {
-    fn carry(&self, carried: Vec<Carried>) {
+    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         self.carried.lock().unwrap().extend(carried);
         self.gate.pass();
     }

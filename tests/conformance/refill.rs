@@ -27,7 +27,7 @@ fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
 }
 
 fn carried_ids(stage: &Stage) -> Vec<DeliveryId> {
-    stage.recorder.take_carried().iter().map(|carried| carried.delivery.id).collect()
+    stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect()
 }
 
 pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut stage: Stage) {
@@ -47,19 +47,19 @@ pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_onc
     let event = new.event.clone();
     let id = stage.publish(new).await;
     stage.refill(stage.endpoint, 3, NOW).await;
-    let carried = stage.only_carried();
+    let carried = stage.only_leased();
     assert_eq!(carried.event, event);
     assert_eq!((carried.delivery.state, carried.delivery.due), (DeliveryState::InFlight, None));
     assert_eq!(stage.delivery(id).await, carried.delivery);
     assert_eq!(stage.hands.out(), 1, "unused permits were released");
     stage.refill(stage.endpoint, 3, after(100)).await;
-    assert!(stage.recorder.take_carried().is_empty());
+    assert!(stage.recorder.take_leased().is_empty());
 }
 
 pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Stage) {
     let id = due_at(&mut stage, after(10)).await;
     let refilled = stage.refill(stage.endpoint, 5, after(9)).await;
-    assert!(stage.recorder.take_carried().is_empty());
+    assert!(stage.recorder.take_leased().is_empty());
     assert_eq!((refilled.endpoint, refilled.next_due), (stage.endpoint, Some(after(10))));
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Pending);
     assert_eq!(stage.hands.out(), 0);
@@ -110,7 +110,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
     stage.store().refill(vec![want], NOW).await.unwrap();
     stage.quiet().await;
     let carried = |stage: &Stage| {
-        let carried = stage.recorder.take_carried();
+        let carried = stage.recorder.take_leased();
         carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
     assert_eq!(carried(&stage), published[..5]);
@@ -137,7 +137,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
         stage.refill(stage.endpoint, 1, after(59)).await;
         assert_eq!(stage.delivery(id).await.state, DeliveryState::Retrying, "not before its time");
         stage.refill(stage.endpoint, 1, after(61)).await;
-        assert!(stage.recorder.take_carried().is_empty());
+        assert!(stage.recorder.take_leased().is_empty());
         assert_eq!(stage.ended(id).await, ended);
         assert_eq!(stage.delivery(id).await.finished_at, Some(after(61)));
         assert_eq!(stage.history(id).await.len(), 1, "no attempt was made");
@@ -174,7 +174,7 @@ pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Stage
     let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
     stage.reopen();
     stage.refill(stage.endpoint, 1, after(60)).await;
-    let delivery = stage.only_carried().delivery;
+    let delivery = stage.only_leased().delivery;
     assert_eq!((delivery.id, delivery.state), (id, DeliveryState::InFlight));
     assert_eq!((delivery.retry_index, delivery.attempt_count, delivery.history_len), (1, 1, 1));
 }

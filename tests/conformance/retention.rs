@@ -90,7 +90,7 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     new.dedup = keys.to_vec();
     let event = new.event.id;
     let id = stage.publish(new).await;
-    let carried = stage.only_carried();
+    let carried = stage.only_leased();
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
     assert!(matches!(stage.request(id, Ask::Replay { as_new, give_up_at: None }).await, ActionResult::Made(_)));
@@ -118,7 +118,7 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
 pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: Stage) {
     let (pending, retrying) = (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
     let held = stage.one_in(DeliveryState::Held).await;
-    let carried = stage.carried().await;
+    let carried = stage.leased().await;
     let (done, _) = expire(&stage, an_hour(), after(HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();

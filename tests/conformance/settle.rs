@@ -74,7 +74,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
     assert_eq!((delivery.retry_index, delivery.due), (1, retry_due), "it keeps its place and its time");
     assert!(stage.recorder.take_waiting().is_empty());
     stage.refill(stage.endpoint, 9, after(1000)).await;
-    assert!(stage.recorder.take_carried().is_empty(), "what is held is never due");
+    assert!(stage.recorder.take_leased().is_empty(), "what is held is never due");
 }
 
 pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Stage) {
@@ -107,7 +107,7 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut sta
     let told = stage.recorder.take_waiting();
     assert!(!told.is_empty() && told.iter().all(|(endpoint, _)| *endpoint == stage.endpoint));
     stage.refill(stage.endpoint, 9, after(60)).await;
-    assert_eq!(stage.recorder.take_carried().len(), 4);
+    assert_eq!(stage.recorder.take_leased().len(), 4);
 }
 
 pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Stage) {

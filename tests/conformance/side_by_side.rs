@@ -12,7 +12,7 @@ use posthaste::{
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
         outcome::Class,
-        port::Carried,
+        port::LeasedDelivery,
         verdict::Verdict,
     },
     store::ledger::{Accepted, Ask, ActionResult, NewEvent, Record},
@@ -58,7 +58,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: P
     let asked = cancelling.await.unwrap().unwrap();
     assert!(matches!(asked, ActionResult::Refused(_)), "{asked:?}");
     pair.other.quiet().await;
-    assert_eq!(pair.other.recorder.take_carried().len(), 1);
+    assert_eq!(pair.other.recorder.take_leased().len(), 1);
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);
 }
 
@@ -68,14 +68,14 @@ async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: Pair) 
     let lock = format!("BEGIN; SELECT 1 FROM live WHERE id = {} FOR UPDATE", first.as_i64());
     taking.batch_execute(&lock).await.unwrap();
     pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
-    assert_eq!(pair.stage.only_carried().delivery.id, second);
+    assert_eq!(pair.stage.only_leased().delivery.id, second);
     taking.batch_execute("COMMIT").await.unwrap();
     pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
-    assert_eq!(pair.stage.only_carried().delivery.id, first);
+    assert_eq!(pair.stage.only_leased().delivery.id, first);
 }
 
 /// Refills from both nodes at the same moment.
-async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
+async fn refill_both(pair: &Pair, hands: usize) -> [Vec<LeasedDelivery>; 2] {
     let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
     let (here, there) = tokio::join!(
         pair.stage.store().refill(vec![one], after(20)),
@@ -85,7 +85,7 @@ async fn refill_both(pair: &Pair, hands: usize) -> [Vec<Carried>; 2] {
     there.unwrap();
     pair.stage.quiet().await;
     pair.other.quiet().await;
-    [pair.stage.recorder.take_carried(), pair.other.recorder.take_carried()]
+    [pair.stage.recorder.take_leased(), pair.other.recorder.take_leased()]
 }
 
 async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: Pair) {
@@ -133,12 +133,12 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
     assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
 }
 
-fn record_of(carried: Carried, class: Class, verdict: Verdict, sighting: Option<Sighting>) -> Record {
+fn record_of(carried: LeasedDelivery, class: Class, verdict: Verdict, sighting: Option<Sighting>) -> Record {
     let attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];
     let contract = sighting
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    Record { carried, attempts, verdict, disable: None, sighting, ended_at: after(11), contract }
+    Record { leased: carried, attempts, verdict, disable: None, sighting, ended_at: after(11), contract }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: Pair) {
@@ -155,7 +155,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
         for (store, _, order) in &nodes {
             let drafts = order.iter().map(|endpoint| {
                 let mut new = pair.stage.draft(&[*endpoint]);
-                new.births[0].delivery.carry_from_birth();
+                new.births[0].delivery.start_in_flight();
                 new.births[0].hand = Some(pair.stage.hands.take());
                 new
             });
@@ -166,7 +166,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
         }
         let failing = nodes.map(|(store, recorder, _)| {
             let sighting = || Some(Sighting { clock: Duration::from_secs(1), paused: None });
-            for carried in recorder.take_carried() {
+            for carried in recorder.take_leased() {
                 store.record(record_of(carried, Class::Http, retry_at(after(600)), sighting()));
             }
             store

@@ -11,7 +11,7 @@ use posthaste::{
         event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, Class, Outcome},
-        port::{Carried, Handover},
+        port::{LeasedDelivery, Handover},
         time::Timestamp,
         verdict::{AtDue, DeadReason, Verdict},
     },
@@ -84,7 +84,7 @@ impl Stage {
 
     /// Ends the store, as a stopped process would, and opens it again with these limits. Does not join.
     pub(crate) fn reopen_with(&mut self, events_max: usize, bytes_max: usize) {
-        drop(self.recorder.take_carried());
+        drop(self.recorder.take_leased());
         self.store = None;
         self.store = Some(self.backend.open(self.recorder.clone(), events_max, bytes_max));
     }
@@ -172,7 +172,7 @@ impl Stage {
     pub(crate) fn one_in_hand(&mut self) -> NewEvent {
         let mut new = self.one();
         for birth in &mut new.births {
-            birth.delivery.carry_from_birth();
+            birth.delivery.start_in_flight();
             birth.hand = Some(self.hands.take());
         }
         new
@@ -203,14 +203,14 @@ impl Stage {
     }
 
     /// Makes a delivery of the stage's endpoint that was just leased to the engine.
-    pub(crate) async fn carried(&mut self) -> Carried {
+    pub(crate) async fn leased(&mut self) -> LeasedDelivery {
         let new = self.one_in_hand();
         self.publish(new).await;
-        self.only_carried()
+        self.only_leased()
     }
 
-    pub(crate) fn only_carried(&self) -> Carried {
-        let mut carried = self.recorder.take_carried();
+    pub(crate) fn only_leased(&self) -> LeasedDelivery {
+        let mut carried = self.recorder.take_leased();
         assert_eq!(carried.len(), 1, "handed over");
         carried.remove(0)
     }
@@ -231,27 +231,27 @@ impl Stage {
     }
 
     /// Leases this delivery, which waits in the stage's queue.
-    pub(crate) async fn claim(&self, delivery: DeliveryId, now: Timestamp) -> Carried {
+    pub(crate) async fn claim(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
         self.refill(self.endpoint, 100, now).await;
-        let mut all = self.recorder.take_carried();
+        let mut all = self.recorder.take_leased();
         let place = all.iter().position(|carried| carried.delivery.id == delivery);
         all.swap_remove(place.expect("carried"))
     }
 
-    pub(crate) async fn record(&self, carried: Carried, verdict: Verdict, attempts: Vec<Attempt>) {
+    pub(crate) async fn record(&self, carried: LeasedDelivery, verdict: Verdict, attempts: Vec<Attempt>) {
         self.record_under(carried, verdict, attempts, None).await;
     }
 
     /// Records a result under a contract that sets the notices.
     pub(crate) async fn record_under(
         &self,
-        carried: Carried,
+        carried: LeasedDelivery,
         verdict: Verdict,
         attempts: Vec<Attempt>,
         contract: Option<Arc<Contract>>,
     ) {
         let (switch_off, sighting, ended_at) = (None, None, after(1));
-        self.store().record(Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
+        self.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
         self.quiet().await;
     }
 
@@ -266,7 +266,7 @@ impl Stage {
         let retry = Verdict::Retry { due: after(60), then: AtDue::Attempt };
         let id = match state {
             DeliveryState::Pending => self.waiting().await,
-            DeliveryState::InFlight => self.carried().await.delivery.id,
+            DeliveryState::InFlight => self.leased().await.delivery.id,
             DeliveryState::Retrying => self.concluded(retry, attempt(Class::Http, 500)).await,
             DeliveryState::Delivered => self.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await,
             DeliveryState::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(Class::Http, 500)).await,
@@ -289,12 +289,12 @@ impl Stage {
         };
         assert_eq!(self.delivery(id).await.state, state);
         self.recorder.take_waiting();
-        self.recorder.take_carried();
+        self.recorder.take_leased();
         id
     }
 
     pub(crate) async fn concluded(&mut self, verdict: Verdict, attempt: Attempt) -> DeliveryId {
-        let carried = self.carried().await;
+        let carried = self.leased().await;
         let id = carried.delivery.id;
         self.record(carried, verdict, vec![attempt]).await;
         id

@@ -45,7 +45,7 @@ async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
     let event = std::sync::Arc::get_mut(&mut new.event).expect("no other reference exists");
     event_type.clone_into(&mut event.event_type);
     stage.publish(new).await;
-    let carried = stage.only_carried();
+    let carried = stage.only_leased();
     stage.store().record(counted(carried, verdict, &plain(), after(1)));
     stage.quiet().await;
 }
@@ -112,7 +112,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
 pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Stage) {
     let plain = plain();
     for day in 0..10 {
-        let carried = stage.carried().await;
+        let carried = stage.leased().await;
         let at = after(day * DAY + day * 3600);
         stage.store().record(counted(carried, Verdict::Delivered, &plain, at));
         stage.quiet().await;

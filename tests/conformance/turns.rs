@@ -43,7 +43,7 @@ async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
     let mut delivered = Vec::new();
     loop {
         stage.refill(stage.endpoint, 9, after(60)).await;
-        let mut carried = stage.recorder.take_carried();
+        let mut carried = stage.recorder.take_leased();
         assert!(carried.len() <= 1, "one at a time");
         let Some(carried) = carried.pop() else { return delivered };
         delivered.push(carried.delivery.id);
@@ -58,12 +58,12 @@ pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(
         assert!(stage.delivery(*id).await.is_queued_behind());
     }
     check_groups(&stage).await;
-    let first = stage.only_carried();
+    let first = stage.only_leased();
     assert_eq!(first.delivery.id, ids[0]);
     stage.record(first, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(deliver_all(&stage).await, ids[1..]);
     let again = publish_newest_first(&mut stage, 3).await;
-    drop(stage.recorder.take_carried());
+    drop(stage.recorder.take_leased());
     let turns = [stage.delivery(again[1]).await.order_seq, stage.delivery(again[2]).await.order_seq];
     assert_eq!(turns, [Some(1), Some(2)], "a line that was empty begins anew");
 }
@@ -108,8 +108,8 @@ async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_i
     }
     assert!(ids[1] < ids[0] && ids[3] < ids[2] && ids[5] < ids[4]);
     pair.other.quiet().await;
-    assert_eq!(pair.other.recorder.take_carried().len(), 0);
-    let first = pair.stage.only_carried();
+    assert_eq!(pair.other.recorder.take_leased().len(), 0);
+    let first = pair.stage.only_leased();
     assert_eq!(first.delivery.id, ids[0]);
     pair.stage.record(first, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(deliver_all(&pair.stage).await, ids[1..]);

@@ -71,7 +71,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             delivery_worker: DeliveryWorker {
                 directory: self.directory.clone(),
                 ledger: tools.ledger,
-                carrier: tools.carrier,
+                http_sender: tools.carrier,
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
                 tally: Arc::new(Tally::default()),

@@ -7,7 +7,7 @@ use posthaste::{
         endpoint::{DisabledReason, DisabledBy, Disabled},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
-        port::{Carried, Handover},
+        port::{LeasedDelivery, Handover},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
@@ -221,8 +221,8 @@ impl HttpSender for DoublingSender {
 struct SilentListener(Arc<EndpointQueues>);
 
 impl Handover for SilentListener {
-    fn carry(&self, carried: Vec<Carried>) {
-        self.0.carry(carried);
+    fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
+        self.0.deliveries_leased(carried);
     }
 
     fn waiting(&self, _: EndpointId, _: Timestamp) {}
@@ -292,7 +292,7 @@ impl SabotagedStore {
         match &mut record.verdict {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
             // Once: a repeated attempt has no number, but it is in the history.
-            Verdict::Delivered if self.forgets && record.carried.delivery.history_len == 0 => {
+            Verdict::Delivered if self.forgets && record.leased.delivery.history_len == 0 => {
                 record.verdict = Verdict::Again { due: record.ended_at };
             }
             _ => {}
@@ -318,7 +318,7 @@ impl Ledger for SabotagedStore {
         self.store.refill(wants, now)
     }
 
-    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
+    fn hand_back(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
         self.store.hand_back(carried, now)
     }
 

@@ -68,7 +68,7 @@ impl Cluster for ChangesStore {
         fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
         fn claim_shards(most: usize) -> Vec<u8>;
         fn release_shards(shards: Vec<u8>) -> ();
-        fn carried_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
+        fn in_flight_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;

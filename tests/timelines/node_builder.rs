@@ -88,7 +88,7 @@ impl NodeBuilder {
             delivery_worker: DeliveryWorker {
                 directory: self.config_cache,
                 ledger: self.store.clone(),
-                carrier,
+                http_sender: carrier,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
                 tally: Arc::new(Tally::default()),

@@ -170,7 +170,7 @@ mod tests {
                 let verdict = decide(&outcome, &standing, &contract, now, dice[made]);
                 made += 1;
                 match verdict {
-                    // Claimed when it is too old already, it expires.
+                    // ClaimResult when it is too old already, it expires.
                     Verdict::Retry { due, then: AtDue::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
                         break (DeliveryState::Expired, due);
                     }

@@ -231,7 +231,7 @@ fn newborns() -> impl Strategy<Value = Delivery> {
     (age, any::<bool>()).prop_map(|(age, carried)| {
         let mut delivery = newborn(age.map(|ms| START.plus(Duration::from_millis(ms))));
         if carried {
-            delivery.carry_from_birth();
+            delivery.start_in_flight();
         }
         check_shape(&delivery);
         delivery
@@ -341,11 +341,11 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     delivery.conclude(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!(delivery.next_attempt_at(), None, "nothing will be sent after a final wait");
     delivery.retry(Availability::Enabled, START).unwrap();
-    assert_eq!(delivery.claim(START), Ok(Claimed::Carry));
+    assert_eq!(delivery.claim(START), Ok(ClaimResult::Attempt));
     delivery.conclude(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), AtDue::Exhaust));
     assert_eq!((delivery.retry_index, delivery.attempt_count), (1, 2));
-    assert_eq!(delivery.claim(due), Ok(Claimed::Ended));
+    assert_eq!(delivery.claim(due), Ok(ClaimResult::Ended));
     assert_eq!((delivery.state, delivery.reason), (DeliveryState::Dead, Some(EndReason::Exhausted)));
 }
 

@@ -64,7 +64,7 @@ fn deliveries() -> impl Strategy<Value = Vec<DeliveryFacts>> {
 }
 
 /// Applies the decision to the facts; `None` once the event is deleted.
-fn carried_out(
+fn apply_decision(
     mut event: EventFacts,
     deliveries: &[DeliveryFacts],
     now: Timestamp,
@@ -192,7 +192,7 @@ proptest! {
             if fate.event == EventFate::Goes {
                 prop_assert!(facts.iter().all(|one| one.finished_at.is_some_and(|at| at < now)));
             }
-            state = carried_out(event, &facts, now);
+            state = apply_decision(event, &facts, now);
             (now, steps) = (now.plus(HOUR * 7), steps + 1);
             if steps > 1000 {
                 break;
@@ -240,7 +240,7 @@ fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
     let (event, end) = (plain(waiting.keep), after(DAY * 30));
     let fate = decide(&event, &[waiting], end);
     assert_eq!(fate, Fate { event: EventFate::LosesData, deliveries: vec![DeliveryFate::Ends] });
-    let (event, ended) = carried_out(event, &[waiting], end).unwrap();
+    let (event, ended) = apply_decision(event, &[waiting], end).unwrap();
     assert!(decide(&event, &ended, after(DAY * 59)).is_nothing());
     assert_eq!(decide(&event, &ended, after(DAY * 60)).event, EventFate::Goes);
 }
@@ -281,7 +281,7 @@ fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_it
     event.keep.events = RetentionPeriod::For(DAY);
     let fate = decide(&event, &[dead], after(DAY * 2));
     assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Closes]));
-    let (event, closed) = carried_out(event, &[dead], after(DAY * 2)).unwrap();
+    let (event, closed) = apply_decision(event, &[dead], after(DAY * 2)).unwrap();
     assert!(decide(&event, &closed, after(DAY * 29)).is_nothing());
     assert_eq!(decide(&event, &closed, after(DAY * 30)).event, EventFate::Goes);
 }

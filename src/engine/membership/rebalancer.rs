@@ -80,7 +80,7 @@ impl<'a> Rebalancer<'a> {
         };
         let epoch = shared.node_state().epoch();
         for some in asked.chunks(CONFIRMATIONS_MAX) {
-            let elsewhere = shared.cluster_store.carried_elsewhere(some.to_vec()).await?;
+            let elsewhere = shared.cluster_store.in_flight_elsewhere(some.to_vec()).await?;
             if shared.node_state().epoch() != epoch {
                 return Ok(());
             }

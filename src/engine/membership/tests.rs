@@ -304,7 +304,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     silent.put(&shared);
     let before = silent.tenure().epoch();
     let carried = |epoch| leased(&silent.queues, &shared, epoch);
-    silent.queues.carry(vec![carried(before)]);
+    silent.queues.deliveries_leased(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
@@ -328,9 +328,9 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
-    silent.queues.carry(vec![carried(before)]);
+    silent.queues.deliveries_leased(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 0);
-    silent.queues.carry(vec![carried(after)]);
+    silent.queues.deliveries_leased(vec![carried(after)]);
     assert_eq!(silent.queues.permits_out(), 1);
 }
 

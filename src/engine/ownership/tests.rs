@@ -63,7 +63,7 @@ pub(in crate::engine) fn put(lanes: &EndpointQueues, endpoint: &Arc<Endpoint>) {
 }
 
 /// A leased delivery, as the store passes it on.
-pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epoch: i64) -> Carried {
+pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epoch: i64) -> LeasedDelivery {
     let event = Event {
         id: EventId::from_i64(1),
         app: APP,
@@ -79,7 +79,7 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
     };
     let hand = lanes.take(endpoint.id(), 1).unwrap();
     let delivery = Delivery::born(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
-    Carried { delivery, event: Arc::new(event), due: at(0), hand, epoch }
+    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), hand, epoch }
 }
 
 fn node() -> (Arc<EndpointQueues>, QueueEvents) {
@@ -119,7 +119,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     let (lanes, _events) = node();
     let shared = in_shard(5, None);
     put(&lanes, &shared);
-    lanes.carry(vec![leased(&lanes, &shared, 7)]);
+    lanes.deliveries_leased(vec![leased(&lanes, &shared, 7)]);
     let lane = lanes.queue(shared.id());
     assert!(lane.take_unsendable(at(1)).is_empty());
     put(&lanes, &limited(&shared));
@@ -128,7 +128,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     // On its owner it goes back too, until that is confirmed as the only sender.
     lanes.node_state().set_home(5, Home::Here);
     lane.become_exclusive_owner(at(1));
-    lanes.carry(vec![leased(&lanes, &shared, 7)]);
+    lanes.deliveries_leased(vec![leased(&lanes, &shared, 7)]);
     assert!(lane.take_unsendable(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
 }
 

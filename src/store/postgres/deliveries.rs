@@ -89,7 +89,7 @@ pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Re
 
 const TAKEN: ColumnTypes = ColumnTypes("nn");
 
-static CARRY: LazyLock<String> = LazyLock::new(|| {
+static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "UPDATE live l SET state = ?1, lane = ?2, due = NULL FROM {} AS taken (id, state)
          WHERE l.id = taken.id AND l.state = taken.state RETURNING l.id",
@@ -98,11 +98,11 @@ static CARRY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Marks these waiting deliveries as in flight; returns which were still in their state.
-pub(super) fn carry_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
+pub(super) fn lease_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
     let mut rows = ColumnRows::new(TAKEN);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
     let first = params![DeliveryState::InFlight, Was::CarriedBy(tx.epoch()).lane()];
-    let carried: HashSet<DeliveryId> = tx.read_rows(&CARRY, first, &[&rows], |row| row.get(0))?;
+    let carried: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
     Ok(taken.iter().map(|(_, delivery)| carried.contains(&delivery.id)).collect())
 }
 

@@ -261,8 +261,8 @@ impl Sql for Transaction<'_> {
         deliveries::replace(self, was, delivery)
     }
 
-    fn carry_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
-        deliveries::carry_all(self, taken)
+    fn lease_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
+        deliveries::lease_all(self, taken)
     }
 
     fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {

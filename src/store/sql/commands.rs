@@ -12,7 +12,7 @@ use crate::{
         hint::Hint,
         id::{AppId, EndpointId},
         outcome::Class,
-        port::{Carried, Hand},
+        port::{LeasedDelivery, Hand},
         statistics::StatBatch,
         time::Timestamp,
         verdict::Verdict,
@@ -107,7 +107,7 @@ impl Work for Accept {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
                         let carried =
-                            Carried { delivery: birth.delivery, event, due, hand, epoch: self.epoch };
+                            LeasedDelivery { delivery: birth.delivery, event, due, hand, epoch: self.epoch };
                         after.carried.push(carried);
                     }
                     None => note(&birth.delivery, after),
@@ -162,7 +162,7 @@ impl Work for Recording {
     }
 
     fn kind(&self) -> Kind {
-        let Record { carried, verdict, .. } = &self.record;
+        let Record { leased: carried, verdict, .. } = &self.record;
         let Delivery { endpoint, ordering_key: okey, .. } = carried.delivery;
         match (verdict, okey) {
             (Verdict::Delivered, None) => Kind::Success(endpoint),
@@ -176,7 +176,7 @@ impl Work for Recording {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let Record { carried, attempts, verdict, sighting, contract, .. } = &self.record;
+        let Record { leased: carried, attempts, verdict, sighting, contract, .. } = &self.record;
         let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
         locks.lanes.extend(okey.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
@@ -190,7 +190,7 @@ impl Work for Recording {
     }
 
     fn count(&self, sums: &mut StatBatch) {
-        let Record { carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
+        let Record { leased: carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
         let Some(Recorded { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
         let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);
@@ -223,7 +223,7 @@ impl Work for Recording {
         match error {
             StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
             StoreError::Closed | StoreError::Corrupt(_) => {
-                let delivery = self.record.carried.delivery.id;
+                let delivery = self.record.leased.delivery.id;
                 tracing::error!(%delivery, %error, "a verdict could not be recorded");
                 None
             }
@@ -291,7 +291,7 @@ impl Work for Refill {
             });
             let carry = |((delivery, event, due), mut hand): (Due, Hand)| {
                 hand.weigh(event.data.len());
-                Carried { delivery, event: Arc::new(event), due, hand, epoch }
+                LeasedDelivery { delivery, event: Arc::new(event), due, hand, epoch }
             };
             after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
             let by_hand = found.manual.into_iter().zip(want.by_hand);
@@ -329,7 +329,7 @@ fn in_savepoint(
 }
 
 pub(super) struct HandBack {
-    pub(super) carried: Vec<Carried>,
+    pub(super) carried: Vec<LeasedDelivery>,
     pub(super) now: Timestamp,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
     pub(super) changed: BTreeSet<(AppId, EndpointId)>,

@@ -62,7 +62,7 @@ pub(super) fn update_delivery(
 }
 
 /// Writes a delivery in flight over its row, if that is still leased under this epoch; otherwise another node took it over.
-pub(super) fn update_carried(
+pub(super) fn update_leased(
     tx: &dyn Sql,
     epoch: i64,
     delivery: &mut Delivery,
@@ -88,7 +88,7 @@ fn update(
 }
 
 /// Whether it is in flight under this epoch.
-pub(super) fn is_carried(tx: &dyn Sql, id: DeliveryId, epoch: i64) -> Result<bool> {
+pub(super) fn is_leased(tx: &dyn Sql, id: DeliveryId, epoch: i64) -> Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = ?1 AND state = 2 AND lane = ?2)";
     tx.exists(sql, params![id, -epoch])
 }

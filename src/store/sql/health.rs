@@ -158,7 +158,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
         record.verdict,
         Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
     );
-    is_refusal && !record.carried.delivery.restores_saved_state(&record.verdict)
+    is_refusal && !record.leased.delivery.restores_saved_state(&record.verdict)
 }
 
 /// The endpoint's health after a result, not written yet.
@@ -173,7 +173,7 @@ pub(super) struct Seen<'a> {
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
 /// changes nothing.
 pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) -> Result<Option<Seen<'a>>> {
-    let Record { carried, attempts, ended_at, .. } = record;
+    let Record { leased: carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;
@@ -223,7 +223,7 @@ impl Seen<'_> {
 
     /// Writes health and notices; returns whether the endpoint's health state changed.
     pub(super) fn write(self, tx: &dyn Sql) -> Result<bool> {
-        let Delivery { app, endpoint, .. } = self.record.carried.delivery;
+        let Delivery { app, endpoint, .. } = self.record.leased.delivery;
         write(tx, app, endpoint, &self.health)?;
         let about = HealthContext {
             app,

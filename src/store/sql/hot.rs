@@ -66,7 +66,7 @@ impl NewEvent {
 
 impl Recording {
     pub(in crate::store) fn delivery(&self) -> DeliveryId {
-        self.record.carried.delivery.id
+        self.record.leased.delivery.id
     }
 
     /// Returns the delivery as it ends, if its write needs no decision: it was delivered, leased under this epoch, is in no
@@ -76,7 +76,7 @@ impl Recording {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let Record { carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract } = &self.record;
+        let Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == Class::Ok;
@@ -97,7 +97,7 @@ impl Recording {
         &self,
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
-        let Record { carried, attempts, .. } = &self.record;
+        let Record { leased: carried, attempts, .. } = &self.record;
         let (position, number) = ledger::next_positions(&self.record);
         attempts::rows(carried.delivery.id, position, number, attempts, each)
     }

@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, ToValue, attempts, cluster, dedup,
-    deliveries::{is_carried, read_delivery, update_carried, update_delivery},
+    deliveries::{is_leased, read_delivery, update_leased, update_delivery},
     health, notices,
     order::{self, Woken},
     params,
@@ -17,7 +17,7 @@ use crate::{
         id::{AppId, DeliveryId, EndpointId, EventId},
         notice::{AboutEvent, dead_letter},
         outcome::Attempt,
-        port::Carried,
+        port::LeasedDelivery,
         time::Timestamp,
         verdict::Verdict,
     },
@@ -124,13 +124,13 @@ pub(super) fn slots(record: &Record) -> (u32, u32) {
 
 /// Returns the position of its first attempt in the history, and its number if it has one.
 pub(super) fn next_positions(record: &Record) -> (u32, Option<u32>) {
-    let Delivery { history_len, attempt_count, .. } = record.carried.delivery;
+    let Delivery { history_len, attempt_count, .. } = record.leased.delivery;
     (history_len + 1, uses_slot(record).then_some(attempt_count + 1))
 }
 
 /// Writes the result of a leased delivery; nothing if it was no longer leased, or under another epoch.
 pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> {
-    let (mut delivery, epoch) = (record.carried.delivery.clone(), record.carried.epoch);
+    let (mut delivery, epoch) = (record.leased.delivery.clone(), record.leased.epoch);
     if epoch != tx.epoch() {
         return Ok(None);
     }
@@ -143,7 +143,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     let seen = health::see(tx, record, switch)?;
     let (mut went_off, mut woken) = (None, Woken::new());
     if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
-        if !is_carried(tx, delivery.id, epoch)? {
+        if !is_leased(tx, delivery.id, epoch)? {
             return Ok(None);
         }
         let revision = disable_endpoint(tx, delivery.endpoint, &off)?;
@@ -151,7 +151,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         switch = availability_of(tx, delivery.endpoint)?;
     }
     if delivery.conclude(&record.verdict, slots(record), switch, record.ended_at).is_err()
-        || !update_carried(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
+        || !update_leased(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);
     }
@@ -159,10 +159,10 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
-    let has_died = delivery.state == DeliveryState::Dead && !record.carried.delivery.restores_saved_state(&record.verdict);
+    let has_died = delivery.state == DeliveryState::Dead && !record.leased.delivery.restores_saved_state(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
-        tell_of_dead(tx, contract, &delivery, &record.carried.event, error)?;
+        tell_of_dead(tx, contract, &delivery, &record.leased.event, error)?;
     }
     Ok(Some(Recorded { delivery, disabled: went_off, woken, is_turn }))
 }
@@ -202,7 +202,7 @@ pub(super) fn disable_endpoint(
 /// Releases a delivery unattempted; returns what it became, if it was still leased under its epoch.
 pub(super) fn hand_back(
     tx: &dyn Sql,
-    carried: &Carried,
+    carried: &LeasedDelivery,
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<Option<Delivery>> {
@@ -212,7 +212,7 @@ pub(super) fn hand_back(
     }
     let switch = availability_of(tx, delivery.endpoint)?;
     let done = delivery.hand_back(switch, carried.due, now).is_ok()
-        && update_carried(tx, carried.epoch, &mut delivery, now, woken)?;
+        && update_leased(tx, carried.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }
 

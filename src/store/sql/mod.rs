@@ -116,7 +116,7 @@ pub(super) trait Sql {
 
     /// Writes waiting deliveries as in flight, which is all that changed of them; returns which rows were still what they
     /// were.
-    fn carry_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
+    fn lease_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
         taken.iter().map(|(from, delivery)| self.replace_delivery(Was::In(*from), delivery)).collect()
     }
 

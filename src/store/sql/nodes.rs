@@ -199,7 +199,7 @@ pub(in crate::store) fn fallen(
 }
 
 /// Returns those of these endpoints of which another node has deliveries in flight.
-pub(super) fn carried_elsewhere(
+pub(super) fn in_flight_elsewhere(
     connection: &dyn Sql,
     epoch: i64,
     endpoints: &[EndpointId],

@@ -205,7 +205,7 @@ mod tests {
         };
         let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
         newborn.ordering_key = OrderingMode::Endpoint.ordering_key(None);
-        newborn.carry_from_birth();
+        newborn.start_in_flight();
         newborn.enqueue_behind_head(9);
         join(&store, &mut newborn, &event).unwrap();
         assert_eq!((newborn.state, newborn.due, newborn.order_seq), (DeliveryState::Pending, Some(now), None));

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Claimed, Delivery, DeliveryState},
+        delivery::{ClaimResult, Delivery, DeliveryState},
         event::Event,
         id::{AppId, DeliveryId, EndpointId, EventId},
         time::Timestamp,
@@ -150,7 +150,7 @@ fn claim(
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
             let is_blamed = delivery.at_due == AtDue::Exhaust;
             let claimed = delivery.claim(now);
-            if claimed == Ok(Claimed::Carry) {
+            if claimed == Ok(ClaimResult::Attempt) {
                 // It keeps its position in its ordering group.
                 taken.push((from, (delivery, event, due)));
                 continue;
@@ -179,9 +179,9 @@ fn claim(
 }
 
 /// Marks the deliveries of these parts as in flight; returns those that were still waiting.
-fn carry(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>> {
+fn mark_in_flight(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>> {
     let rows: Vec<_> = parts.iter().flatten().map(|(from, (delivery, ..))| (*from, delivery)).collect();
-    let carried = if rows.is_empty() { Vec::new() } else { tx.carry_all(&rows)? };
+    let carried = if rows.is_empty() { Vec::new() } else { tx.lease_all(&rows)? };
     let mut carried = carried.into_iter();
     let mut kept = |part: Vec<Taken>| -> Vec<Due> {
         let kept = part.into_iter().zip(carried.by_ref()).filter(|(_, is_carried)| *is_carried);
@@ -236,7 +236,7 @@ pub(super) fn refill_all(
         all.push(found);
         parts.extend(taken);
     }
-    let mut carried = carry(tx, parts)?.into_iter();
+    let mut carried = mark_in_flight(tx, parts)?.into_iter();
     for found in &mut all {
         found.oldest.extend(carried.next().into_iter().flatten());
         found.fresh.extend(carried.next().into_iter().flatten());
@@ -305,7 +305,7 @@ fn refill(
     let mut found = Found::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.
-    found.manual = carry(tx, vec![by_hand])?.pop().unwrap_or_default();
+    found.manual = mark_in_flight(tx, vec![by_hand])?.pop().unwrap_or_default();
     let (oldest, _) = claim(tx, want, &all, (&mut found.ended, may_end), now)?;
     if want.is_probe && oldest.is_empty() {
         found.oldest.extend(probe(tx, want.endpoint, now)?);

@@ -23,7 +23,7 @@ use crate::{
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
         key::Key,
-        port::Carried,
+        port::LeasedDelivery,
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
@@ -81,7 +81,7 @@ impl<D: Desk> Ledger for D {
         answered(answer)
     }
 
-    fn hand_back(&self, carried: Vec<Carried>, now: Timestamp) -> Reply<'_, ()> {
+    fn hand_back(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
         let (reply, answer) = oneshot::channel();
         self.commands().push(Box::new(HandBack {
             carried,

@@ -7,7 +7,7 @@
 
 use super::{
     Result, Sql, attempts,
-    deliveries::update_carried,
+    deliveries::update_leased,
     inspections,
     ledger::availability_of,
     nodes,
@@ -150,7 +150,7 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
         };
         let note = delivery.is_early_probe().then_some(PROBE_AHEAD);
         if delivery.take_over(switch, now).is_ok()
-            && update_carried(tx, epoch, &mut delivery, now, &mut swept.woken)?
+            && update_leased(tx, epoch, &mut delivery, now, &mut swept.woken)?
         {
             attempts::insert_unknown(tx, delivery.id, delivery.history_len, note, now)?;
             swept.count += 1;

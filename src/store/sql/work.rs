@@ -7,7 +7,7 @@ use crate::{
         event::DedupKey,
         hint::Hint,
         id::{AppId, EndpointId},
-        port::{Carried, Handover},
+        port::{LeasedDelivery, Handover},
         statistics::StatBatch,
         time::Timestamp,
     },
@@ -92,7 +92,7 @@ impl Locks {
 /// Effects of a batch, passed to the engine once it is durable.
 #[derive(Default)]
 pub(in crate::store) struct Aftermath {
-    pub(super) carried: Vec<Carried>,
+    pub(super) carried: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
     pub(in crate::store) manual: Vec<(EndpointId, Timestamp)>,
@@ -122,7 +122,7 @@ impl Aftermath {
             handover.manual_waiting(endpoint, due);
         }
         if !self.carried.is_empty() {
-            handover.carry(self.carried);
+            handover.deliveries_leased(self.carried);
         }
         if self.inspections_wait {
             handover.inspections_wait();

@@ -128,7 +128,7 @@ impl SqliteNode {
         Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
     }
 
-    fn at_once<T: Send + 'static>(
+    fn run_now<T: Send + 'static>(
         &self,
         epoch: i64,
         run: impl FnOnce(&Member<'_>) -> Result<T>,
@@ -240,7 +240,7 @@ impl Desk for SqliteNode {
         &self,
         mut run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
-        self.at_once(0, |tx| run(tx))
+        self.run_now(0, |tx| run(tx))
     }
 
     fn read_for_engine<T: Send + 'static>(
@@ -279,13 +279,13 @@ impl MembershipBackend for SqliteNode {
         let node = self.clone();
         Box::pin(async move {
             let before = node.epoch();
-            if node.at_once(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
+            if node.run_now(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
                 let mut seat = node.identity.seat();
                 *seat = seat.moved(epoch, slot);
             }
             let epoch = node.epoch();
-            let mut dead = node.at_once(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?.dead;
+            let mut dead = node.run_now(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?.dead;
             if before != epoch && !dead.contains(&before) {
                 dead.push(before);
             }
@@ -310,7 +310,7 @@ impl MembershipBackend for SqliteNode {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
-        self.at_once(self.epoch(), |tx| nodes::beat(tx, &beat, tx.now))
+        self.run_now(self.epoch(), |tx| nodes::beat(tx, &beat, tx.now))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
@@ -321,7 +321,7 @@ impl MembershipBackend for SqliteNode {
     }
 
     fn nodes(&self) -> Reply<'static, View> {
-        self.at_once(self.epoch(), |tx| nodes::view(tx, tx.now))
+        self.run_now(self.epoch(), |tx| nodes::view(tx, tx.now))
     }
 
     fn epoch(&self) -> i64 {

@@ -13,7 +13,7 @@ fn later(seconds: u64) -> Timestamp {
 
 fn queued_delivery() -> Delivery {
     let mut delivery = newborn(Some(later(60)));
-    delivery.carry_from_birth();
+    delivery.start_in_flight();
     delivery.enqueue_behind_head(7);
     delivery
 }

@@ -131,7 +131,7 @@ impl Happening {
         match self {
             Self::Claim => {
                 let claimed = delivery.claim(now)?;
-                assert_eq!(claimed == Claimed::Carry, delivery.state == DeliveryState::InFlight);
+                assert_eq!(claimed == ClaimResult::Attempt, delivery.state == DeliveryState::InFlight);
             }
             Self::Conclude { verdict, rows, numbered, switch } => {
                 delivery.conclude(&verdict, (rows, numbered), switch, now)?;

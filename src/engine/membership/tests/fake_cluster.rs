@@ -187,7 +187,7 @@ impl Cluster for FakeNode {
         })
     }
 
-    fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
+    fn in_flight_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
         self.answer(move |state, epoch| {
             let elsewhere = state.in_flight.iter().filter(|(owner, _)| *owner != epoch).map(|(_, of)| *of);
             elsewhere.filter(|endpoint| endpoints.contains(endpoint)).collect()

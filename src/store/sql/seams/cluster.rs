@@ -68,10 +68,10 @@ impl<D: Desk> Cluster for D {
         }
     }
 
-    fn carried_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
+    fn in_flight_elsewhere(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointId>> {
         match self.membership().map(<dyn MembershipBackend>::epoch) {
             Some(epoch) => self
-                .read_for_engine(move |connection| nodes::carried_elsewhere(connection, epoch, &endpoints)),
+                .read_for_engine(move |connection| nodes::in_flight_elsewhere(connection, epoch, &endpoints)),
             None => answer(Vec::new()),
         }
     }

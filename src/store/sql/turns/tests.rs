@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    domain::{endpoint::Disabled, id::EndpointId, port::Carried, time::Timestamp},
+    domain::{endpoint::Disabled, id::EndpointId, port::LeasedDelivery, time::Timestamp},
     store::sql::QueueLimits,
 };
 use std::{
@@ -37,7 +37,7 @@ fn silence() -> Error {
 struct NoListener;
 
 impl Handover for NoListener {
-    fn carry(&self, _: Vec<Carried>) {}
+    fn deliveries_leased(&self, _: Vec<LeasedDelivery>) {}
     fn waiting(&self, _: EndpointId, _: Timestamp) {}
     fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
     fn inspections_wait(&self) {}
