@@ -94,7 +94,7 @@ pub enum ClaimResult {
 
 impl Delivery {
     /// Creates a pending delivery, due at `due`, with no slot used.
-    pub fn born(
+    pub fn new(
         id: DeliveryId,
         app: AppId,
         event: EventId,
@@ -279,7 +279,7 @@ impl Delivery {
         if switch == Availability::Deleted {
             return Err(TransitionError::EndpointDeleted);
         }
-        let mut copy = Self::born(id, self.app, self.event, self.endpoint, now, give_up_at);
+        let mut copy = Self::new(id, self.app, self.event, self.endpoint, now, give_up_at);
         copy.root = self.root;
         copy.replay_of = Some(self.id);
         copy.become_pending(switch, now);
@@ -287,7 +287,7 @@ impl Delivery {
     }
 
     /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
-    pub fn backfilled(mut born: Self, switch: Availability, now: Timestamp) -> Result<Self, TransitionError> {
+    pub fn new_backfill(mut born: Self, switch: Availability, now: Timestamp) -> Result<Self, TransitionError> {
         if switch == Availability::Deleted {
             return Err(TransitionError::EndpointDeleted);
         }

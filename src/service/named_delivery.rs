@@ -123,7 +123,7 @@ mod tests {
     fn shown(state: DeliveryState, status: Option<u16>, contract: Option<Contract>) -> NamedDelivery {
         let (id, app, event) = (DeliveryId::from_i64(2), AppId::from_i64(3), EventId::from_i64(1));
         let at = Timestamp::from_millis(0);
-        let mut delivery = Delivery::born(id, app, event, EndpointId::from_i64(4), at, None);
+        let mut delivery = Delivery::new(id, app, event, EndpointId::from_i64(4), at, None);
         delivery.state = state;
         delivery.finished_at = Some(at);
         let event = Event {

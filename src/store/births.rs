@@ -40,7 +40,7 @@ pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, han
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);
-    let mut delivery = Delivery::born(id, event.app, event.id, endpoint.id(), due, give_up_at);
+    let mut delivery = Delivery::new(id, event.app, event.id, endpoint.id(), due, give_up_at);
     if hand.is_some() {
         delivery.start_in_flight();
     }

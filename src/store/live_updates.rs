@@ -47,7 +47,7 @@ impl LiveUpdateStore {
     }
 
     /// Returns the updates to publish for each of these events if it is new.
-    fn born<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<Hint>> {
+    fn updates_of_events<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<Hint>> {
         if self.shared.watchers.any() { events.into_iter().map(of_new).collect() } else { Vec::new() }
     }
 
@@ -142,12 +142,12 @@ impl Ledger for LiveUpdateStore {
     }
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
-        let born = self.born(&events);
+        let born = self.updates_of_events(&events);
         self.publish_after(self.shared.ledger.accept(events), move |accepted| of_accepted(born, accepted))
     }
 
     fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
-        let born = self.born(intake.events.iter().map(|(_, new)| new));
+        let born = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
         self.publish_after(self.shared.ledger.take_in(intake), move |accepted| of_accepted(born, accepted))
     }
 

@@ -350,7 +350,7 @@ pub(crate) fn retry_at(due: Timestamp) -> Verdict {
 pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEvent {
     let event = EventId::from_i64(first);
     let birth = |(id, endpoint): (i64, &EndpointId)| Birth {
-        delivery: Delivery::born(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
+        delivery: Delivery::new(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
         hand: None,
     };
     let births = (first + 1..).zip(endpoints).map(birth).collect();

@@ -110,7 +110,7 @@ impl Process {
         apply_trouble(writer.connection(), world.state().trouble);
         let (stop_handle, stop) = Shutdown::by_hand();
         let process = Arc::new(Self {
-            number: world.born(),
+            number: world.add_process(),
             writer: Mutex::new(Some(writer)),
             tasks: Mutex::default(),
             stop: stop_handle,

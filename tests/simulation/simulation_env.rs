@@ -120,7 +120,7 @@ impl SimulationEnv {
     }
 
     /// Notes a new process. Returns its number.
-    pub(crate) fn born(&self) -> u32 {
+    pub(crate) fn add_process(&self) -> u32 {
         let mut journal = self.journal();
         journal.lives.push(ProcessFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
         journal.lives.len() as u32 - 1

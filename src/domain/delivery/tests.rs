@@ -223,7 +223,7 @@ fn happenings() -> impl Strategy<Value = Vec<(Happening, u64)>> {
 fn newborn(give_up_at: Option<Timestamp>) -> Delivery {
     let id = |n| (DeliveryId::from_i64(n), AppId::from_i64(1), EventId::from_i64(6), EndpointId::from_i64(2));
     let (id, app, event, endpoint) = id(7);
-    Delivery::born(id, app, event, endpoint, START, give_up_at)
+    Delivery::new(id, app, event, endpoint, START, give_up_at)
 }
 
 fn newborns() -> impl Strategy<Value = Delivery> {

@@ -99,7 +99,7 @@ fn event(event_type: &str) -> Event {
 
 fn died(reason: EndReason) -> Delivery {
     let mut delivery =
-        Delivery::born(DeliveryId::from_i64(51), APP, EventId::from_i64(50), ENDPOINT, NOW, None);
+        Delivery::new(DeliveryId::from_i64(51), APP, EventId::from_i64(50), ENDPOINT, NOW, None);
     delivery.state = DeliveryState::Dead;
     delivery.reason = Some(reason);
     delivery.attempt_count = 8;

@@ -78,7 +78,7 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
         bodies: RenderedBodies::default(),
     };
     let hand = lanes.take(endpoint.id(), 1).unwrap();
-    let delivery = Delivery::born(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
+    let delivery = Delivery::new(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
     LeasedDelivery { delivery, event: Arc::new(event), due: at(0), hand, epoch }
 }
 

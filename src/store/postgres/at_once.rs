@@ -4,7 +4,7 @@
 
 use super::{
     statement::{StatementResult, Statement},
-    births::{BORN_PARAMS, Births, Born, CLAIM_PARAMS, accepting, claiming},
+    births::{BORN_PARAMS, Births, NewEventRows, CLAIM_PARAMS, accepting, claiming},
     columns::{ColumnRows, ColumnTypes},
     bulk_complete::{COMPLETE_PARAMS, BulkComplete, recording},
     locks::UNWELL,
@@ -88,7 +88,7 @@ pub(super) struct Plain {
     /// The endpoints that have to be healthy, and the deliveries that ended at them.
     ended: Option<(ColumnRows, ColumnRows)>,
     claims: Option<ColumnRows>,
-    born: Option<Born>,
+    born: Option<NewEventRows>,
 }
 
 impl Plain {
@@ -131,7 +131,7 @@ impl Plain {
                 Some((well, ended))
             }
         };
-        let (claims, born) = (births.claims(batch)?, births.born(seat, batch, &HashSet::new())?);
+        let (claims, born) = (births.claims(batch)?, births.new_rows(seat, batch, &HashSet::new())?);
         endings.became(|_| true, batch);
         let mut added = ColumnRows::new(DOCUMENTS);
         added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
@@ -145,7 +145,7 @@ impl Plain {
             | usize::from(claims.is_some()) << 1
             | usize::from(born.is_some()) << 2;
         let ended = ended.iter().flat_map(|(well, ended)| [well, ended]);
-        let born = born.iter().flat_map(Born::rows);
+        let born = born.iter().flat_map(NewEventRows::rows);
         let rows: Vec<&ColumnRows> = [added].into_iter().chain(ended).chain(claims).chain(born).collect();
         ask(Statement::Query(&STATEMENTS[number], params![seat.epoch, last], &rows))
     }

@@ -99,13 +99,13 @@ impl Births {
     }
 
     /// Returns the rows to be written by this writer, without events that did not get their keys. `None` if there are none.
-    pub(super) fn born(
+    pub(super) fn new_rows(
         &self,
         seat: Seat,
         batch: &mut [Box<dyn Work>],
         lost: &HashSet<EventId>,
-    ) -> Result<Option<Born>> {
-        let mut born = Born { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
+    ) -> Result<Option<NewEventRows>> {
+        let mut born = NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
         each(batch, &self.gathered, &mut |new| {
             if lost.contains(&new.event.id) { Ok(()) } else { born.push(seat, new) }
         })?;
@@ -132,12 +132,12 @@ impl Births {
 }
 
 /// Events with their deliveries, as rows.
-pub(super) struct Born {
+pub(super) struct NewEventRows {
     events: ColumnRows,
     deliveries: ColumnRows,
 }
 
-impl Born {
+impl NewEventRows {
     fn push(&mut self, seat: Seat, new: &NewEvent) -> Result<()> {
         seat.owns(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;

@@ -3,7 +3,7 @@
 
 use super::{
     statement::Statement,
-    births::{self, ACCEPT, Births, Born, CLAIM},
+    births::{self, ACCEPT, Births, NewEventRows, CLAIM},
     bulk_complete::{BulkComplete, RECORD},
     sql::{Transaction, Uncommitted},
 };
@@ -27,14 +27,14 @@ pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn W
 
 /// The end of a batch, on which no other command depends: it is sent together with the COMMIT.
 pub(super) struct Rest {
-    born: Option<Born>,
+    born: Option<NewEventRows>,
     added: Vec<String>,
 }
 
 impl Rest {
     /// Commits; returns the newest notice.
     pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
-        let born = self.born.as_ref().map(Born::rows);
+        let born = self.born.as_ref().map(NewEventRows::rows);
         let added: Vec<[&dyn ToValue; 1]> = self.added.iter().map(|added| [added as _]).collect();
         let accept = born.as_ref().map(|rows| Statement::Change(&ACCEPT, &[], rows));
         let log = added.iter().map(|added| Statement::Change(LOG_STATISTICS, added, &[]));
@@ -107,7 +107,7 @@ impl Gathered {
     }
 
     /// Writes what was collected, except for the new events that it returns, whose rows no other command has to see.
-    fn settle(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<Born>> {
+    fn settle(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<NewEventRows>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let lane = params![-tx.epoch()];
@@ -125,7 +125,7 @@ impl Gathered {
             (Some(claims), Some(answer)) => births::lost(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
-        let born = self.births.born(self.seat, batch, &lost)?;
+        let born = self.births.new_rows(self.seat, batch, &lost)?;
         self.births.end(tx, batch, &lost)?;
         Ok(born)
     }

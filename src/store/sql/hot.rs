@@ -53,7 +53,7 @@ impl NewEvent {
     pub(in crate::store) fn is_plain(&self) -> bool {
         self.births.iter().all(|birth| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
-            let newborn = Delivery::born(id, app, event, endpoint, self.event.accepted_at, give_up_at);
+            let newborn = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
             let is_taken = match state {
                 DeliveryState::Pending => due.is_some(),
                 DeliveryState::InFlight => due.is_none(),

@@ -203,7 +203,7 @@ mod tests {
             is_skipped: false,
             bodies: RenderedBodies::default(),
         };
-        let mut newborn = Delivery::born(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
+        let mut newborn = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
         newborn.ordering_key = OrderingMode::Endpoint.ordering_key(None);
         newborn.start_in_flight();
         newborn.enqueue_behind_head(9);
