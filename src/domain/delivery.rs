@@ -151,7 +151,7 @@ impl Delivery {
     }
 
     /// Applies the verdict on an attempt. Adds `rows` attempts to the history, `numbered` of them with a number.
-    pub fn conclude(
+    pub fn apply_verdict(
         &mut self,
         verdict: &Verdict,
         (rows, numbered): (u32, u32),

@@ -86,7 +86,7 @@ impl DeliveryWorker {
         };
         let report = self.report(&custody, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
-            Ok(counts) => self.conclude(custody, &endpoint, counts),
+            Ok(counts) => self.record_verdict(custody, &endpoint, counts),
             Err(Hindrance::NotRendered(fault)) => self.not_sent(custody, &endpoint, begun_at, fault),
             Err(Hindrance::LetGo) => return None,
         }
@@ -131,9 +131,9 @@ impl DeliveryWorker {
         match fault.dead_reason {
             Some(reason) => {
                 let verdict = Verdict::Dead { reason, disable_endpoint: false };
-                custody.conclude(verdict, None, None, now, &endpoint.contract);
+                custody.record(verdict, None, None, now, &endpoint.contract);
             }
-            None => self.conclude(custody, endpoint, false),
+            None => self.record_verdict(custody, endpoint, false),
         }
     }
 
@@ -215,7 +215,7 @@ impl DeliveryWorker {
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
     }
 
-    fn conclude(&self, mut custody: LeaseGuard, endpoint: &Endpoint, counts: bool) {
+    fn record_verdict(&self, mut custody: LeaseGuard, endpoint: &Endpoint, counts: bool) {
         let (Some(carried), Some(last)) = (custody.leased(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;
@@ -251,6 +251,6 @@ impl DeliveryWorker {
                 _ => OUTAGE,
             });
         }
-        custody.conclude(verdict, off, sighting, ended_at, &endpoint.contract);
+        custody.record(verdict, off, sighting, ended_at, &endpoint.contract);
     }
 }

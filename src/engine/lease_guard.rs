@@ -70,7 +70,7 @@ impl LeaseGuard {
     }
 
     /// Passes the verdict to the store, which keeps it until it is durable.
-    pub(super) fn conclude(
+    pub(super) fn record(
         mut self,
         verdict: Verdict,
         switch_off: Option<Disabled>,

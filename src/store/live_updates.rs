@@ -111,7 +111,7 @@ impl Shared {
 fn of_record(record: &Record) -> Option<Hint> {
     let mut delivery = record.leased.delivery.clone();
     let made = record.attempts.len() as u32;
-    delivery.conclude(&record.verdict, (made, made), Availability::Enabled, record.ended_at).ok()?;
+    delivery.apply_verdict(&record.verdict, (made, made), Availability::Enabled, record.ended_at).ok()?;
     Some(if made > 0 { Hint::attempt(&delivery) } else { Hint::delivery(&delivery) })
 }
 

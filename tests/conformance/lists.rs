@@ -226,7 +226,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
         let delivery = &mut new.births[0].delivery;
         delivery.start_in_flight();
         let switch = posthaste::domain::delivery::Availability::Enabled;
-        delivery.conclude(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
+        delivery.apply_verdict(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
         delivery.close().unwrap();
         events.push(new);
     }

@@ -98,7 +98,7 @@ mod tests {
             delivery
         };
         let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: false };
-        let ended = probed(&|delivery| delivery.conclude(&refused, (1, 1), Availability::Enabled, later(61)).unwrap());
+        let ended = probed(&|delivery| delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap());
         assert_eq!((ended.state, ended.saved_state, ended.due), (DeliveryState::Dead, None, None), "for good");
         for verdict in [
             Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
@@ -106,7 +106,7 @@ mod tests {
             Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
             let failed =
-                probed(&|delivery| delivery.conclude(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap());
+                probed(&|delivery| delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap());
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }
         let handed_back = probed(&|delivery| delivery.hand_back(Availability::Enabled, later(60), later(61)).unwrap());
@@ -114,7 +114,7 @@ mod tests {
         let taken_over = probed(&|delivery| delivery.take_over(Availability::Enabled, later(61)).unwrap());
         assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });
         let delivered = probed(&|delivery| {
-            delivery.conclude(&Verdict::Delivered, (1, 1), Availability::Enabled, later(61)).unwrap();
+            delivery.apply_verdict(&Verdict::Delivered, (1, 1), Availability::Enabled, later(61)).unwrap();
         });
         assert_eq!((delivered.state, delivered.saved_state), (DeliveryState::Delivered, None));
         for other in [
@@ -138,10 +138,10 @@ mod tests {
         dead.mark_manual();
         let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
         dead.claim(later(2)).unwrap();
-        dead.conclude(&retry, failed, Availability::Enabled, later(3)).unwrap();
+        dead.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_manual, "scheduled retries have no priority");
         asked.claim(later(2)).unwrap();
-        asked.conclude(&retry, failed, Availability::Enabled, later(3)).unwrap();
+        asked.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!asked.is_manual && asked.due == Some(later(1)));
         let again = Verdict::Again { due: later(9) };
         let mut lost = retrying(later(1));
@@ -152,7 +152,7 @@ mod tests {
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
         dead.mark_manual();
         dead.claim(later(2)).unwrap();
-        dead.conclude(&again, (1, 0), Availability::Enabled, later(3)).unwrap();
+        dead.apply_verdict(&again, (1, 0), Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_manual, "a retry without a slot has no priority");
     }
 }

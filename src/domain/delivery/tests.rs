@@ -338,11 +338,11 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     let mut delivery = newborn(None);
     delivery.claim(START).unwrap();
     let last = Verdict::Retry { due, then: AtDue::Exhaust };
-    delivery.conclude(&last, (1, 1), Availability::Enabled, START).unwrap();
+    delivery.apply_verdict(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!(delivery.next_attempt_at(), None, "nothing will be sent after a final wait");
     delivery.retry(Availability::Enabled, START).unwrap();
     assert_eq!(delivery.claim(START), Ok(ClaimResult::Attempt));
-    delivery.conclude(&last, (1, 1), Availability::Enabled, START).unwrap();
+    delivery.apply_verdict(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), AtDue::Exhaust));
     assert_eq!((delivery.retry_index, delivery.attempt_count), (1, 2));
     assert_eq!(delivery.claim(due), Ok(ClaimResult::Ended));

@@ -88,7 +88,7 @@ impl Recording {
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));
         let slots = ledger::slots(&self.record);
-        let is_concluded = is_plain && delivery.conclude(verdict, slots, Availability::Enabled, *ended_at).is_ok();
+        let is_concluded = is_plain && delivery.apply_verdict(verdict, slots, Availability::Enabled, *ended_at).is_ok();
         is_concluded.then_some(delivery)
     }
 

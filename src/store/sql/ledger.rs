@@ -150,7 +150,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         went_off = revision.map(|revision| (off, revision));
         switch = availability_of(tx, delivery.endpoint)?;
     }
-    if delivery.conclude(&record.verdict, slots(record), switch, record.ended_at).is_err()
+    if delivery.apply_verdict(&record.verdict, slots(record), switch, record.ended_at).is_err()
         || !update_leased(tx, epoch, &mut delivery, record.ended_at, &mut woken)?
     {
         return Ok(None);

@@ -134,7 +134,7 @@ impl Happening {
                 assert_eq!(claimed == ClaimResult::Attempt, delivery.state == DeliveryState::InFlight);
             }
             Self::Conclude { verdict, rows, numbered, switch } => {
-                delivery.conclude(&verdict, (rows, numbered), switch, now)?;
+                delivery.apply_verdict(&verdict, (rows, numbered), switch, now)?;
             }
             Self::HandBack(switch) => delivery.hand_back(switch, now, now)?,
             Self::TakeOver(switch) => delivery.take_over(switch, now)?,
