@@ -218,7 +218,7 @@ impl Delivery {
 
     /// Resumes a held delivery: due now, unless its own time is later. Time held does not count as age, unless
     /// `gives_up_while_held`.
-    pub fn release(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), TransitionError> {
+    pub fn resume(&mut self, gives_up_while_held: bool, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::Held, "released")?;
         if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
             let held_for = now.since(held_at);

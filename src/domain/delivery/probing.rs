@@ -146,7 +146,7 @@ mod tests {
         let again = Verdict::Again { due: later(9) };
         let mut lost = retrying(later(1));
         lost.retry(Availability::DisabledHold, later(2)).unwrap();
-        lost.release(false, later(3)).unwrap();
+        lost.resume(false, later(3)).unwrap();
         assert!(lost.is_manual, "held, and still manual");
         let mut dead = Delivery { state: DeliveryState::Dead, retry_index: 0, ..retrying(later(1)) };
         dead.replay(None, Availability::Enabled, later(2)).unwrap();

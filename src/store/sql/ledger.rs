@@ -45,7 +45,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
         if delivery.state == DeliveryState::Held {
             tx.lock_lane(delivery.endpoint)?;
             if availability_of(tx, delivery.endpoint)? == Availability::Enabled {
-                let _ = delivery.release(false, new.event.accepted_at);
+                let _ = delivery.resume(false, new.event.accepted_at);
             }
         }
         order::join(tx, delivery, &new.event)?;
@@ -332,7 +332,7 @@ pub(super) fn settle(
     for mut delivery in found.iter().cloned() {
         let from = delivery.state;
         let done = match settle {
-            Settle::Enabled { gives_up_while_held } => delivery.release(gives_up_while_held, now),
+            Settle::Enabled { gives_up_while_held } => delivery.resume(gives_up_while_held, now),
             Settle::Disabled(switch) => delivery.hold_or_cancel(switch, now),
         };
         if done.is_ok() {

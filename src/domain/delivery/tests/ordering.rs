@@ -31,7 +31,7 @@ fn a_position_is_kept_while_the_endpoint_is_disabled_and_age_stops() {
     let mut delivery = queued_delivery();
     delivery.hold_or_cancel(Availability::DisabledHold, later(10)).unwrap();
     assert!(delivery.state == DeliveryState::Held && delivery.is_queued_behind());
-    delivery.release(false, later(40)).unwrap();
+    delivery.resume(false, later(40)).unwrap();
     assert!(delivery.state == DeliveryState::Pending && delivery.is_queued_behind());
     assert_eq!((delivery.give_up_at, delivery.order_seq), (Some(later(90)), Some(7)));
 }

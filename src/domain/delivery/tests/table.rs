@@ -139,7 +139,7 @@ impl Happening {
             Self::HandBack(switch) => delivery.hand_back(switch, now, now)?,
             Self::TakeOver(switch) => delivery.take_over(switch, now)?,
             Self::SwitchOff(switch) => delivery.hold_or_cancel(switch, now)?,
-            Self::Release => delivery.release(false, now)?,
+            Self::Release => delivery.resume(false, now)?,
             Self::Retry(switch) => delivery.retry(switch, now)?,
             Self::Replay { give_up_at, switch } => delivery.replay(give_up_at, switch, now)?,
             Self::ReplayAs(switch) => return delivery.replay_as(COPY, None, switch, now),
