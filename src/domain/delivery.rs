@@ -184,7 +184,7 @@ impl Delivery {
 
     /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
     /// to its saved state.
-    pub fn hand_back(&mut self, switch: Availability, due: Timestamp, now: Timestamp) -> Result<(), TransitionError> {
+    pub fn release(&mut self, switch: Availability, due: Timestamp, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_early_probe() {
             self.restore(switch, now);
@@ -299,7 +299,7 @@ impl Delivery {
 
     pub fn cancel(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "cancelled")?;
-        self.finish(DeliveryState::Cancelled, EndReason::ByHand, now);
+        self.finish(DeliveryState::Cancelled, EndReason::Manual, now);
         Ok(())
     }
 

@@ -15,14 +15,14 @@ use super::{
 use std::sync::Arc;
 
 /// The source of delivery permits. Taking one never waits.
-pub trait Hands: Send + Sync {
+pub trait Permits: Send + Sync {
     /// Takes a permit for a delivery of `bytes` to this endpoint. Returns `None` if all permits or the endpoint's share of
     /// them are in use, or if deliveries already wait in its queue.
-    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand>;
+    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Permit>;
 
     /// Takes a permit for a test, which is sent at once even to a disabled endpoint. Returns `None` if the node is far over its
     /// limits already.
-    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand>;
+    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Permit>;
 
     /// The endpoint's settings or state changed, or it was deleted. Updates its queue; the new state is applied to waiting
     /// deliveries in the background where the service has not done so.
@@ -45,7 +45,7 @@ pub trait Hands: Send + Sync {
     }
 
     /// Returns the number of free permits of this node.
-    fn free(&self) -> usize {
+    fn available(&self) -> usize {
         0
     }
 }
@@ -57,50 +57,50 @@ pub trait DialGate: Send + Sync {
 }
 
 /// The pool that a permit returns to.
-pub trait HandHolder: Send + Sync {
-    fn give_back(&self, bytes: usize);
+pub trait PermitSource: Send + Sync {
+    fn release(&self, bytes: usize);
 
     /// Adds the bytes of a permit that was taken before its delivery was known.
-    fn weigh(&self, bytes: usize);
+    fn add_bytes(&self, bytes: usize);
 }
 
 /// A permit for one delivery in flight. It is released on drop, which is when the result is committed.
-pub struct Hand {
-    holder: Arc<dyn HandHolder>,
+pub struct Permit {
+    source: Arc<dyn PermitSource>,
     bytes: usize,
     /// The writer epoch under which it was taken, if that matters.
     epoch: Option<i64>,
 }
 
-impl Hand {
-    pub fn new(holder: Arc<dyn HandHolder>, bytes: usize) -> Self {
-        Self { holder, bytes, epoch: None }
+impl Permit {
+    pub fn new(holder: Arc<dyn PermitSource>, bytes: usize) -> Self {
+        Self { source: holder, bytes, epoch: None }
     }
 
     /// Makes a permit that is valid only under this epoch: a node that joins again starts without old permits.
-    pub fn under(epoch: i64, holder: Arc<dyn HandHolder>, bytes: usize) -> Self {
-        Self { holder, bytes, epoch: Some(epoch) }
+    pub fn for_epoch(epoch: i64, holder: Arc<dyn PermitSource>, bytes: usize) -> Self {
+        Self { source: holder, bytes, epoch: Some(epoch) }
     }
 
     /// Whether it may be used for a delivery that is leased under this epoch.
-    pub fn is_of(&self, epoch: i64) -> bool {
+    pub fn is_valid_for(&self, epoch: i64) -> bool {
         self.epoch.is_none_or(|own| own == epoch)
     }
 
     /// Adds the bytes of its delivery, for a permit that was taken before they were known.
-    pub fn weigh(&mut self, bytes: usize) {
-        self.holder.weigh(bytes);
+    pub fn add_bytes(&mut self, bytes: usize) {
+        self.source.add_bytes(bytes);
         self.bytes += bytes;
     }
 }
 
-impl Drop for Hand {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.holder.give_back(self.bytes);
+        self.source.release(self.bytes);
     }
 }
 
-impl std::fmt::Debug for Hand {
+impl std::fmt::Debug for Permit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Hand")
     }
@@ -113,7 +113,7 @@ pub struct LeasedDelivery {
     pub event: Arc<Event>,
     /// When it became due.
     pub due: Timestamp,
-    pub hand: Hand,
+    pub permit: Permit,
     /// The epoch of its lease. Its result is written only while the store has the same epoch.
     pub epoch: i64,
 }

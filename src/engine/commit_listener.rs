@@ -6,17 +6,17 @@ use crate::domain::{
     delivery::Delivery,
     endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},
-    port::{LeasedDelivery, Hand, Handover, Hands},
+    port::{LeasedDelivery, Permit, Handover, Permits},
     time::Timestamp,
 };
 use std::sync::{Arc, PoisonError};
 
-impl Hands for EndpointQueues {
-    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
+impl Permits for EndpointQueues {
+    fn take(&self, endpoint: EndpointId, bytes: usize) -> Option<Permit> {
         self.queue(endpoint).take_permit(bytes)
     }
 
-    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Hand> {
+    fn take_for_test(&self, endpoint: EndpointId, bytes: usize) -> Option<Permit> {
         self.queue(endpoint).take_test_permit(bytes)
     }
 
@@ -28,7 +28,7 @@ impl Hands for EndpointQueues {
         self.queue(endpoint).is_sent_elsewhere()
     }
 
-    fn free(&self) -> usize {
+    fn available(&self) -> usize {
         self.context.permit_pool.free()
     }
 

@@ -52,7 +52,7 @@ impl Dispatcher {
             }
         }
         self.lanes.close_permits();
-        self.hand_back_queued().await;
+        self.release_queued().await;
         let wait_for_all = async { while couriers.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace, wait_for_all).await.is_err() {
             tracing::warn!(unfinished = couriers.len(), "the grace period is over");
@@ -80,7 +80,7 @@ impl Dispatcher {
         let misplaced = lane.take_unsendable(now);
         if !misplaced.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.delivery_worker.ledger.hand_back(misplaced, now));
+            drop(self.delivery_worker.ledger.release(misplaced, now));
         }
         while let Some((sending, leave)) = self.lanes.next(lane, now) {
             let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.delivery_worker.clone());
@@ -97,14 +97,14 @@ impl Dispatcher {
     }
 
     /// Releases, unattempted, what no delivery worker has taken.
-    pub(super) async fn hand_back_queued(&self) {
+    pub(super) async fn release_queued(&self) {
         let queued: Vec<LeasedDelivery> = self.lanes.all().iter().flat_map(|lane| lane.take_queued()).collect();
         if queued.is_empty() {
             return;
         }
         let now = self.delivery_worker.clock.now();
         let count = queued.len();
-        let handed_back = self.delivery_worker.ledger.hand_back(queued, now);
+        let handed_back = self.delivery_worker.ledger.release(queued, now);
         match tokio::time::timeout(LAST_WRITE_TIMEOUT, handed_back).await {
             Ok(Ok(())) => tracing::info!(count, "released deliveries that were not yet sent"),
             Ok(Err(error)) => {

@@ -12,7 +12,7 @@ use super::{
 use crate::domain::{
     circuit::{Circuit, May},
     id::{AppId, EndpointId},
-    port::{LeasedDelivery, Hand, HandHolder},
+    port::{LeasedDelivery, Permit, PermitSource},
     rate::Tokens,
     tenure::Tenure,
     time::Timestamp,
@@ -62,10 +62,10 @@ pub(super) struct NoCapacity;
 /// Permits for deliveries that are due in the store: one list for each kind.
 #[derive(Debug, Default)]
 pub(super) struct RefillPermits {
-    pub(super) overdue: Vec<Hand>,
+    pub(super) overdue: Vec<Permit>,
     pub(super) is_probe: bool,
-    pub(super) fresh: Vec<Hand>,
-    pub(super) manual: Vec<Hand>,
+    pub(super) fresh: Vec<Permit>,
+    pub(super) manual: Vec<Permit>,
     pub(super) backlog_until: Option<Timestamp>,
 }
 
@@ -103,7 +103,7 @@ impl EndpointQueue {
 
     /// Takes a permit for a new delivery. While a backlog drains, only the share for fresh ones is available; none while the
     /// endpoint is disabled or throttled.
-    pub(super) fn take_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
+    pub(super) fn take_permit(self: &Arc<Self>, bytes: usize) -> Option<Permit> {
         let mut state = self.lock();
         if state.settings.is_disabled || state.circuit.is_closed() || self.may_not_send(&state) {
             return None;
@@ -118,7 +118,7 @@ impl EndpointQueue {
     }
 
     /// Takes a permit for a test: also while the endpoint is disabled or throttled, and a few beyond the capacity.
-    pub(super) fn take_test_permit(self: &Arc<Self>, bytes: usize) -> Option<Hand> {
+    pub(super) fn take_test_permit(self: &Arc<Self>, bytes: usize) -> Option<Permit> {
         let mut state = self.lock();
         if self.may_not_send(&state) { None } else { self.take_manual_permit(&mut state, bytes) }
     }
@@ -190,29 +190,29 @@ impl EndpointQueue {
         state: &mut EndpointQueueState,
         room: usize,
         bytes: usize,
-    ) -> Option<Hand> {
+    ) -> Option<Permit> {
         if state.permits_out - state.fresh_permits_out >= room
             || !self.context.permit_pool.take(&self.share, state.permits_out, bytes)
         {
             return None;
         }
         state.permits_out += 1;
-        Some(Hand::under(self.context.node_state.epoch(), self.clone(), bytes))
+        Some(Permit::for_epoch(self.context.node_state.epoch(), self.clone(), bytes))
     }
 
-    fn take_manual_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
+    fn take_manual_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Permit> {
         let room = state.capacity() + MANUAL_EXTRA_MAX;
         self.take_permit_within(state, room, bytes)
     }
 
-    fn take_fresh_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Hand> {
+    fn take_fresh_permit(self: &Arc<Self>, state: &mut EndpointQueueState, bytes: usize) -> Option<Permit> {
         let has_room = state.fresh_permits_out < state.fresh_capacity();
         if !has_room || !self.context.permit_pool.take(&self.share, state.permits_out, bytes) {
             return None;
         }
         state.permits_out += 1;
         state.fresh_permits_out += 1;
-        Some(Hand::under(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
+        Some(Permit::for_epoch(self.context.node_state.epoch(), Arc::new(FreshPermits(self.clone())), bytes))
     }
 
     pub(super) fn enqueue(&self, carried: LeasedDelivery) {
@@ -368,12 +368,12 @@ impl RefillPermits {
     }
 }
 
-impl HandHolder for EndpointQueue {
-    fn give_back(&self, bytes: usize) {
+impl PermitSource for EndpointQueue {
+    fn release(&self, bytes: usize) {
         self.release_permit(bytes, false);
     }
 
-    fn weigh(&self, bytes: usize) {
+    fn add_bytes(&self, bytes: usize) {
         self.context.permit_pool.add_bytes(bytes);
     }
 }
@@ -381,12 +381,12 @@ impl HandHolder for EndpointQueue {
 /// Releases permits that fresh deliveries took while a backlog drained.
 struct FreshPermits(Arc<EndpointQueue>);
 
-impl HandHolder for FreshPermits {
-    fn give_back(&self, bytes: usize) {
+impl PermitSource for FreshPermits {
+    fn release(&self, bytes: usize) {
         self.0.release_permit(bytes, true);
     }
 
-    fn weigh(&self, bytes: usize) {
-        self.0.weigh(bytes);
+    fn add_bytes(&self, bytes: usize) {
+        self.0.add_bytes(bytes);
     }
 }

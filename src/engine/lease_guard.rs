@@ -111,7 +111,7 @@ impl Drop for LeaseGuard {
         }
         if self.attempts.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.ledger.hand_back(vec![carried], now));
+            drop(self.ledger.release(vec![carried], now));
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);

@@ -136,7 +136,7 @@ impl MembershipState {
         let survey = self.queues.survey(self.clock.now());
         Beat {
             seen: self.node_state().seen(),
-            free_hands: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
+            free_permits: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help_wanted,
             is_stopping: self.stop.is_soft(),
         }

@@ -308,7 +308,7 @@ impl Engine {
 async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
         courier.ledger.flush().await?;
-        dispatch.hand_back_queued().await;
+        dispatch.release_queued().await;
         if dispatch.lanes.permits_out() == 0 {
             break;
         }

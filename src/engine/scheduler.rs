@@ -133,11 +133,11 @@ impl Scheduler {
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(Want {
                         endpoint,
-                        hands,
+                        permits: hands,
                         is_probe,
                         backlog_until,
-                        fresh,
-                        by_hand,
+                        fresh_permits: fresh,
+                        manual_permits: by_hand,
                         bytes_max,
                         contract,
                     });

@@ -17,7 +17,7 @@ use crate::{
         inspection::{Inspection, InspectionReport},
         key::Key,
         notice::Notice,
-        port::{LeasedDelivery, Hand, Hands},
+        port::{LeasedDelivery, Permit, Permits},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         encryption::Keyring,
@@ -116,11 +116,11 @@ impl Cluster for ClosedStore {
     }
 }
 
-impl Hands for ClosedStore {
-    fn take(&self, _: EndpointId, _: usize) -> Option<Hand> {
+impl Permits for ClosedStore {
+    fn take(&self, _: EndpointId, _: usize) -> Option<Permit> {
         None
     }
-    fn take_for_test(&self, _: EndpointId, _: usize) -> Option<Hand> {
+    fn take_for_test(&self, _: EndpointId, _: usize) -> Option<Permit> {
         None
     }
     fn endpoint_changed(&self, _: EndpointId) {}
@@ -138,7 +138,7 @@ impl Ledger for ClosedStore {
     fn refill(&self, _: Vec<Want>, _: Timestamp) -> Reply<'_, Vec<Refilled>> {
         closed()
     }
-    fn hand_back(&self, _: Vec<LeasedDelivery>, _: Timestamp) -> Reply<'_, ()> {
+    fn release(&self, _: Vec<LeasedDelivery>, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
     fn bring_forward(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, BroughtForward> {

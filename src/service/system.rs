@@ -106,7 +106,7 @@ impl Service {
             joined_at: self.started_at,
             lease: None,
             shards: SHARDS,
-            free_permits: u32::try_from(self.permits.free()).unwrap_or(u32::MAX),
+            free_permits: u32::try_from(self.permits.available()).unwrap_or(u32::MAX),
             lag: 0,
         }
     }
@@ -122,7 +122,7 @@ impl Service {
             slot: node.slot,
             version: node.version,
             joined_at: node.joined_at,
-            free_permits: node.free_hands,
+            free_permits: node.free_permits,
         };
         let mut nodes: Vec<NodeStatus> = view.nodes.into_iter().map(state).collect();
         nodes.sort_by_key(|node| (node.joined_at, node.epoch));

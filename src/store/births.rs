@@ -8,7 +8,7 @@ use crate::domain::{
     endpoint::Endpoint,
     event::Event,
     id::DeliveryId,
-    port::{Hand, Hands},
+    port::{Permit, Permits},
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub fn makes_a_delivery(endpoint: &Endpoint) -> bool {
 }
 
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
-pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now: Timestamp) -> Vec<Birth> {
+pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, now: Timestamp) -> Vec<Birth> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
         let hand = match endpoint.record.disabled {
@@ -36,7 +36,7 @@ pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Hands, now:
     wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
 }
 
-pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Hand>) -> Birth {
+pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Permit>) -> Birth {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);
@@ -44,7 +44,7 @@ pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, han
     if hand.is_some() {
         delivery.start_in_flight();
     }
-    Birth { delivery, hand }
+    Birth { delivery, permit: hand }
 }
 
 fn availability_for_new(endpoint: &Endpoint) -> Availability {

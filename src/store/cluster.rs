@@ -41,7 +41,7 @@ pub struct Joined {
 pub struct Beat {
     /// The version up to which it follows the configuration; negative before it has read it.
     pub seen: i64,
-    pub free_hands: u32,
+    pub free_permits: u32,
     /// Endpoint queues with more due deliveries than it has permits for.
     pub help: Vec<EndpointId>,
     /// The node finishes what is in flight and leases nothing new.
@@ -61,7 +61,7 @@ pub struct Node {
     /// The node left, or its lease is over: its deliveries in flight are to be taken over.
     pub is_expired: bool,
     pub seen: i64,
-    pub free_hands: u32,
+    pub free_permits: u32,
     pub help: Vec<EndpointId>,
     /// No work may be given to it any more.
     pub is_stopping: bool,

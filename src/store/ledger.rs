@@ -21,7 +21,7 @@ use crate::domain::{
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
     outcome::Attempt,
-    port::{LeasedDelivery, Hand},
+    port::{LeasedDelivery, Permit},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -44,7 +44,7 @@ pub struct NewEvent {
 #[derive(Debug)]
 pub struct Birth {
     pub delivery: Delivery,
-    pub hand: Option<Hand>,
+    pub permit: Option<Permit>,
 }
 
 /// Result of accepting one event.
@@ -82,14 +82,14 @@ pub struct Record {
 pub struct Want {
     pub endpoint: EndpointId,
     /// Permits for the oldest.
-    pub hands: Vec<Hand>,
+    pub permits: Vec<Permit>,
     /// Leases a probe: where nothing is due, the first that waits for its next attempt, as an extra one.
     pub is_probe: bool,
     /// While a backlog drains: `hands` take what is due until this, and `fresh` what is due after it.
     pub backlog_until: Option<Timestamp>,
-    pub fresh: Vec<Hand>,
+    pub fresh_permits: Vec<Permit>,
     /// Permits for manual deliveries that are due, before `backlog_until` or after it.
-    pub by_hand: Vec<Hand>,
+    pub manual_permits: Vec<Permit>,
     /// Bodies beyond this many bytes stay in the store, but for the first of each kind.
     pub bytes_max: usize,
     /// The endpoint's contract, unless that is gone: says which notices are written of deliveries that end here without an
@@ -100,7 +100,7 @@ pub struct Want {
 impl Want {
     /// Whether all its permits may send what is leased under this epoch.
     pub fn is_of(&self, epoch: i64) -> bool {
-        [&self.hands, &self.fresh, &self.by_hand].into_iter().flatten().all(|hand| hand.is_of(epoch))
+        [&self.permits, &self.fresh_permits, &self.manual_permits].into_iter().flatten().all(|hand| hand.is_valid_for(epoch))
     }
 }
 
@@ -217,7 +217,7 @@ pub trait Ledger: Send + Sync {
     fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
     /// Releases leased deliveries unattempted: due as they were.
-    fn hand_back(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
+    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;
 
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit

@@ -118,7 +118,7 @@ fn of_record(record: &Record) -> Option<Hint> {
 /// Live updates of a new event. A delivery with a permit is published later, by the commit listener.
 fn of_new(new: &NewEvent) -> Vec<Hint> {
     let event = Hint::event(new.event.app, new.event.id);
-    let waiting = new.births.iter().filter(|birth| birth.hand.is_none());
+    let waiting = new.births.iter().filter(|birth| birth.permit.is_none());
     [event].into_iter().chain(waiting.map(|birth| Hint::delivery(&birth.delivery))).collect()
 }
 
@@ -200,7 +200,7 @@ impl Ledger for LiveUpdateStore {
 
     pass_on! {
         fn refill(wants: Vec<Want>, now: Timestamp) -> Vec<Refilled>;
-        fn hand_back(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
+        fn release(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Expired;

@@ -62,7 +62,7 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
     let other = stage.new_endpoint(stage.app).await;
     let mut new = stage.draft(&[stage.endpoint, other]);
     new.births[0].delivery.start_in_flight();
-    new.births[0].hand = Some(stage.hands.take());
+    new.births[0].permit = Some(stage.permits.take());
     new.births[1].delivery.due = Some(after(60));
     let (event, born) = (new.event.clone(), new.births[0].delivery.clone());
     assert_eq!(stage.accept(new).await, Accepted::New);
@@ -70,13 +70,13 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
     assert_eq!((&carried.delivery, &carried.event), (&born, &event));
     assert_eq!(stage.recorder.take_waiting(), [(other, after(60))]);
     assert_eq!(stage.delivery(born.id).await.state, DeliveryState::InFlight);
-    assert_eq!(stage.hands.out(), 1);
+    assert_eq!(stage.permits.taken(), 1);
 }
 
 pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut stage: Stage) {
     stage.recorder.gate.shut();
     let store = stage.shared();
-    let new = stage.one_in_hand();
+    let new = stage.one_with_permit();
     let id = new.births[0].delivery.id;
     let answer = store.accept(vec![new]);
     stage.recorder.gate.wait_for_the_store();
@@ -87,7 +87,7 @@ pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut
 }
 
 pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(mut stage: Stage) {
-    let new = stage.one_in_hand();
+    let new = stage.one_with_permit();
     let id = new.births[0].delivery.id;
     drop(stage.store().accept(vec![new]));
     stage.quiet().await;
@@ -128,13 +128,13 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
     assert_eq!(stage.accept(first).await, Accepted::New);
     stage.recorder.take_waiting();
     stage.reopen();
-    let mut again = stage.one_in_hand();
+    let mut again = stage.one_with_permit();
     again.dedup = vec![key];
     let ignored = again.births[0].delivery.id;
     assert_eq!(stage.accept(again).await, answer, "with the deliveries of the first");
     assert!(stage.listed(ignored).await.is_none());
     assert!(stage.recorder.take_leased().is_empty() && stage.recorder.take_waiting().is_empty());
-    assert_eq!(stage.hands.out(), 0, "its permit is free again");
+    assert_eq!(stage.permits.taken(), 0, "its permit is free again");
 }
 
 pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stage: Stage) {
@@ -145,14 +145,14 @@ pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stag
         first.fingerprint = Fingerprint([1; 16]);
         let event = first.event.id;
         assert_eq!(stage.accept(first).await, Accepted::New);
-        let mut other = stage.one_in_hand();
+        let mut other = stage.one_with_permit();
         other.dedup = vec![key];
         other.fingerprint = Fingerprint([2; 16]);
         assert_eq!(stage.accept(other).await, Accepted::Conflict { event });
     }
     assert_eq!(events_stored(&stage).await, 2);
     assert!(stage.recorder.take_leased().is_empty());
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
 }
 
 pub(crate) async fn event_ids_and_idempotency_keys_are_separate(mut stage: Stage) {
@@ -246,7 +246,7 @@ pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut s
     let taken: EventId = known.event.id;
     stage.accept(known).await;
     stage.recorder.gate.shut();
-    let (blocking, good, bystander) = (stage.one(), stage.one_in_hand(), stage.one());
+    let (blocking, good, bystander) = (stage.one(), stage.one_with_permit(), stage.one());
     let mut bad = stage.one();
     change(&mut bad, |event| event.id = taken);
     let store = stage.shared();
@@ -259,7 +259,7 @@ pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut s
     stage.quiet().await;
     assert_eq!(events_stored(&stage).await, 3, "nothing of the broken call");
     assert!(stage.recorder.take_leased().is_empty());
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
 }
 
 pub(crate) async fn an_event_and_its_many_deliveries_are_stored_together(mut stage: Stage) {

@@ -125,7 +125,7 @@ impl Play {
         match how % 4 {
             0 | 1 => {
                 birth.delivery.start_in_flight();
-                birth.hand = Some(self.stage.hands.take());
+                birth.permit = Some(self.stage.permits.take());
             }
             2 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledHold, after(0)),
             3 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledCancel, after(0)),
@@ -225,7 +225,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
                 let wants = lanes.map(|n| play.stage.want(lane(n), usize::from(how % 4))).collect();
                 filled.push(store.refill(wants, after(100)));
             }
-            7 => back.extend(play.take(which).map(|carried| store.hand_back(vec![carried], after(80)))),
+            7 => back.extend(play.take(which).map(|carried| store.release(vec![carried], after(80)))),
             _ => play.record(draw),
         }
         if !is_batch {

@@ -13,7 +13,7 @@ use posthaste::{
 };
 
 async fn hand_back(stage: &Stage, carried: LeasedDelivery) {
-    stage.store().hand_back(vec![carried], after(5)).await.unwrap();
+    stage.store().release(vec![carried], after(5)).await.unwrap();
     stage.quiet().await;
 }
 
@@ -25,7 +25,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
     assert!(stage.history(id).await.is_empty());
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
     stage.refill(stage.endpoint, 1, after(5)).await;
     assert_eq!(stage.only_leased().delivery.id, id);
 }
@@ -66,13 +66,13 @@ pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_
 
 pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage: Stage) {
     let carried = stage.leased().await;
-    let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.hands.take());
+    let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.permits.take());
     let (delivery, due, epoch) = (carried.delivery.clone(), carried.due, carried.epoch);
-    let twin = LeasedDelivery { delivery, event, due, hand, epoch };
+    let twin = LeasedDelivery { delivery, event, due, permit: hand, epoch };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     let before = stage.delivery(id).await;
     hand_back(&stage, twin).await;
     assert_eq!(stage.delivery(id).await, before);
     assert!(stage.recorder.take_waiting().is_empty());
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
 }

@@ -182,7 +182,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
         delivery: carried.delivery.clone(),
         event: carried.event.clone(),
         due: carried.due,
-        hand: stage.hands.take(),
+        permit: stage.permits.take(),
         epoch: carried.epoch,
     };
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;

@@ -58,7 +58,7 @@ pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stag
         assert_eq!(stage.recorder.take_hints(), expected);
     }
     let carried = stage.claim(id, after(11)).await;
-    stage.store().hand_back(vec![carried], after(12)).await.unwrap();
+    stage.store().release(vec![carried], after(12)).await.unwrap();
     stage.quiet().await;
     assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
 }

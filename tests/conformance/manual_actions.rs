@@ -113,7 +113,7 @@ pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
     for state in [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Held] {
         let id = stage.one_in(state).await;
         let ActionResult::Done(delivery) = stage.request(id, Ask::Cancel).await else { panic!("{state:?}") };
-        assert_eq!((delivery.state, delivery.reason), (DeliveryState::Cancelled, Some(EndReason::ByHand)));
+        assert_eq!((delivery.state, delivery.reason), (DeliveryState::Cancelled, Some(EndReason::Manual)));
         assert_eq!(stage.delivery(id).await, delivery);
     }
     stage.refill(stage.endpoint, 10, after(1000)).await;

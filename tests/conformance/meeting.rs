@@ -81,7 +81,7 @@ async fn an_event_that_is_being_removed_is_published_as_new(mut pair: Pair) {
 
 /// Each failure holds its locks until its transaction ends, and other nodes may wait for them.
 async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
-    let new = (0..300).map(|_| pair.stage.one_in_hand()).collect();
+    let new = (0..300).map(|_| pair.stage.one_with_permit()).collect();
     pair.stage.store().accept(new).await.unwrap();
     pair.stage.quiet().await;
     let (carried, store) = (pair.stage.recorder.take_leased(), pair.stage.shared());

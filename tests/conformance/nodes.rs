@@ -32,7 +32,7 @@ fn delivered(carried: LeasedDelivery) -> Record {
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
-    let carried = pair.other.accept_leased(pair.stage.one_in_hand()).await;
+    let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
     pair.be_steady();
     assert_eq!(pair.take_over().await, None, "it lives");
@@ -57,12 +57,12 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
 }
 
 async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair) {
-    let late = pair.other.accept_leased(pair.stage.one_in_hand()).await;
+    let late = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let (id, old) = (late.delivery.id, pair.other.epoch);
     let twin = LeasedDelivery {
         delivery: late.delivery.clone(),
         event: late.event.clone(),
-        hand: pair.stage.hands.take(),
+        permit: pair.stage.permits.take(),
         ..late
     };
     pair.be_steady();
@@ -93,7 +93,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     pair.other.quiet().await;
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Delivered);
     assert_eq!(pair.stage.history(id).await.len(), 2);
-    assert_eq!(pair.stage.hands.out(), 0);
+    assert_eq!(pair.stage.permits.taken(), 0);
 }
 
 /// The control: without the fence, the node could still write.
@@ -109,19 +109,19 @@ async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: Pair
 /// The permit was taken before its node joined again: no worker would send a delivery leased with it.
 async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
     let (old, new) = (pair.other.epoch + 1, pair.other.epoch);
-    let mut born = pair.stage.one_in_hand();
+    let mut born = pair.stage.one_with_permit();
     let id = born.births[0].delivery.id;
-    born.births[0].hand = Some(pair.stage.hands.take_under(old));
+    born.births[0].permit = Some(pair.stage.permits.take_for_epoch(old));
     assert_eq!(pair.other.accept(born).await, Accepted::New);
     pair.other.quiet().await;
-    assert_eq!(pair.stage.hands.out(), 0);
+    assert_eq!(pair.stage.permits.taken(), 0);
     let delivery = pair.stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
     let told = pair.other.recorder.take_waiting();
     assert!(told.contains(&(pair.stage.endpoint, NOW)), "{told:?}");
     for (epoch, is_carried) in [(old, false), (new, true)] {
         let mut want = pair.stage.want(pair.stage.endpoint, 0);
-        want.hands.push(pair.stage.hands.take_under(epoch));
+        want.permits.push(pair.stage.permits.take_for_epoch(epoch));
         pair.other.store.refill(vec![want], after(1)).await.unwrap();
         pair.other.quiet().await;
         assert_eq!(pair.other.recorder.take_leased().len(), usize::from(is_carried));
@@ -129,7 +129,7 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
 }
 
 async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: Pair) {
-    let carried = pair.other.accept_leased(pair.stage.one_in_hand()).await;
+    let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let id = carried.delivery.id;
     pair.stage.store().record(delivered(LeasedDelivery { epoch: pair.epoch, ..carried }));
     pair.stage.quiet().await;
@@ -140,7 +140,7 @@ async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: Pair) {
 }
 
 async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: Pair) {
-    let (held, new) = (pair.hold("INSERT ON events").await, pair.stage.one_in_hand());
+    let (held, new) = (pair.hold("INSERT ON events").await, pair.stage.one_with_permit());
     let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
     held.until_waiting(1).await;
@@ -167,7 +167,7 @@ async fn a_takeover_interrupted_after_the_fence_continues(pair: Pair) {
 
 /// Takes over from a node that was declared dead, and perhaps fenced, by a node that then died itself.
 async fn interrupted(mut pair: Pair, fence: Option<&str>) {
-    let ids = [pair.stage.one_in_hand(), pair.stage.one_in_hand()];
+    let ids = [pair.stage.one_with_permit(), pair.stage.one_with_permit()];
     let mut carried = vec![];
     for new in ids {
         carried.push(pair.other.accept_leased(new).await.delivery.id);
@@ -209,7 +209,7 @@ async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
 }
 
 async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends(mut pair: Pair) {
-    let id = pair.other.accept_leased(pair.stage.one_in_hand()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.other.store.claim_shards(1).await.unwrap();
     pair.other.store.close();
     let view = pair.view().await;
@@ -220,7 +220,7 @@ async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_end
 }
 
 async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pair) {
-    let id = pair.other.accept_leased(pair.stage.one_in_hand()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let third = Node::beside(&pair.stage).await;
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
@@ -232,7 +232,7 @@ async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pai
 }
 
 async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: Pair) {
-    let id = pair.other.accept_leased(pair.stage.one_in_hand()).await.delivery.id;
+    let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.shared.run(&format!("DELETE FROM nodes WHERE epoch = {}", pair.other.epoch));
     assert_eq!(pair.stage.store().join(after(3)).await.unwrap().taken_over, 1);
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
@@ -241,13 +241,13 @@ async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: Pair)
 
 async fn nodes_see_the_last_report_of_each_other(pair: Pair) {
     let help = vec![pair.stage.endpoint];
-    let said = Beat { seen: 5, free_hands: 64, help: help.clone(), is_stopping: true };
+    let said = Beat { seen: 5, free_permits: 64, help: help.clone(), is_stopping: true };
     pair.other.store.beat(said).await.unwrap();
     let nodes = pair.stage.store().nodes().await.unwrap().nodes;
     assert_eq!(nodes.len(), 2);
     let (mine, other) = (&nodes[0], &nodes[1]);
-    assert_eq!((mine.epoch, mine.slot, mine.free_hands, mine.is_expired), (pair.epoch, Some(0), 0, false));
-    assert_eq!((other.epoch, other.slot, other.seen, other.free_hands), (pair.other.epoch, Some(1), 5, 64));
+    assert_eq!((mine.epoch, mine.slot, mine.free_permits, mine.is_expired), (pair.epoch, Some(0), 0, false));
+    assert_eq!((other.epoch, other.slot, other.seen, other.free_permits), (pair.other.epoch, Some(1), 5, 64));
     assert_eq!((&other.help, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
     assert!(other.is_stopping && !mine.is_stopping);
     assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
@@ -257,7 +257,7 @@ async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: Pair
     let (first, second) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let both = vec![first, second];
     let here = pair.stage.leased().await;
-    let carried = pair.other.accept_leased(pair.stage.one_in_hand()).await;
+    let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let elsewhere = async |store: &dyn Store| store.in_flight_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);

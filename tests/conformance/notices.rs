@@ -141,7 +141,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
         stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], Some(each())).await;
     }
     for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
-        let mut new = stage.one_in_hand();
+        let mut new = stage.one_with_permit();
         Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
         stage.publish(new).await;
         let carried = stage.only_leased();

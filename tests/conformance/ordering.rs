@@ -38,7 +38,7 @@ async fn publish(stage: &mut Stage, key: &str) -> DeliveryId {
 }
 
 async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> DeliveryId {
-    let mut new = stage.one_in_hand();
+    let mut new = stage.one_with_permit();
     Arc::make_mut(&mut new.event).accepted_at = accepted_at;
     new.births[0].delivery.ordering_key = group(key);
     stage.publish(new).await
@@ -83,7 +83,7 @@ async fn is_head(stage: &Stage, id: DeliveryId) -> bool {
 pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
-    assert_eq!(stage.hands.out(), 1, "queued deliveries released their permits");
+    assert_eq!(stage.permits.taken(), 1, "queued deliveries released their permits");
     for id in &ids[1..] {
         let delivery = stage.delivery(*id).await;
         assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
@@ -112,7 +112,7 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
     let first = publish(&mut stage, "a").await;
     publish(&mut stage, "a").await;
     let other = publish(&mut stage, "b").await;
-    let unordered = stage.one_in_hand();
+    let unordered = stage.one_with_permit();
     let unordered = stage.publish(unordered).await;
     let carried: Vec<_> = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
     assert_eq!(carried, [first, other, unordered]);
@@ -216,7 +216,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                     stage.store().join(after(1)).await.unwrap();
                 } else {
                     let carried = stage.recorder.take_leased();
-                    stage.store().hand_back(carried, after(1)).await.unwrap();
+                    stage.store().release(carried, after(1)).await.unwrap();
                     stage.quiet().await;
                 }
             }
@@ -274,7 +274,7 @@ pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) 
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     stage.request(ids[1], Ask::Cancel).await;
-    assert_eq!(stage.ended(ids[1]).await, (DeliveryState::Cancelled, Some(EndReason::ByHand)));
+    assert_eq!(stage.ended(ids[1]).await, (DeliveryState::Cancelled, Some(EndReason::Manual)));
     assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.is_queued_behind());
     assert!(
         matches!(stage.request(ids[2], Ask::Retry).await, ActionResult::Refused(_)),

@@ -27,11 +27,11 @@ async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
 }
 
 fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
-    let hands = |count: usize| (0..count).map(|_| stage.hands.take()).collect();
+    let hands = |count: usize| (0..count).map(|_| stage.permits.take()).collect();
     Want {
         backlog_until: Some(after(5)),
-        fresh: hands(fresh),
-        by_hand: hands(by_hand),
+        fresh_permits: hands(fresh),
+        manual_permits: hands(by_hand),
         ..stage.want(stage.endpoint, overdue)
     }
 }
@@ -55,7 +55,7 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
     assert_eq!(found, (vec![overdue[0], overdue[1], fresh[0]], true, false));
     let found = refill(&stage, want(&stage, 5, 5, 0), after(10)).await;
     assert_eq!(found, (vec![overdue[2], overdue[3], fresh[1]], false, false));
-    assert_eq!(stage.hands.out(), 0, "all unused permits were released");
+    assert_eq!(stage.permits.taken(), 0, "all unused permits were released");
     assert_eq!(refill(&stage, want(&stage, 0, 1, 0), after(20)).await.0, [later]);
 }
 
@@ -181,7 +181,7 @@ pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut
     let id = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
     let planned = stage.delivery(id).await;
     let carried = probe(&stage, after(10)).await.unwrap();
-    stage.store().hand_back(vec![carried], after(11)).await.unwrap();
+    stage.store().release(vec![carried], after(11)).await.unwrap();
     stage.quiet().await;
     assert_eq!(stage.delivery(id).await, planned, "handed back");
     drop(probe(&stage, after(12)).await.unwrap());

@@ -80,7 +80,7 @@ fn furnish(server: &Explained, stage: &Stage, rows: i64) {
 /// Adds two deliveries to an ordering group in which others wait, and delivers the leased one, so that the next is promoted.
 async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
     for _ in 0..2 {
-        let mut new = stage.one_in_hand();
+        let mut new = stage.one_with_permit();
         new.births[0].delivery.ordering_key = Some(okey);
         stage.publish(new).await;
     }
@@ -143,12 +143,12 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
 
     let key = stage.dedup(DedupSpace::EventId, &format!("round {round}"));
     for is_new in [true, false] {
-        let mut new = stage.one_in_hand();
+        let mut new = stage.one_with_permit();
         new.dedup = vec![key];
         assert_eq!(stage.accept(new).await == Accepted::New, is_new);
     }
     notes.take("an event with a key, twice", FEW);
-    let new = (1..MANY).map(|_| stage.one_in_hand()).collect();
+    let new = (1..MANY).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
     stage.quiet().await;
     notes.take("many events", SOME);
@@ -190,7 +190,7 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
 
 /// Releases one delivery unsent and fails the others: half of these become dead, and the other half wait until they are advanced.
 async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
-    let new = (0..=MANY).map(|_| stage.one_in_hand()).collect();
+    let new = (0..=MANY).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
     stage.quiet().await;
     notes.take("many events", SOME);
@@ -198,7 +198,7 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
     assert_eq!(carried.len(), MANY + 1);
     drop(stage.recorder.take_waiting());
     let unsent = carried.pop().unwrap();
-    stage.store().hand_back(vec![unsent], after(1)).await.unwrap();
+    stage.store().release(vec![unsent], after(1)).await.unwrap();
     stage.quiet().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     notes.take("one handed back", FEW);

@@ -25,9 +25,9 @@ pub(crate) async fn too_many_events_at_once_are_refused_before_they_are_kept(mut
     stage.recorder.gate.wait_for_the_store();
     let two = vec![stage.one(), stage.one()];
     let (fits, also_fits) = (store.accept(two), store.accept(vec![stage.one()]));
-    let too_much = vec![stage.one_in_hand()];
+    let too_much = vec![stage.one_with_permit()];
     assert!(matches!(store.accept(too_much).await, Err(StoreError::Overloaded)), "answered at once");
-    assert_eq!(stage.hands.out(), 0, "its permit is free again");
+    assert_eq!(stage.permits.taken(), 0, "its permit is free again");
     stage.recorder.gate.open();
     let counts = (blocking.await.unwrap().len(), fits.await.unwrap().len(), also_fits.await.unwrap().len());
     assert_eq!(counts, (1, 2, 1), "what was taken is done");
@@ -73,7 +73,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
 pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Stage) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    let late = stage.one_in_hand();
+    let late = stage.one_with_permit();
     let taken = stage.one();
     let taken_id = taken.births[0].delivery.id;
     let store = stage.shared();
@@ -87,7 +87,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     assert!(matches!(store.ask(stage.app, id, Ask::Retry, NOW, None).await, Err(StoreError::Closed)));
     assert!(matches!(store.refill(vec![], NOW).await, Err(StoreError::Closed)));
     assert!(matches!(store.flush().await, Err(StoreError::Closed)));
-    assert_eq!(stage.hands.out(), 0, "refused events released their permits");
+    assert_eq!(stage.permits.taken(), 0, "refused events released their permits");
     drop(store);
     stage.reopen();
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);

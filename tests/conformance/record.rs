@@ -23,7 +23,7 @@ const GONE_DISABLED: Disabled =
 /// Returns the same delivery with another permit, as a confused node might have it.
 fn twin(stage: &Stage, carried: &LeasedDelivery) -> LeasedDelivery {
     let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
-    LeasedDelivery { delivery, event, due: carried.due, hand: stage.hands.take(), epoch: carried.epoch }
+    LeasedDelivery { delivery, event, due: carried.due, permit: stage.permits.take(), epoch: carried.epoch }
 }
 
 /// Records the receiver's answer that it is gone.
@@ -177,8 +177,8 @@ pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: St
 pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage: Stage) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    assert_eq!(stage.hands.out(), 1);
-    stage.hands.gate.shut();
+    assert_eq!(stage.permits.taken(), 1);
+    stage.permits.gate.shut();
     let attempts = vec![attempt(Class::Ok, 200)];
     let verdict = Verdict::Delivered;
     stage.store().record(Record {
@@ -190,12 +190,12 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
         ended_at: NOW,
         contract: None,
     });
-    stage.hands.gate.wait_for_the_store();
+    stage.permits.gate.wait_for_the_store();
     // The store is releasing the permit: the verdict can already be read.
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
-    stage.hands.gate.open();
+    stage.permits.gate.open();
     stage.quiet().await;
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
 }
 
 pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Stage) {
@@ -208,7 +208,7 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
         stage.record(twin, dead(DeadReason::Exhausted), attempts).await;
         assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before.clone(), history));
     }
-    assert_eq!(stage.hands.out(), 0, "its permit is free all the same");
+    assert_eq!(stage.permits.taken(), 0, "its permit is free all the same");
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
@@ -218,10 +218,10 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
     let foreign = |stage: &Stage| LeasedDelivery { epoch: carried.epoch + 1, ..twin(stage, &carried) };
     stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     record_410(&stage, foreign(&stage), GONE_DISABLED).await;
-    stage.store().hand_back(vec![foreign(&stage)], after(1)).await.unwrap();
+    stage.store().release(vec![foreign(&stage)], after(1)).await.unwrap();
     assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before, 0));
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
-    assert_eq!(stage.hands.out(), 1, "the other permits are free all the same");
+    assert_eq!(stage.permits.taken(), 1, "the other permits are free all the same");
     stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }

@@ -5,7 +5,7 @@ use posthaste::domain::{
     endpoint::Disabled,
     hint::Hint,
     id::EndpointId,
-    port::{LeasedDelivery, Hand, HandHolder, Handover},
+    port::{LeasedDelivery, Permit, PermitSource, Handover},
     time::Timestamp,
 };
 use std::{
@@ -155,33 +155,33 @@ impl Handover for Recorder {
 
 /// A counter of permits that are taken and not returned.
 #[derive(Default)]
-pub(crate) struct HandCounter {
+pub(crate) struct PermitCounter {
     out: AtomicUsize,
     pub(crate) gate: Gate,
 }
 
-impl HandCounter {
-    pub(crate) fn take(self: &Arc<Self>) -> Hand {
+impl PermitCounter {
+    pub(crate) fn take(self: &Arc<Self>) -> Permit {
         self.out.fetch_add(1, Ordering::SeqCst);
-        Hand::new(self.clone(), 0)
+        Permit::new(self.clone(), 0)
     }
 
     /// Takes a permit that is valid only under this epoch.
-    pub(crate) fn take_under(self: &Arc<Self>, epoch: i64) -> Hand {
+    pub(crate) fn take_for_epoch(self: &Arc<Self>, epoch: i64) -> Permit {
         self.out.fetch_add(1, Ordering::SeqCst);
-        Hand::under(epoch, self.clone(), 0)
+        Permit::for_epoch(epoch, self.clone(), 0)
     }
 
-    pub(crate) fn out(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         self.out.load(Ordering::SeqCst)
     }
 }
 
-impl HandHolder for HandCounter {
-    fn give_back(&self, _bytes: usize) {
+impl PermitSource for PermitCounter {
+    fn release(&self, _bytes: usize) {
         self.gate.pass();
         self.out.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn weigh(&self, _: usize) {}
+    fn add_bytes(&self, _: usize) {}
 }

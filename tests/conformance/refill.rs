@@ -51,7 +51,7 @@ pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_onc
     assert_eq!(carried.event, event);
     assert_eq!((carried.delivery.state, carried.delivery.due), (DeliveryState::InFlight, None));
     assert_eq!(stage.delivery(id).await, carried.delivery);
-    assert_eq!(stage.hands.out(), 1, "unused permits were released");
+    assert_eq!(stage.permits.taken(), 1, "unused permits were released");
     stage.refill(stage.endpoint, 3, after(100)).await;
     assert!(stage.recorder.take_leased().is_empty());
 }
@@ -62,7 +62,7 @@ pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Stage) {
     assert!(stage.recorder.take_leased().is_empty());
     assert_eq!((refilled.endpoint, refilled.next_due), (stage.endpoint, Some(after(10))));
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Pending);
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
     stage.refill(stage.endpoint, 5, after(10)).await;
     assert_eq!(carried_ids(&stage), [id]);
 }
@@ -124,7 +124,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
 
 pub(crate) async fn an_empty_queue_releases_every_permit(stage: Stage) {
     let refilled = stage.refill(stage.endpoint, 7, after(1000)).await;
-    assert_eq!((refilled.next_due, stage.hands.out()), (None, 0));
+    assert_eq!((refilled.next_due, stage.permits.taken()), (None, 0));
 }
 
 pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Stage) {
@@ -142,7 +142,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
         assert_eq!(stage.delivery(id).await.finished_at, Some(after(61)));
         assert_eq!(stage.history(id).await.len(), 1, "no attempt was made");
     }
-    assert_eq!(stage.hands.out(), 0);
+    assert_eq!(stage.permits.taken(), 0);
 }
 
 pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Stage) {

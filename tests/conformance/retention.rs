@@ -86,7 +86,7 @@ async fn event_of(stage: &Stage, delivery: DeliveryId) -> EventId {
 
 pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage: Stage) {
     let keys = [DedupSpace::EventId, DedupSpace::IdempotencyKey].map(|space| stage.dedup(space, "order-1"));
-    let mut new = stage.one_in_hand();
+    let mut new = stage.one_with_permit();
     new.dedup = keys.to_vec();
     let event = new.event.id;
     let id = stage.publish(new).await;

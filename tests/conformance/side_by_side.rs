@@ -156,7 +156,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
             let drafts = order.iter().map(|endpoint| {
                 let mut new = pair.stage.draft(&[*endpoint]);
                 new.births[0].delivery.start_in_flight();
-                new.births[0].hand = Some(pair.stage.hands.take());
+                new.births[0].permit = Some(pair.stage.permits.take());
                 new
             });
             let drafts = drafts.collect();

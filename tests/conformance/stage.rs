@@ -1,6 +1,6 @@
 //! The stage of every case: an empty store with an app and an endpoint, and shorthands for common steps.
 
-use crate::recorder::{HandCounter, Recorder};
+use crate::recorder::{PermitCounter, Recorder};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -39,7 +39,7 @@ pub(crate) struct Stage {
     store: Option<Arc<dyn Store>>,
     backend: Box<dyn Backend>,
     pub(crate) recorder: Arc<Recorder>,
-    pub(crate) hands: Arc<HandCounter>,
+    pub(crate) permits: Arc<PermitCounter>,
     ids: IdSource,
     pub(crate) app: AppId,
     pub(crate) endpoint: EndpointId,
@@ -61,7 +61,7 @@ impl Stage {
         let ids = IdSource::new(0, 0);
         let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
         let hands = Arc::default();
-        let mut stage = Self { store: Some(store), backend, recorder, hands, ids, app, endpoint };
+        let mut stage = Self { store: Some(store), backend, recorder, permits: hands, ids, app, endpoint };
         stage.store().join(NOW).await.unwrap();
         stage.app = stage.new_app().await;
         stage.endpoint = stage.new_endpoint(stage.app).await;
@@ -169,11 +169,11 @@ impl Stage {
     }
 
     /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
-    pub(crate) fn one_in_hand(&mut self) -> NewEvent {
+    pub(crate) fn one_with_permit(&mut self) -> NewEvent {
         let mut new = self.one();
         for birth in &mut new.births {
             birth.delivery.start_in_flight();
-            birth.hand = Some(self.hands.take());
+            birth.permit = Some(self.permits.take());
         }
         new
     }
@@ -204,7 +204,7 @@ impl Stage {
 
     /// Makes a delivery of the stage's endpoint that was just leased to the engine.
     pub(crate) async fn leased(&mut self) -> LeasedDelivery {
-        let new = self.one_in_hand();
+        let new = self.one_with_permit();
         self.publish(new).await;
         self.only_leased()
     }
@@ -225,9 +225,9 @@ impl Stage {
     }
 
     pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
-        let hands = (0..hands).map(|_| self.hands.take()).collect();
+        let hands = (0..hands).map(|_| self.permits.take()).collect();
         let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
-        Want { endpoint, hands, is_probe: false, backlog_until, fresh, by_hand, bytes_max, contract }
+        Want { endpoint, permits: hands, is_probe: false, backlog_until, fresh_permits: fresh, manual_permits: by_hand, bytes_max, contract }
     }
 
     /// Leases this delivery, which waits in the stage's queue.
@@ -322,7 +322,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         // A failed case must not leave the store's thread waiting.
         self.recorder.gate.open();
-        self.hands.gate.open();
+        self.permits.gate.open();
     }
 }
 
@@ -351,7 +351,7 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
     let event = EventId::from_i64(first);
     let birth = |(id, endpoint): (i64, &EndpointId)| Birth {
         delivery: Delivery::new(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
-        hand: None,
+        permit: None,
     };
     let births = (first + 1..).zip(endpoints).map(birth).collect();
     let event = Event {

@@ -41,7 +41,7 @@ fn total(statistics: &Statistics) -> Sums {
 
 /// Publishes an event of this type and attempts its delivery.
 async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
-    let mut new = stage.one_in_hand();
+    let mut new = stage.one_with_permit();
     let event = std::sync::Arc::get_mut(&mut new.event).expect("no other reference exists");
     event_type.clone_into(&mut event.event_type);
     stage.publish(new).await;

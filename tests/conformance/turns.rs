@@ -21,7 +21,7 @@ use posthaste::{
 /// Makes drafts of one group with permits, the oldest id first.
 fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
     let draft = |_| {
-        let mut new = stage.one_in_hand();
+        let mut new = stage.one_with_permit();
         new.births[0].delivery.ordering_key = group("a");
         new
     };
@@ -78,7 +78,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
     let mut held = late.remove(1);
-    (held.births[0].hand, held.births[0].delivery.state) = (None, DeliveryState::Pending);
+    (held.births[0].permit, held.births[0].delivery.state) = (None, DeliveryState::Pending);
     held.births[0].delivery.due = Some(NOW);
     held.births[0].delivery.heed(Availability::DisabledHold, NOW);
     ids.push(stage.publish(held).await);

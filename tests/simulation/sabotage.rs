@@ -318,8 +318,8 @@ impl Ledger for SabotagedStore {
         self.store.refill(wants, now)
     }
 
-    fn hand_back(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
-        self.store.hand_back(carried, now)
+    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
+        self.store.release(carried, now)
     }
 
     fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {

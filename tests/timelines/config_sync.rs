@@ -12,7 +12,7 @@ use posthaste::{
         endpoint::Endpoint,
         id::{EndpointId, Ids, KeyId},
         key::KEY_OF_SETTINGS,
-        port::{Hand, Hands},
+        port::{Permit, Permits},
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
@@ -93,11 +93,11 @@ struct RecordingPermits {
     changed: Mutex<Vec<EndpointId>>,
 }
 
-impl Hands for RecordingPermits {
-    fn take(&self, _: EndpointId, _: usize) -> Option<Hand> {
+impl Permits for RecordingPermits {
+    fn take(&self, _: EndpointId, _: usize) -> Option<Permit> {
         None
     }
-    fn take_for_test(&self, _: EndpointId, _: usize) -> Option<Hand> {
+    fn take_for_test(&self, _: EndpointId, _: usize) -> Option<Permit> {
         None
     }
     fn endpoint_changed(&self, endpoint: EndpointId) {

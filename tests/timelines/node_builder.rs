@@ -6,7 +6,7 @@ use posthaste::{
         contract::{Contract, RetentionPeriod},
         directory::Directory,
         id::Ids,
-        port::Hands,
+        port::Permits,
         encryption::Keyring,
         tally::Tally,
         tenure::Tenure,
@@ -51,7 +51,7 @@ pub(crate) struct NodeBuilder {
 }
 
 impl NodeBuilder {
-    pub(crate) fn service(&self, hands: Arc<dyn Hands>) -> Arc<Service> {
+    pub(crate) fn service(&self, hands: Arc<dyn Permits>) -> Arc<Service> {
         Arc::new(Service::new(ServiceDeps {
             config_cache: self.config_cache.clone(),
             delivery_store: self.store.clone(),

@@ -109,7 +109,7 @@ mod tests {
                 probed(&|delivery| delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap());
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }
-        let handed_back = probed(&|delivery| delivery.hand_back(Availability::Enabled, later(60), later(61)).unwrap());
+        let handed_back = probed(&|delivery| delivery.release(Availability::Enabled, later(60), later(61)).unwrap());
         assert_eq!(handed_back, planned, "released to its saved state");
         let taken_over = probed(&|delivery| delivery.take_over(Availability::Enabled, later(61)).unwrap());
         assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });

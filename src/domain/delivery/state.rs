@@ -77,7 +77,7 @@ pub enum EndReason {
     Closed,
     EndpointDisabled,
     EndpointDeleted,
-    ByHand,
+    Manual,
     GaveUp,
     /// Still waiting when its event's retention ended.
     Retention,
@@ -92,7 +92,7 @@ impl EndReason {
         Self::Closed,
         Self::EndpointDisabled,
         Self::EndpointDeleted,
-        Self::ByHand,
+        Self::Manual,
         Self::GaveUp,
         Self::Retention,
     ];
@@ -106,7 +106,7 @@ impl EndReason {
             Self::Closed => "closed",
             Self::EndpointDisabled => "endpoint_off",
             Self::EndpointDeleted => "endpoint_deleted",
-            Self::ByHand => "by_hand",
+            Self::Manual => "by_hand",
             Self::GaveUp => "give_up_after",
             Self::Retention => "retention",
         }

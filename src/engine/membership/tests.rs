@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     domain::{
         endpoint::Endpoint,
-        port::{Handover, Hands},
+        port::{Handover, Permits},
         tenure::SHARDS,
     },
     engine::{

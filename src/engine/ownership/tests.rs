@@ -9,7 +9,7 @@ use crate::{
         endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
         event::{Event, RenderedBodies},
         id::{AppId, DeliveryId, EventId},
-        port::{Handover, Hands},
+        port::{Handover, Permits},
         rate::{AppLimits, RateLimit},
         tenure::{shard_of, shard_of_app},
     },
@@ -79,7 +79,7 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
     };
     let hand = lanes.take(endpoint.id(), 1).unwrap();
     let delivery = Delivery::new(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
-    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), hand, epoch }
+    LeasedDelivery { delivery, event: Arc::new(event), due: at(0), permit: hand, epoch }
 }
 
 fn node() -> (Arc<EndpointQueues>, QueueEvents) {

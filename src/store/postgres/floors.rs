@@ -87,9 +87,9 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     #[derive(Default)]
-    struct Hand(AtomicU64);
+    struct FakeWatch(AtomicU64);
 
-    impl CommitWatch for Hand {
+    impl CommitWatch for FakeWatch {
         fn started(&self) -> u64 {
             self.0.load(Relaxed)
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_searched_from_its_watermark_and_from_its_beginning_after_a_while() {
-        let watch = Arc::new(Hand::default());
+        let watch = Arc::new(FakeWatch::default());
         let floors = Floors::new(Arc::new(Pulse::new(watch.clone())));
         let (lane, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
         assert_eq!(floors.of(lane), None);

@@ -22,7 +22,7 @@ const OF_SHARDS: &str = "nt";
 
 /// SQL that renews the lease of this epoch, and reads the cluster view.
 pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
-    let Beat { seen, free_hands, is_stopping, .. } = beat;
+    let Beat { seen, free_permits: free_hands, is_stopping, .. } = beat;
     let (until, help) = (later(nodes::LEASE), format!("'{}'", nodes::help_in_words(beat)));
     let values = [
         epoch.to_string(),

@@ -12,7 +12,7 @@ use crate::{
         hint::Hint,
         id::{AppId, EndpointId},
         outcome::Class,
-        port::{LeasedDelivery, Hand},
+        port::{LeasedDelivery, Permit},
         statistics::StatBatch,
         time::Timestamp,
         verdict::Verdict,
@@ -40,11 +40,11 @@ impl Accept {
         self.epoch = epoch;
         for new in &mut self.events {
             let at = new.event.accepted_at;
-            let is_old = |birth: &&mut Birth| birth.hand.as_ref().is_some_and(|hand| !hand.is_of(epoch));
+            let is_old = |birth: &&mut Birth| birth.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch));
             for birth in new.births.iter_mut().filter(is_old) {
-                birth.hand = None;
+                birth.permit = None;
                 if birth.delivery.state == DeliveryState::InFlight {
-                    let _ = birth.delivery.hand_back(Availability::Enabled, at, at);
+                    let _ = birth.delivery.release(Availability::Enabled, at, at);
                 }
             }
         }
@@ -102,12 +102,12 @@ impl Work for Accept {
             for birth in new.births {
                 // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_carried = birth.delivery.state == DeliveryState::InFlight;
-                match birth.hand.filter(|_| is_carried) {
+                match birth.permit.filter(|_| is_carried) {
                     Some(hand) => {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
                         let carried =
-                            LeasedDelivery { delivery: birth.delivery, event, due, hand, epoch: self.epoch };
+                            LeasedDelivery { delivery: birth.delivery, event, due, permit: hand, epoch: self.epoch };
                         after.carried.push(carried);
                     }
                     None => note(&birth.delivery, after),
@@ -284,19 +284,19 @@ impl Work for Refill {
         for (want, found) in self.wants.into_iter().zip(self.found) {
             refilled.push(Refilled {
                 endpoint: want.endpoint,
-                has_none: found.oldest.is_empty() && !want.hands.is_empty(),
+                has_none: found.oldest.is_empty() && !want.permits.is_empty(),
                 has_more_fresh: found.has_more_fresh,
                 has_more_manual: found.has_more_manual,
                 next_due: found.next_due,
             });
-            let carry = |((delivery, event, due), mut hand): (Due, Hand)| {
-                hand.weigh(event.data.len());
-                LeasedDelivery { delivery, event: Arc::new(event), due, hand, epoch }
+            let carry = |((delivery, event, due), mut hand): (Due, Permit)| {
+                hand.add_bytes(event.data.len());
+                LeasedDelivery { delivery, event: Arc::new(event), due, permit: hand, epoch }
             };
             after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
-            let by_hand = found.manual.into_iter().zip(want.by_hand);
-            let oldest = found.oldest.into_iter().zip(want.hands);
-            let fresh = found.fresh.into_iter().zip(want.fresh);
+            let by_hand = found.manual.into_iter().zip(want.manual_permits);
+            let oldest = found.oldest.into_iter().zip(want.permits);
+            let fresh = found.fresh.into_iter().zip(want.fresh_permits);
             after.carried.extend(by_hand.chain(oldest).chain(fresh).map(carry));
         }
         let _ = self.reply.send(Ok(refilled));
@@ -328,7 +328,7 @@ fn in_savepoint(
     Ok(found)
 }
 
-pub(super) struct HandBack {
+pub(super) struct Release {
     pub(super) carried: Vec<LeasedDelivery>,
     pub(super) now: Timestamp,
     pub(super) waiting: Vec<(EndpointId, Timestamp)>,
@@ -336,11 +336,11 @@ pub(super) struct HandBack {
     pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-impl Work for HandBack {
+impl Work for Release {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.waiting.clear();
         for carried in &self.carried {
-            let became = ledger::hand_back(tx, carried, self.now, &mut self.waiting)?;
+            let became = ledger::release(tx, carried, self.now, &mut self.waiting)?;
             self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))

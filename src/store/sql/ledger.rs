@@ -200,7 +200,7 @@ pub(super) fn disable_endpoint(
 }
 
 /// Releases a delivery unattempted; returns what it became, if it was still leased under its epoch.
-pub(super) fn hand_back(
+pub(super) fn release(
     tx: &dyn Sql,
     carried: &LeasedDelivery,
     now: Timestamp,
@@ -211,7 +211,7 @@ pub(super) fn hand_back(
         return Ok(None);
     }
     let switch = availability_of(tx, delivery.endpoint)?;
-    let done = delivery.hand_back(switch, carried.due, now).is_ok()
+    let done = delivery.release(switch, carried.due, now).is_ok()
         && update_leased(tx, carried.epoch, &mut delivery, now, woken)?;
     Ok(done.then_some(delivery))
 }

@@ -299,9 +299,9 @@ fn refill(
     let from = tx.lane_begins(want.endpoint).map_or(BEGINNING, just_before);
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
     let kind = Kind::default();
-    let all = Part { kind, after: from, until: backlog_until, most: want.hands.len(), bytes_max };
-    let by_hand = Part { kind: BY_HAND, after: BEGINNING, until: now, most: want.by_hand.len(), ..all };
-    let fresh = Part { after: backlog_until, until: now, most: want.fresh.len(), ..all };
+    let all = Part { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
+    let by_hand = Part { kind: BY_HAND, after: BEGINNING, until: now, most: want.manual_permits.len(), ..all };
+    let fresh = Part { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
     let mut found = Found::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.

@@ -154,7 +154,7 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let missed_since = search.selection.missed_since();
     let was_missed = |row: &Row<'_>| -> Result<bool> {
         let Some(since) = missed_since else { return Ok(true) };
-        let by_hand = row.get::<Option<EndReason>>(4)? == Some(EndReason::ByHand);
+        let by_hand = row.get::<Option<EndReason>>(4)? == Some(EndReason::Manual);
         Ok(!by_hand && row.get::<Option<Timestamp>>(7)?.is_some_and(|ended_at| ended_at >= since))
     };
     let sql =

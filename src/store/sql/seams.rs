@@ -5,7 +5,7 @@ mod cluster;
 
 use super::{
     Desk, Sql, audit,
-    commands::{Accept, HandBack, Recording, Refill},
+    commands::{Accept, Release, Recording, Refill},
     event_types,
     inbox::TakeIn,
     inspections, ledger, outbox, refill, registry, replays, retention,
@@ -81,9 +81,9 @@ impl<D: Desk> Ledger for D {
         answered(answer)
     }
 
-    fn hand_back(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
+    fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {
         let (reply, answer) = oneshot::channel();
-        self.commands().push(Box::new(HandBack {
+        self.commands().push(Box::new(Release {
             carried,
             now,
             waiting: Vec::new(),

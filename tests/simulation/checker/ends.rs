@@ -63,7 +63,7 @@ pub(crate) fn check(
         (DeliveryState::Dead, Some(EndReason::Closed)) => {
             standing.end == Some(CourseEnd::Closed) || file.was_closed_by_retention()
         }
-        (DeliveryState::Cancelled, Some(EndReason::ByHand)) => standing.end == Some(CourseEnd::ByHand),
+        (DeliveryState::Cancelled, Some(EndReason::Manual)) => standing.end == Some(CourseEnd::ByHand),
         (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)) => {
             let off = receiver.contract.off;
             let cancels =

@@ -54,7 +54,7 @@ const BACK_TO: [NextState; 6] = [
     (DeliveryState::Dead, Some(EndReason::Closed)),
     (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)),
     (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)),
-    (DeliveryState::Cancelled, Some(EndReason::ByHand)),
+    (DeliveryState::Cancelled, Some(EndReason::Manual)),
     (DeliveryState::Expired, Some(EndReason::GaveUp)),
     (DeliveryState::Expired, Some(EndReason::Retention)),
 ];
@@ -82,7 +82,7 @@ pub(super) fn table() -> HashSet<TableRow> {
     for from in [Pending, Retrying, Held] {
         add(&[from], TransitionKind::SwitchOff, &[(from, None), (Held, None)]);
         add(&[from], TransitionKind::SwitchOff, &CANCELLED_BY_ENDPOINT);
-        add(&[from], TransitionKind::Cancel, &[(Cancelled, Some(EndReason::ByHand))]);
+        add(&[from], TransitionKind::Cancel, &[(Cancelled, Some(EndReason::Manual))]);
         add(&[from], TransitionKind::Outlive, &[(Expired, Some(EndReason::Retention))]);
     }
     // Only a manual extra attempt has a terminal state to restore, and is pending or held meanwhile.
@@ -136,7 +136,7 @@ impl Happening {
             Self::Conclude { verdict, rows, numbered, switch } => {
                 delivery.apply_verdict(&verdict, (rows, numbered), switch, now)?;
             }
-            Self::HandBack(switch) => delivery.hand_back(switch, now, now)?,
+            Self::HandBack(switch) => delivery.release(switch, now, now)?,
             Self::TakeOver(switch) => delivery.take_over(switch, now)?,
             Self::SwitchOff(switch) => delivery.hold_or_cancel(switch, now)?,
             Self::Release => delivery.resume(false, now)?,
@@ -200,7 +200,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         (Happening::Retry(switch), Retrying | Dead | Cancelled | Expired)
         | (Happening::Replay { switch, .. }, Dead | Cancelled | Expired)
         | (Happening::ReplayAs(switch), Delivered) => asked(switch),
-        (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::ByHand))),
+        (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::Manual))),
         (Happening::Outlive, Pending | Retrying | Held) => Some(match before.saved_state {
             Some(back) if back.state != Retrying => (back.state, back.reason),
             _ => (Expired, Some(EndReason::Retention)),

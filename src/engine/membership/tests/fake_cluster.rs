@@ -74,7 +74,7 @@ impl FakeCluster {
             version: String::new(),
             is_expired: row.lease_until <= now,
             seen: row.last_heartbeat.seen,
-            free_hands: row.last_heartbeat.free_hands,
+            free_permits: row.last_heartbeat.free_permits,
             help: row.last_heartbeat.help.clone(),
             joined_at: Timestamp::from_millis(0),
             lease_ms: row.lease_until.as_millis() - now.as_millis(),
