@@ -137,7 +137,7 @@ impl Blame {
 
     /// Applies the report of all nodes together. A node that sends little cannot detect an outage itself, so it relies on the
     /// others until one of its requests is answered.
-    pub fn heed(&self, all: Account, now: Timestamp) {
+    pub fn apply_report(&self, all: Account, now: Timestamp) {
         let mut state = self.state();
         state.count_time(now);
         state.accountable = state.accountable.max(all.accountable);

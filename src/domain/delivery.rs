@@ -172,11 +172,11 @@ impl Delivery {
             Verdict::Retry { due, then } => {
                 self.retry_index += 1;
                 self.set_waiting(due, then);
-                self.heed(switch, now);
+                self.apply_availability(switch, now);
             }
             Verdict::Again { due } => {
                 self.set_waiting(due, AtDue::Attempt);
-                self.heed(switch, now);
+                self.apply_availability(switch, now);
             }
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Delivery {
             self.restore(switch, now);
         } else {
             self.set_waiting(due.min(now), AtDue::Attempt);
-            self.heed(switch, now);
+            self.apply_availability(switch, now);
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Delivery {
             self.restore(switch, now);
         } else {
             self.set_waiting(now, AtDue::Attempt);
-            self.heed(switch, now);
+            self.apply_availability(switch, now);
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Delivery {
     /// Holds or cancels a waiting delivery whose endpoint was disabled or deleted.
     pub fn hold_or_cancel(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state.is_waiting() || state == DeliveryState::Held, "held or cancelled")?;
-        self.heed(switch, now);
+        self.apply_availability(switch, now);
         Ok(())
     }
 
@@ -324,7 +324,7 @@ impl Delivery {
     }
 
     /// Holds or cancels the delivery if its endpoint is disabled or deleted.
-    pub fn heed(&mut self, switch: Availability, now: Timestamp) {
+    pub fn apply_availability(&mut self, switch: Availability, now: Timestamp) {
         match switch {
             Availability::Enabled => {}
             Availability::DisabledHold => self.hold(now),
@@ -366,7 +366,7 @@ impl Delivery {
         self.at_due = back.at_due;
         self.finished_at = back.finished_at;
         if self.state.is_waiting() {
-            self.heed(switch, now);
+            self.apply_availability(switch, now);
         }
     }
 

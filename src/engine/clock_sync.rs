@@ -35,7 +35,7 @@ impl ClockSync {
     async fn step(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let all = self.cluster_store.account(self.outage_detector.account(now), now).await?;
-        self.outage_detector.heed(all, self.clock.now());
+        self.outage_detector.apply_report(all, self.clock.now());
         Ok(())
     }
 }

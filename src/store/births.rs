@@ -29,7 +29,7 @@ pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, no
         let mut birth = born(event, number, endpoint, now, hand);
         birth.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
-            birth.delivery.heed(availability_for_new(endpoint), now);
+            birth.delivery.apply_availability(availability_for_new(endpoint), now);
         }
         birth
     };

@@ -96,7 +96,7 @@ pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publish
 
 pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Stage) {
     let mut new = stage.one();
-    new.births[0].delivery.heed(Availability::DisabledHold, NOW);
+    new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let id = stage.publish(new).await;
     assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (DeliveryState::Pending, Some(NOW)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
@@ -109,7 +109,7 @@ pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mu
         (Availability::DisabledCancel, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
         let mut new = stage.one();
-        new.births[0].delivery.heed(switch, NOW);
+        new.births[0].delivery.apply_availability(switch, NOW);
         let id = stage.publish(new).await;
         assert_eq!(stage.ended(id).await, ended);
     }

@@ -127,8 +127,8 @@ impl Play {
                 birth.delivery.start_in_flight();
                 birth.permit = Some(self.stage.permits.take());
             }
-            2 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledHold, after(0)),
-            3 if what & 4 == 4 => birth.delivery.heed(Availability::DisabledCancel, after(0)),
+            2 if what & 4 == 4 => birth.delivery.apply_availability(Availability::DisabledHold, after(0)),
+            3 if what & 4 == 4 => birth.delivery.apply_availability(Availability::DisabledCancel, after(0)),
             _ => {}
         }
         new

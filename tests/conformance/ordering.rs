@@ -307,7 +307,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
     let mut new = stage.one();
     new.births[0].delivery.ordering_key = group("a");
-    new.births[0].delivery.heed(Availability::DisabledHold, NOW);
+    new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let fourth = stage.publish(new).await;
     for id in ids.into_iter().chain([fourth]) {
         assert_eq!(stage.delivery(id).await.state, DeliveryState::Held);

@@ -151,7 +151,7 @@ impl Stage {
     pub(crate) async fn born_held(&mut self, endpoint: EndpointId) -> DeliveryId {
         self.set_availability(endpoint, Some(WaitingWhenDisabled::Held)).await;
         let mut new = self.draft(&[endpoint]);
-        new.births[0].delivery.heed(posthaste::domain::delivery::Availability::DisabledHold, NOW);
+        new.births[0].delivery.apply_availability(posthaste::domain::delivery::Availability::DisabledHold, NOW);
         let id = self.publish(new).await;
         self.set_availability(endpoint, None).await;
         id

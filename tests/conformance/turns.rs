@@ -80,7 +80,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     let mut held = late.remove(1);
     (held.births[0].permit, held.births[0].delivery.state) = (None, DeliveryState::Pending);
     held.births[0].delivery.due = Some(NOW);
-    held.births[0].delivery.heed(Availability::DisabledHold, NOW);
+    held.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     ids.push(stage.publish(held).await);
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);

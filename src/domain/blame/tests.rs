@@ -202,21 +202,21 @@ fn the_adjusted_clock_stands_still_during_local_outages() {
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
     let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_ours };
     let quiet = begun();
-    quiet.heed(heard(500, false), after(10));
+    quiet.apply_report(heard(500, false), after(10));
     assert_eq!(quiet.account(after(20)), heard(510, false));
-    quiet.heed(heard(400, false), after(20));
+    quiet.apply_report(heard(400, false), after(20));
     assert_eq!(quiet.accountable(after(30)), Duration::from_secs(520), "it is ahead of them");
-    quiet.heed(heard(520, true), after(30));
+    quiet.apply_report(heard(520, true), after(30));
     all(&quiet, 0..1, Class::Connect, after(40));
     assert_eq!(quiet.accountable(after(100)), Duration::from_secs(520), "another node reports an outage");
-    quiet.heed(heard(560, true), after(100));
+    quiet.apply_report(heard(560, true), after(100));
     assert_eq!(quiet.accountable(after(110)), Duration::from_secs(560), "and a third gets answers");
     all(&quiet, 1..2, Class::Http, after(120));
-    quiet.heed(heard(560, true), after(130));
+    quiet.apply_report(heard(560, true), after(130));
     assert_eq!(quiet.accountable(after(140)), Duration::from_secs(580), "so does this one");
-    quiet.heed(heard(580, true), after(140));
+    quiet.apply_report(heard(580, true), after(140));
     assert_eq!(quiet.accountable(after(150)), Duration::from_secs(580), "but no more");
-    quiet.heed(heard(580, false), after(150));
+    quiet.apply_report(heard(580, false), after(150));
     assert_eq!(quiet.accountable(after(160)), Duration::from_secs(590));
     let ours = begun();
     all(&ours, 0..9, Class::Http, START);
