@@ -240,7 +240,7 @@ impl Delivery {
         if switch == Availability::Deleted {
             return Err(TransitionError::EndpointDeleted);
         }
-        self.saved_state = Some(self.stands(false));
+        self.saved_state = Some(self.snapshot(false));
         self.restarted_at = Some(now);
         self.is_manual = true;
         self.become_pending(switch, now);
@@ -352,7 +352,7 @@ impl Delivery {
         }
     }
 
-    fn stands(&self, is_probe: bool) -> SavedState {
+    fn snapshot(&self, is_probe: bool) -> SavedState {
         let Self { state, reason, due, at_due, finished_at, .. } = *self;
         SavedState { state, reason, due, at_due, finished_at, is_probe }
     }

@@ -15,7 +15,7 @@ const LOCAL_FAULT_WAIT_MAX: Duration = Duration::from_mins(10);
 
 /// Retry context of a delivery when an attempt of it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct RetryContext {
     /// How many slots of the schedule were used before this attempt.
     pub retry_index: u32,
     /// The end of the contract's `give_up_after`.
@@ -88,7 +88,7 @@ pub fn classify(outcome: &mut Outcome, contract: &Contract) {
 /// Decides the next step. Waits count from `ended_at`; `dice` is uniform in [0, 1).
 pub fn decide(
     outcome: &Outcome,
-    standing: &Standing,
+    standing: &RetryContext,
     contract: &Contract,
     ended_at: Timestamp,
     dice: f64,
@@ -123,7 +123,7 @@ pub fn decide(
 }
 
 fn retry(
-    standing: &Standing,
+    standing: &RetryContext,
     contract: &Contract,
     ended_at: Timestamp,
     dice: f64,
@@ -142,7 +142,7 @@ fn retry(
 }
 
 /// Returns the verdict, or expiry if the delivery gives up before it is due.
-fn in_time(standing: &Standing, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
+fn in_time(standing: &RetryContext, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
     match standing.give_up_at {
         Some(give_up_at) if give_up_at < due => {
             Verdict::Retry { due: give_up_at.max(ended_at), then: AtDue::Expire }

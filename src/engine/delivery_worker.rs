@@ -21,7 +21,7 @@ use crate::{
         port::LeasedDelivery,
         tally::Tally,
         time::Timestamp,
-        verdict::{self, Standing, Verdict},
+        verdict::{self, RetryContext, Verdict},
     },
     outbound::{HttpSender, OutboundRequest},
     runtime::{Clock, Entropy},
@@ -219,7 +219,7 @@ impl DeliveryWorker {
         let (Some(carried), Some(last)) = (custody.leased(), custody.attempts().last()) else { return };
         let ended_at = self.clock.now();
         let delivery = &carried.delivery;
-        let standing = Standing {
+        let standing = RetryContext {
             retry_index: delivery.retry_index,
             give_up_at: delivery.give_up_at,
             unnumbered: delivery.history_len - delivery.attempt_count + custody.attempts().len() as u32 - 1,

@@ -54,7 +54,7 @@ impl HealthWorker {
     ) -> Result<Self, StoreError> {
         let DeliveryWorker { directory, blame, clock, .. } = courier;
         let now = clock.now();
-        let standing = cluster.standing(now).await?;
+        let standing = cluster.health_bootstrap(now).await?;
         blame.begin(standing.accountable, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
             lanes.start_half_open(endpoint, now);

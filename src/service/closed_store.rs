@@ -32,7 +32,7 @@ use crate::{
         browse::{
             Cursor, DeliveryListFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
         },
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, HealthBootstrap, Suspect, View},
         inbox::{Intake, Submission},
         ledger::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
@@ -108,7 +108,7 @@ impl Cluster for ClosedStore {
         fn keys_used(Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
-        fn standing(Timestamp) -> Standing;
+        fn health_bootstrap(Timestamp) -> HealthBootstrap;
         fn roll_up(Duration, Timestamp) -> RolledUp;
         fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;

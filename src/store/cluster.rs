@@ -115,7 +115,7 @@ pub struct Forgotten {
 
 /// Health state that a node loads when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct HealthBootstrap {
     /// Outage-adjusted time that has passed in all: the time for which receivers can be held to account.
     pub accountable: Duration,
     /// Endpoints that have only failed for long: their queues start as not trusted.
@@ -204,7 +204,7 @@ pub trait Cluster: Send + Sync {
     /// yet, or with dead ones that block others although it skips them.
     fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;
 
-    fn standing(&self, now: Timestamp) -> Reply<'_, Standing>;
+    fn health_bootstrap(&self, now: Timestamp) -> Reply<'_, HealthBootstrap>;
 
     /// Adds the statistics that commits logged, a bounded part of them, and removes a few expired rows. Stores the
     /// outage-adjusted time where it may be needed.

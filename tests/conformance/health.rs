@@ -202,13 +202,13 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     let before = report(&stage, after(2)).await.health;
     assert_eq!((before.consecutive_failures, before.state()), (10, health::HealthState::Failing));
     stage.reopen();
-    let standing = stage.store().standing(after(2)).await.unwrap();
+    let standing = stage.store().health_bootstrap(after(2)).await.unwrap();
     assert_eq!(standing.accountable, CLOCK, "an attempt knew as much");
     assert_eq!((standing.failing, standing.well), (vec![stage.endpoint], vec![]));
     assert_eq!(report(&stage, after(2)).await.health, before);
     see(&mut stage, Verdict::Delivered, &plain).await;
     stage.store().roll_up(CLOCK * 2, after(3)).await.unwrap();
-    let standing = stage.store().standing(after(3)).await.unwrap();
+    let standing = stage.store().health_bootstrap(after(3)).await.unwrap();
     assert_eq!((standing.accountable, standing.well), (CLOCK * 2, vec![stage.endpoint]));
     assert_eq!(report(&stage, after(3)).await.clock, Some((CLOCK * 2, after(3))));
 }
@@ -369,15 +369,15 @@ pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes
         see(&mut stage, retry_at(after(60)), &plain).await;
         judge(&stage, &plain, after(1)).await;
         stage.reopen();
-        known.push(stage.store().standing(after(2)).await.unwrap().paused);
+        known.push(stage.store().health_bootstrap(after(2)).await.unwrap().paused);
     }
     let longest = vec![(stage.endpoint, PausedUntil { status: 429, until: after(100) })];
     assert_eq!(known, [longest.clone(), longest.clone()], "a shorter one changes nothing");
-    assert!(stage.store().standing(after(100)).await.unwrap().paused.is_empty(), "over");
+    assert!(stage.store().health_bootstrap(after(100)).await.unwrap().paused.is_empty(), "over");
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     for (url, paused) in [(record.settings.url.clone(), longest), ("https://other.example/".into(), vec![])] {
         (record.settings.url, record.revision) = (url, record.revision + 1);
         assert!(stage.store().change_endpoint(record.clone(), None).await.unwrap());
-        assert_eq!(stage.store().standing(after(2)).await.unwrap().paused, paused);
+        assert_eq!(stage.store().health_bootstrap(after(2)).await.unwrap().paused, paused);
     }
 }

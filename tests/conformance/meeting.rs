@@ -20,7 +20,7 @@ async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: Pair
     // The node with less time than the others rolls up.
     see(&mut pair.stage, Verdict::Delivered, &plain()).await;
     there.roll_up(minutes(3), after(1)).await.unwrap();
-    assert_eq!(here.standing(after(1)).await.unwrap().accountable, minutes(50));
+    assert_eq!(here.health_bootstrap(after(1)).await.unwrap().accountable, minutes(50));
     there.account(mine(minutes(60)), after(2)).await.unwrap();
     // Its attempts are recorded in the shared time: in its own time this one would have begun long ago.
     see(&mut pair.stage, retry_at(after(60)), &plain()).await;

@@ -28,7 +28,7 @@ use posthaste::{
     },
     store::{
         Cluster, Registry, Reply,
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, HealthBootstrap, Suspect, View},
         retention::{Overdue, OverdueSearch},
         sqlite::SqliteStore,
     },
@@ -79,7 +79,7 @@ impl Cluster for ChangesStore {
         fn keys_used(uses: Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
-        fn standing(now: Timestamp) -> Standing;
+        fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
         fn roll_up(accountable: Duration, now: Timestamp) -> RolledUp;
         fn account(mine: Account, now: Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;

@@ -93,7 +93,7 @@ mod tests {
         contract::{OverrideLevel, fixtures},
         outcome::{Class, Outcome},
         time::Timestamp,
-        verdict::{AtDue, Standing, Verdict, decide},
+        verdict::{AtDue, RetryContext, Verdict, decide},
     };
     use proptest::prelude::*;
     use serde_json::{Value, json};
@@ -166,7 +166,7 @@ mod tests {
             let (mut now, mut made) = (start, 0);
             let (state, at) = loop {
                 prop_assert!(inside(timeline.attempts[made], now), "attempt {} at {now}", made + 1);
-                let standing = Standing { retry_index: made as u32, give_up_at, unnumbered: 0, is_ours: false };
+                let standing = RetryContext { retry_index: made as u32, give_up_at, unnumbered: 0, is_ours: false };
                 let verdict = decide(&outcome, &standing, &contract, now, dice[made]);
                 made += 1;
                 match verdict {

@@ -18,7 +18,7 @@ impl Delivery {
     pub fn probe(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
         self.require(|state| state == DeliveryState::Retrying && may, "probed")?;
-        self.saved_state = Some(self.stands(true));
+        self.saved_state = Some(self.snapshot(true));
         (self.state, self.due) = (DeliveryState::InFlight, None);
         Ok(())
     }

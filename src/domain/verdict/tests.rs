@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-const FRESH: Standing = Standing { retry_index: 0, give_up_at: None, unnumbered: 0, is_ours: false };
+const FRESH: RetryContext = RetryContext { retry_index: 0, give_up_at: None, unnumbered: 0, is_ours: false };
 
 fn answer(status: u16) -> Outcome {
     Outcome { status: Some(status), error: None, ..Outcome::failed(Class::Http, "") }
@@ -26,7 +26,7 @@ fn course(contract: &Contract, dice: f64) -> (Vec<String>, String) {
     for place in 0.. {
         attempts.push(format_duration(now.since(START)));
         let end = |due: Timestamp, how| format!("{how} at {}", format_duration(due.since(START)));
-        match decide(&answer(500), &Standing { retry_index: place, give_up_at, ..FRESH }, contract, now, dice) {
+        match decide(&answer(500), &RetryContext { retry_index: place, give_up_at, ..FRESH }, contract, now, dice) {
             Verdict::Retry { due, then: AtDue::Attempt } => now = due,
             Verdict::Retry { due, then: AtDue::Exhaust } => return (attempts, end(due, "exhausted")),
             Verdict::Retry { due, then: AtDue::Expire } => return (attempts, end(due, "expired")),
@@ -125,10 +125,10 @@ fn classify_recognises_success_and_describes_failure() {
 
 #[test]
 fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_their_times() {
-    let standing = Standing { is_ours: true, retry_index: 2, ..FRESH };
+    let standing = RetryContext { is_ours: true, retry_index: 2, ..FRESH };
     let by = |class, contract: &Contract| decide(&failed(class), &standing, contract, START, 0.5);
     let plain = |class, contract: &Contract| {
-        decide(&failed(class), &Standing { is_ours: false, ..standing }, contract, START, 0.5)
+        decide(&failed(class), &RetryContext { is_ours: false, ..standing }, contract, START, 0.5)
     };
     let builtin = Contract::builtin().unwrap();
     for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls] {
@@ -157,7 +157,7 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let place = patient.retry.waits.len() as u32;
     for (is_ours, expected) in [(false, AtDue::Exhaust), (true, AtDue::ExhaustUnblamed)] {
-        let standing = Standing { retry_index: place, is_ours, ..FRESH };
+        let standing = RetryContext { retry_index: place, is_ours, ..FRESH };
         let verdict = decide(&failed(Class::Timeout), &standing, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }
@@ -168,7 +168,7 @@ fn local_failures_use_no_slot_of_the_schedule() {
     let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
     assert_eq!(by(Class::Local), Verdict::Again { due: START.plus(Duration::from_secs(5)) });
     let after = |unnumbered| {
-        let standing = Standing { unnumbered, ..FRESH };
+        let standing = RetryContext { unnumbered, ..FRESH };
         decide(&failed(Class::Local), &standing, &fixtures::standard(), START, 0.5)
     };
     assert_eq!(after(2), Verdict::Again { due: START.plus(Duration::from_secs(20)) });
@@ -195,7 +195,7 @@ fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
     let contract = fixtures::zerofee();
     let at = |millis| START.plus(Duration::from_millis(millis));
     let by = |give_up_at, class| {
-        decide(&failed(class), &Standing { give_up_at: Some(give_up_at), ..FRESH }, &contract, START, 0.5)
+        decide(&failed(class), &RetryContext { give_up_at: Some(give_up_at), ..FRESH }, &contract, START, 0.5)
     };
     let due = at(60_000);
     assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: AtDue::Attempt });
@@ -216,7 +216,7 @@ fn giving_up_also_cuts_a_final_wait_short() {
 
 fn requested_retry_wait(contract: &Contract, place: u32, retry_after: &str) -> u64 {
     let outcome = Outcome { retry_after: Some(retry_after.into()), ..answer(429) };
-    match decide(&outcome, &Standing { retry_index: place, ..FRESH }, contract, START, 0.5) {
+    match decide(&outcome, &RetryContext { retry_index: place, ..FRESH }, contract, START, 0.5) {
         Verdict::Retry { due, then: AtDue::Attempt } => due.since(START).as_secs(),
         other => panic!("{other:?}"),
     }
@@ -241,7 +241,7 @@ fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
     for contract in [fixtures::zerofee(), fixtures::sendnomi(), fixtures::simpaisa()] {
         let place = 0;
         let outcome = Outcome { retry_after: Some("7200".into()), ..answer(503) };
-        let verdict = decide(&outcome, &Standing { retry_index: place, ..FRESH }, &contract, START, 0.5);
+        let verdict = decide(&outcome, &RetryContext { retry_index: place, ..FRESH }, &contract, START, 0.5);
         let due = START.plus(Duration::from_mins(1));
         assert_eq!(verdict, Verdict::Retry { due, then: AtDue::Attempt }, "{}", contract.name);
     }
@@ -257,7 +257,7 @@ proptest! {
         retry_after in ".{0,20}", age_ms in -1000i64..1_000_000_000,
     ) {
         let give_up_at = Timestamp::from_millis(START.as_millis() + age_ms);
-        let standing = Standing { retry_index, give_up_at: Some(give_up_at), ..FRESH };
+        let standing = RetryContext { retry_index, give_up_at: Some(give_up_at), ..FRESH };
         let class = Class::ALL[class];
         let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
         for contract in fixtures::all() {

@@ -161,7 +161,7 @@ impl<'a> Rebalancer<'a> {
         }
         let (shared, lanes) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.node_state().epoch());
-        let standing = shared.cluster_store.standing(now).await?;
+        let standing = shared.cluster_store.health_bootstrap(now).await?;
         if shared.node_state().epoch() != epoch {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use crate::{
     },
     store::{
         browse::HealthReport,
-        cluster::{Standing, Suspect},
+        cluster::{HealthBootstrap, Suspect},
         ledger::Record,
     },
 };
@@ -296,7 +296,7 @@ pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp
     Ok(judged)
 }
 
-pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing> {
+pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<HealthBootstrap> {
     // A crash may have come between an attempt and the next write of the clock.
     let latest = connection.number(
         "SELECT max(clock) FROM (SELECT max(first_failed_clock) AS clock FROM health
@@ -315,7 +315,7 @@ pub(super) fn standing(connection: &dyn Sql, now: Timestamp) -> Result<Standing>
         let endpoint = row.get(0)?;
         Ok(read_pause(row, 1)?.map(|paused| (endpoint, paused)))
     })?;
-    Ok(Standing {
+    Ok(HealthBootstrap {
         accountable: written.max(accountable::duration(latest)),
         failing,
         paused: paused.into_iter().flatten().collect(),

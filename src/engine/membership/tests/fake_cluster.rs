@@ -14,7 +14,7 @@ use crate::{
     runtime::{Clock, VirtualClock},
     store::{
         Cluster, Reply, StoreError,
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, Node, RolledUp, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, Node, RolledUp, HealthBootstrap, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
 };
@@ -194,8 +194,8 @@ impl Cluster for FakeNode {
         })
     }
 
-    fn standing(&self, _: Timestamp) -> Reply<'_, Standing> {
-        self.answer(|state, _| Standing { failing: state.failing.clone(), ..Standing::default() })
+    fn health_bootstrap(&self, _: Timestamp) -> Reply<'_, HealthBootstrap> {
+        self.answer(|state, _| HealthBootstrap { failing: state.failing.clone(), ..HealthBootstrap::default() })
     }
 
     never! {

@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, SHARDS, Standing, Suspect, View},
+        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, SHARDS, HealthBootstrap, Suspect, View},
         retention::{Overdue, OverdueSearch},
     },
 };
@@ -128,8 +128,8 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(cluster::unsettled)
     }
 
-    fn standing(&self, now: Timestamp) -> Reply<'_, Standing> {
-        self.read_for_engine(move |connection| health::standing(connection, now))
+    fn health_bootstrap(&self, now: Timestamp) -> Reply<'_, HealthBootstrap> {
+        self.read_for_engine(move |connection| health::health_bootstrap(connection, now))
     }
 
     fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp> {
