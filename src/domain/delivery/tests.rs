@@ -220,16 +220,16 @@ fn happenings() -> impl Strategy<Value = Vec<(Happening, u64)>> {
     prop::collection::vec((happening(), 0u64..20_000), 1..60)
 }
 
-fn newborn(give_up_at: Option<Timestamp>) -> Delivery {
+fn new_delivery(give_up_at: Option<Timestamp>) -> Delivery {
     let id = |n| (DeliveryId::from_i64(n), AppId::from_i64(1), EventId::from_i64(6), EndpointId::from_i64(2));
     let (id, app, event, endpoint) = id(7);
     Delivery::new(id, app, event, endpoint, START, give_up_at)
 }
 
-fn newborns() -> impl Strategy<Value = Delivery> {
+fn new_deliveries() -> impl Strategy<Value = Delivery> {
     let age = prop::option::weighted(0.3, 0u64..400_000);
     (age, any::<bool>()).prop_map(|(age, carried)| {
-        let mut delivery = newborn(age.map(|ms| START.plus(Duration::from_millis(ms))));
+        let mut delivery = new_delivery(age.map(|ms| START.plus(Duration::from_millis(ms))));
         if carried {
             delivery.start_in_flight();
         }
@@ -242,7 +242,7 @@ proptest! {
     #![proptest_config(Config::with_cases(2000))]
 
     #[test]
-    fn a_delivery_moves_only_as_the_table_says(newborn in newborns(), happenings in happenings()) {
+    fn a_delivery_moves_only_as_the_table_says(newborn in new_deliveries(), happenings in happenings()) {
         run(newborn, happenings);
     }
 }
@@ -252,7 +252,7 @@ fn every_row_of_the_table_can_be_reached() {
     let mut runner = TestRunner::deterministic();
     let mut unseen = table();
     for _ in 0..20_000 {
-        let one = (newborns(), happenings()).new_tree(&mut runner).unwrap().current();
+        let one = (new_deliveries(), happenings()).new_tree(&mut runner).unwrap().current();
         for row in run(one.0, one.1) {
             unseen.remove(&row);
         }
@@ -262,7 +262,7 @@ fn every_row_of_the_table_can_be_reached() {
 
 /// Returns a delivery in this state.
 fn one_in(state: DeliveryState) -> Delivery {
-    let mut delivery = newborn(None);
+    let mut delivery = new_delivery(None);
     let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
     let dead = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
     let steps: Vec<Happening> = match state {
@@ -335,7 +335,7 @@ fn a_terminal_delivery_cannot_be_claimed_concluded_or_taken_over() {
 #[test]
 fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     let due = START.plus(Duration::from_hours(6));
-    let mut delivery = newborn(None);
+    let mut delivery = new_delivery(None);
     delivery.claim(START).unwrap();
     let last = Verdict::Retry { due, then: AtDue::Exhaust };
     delivery.apply_verdict(&last, (1, 1), Availability::Enabled, START).unwrap();

@@ -1,6 +1,6 @@
 //! Positions in an ordering group: kept while queued, left at the end.
 
-use super::{START, check_shape, newborn, one_in};
+use super::{START, check_shape, new_delivery, one_in};
 use crate::domain::{
     delivery::{Delivery, EndReason, TransitionError, DeliveryState, Availability},
     time::Timestamp,
@@ -12,7 +12,7 @@ fn later(seconds: u64) -> Timestamp {
 }
 
 fn queued_delivery() -> Delivery {
-    let mut delivery = newborn(Some(later(60)));
+    let mut delivery = new_delivery(Some(later(60)));
     delivery.start_in_flight();
     delivery.enqueue_behind_head(7);
     delivery
@@ -23,7 +23,7 @@ fn a_queued_delivery_is_pending_never_due_and_shows_no_next_attempt() {
     let delivery = queued_delivery();
     assert!(delivery.is_queued_behind() && delivery.order_seq == Some(7));
     assert_eq!((delivery.state, delivery.next_attempt_at()), (DeliveryState::Pending, None));
-    assert!(!newborn(None).is_queued_behind());
+    assert!(!new_delivery(None).is_queued_behind());
 }
 
 #[test]
