@@ -2,14 +2,14 @@
 
 use crate::{
     harness::{Behaviour, TestReceiver, from_now},
-    world::{App, HOOK, World, pluck, receiver, slow, text},
+    fixture::{TestApp, HOOK, TestServer, pluck, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
 async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_unchanged() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": slow() })).await;
@@ -33,7 +33,7 @@ async fn a_retry_is_one_extra_attempt_and_leaves_the_schedule_unchanged() {
 
 #[tokio::test]
 async fn a_retry_of_something_that_ended_returns_there_when_it_fails() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -53,7 +53,7 @@ async fn a_retry_of_something_that_ended_returns_there_when_it_fails() {
 
 #[tokio::test]
 async fn a_replay_of_a_dead_letter_is_the_same_delivery_on_a_fresh_schedule() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -82,7 +82,7 @@ async fn a_replay_of_a_dead_letter_is_the_same_delivery_on_a_fresh_schedule() {
 
 #[tokio::test]
 async fn a_replay_of_a_delivered_one_makes_a_new_delivery_and_leaves_the_old_alone() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -107,7 +107,7 @@ async fn a_replay_of_a_delivered_one_makes_a_new_delivery_and_leaves_the_old_alo
 
 #[tokio::test]
 async fn a_closed_dead_letter_is_listed_only_when_asked_for() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -131,7 +131,7 @@ async fn a_closed_dead_letter_is_listed_only_when_asked_for() {
 }
 
 /// Creates deliveries of an app in every state that a test can bring about, by the name of the state.
-async fn one_of_each(app: &App, receiver: &TestReceiver) -> Vec<(&'static str, String)> {
+async fn one_of_each(app: &TestApp, receiver: &TestReceiver) -> Vec<(&'static str, String)> {
     let endpoint = async |name: &str, overrides: Value| {
         app.endpoint(
             &receiver.url(&format!("/{name}")),
@@ -174,7 +174,7 @@ async fn one_of_each(app: &App, receiver: &TestReceiver) -> Vec<(&'static str, S
 
 #[tokio::test]
 async fn what_a_state_does_not_allow_is_refused_and_changes_nothing() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let all = one_of_each(&app, &receiver).await;
@@ -207,7 +207,7 @@ async fn what_a_state_does_not_allow_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn waiting_deliveries_can_be_cancelled_and_ended_ones_deleted() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let all = one_of_each(&app, &receiver).await;
@@ -236,7 +236,7 @@ async fn waiting_deliveries_can_be_cancelled_and_ended_ones_deleted() {
 
 #[tokio::test]
 async fn a_replayed_cancelled_one_is_delivered() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -256,7 +256,7 @@ async fn a_replayed_cancelled_one_is_delivered() {
 
 #[tokio::test]
 async fn invalid_ids_are_not_found() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let wrong = [
         "nobody",
@@ -281,7 +281,7 @@ async fn invalid_ids_are_not_found() {
 
 #[tokio::test]
 async fn of_eight_retries_at_once_one_is_made() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "overrides": { "retry": { "waits": [] }, "timeout": "1s" } }))

@@ -1,11 +1,11 @@
 //! Allowed addresses of endpoints: public ones, in any notation; over https unless the operator says otherwise.
 
-use crate::world::{App, World, quick};
+use crate::fixture::{TestApp, TestServer, quick};
 use serde_json::{Value, json};
 
 /// Settings that allow public addresses only.
-async fn closed() -> (World, App) {
-    let world = World::start_with(&[("ALLOW_ADDRESSES", ""), ("HTTPS_ONLY", "true")]).await;
+async fn closed() -> (TestServer, TestApp) {
+    let world = TestServer::start_with(&[("ALLOW_ADDRESSES", ""), ("HTTPS_ONLY", "true")]).await;
     let app = world.app().await;
     (world, app)
 }
@@ -86,7 +86,7 @@ async fn addresses_that_are_not_public_are_refused_in_any_spelling() {
 
 #[tokio::test]
 async fn the_allow_list_opens_addresses_and_never_names_without_a_dot() {
-    let world = World::start_with(&[("ALLOW_ADDRESSES", "10.1.0.0/16,::1/128")]).await;
+    let world = TestServer::start_with(&[("ALLOW_ADDRESSES", "10.1.0.0/16,::1/128")]).await;
     let app = world.app().await;
     for (url, status) in [
         ("http://10.1.2.3/", 201),
@@ -103,8 +103,8 @@ async fn the_allow_list_opens_addresses_and_never_names_without_a_dot() {
 
 #[tokio::test]
 async fn an_address_that_is_no_longer_allowed_is_not_dialled() {
-    let mut world = World::start().await;
-    let receiver = crate::world::receiver(200).await;
+    let mut world = TestServer::start().await;
+    let receiver = crate::fixture::receiver(200).await;
     let app = world.app().await;
     let mut overrides = quick();
     overrides["retry"]["waits"] = json!([]);
@@ -121,7 +121,7 @@ async fn an_address_that_is_no_longer_allowed_is_not_dialled() {
 
 #[tokio::test]
 async fn plain_http_needs_the_operator_s_word() {
-    let world = World::start_with(&[("HTTPS_ONLY", "true")]).await;
+    let world = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await;
     let plain = json!({ "url": "http://127.0.0.1:9/" });
@@ -129,7 +129,7 @@ async fn plain_http_needs_the_operator_s_word() {
     assert_eq!(app.post("/endpoints", &plain).await.invalid_field(), "url");
     let refused = own.post("/endpoints", &opened).await.refused(403, "forbidden");
     assert_eq!(refused.field.as_deref(), Some("overrides.https_only"));
-    let id = crate::world::text(&app.post("/endpoints", &opened).await.is(201)["id"]);
+    let id = crate::fixture::text(&app.post("/endpoints", &opened).await.is(201)["id"]);
     let path = format!("/endpoints/{id}");
 
     let patched = own.patch(&path, &json!({ "overrides": { "timeout": "7s" } })).await.is(200);
@@ -145,7 +145,7 @@ async fn plain_http_needs_the_operator_s_word() {
 
 #[tokio::test]
 async fn closing_plain_http_again_does_not_leave_an_endpoint_that_would_be_called() {
-    let world = World::start_with(&[("HTTPS_ONLY", "true")]).await;
+    let world = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
     let app = world.app().await;
     let opened = json!({ "id": "e", "url": "http://127.0.0.1:9/", "overrides": { "https_only": false } });
     app.post("/endpoints", &opened).await.is(201);
@@ -155,10 +155,10 @@ async fn closing_plain_http_again_does_not_leave_an_endpoint_that_would_be_calle
 
 #[tokio::test]
 async fn overrides_are_bounded_by_who_sets_them() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await;
-    let ask = async |by: &App, overrides: Value| {
+    let ask = async |by: &TestApp, overrides: Value| {
         by.post("/endpoints", &json!({ "url": "http://127.0.0.1:9/", "overrides": overrides })).await
     };
     ask(&own, json!({ "retry": { "waits": ["100ms", "1m"], "jitter": "none" }, "timeout": "5s" }))

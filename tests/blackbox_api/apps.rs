@@ -2,13 +2,13 @@
 
 use crate::{
     harness::{Behaviour, wait_until, wait_until_after},
-    world::{HOOK, WITHIN, World, pluck, receiver, text},
+    fixture::{HOOK, WAIT_MAX, TestServer, pluck, receiver, text},
 };
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn an_app_keeps_the_id_it_was_given_and_gets_one_of_ours_otherwise() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let longest = "x".repeat(128);
     for id in ["merchant:17.a~b-C_9", "0", longest.as_str()] {
         let app = world.admin.post("/v1/apps", &json!({ "id": id, "name": "A" })).await.is(201);
@@ -23,7 +23,7 @@ async fn an_app_keeps_the_id_it_was_given_and_gets_one_of_ours_otherwise() {
 
 #[tokio::test]
 async fn a_taken_app_id_is_refused_and_the_first_app_stays_as_it_was() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let first = world.admin.post("/v1/apps", &json!({ "id": "a", "name": "First" })).await.is(201);
     let refused = world.admin.post("/v1/apps", &json!({ "id": "a", "name": "Second" })).await;
     assert_eq!(refused.refused(409, "id_taken").field.as_deref(), Some("id"));
@@ -32,7 +32,7 @@ async fn a_taken_app_id_is_refused_and_the_first_app_stays_as_it_was() {
 
 #[tokio::test]
 async fn every_field_of_an_app_is_shown_as_it_was_given() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let given = json!({
         "id": "a", "name": "Corner Bäckerei", "contract": "standard", "livemode": false, "id_prefix": "msg",
         "contact_email": "ops@bakery.example", "metadata": { "plan": "gold", "n": [1, { "x": null }] },
@@ -48,7 +48,7 @@ async fn every_field_of_an_app_is_shown_as_it_was_given() {
 
 #[tokio::test]
 async fn a_patch_takes_away_what_is_null_and_leaves_what_is_absent() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let given = json!({ "id": "a", "name": "A", "contract": "standard", "contact_email": "a@b.example",
         "metadata": { "x": 1 }, "livemode": false });
     let before = world.admin.post("/v1/apps", &given).await.is(201);
@@ -77,7 +77,7 @@ async fn a_patch_takes_away_what_is_null_and_leaves_what_is_absent() {
 
 #[tokio::test]
 async fn an_app_outside_its_limits_is_refused_by_the_field() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let metadata = |bytes: usize| json!({ "m": "x".repeat(bytes - r#"{"m":""}"#.len()) });
     let cases = [
         ("id", json!(""), false),
@@ -121,7 +121,7 @@ async fn an_app_outside_its_limits_is_refused_by_the_field() {
 
 #[tokio::test]
 async fn an_unknown_field_is_refused_with_the_nearest_name() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let refused = world.admin.post("/v1/apps", &json!({ "nmae": "A" })).await.refused(422, "unknown_field");
     assert_eq!(refused.field.as_deref(), Some("nmae"));
     assert!(refused.detail.contains("did you mean `name`?"), "{}", refused.detail);
@@ -136,7 +136,7 @@ async fn an_unknown_field_is_refused_with_the_nearest_name() {
 
 #[tokio::test]
 async fn events_carry_the_prefix_of_their_app() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = json!({ "id": "a", "name": "A", "id_prefix": "msg" });
     world.admin.post("/v1/apps", &app).await.is(201);
     let published = world.admin.post("/v1/apps/a/events", &json!({ "type": "x", "data": 1 })).await.is(202);
@@ -147,7 +147,7 @@ async fn events_carry_the_prefix_of_their_app() {
 
 #[tokio::test]
 async fn a_deleted_app_is_gone_with_everything_in_it() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let (app, other) = (world.app().await, world.app().await);
     let own = world.by_its_key(&app).await;
@@ -190,7 +190,7 @@ async fn a_deleted_app_is_gone_with_everything_in_it() {
 
 #[tokio::test]
 async fn the_rows_of_a_deleted_app_leave_the_store() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let (app, other) = (world.app().await, world.app().await);
     for one in [&app, &other] {
@@ -205,13 +205,13 @@ async fn the_rows_of_a_deleted_app_leave_the_store() {
     let all = || ["apps", "endpoints", "secrets", "events", "deliveries", "attempts"].map(count);
     assert_eq!(all(), [2, 2, 2, 2, 2, 6]);
     app.delete("").await.is(204);
-    wait_until("its rows are gone", WITHIN, async || all() == [1, 1, 1, 1, 1, 3]).await;
+    wait_until("its rows are gone", WAIT_MAX, async || all() == [1, 1, 1, 1, 1, 3]).await;
     assert_eq!(other.all("/deliveries").await.len(), 1);
 }
 
 #[tokio::test]
 async fn an_app_deleted_while_its_deliveries_are_in_flight_leaves_nothing_behind() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, Behaviour::Hang);
     let app = world.app().await;
@@ -223,7 +223,7 @@ async fn an_app_deleted_while_its_deliveries_are_in_flight_leaves_nothing_behind
     let count = |table: &str| -> i64 {
         store.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
     };
-    let limit = 2 * WITHIN;
+    let limit = 2 * WAIT_MAX;
     wait_until("its request is over", limit, async || receiver.open_at(HOOK) == 0).await;
     let tables = ["apps", "endpoints", "events", "deliveries", "attempts", "purges"];
     wait_until("nothing is left", limit, async || tables.map(count) == [0; 6]).await;
@@ -232,7 +232,7 @@ async fn an_app_deleted_while_its_deliveries_are_in_flight_leaves_nothing_behind
 
 #[tokio::test]
 async fn of_eight_at_once_one_gets_the_id() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let mut making = tokio::task::JoinSet::new();
     for n in 0..8 {
         let admin = world.admin.clone();

@@ -2,8 +2,8 @@
 
 use crate::{
     harness::TestReceiver,
-    wire::ApiResponse,
-    world::{App, HOOK, World, pluck, quick, receiver, slow, text},
+    raw_http::ApiResponse,
+    fixture::{TestApp, HOOK, TestServer, pluck, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -19,20 +19,20 @@ const NOT_IN_THE_LOG: [&str; 6] = [
 ];
 
 /// Counts the log's entries during the test.
-struct Book {
-    world: World,
+struct AuditCounter {
+    world: TestServer,
     entries: usize,
     done: BTreeSet<String>,
 }
 
-impl Book {
+impl AuditCounter {
     async fn open() -> Self {
-        let world = World::start().await;
+        let world = TestServer::start().await;
         Self { world, entries: 0, done: BTreeSet::new() }
     }
 
     async fn log(&self) -> Vec<Value> {
-        let log = App { id: String::new(), api: self.world.admin.clone() };
+        let log = TestApp { id: String::new(), api: self.world.admin.clone() };
         let (mut entries, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = log.api.get(&format!("/v1/audit?limit=5{cursor}")).await.is(200);
@@ -43,7 +43,7 @@ impl Book {
     }
 
     /// Checks that the operation left exactly this entry, about this object.
-    async fn left(&mut self, operation: &str, answer: &ApiResponse, action: &str, thing: &str) -> Value {
+    async fn left_entry(&mut self, operation: &str, answer: &ApiResponse, action: &str, thing: &str) -> Value {
         assert!((200..300).contains(&answer.status), "{operation}: {}", answer.text());
         let log = self.log().await;
         assert_eq!(log.len(), self.entries + 1, "{operation}: {log:#?}");
@@ -63,37 +63,37 @@ const IN_APP: &str = "/v1/apps/{app}";
 
 #[tokio::test]
 async fn every_kind_of_change_leaves_exactly_one_entry() {
-    let mut book = Book::open().await;
+    let mut book = AuditCounter::open().await;
     let bad = receiver(500).await;
     let admin = book.world.admin.clone();
     let made = admin.post("/v1/apps", &json!({ "id": "a", "name": "A" })).await;
-    let entry = book.left("POST /v1/apps", &made, "app.created", "a").await;
+    let entry = book.left_entry("POST /v1/apps", &made, "app.created", "a").await;
     assert_eq!(
         (&entry["key_id"], &entry["scope"], &entry["app_id"]),
         (&json!("settings"), &json!("admin"), &json!("a"))
     );
     let changed =
         admin.patch("/v1/apps/a", &json!({ "name": "B", "quota": { "events_per_second": 900 } })).await;
-    let entry = book.left("PATCH /v1/apps/{app}", &changed, "app.changed", "a").await;
+    let entry = book.left_entry("PATCH /v1/apps/{app}", &changed, "app.changed", "a").await;
     assert_eq!(entry["detail"], json!({ "fields": ["name", "quota"] }));
     let key = admin.post("/v1/keys", &json!({ "scope": "app", "app_id": "a", "name": "ci" })).await;
     let id = text(&key.json()["id"]);
-    let entry = book.left("POST /v1/keys", &key, "key.created", &id).await;
+    let entry = book.left_entry("POST /v1/keys", &key, "key.created", &id).await;
     assert_eq!((&entry["app_id"], &entry["detail"]), (&json!("a"), &json!({ "scope": "app" })));
-    let app = App { id: "a".into(), api: book.world.with_key(text(&key.json()["key"])) };
+    let app = TestApp { id: "a".into(), api: book.world.with_key(text(&key.json()["key"])) };
     let links = format!("{IN_APP}/portal-links");
     let link = app.post("/portal-links", &json!({})).await;
     let link_id = text(&link.json()["id"]);
-    let entry = book.left(&format!("POST {links}"), &link, "portal_link.created", &link_id).await;
+    let entry = book.left_entry(&format!("POST {links}"), &link, "portal_link.created", &link_id).await;
     assert_eq!(entry["detail"], json!({ "scope": "portal" }));
     let revoked = app.delete(&format!("/portal-links/{link_id}")).await;
-    book.left(&format!("DELETE {links}/{{link}}"), &revoked, "portal_link.revoked", &link_id).await;
+    book.left_entry(&format!("DELETE {links}/{{link}}"), &revoked, "portal_link.revoked", &link_id).await;
     change_endpoints(&mut book, &app, &id).await;
     change_deliveries(&mut book, &app, &bad).await;
     change_replays(&mut book, &app).await;
     change_event_types(&mut book).await;
     let revoked = admin.delete(&format!("/v1/keys/{id}")).await;
-    book.left("DELETE /v1/keys/{key}", &revoked, "key.revoked", &id).await;
+    book.left_entry("DELETE /v1/keys/{key}", &revoked, "key.revoked", &id).await;
     let deleted = admin.delete("/v1/apps/a").await;
     assert_eq!(deleted.status, 204);
     let log = book.log().await;
@@ -114,33 +114,33 @@ async fn every_kind_of_change_leaves_exactly_one_entry() {
     assert!(missing.is_empty(), "nobody has seen these leave an entry: {missing:#?}");
 }
 
-async fn change_endpoints(book: &mut Book, app: &App, key: &str) {
+async fn change_endpoints(book: &mut AuditCounter, app: &TestApp, key: &str) {
     let one = format!("{IN_APP}/endpoints/{{endpoint}}");
     let made = app.post("/endpoints", &json!({ "id": "e", "url": "http://127.0.0.1:9/" })).await;
-    let entry = book.left("POST /v1/apps/{app}/endpoints", &made, "endpoint.created", "e").await;
+    let entry = book.left_entry("POST /v1/apps/{app}/endpoints", &made, "endpoint.created", "e").await;
     assert_eq!(
         (&entry["key_id"], &entry["key_name"], &entry["scope"]),
         (&json!(key), &json!("ci"), &json!("app"))
     );
     let patch = json!({ "url": "http://127.0.0.1:9/new", "headers": { "X-Token": "t" }, "description": "d" });
     let changed = app.patch("/endpoints/e", &patch).await;
-    let entry = book.left(&format!("PATCH {one}"), &changed, "endpoint.changed", "e").await;
+    let entry = book.left_entry(&format!("PATCH {one}"), &changed, "endpoint.changed", "e").await;
     assert_eq!(entry["detail"], json!({ "fields": ["description", "url", "headers"] }));
     for (action, word) in [("disable", "endpoint.disabled"), ("enable", "endpoint.enabled")] {
         let switched = app.act(&format!("/endpoints/e/{action}")).await;
-        book.left(&format!("POST {one}/{action}"), &switched, word, "e").await;
+        book.left_entry(&format!("POST {one}/{action}"), &switched, word, "e").await;
     }
     let rotated = app.act("/endpoints/e/secret/rotate").await;
-    book.left(&format!("POST {one}/secret/rotate"), &rotated, "secret.rotated", "e").await;
+    book.left_entry(&format!("POST {one}/secret/rotate"), &rotated, "secret.rotated", "e").await;
     let deleted = app.delete("/endpoints/e").await;
-    book.left(&format!("DELETE {one}"), &deleted, "endpoint.deleted", "e").await;
+    book.left_entry(&format!("DELETE {one}"), &deleted, "endpoint.deleted", "e").await;
 }
 
-async fn change_deliveries(book: &mut Book, app: &App, bad: &TestReceiver) {
+async fn change_deliveries(book: &mut AuditCounter, app: &TestApp, bad: &TestReceiver) {
     for (id, overrides) in [("dies", quick()), ("waits", slow())] {
         let endpoint = json!({ "id": id, "url": bad.url(HOOK), "event_types": [id], "overrides": overrides });
         let made = app.post("/endpoints", &endpoint).await;
-        book.left("POST /v1/apps/{app}/endpoints", &made, "endpoint.created", id).await;
+        book.left_entry("POST /v1/apps/{app}/endpoints", &made, "endpoint.created", id).await;
     }
     let publish = async |event_type: &str, status: &str| {
         let id = text(&app.publish(event_type).await["deliveries"][0]["id"]);
@@ -151,81 +151,81 @@ async fn change_deliveries(book: &mut Book, app: &App, bad: &TestReceiver) {
     let one = format!("{IN_APP}/deliveries/{{delivery}}");
     for (action, word) in [("retry", "delivery.retried"), ("replay", "delivery.replayed")] {
         let asked = app.act(&format!("/deliveries/{dead}/{action}")).await;
-        book.left(&format!("POST {one}/{action}"), &asked, word, &dead).await;
+        book.left_entry(&format!("POST {one}/{action}"), &asked, word, &dead).await;
         app.until_is(&dead, "dead").await;
     }
     let letter = format!("{IN_APP}/dead-letters/{{delivery}}");
     let replayed = app.act(&format!("/dead-letters/{dead}/replay")).await;
-    book.left(&format!("POST {letter}/replay"), &replayed, "delivery.replayed", &dead).await;
+    book.left_entry(&format!("POST {letter}/replay"), &replayed, "delivery.replayed", &dead).await;
     app.until_is(&dead, "dead").await;
     let closed = app.act(&format!("/dead-letters/{dead}/close")).await;
-    book.left(&format!("POST {letter}/close"), &closed, "delivery.closed", &dead).await;
+    book.left_entry(&format!("POST {letter}/close"), &closed, "delivery.closed", &dead).await;
     let waiting = publish("waits", "retrying").await;
     let cancelled = app.act(&format!("/deliveries/{waiting}/cancel")).await;
-    book.left(&format!("POST {one}/cancel"), &cancelled, "delivery.cancelled", &waiting).await;
+    book.left_entry(&format!("POST {one}/cancel"), &cancelled, "delivery.cancelled", &waiting).await;
     let deleted = app.delete(&format!("/deliveries/{waiting}")).await;
-    book.left(&format!("DELETE {one}"), &deleted, "delivery.deleted", &waiting).await;
+    book.left_entry(&format!("DELETE {one}"), &deleted, "delivery.deleted", &waiting).await;
     let erased = app.post("/events", &json!({ "id": "private", "type": "other", "data": 1 })).await;
     erased.is(202);
     let erased = app.delete("/events/private/data").await;
-    book.left("DELETE /v1/apps/{app}/events/{event}/data", &erased, "event.erased", "private").await;
+    book.left_entry("DELETE /v1/apps/{app}/events/{event}/data", &erased, "event.erased", "private").await;
 }
 
-async fn change_replays(book: &mut Book, app: &App) {
+async fn change_replays(book: &mut AuditCounter, app: &TestApp) {
     let one = format!("{IN_APP}/replays/{{replay}}");
     let begun = app.post("/replays", &json!({ "per_second": 1, "status": ["cancelled"] })).await;
     let id = text(&begun.is(201)["id"]);
-    let entry = book.left("POST /v1/apps/{app}/replays", &begun, "replay.begun", &id).await;
+    let entry = book.left_entry("POST /v1/apps/{app}/replays", &begun, "replay.begun", &id).await;
     assert_eq!(entry["detail"], json!({ "kind": "replay", "total": 0 }));
     // A replay that does not end before it can be paused.
     for _ in 0..3 {
         let delivery = text(&app.publish("waits").await["deliveries"][0]["id"]);
         app.until_is(&delivery, "retrying").await;
         let cancelled = app.act(&format!("/deliveries/{delivery}/cancel")).await;
-        book.left("", &cancelled, "delivery.cancelled", &delivery).await;
+        book.left_entry("", &cancelled, "delivery.cancelled", &delivery).await;
     }
     let begun = app.post("/replays", &json!({ "per_second": 1, "status": ["cancelled"] })).await;
     let id = text(&begun.is(201)["id"]);
-    book.left("POST /v1/apps/{app}/replays", &begun, "replay.begun", &id).await;
+    book.left_entry("POST /v1/apps/{app}/replays", &begun, "replay.begun", &id).await;
     for (action, word) in [("pause", "replay.paused"), ("resume", "replay.resumed")] {
         let changed = app.act(&format!("/replays/{id}/{action}")).await;
-        book.left(&format!("POST {one}/{action}"), &changed, word, &id).await;
+        book.left_entry(&format!("POST {one}/{action}"), &changed, word, &id).await;
     }
     let cancelled = app.delete(&format!("/replays/{id}")).await;
-    book.left(&format!("DELETE {one}"), &cancelled, "replay.cancelled", &id).await;
+    book.left_entry(&format!("DELETE {one}"), &cancelled, "replay.cancelled", &id).await;
     let backfill = app.act("/endpoints/waits/backfill").await;
     let id = text(&backfill.is(201)["id"]);
     let operation = "POST /v1/apps/{app}/endpoints/{endpoint}/backfill";
-    let entry = book.left(operation, &backfill, "replay.begun", &id).await;
+    let entry = book.left_entry(operation, &backfill, "replay.begun", &id).await;
     assert_eq!(entry["detail"]["kind"], "backfill");
 }
 
-async fn change_event_types(book: &mut Book) {
+async fn change_event_types(book: &mut AuditCounter) {
     let admin = book.world.admin.clone();
     let made = admin.post("/v1/event-types", &json!({ "name": "a.b", "description": "d" })).await;
-    let entry = book.left("POST /v1/event-types", &made, "event_type.created", "a.b").await;
+    let entry = book.left_entry("POST /v1/event-types", &made, "event_type.created", "a.b").await;
     assert_eq!(entry["app_id"], Value::Null);
     let put = json!({ "description": "e", "sample": { "n": 1 } }).to_string();
     let put = admin.send("PUT", "/v1/event-types/a.b", &[], Some(put.as_bytes())).await;
-    let entry = book.left("PUT /v1/event-types/{type}", &put, "event_type.changed", "a.b").await;
+    let entry = book.left_entry("PUT /v1/event-types/{type}", &put, "event_type.changed", "a.b").await;
     assert_eq!(entry["detail"], json!({ "fields": ["description", "sample"] }));
     for (action, word) in [("archive", "event_type.archived"), ("unarchive", "event_type.unarchived")] {
         let changed = admin.act(&format!("/v1/event-types/a.b/{action}")).await;
-        book.left(&format!("POST /v1/event-types/{{type}}/{action}"), &changed, word, "a.b").await;
+        book.left_entry(&format!("POST /v1/event-types/{{type}}/{action}"), &changed, word, "a.b").await;
         admin.act(&format!("/v1/event-types/a.b/{action}")).await.is(200);
         book.left_nothing("it was so already").await;
     }
     let list = json!({ "event_types": [{ "name": "a.b", "description": "e" }] });
     let imported = admin.post("/v1/event-types/import", &list).await;
-    let entry = book.left("POST /v1/event-types/import", &imported, "event_type.changed", "a.b").await;
+    let entry = book.left_entry("POST /v1/event-types/import", &imported, "event_type.changed", "a.b").await;
     assert_eq!(entry["detail"], json!({ "fields": ["sample"] }));
     let deleted = admin.delete("/v1/event-types/a.b").await;
-    book.left("DELETE /v1/event-types/{type}", &deleted, "event_type.deleted", "a.b").await;
+    book.left_entry("DELETE /v1/event-types/{type}", &deleted, "event_type.deleted", "a.b").await;
 }
 
 #[tokio::test]
 async fn what_is_refused_and_what_changes_nothing_leaves_no_entry() {
-    let mut book = Book::open().await;
+    let mut book = AuditCounter::open().await;
     let (app, other) = (book.world.app().await, book.world.app().await);
     let (own, stranger) = (book.world.by_its_key(&app).await, book.world.by_its_key(&other).await);
     own.endpoint("http://127.0.0.1:9/", json!({ "id": "e", "overrides": slow() })).await;
@@ -269,7 +269,7 @@ async fn what_is_refused_and_what_changes_nothing_leaves_no_entry() {
 
 #[tokio::test]
 async fn no_secret_is_ever_in_the_log() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let secrets = [
@@ -295,7 +295,7 @@ async fn no_secret_is_ever_in_the_log() {
 
 #[tokio::test]
 async fn apps_see_their_own_part_of_the_log_and_filters_combine() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let own = world.by_its_key(&app).await;
     let endpoint = json!({ "id": "e", "url": "http://127.0.0.1:9/" });
@@ -303,7 +303,7 @@ async fn apps_see_their_own_part_of_the_log_and_filters_combine() {
     app.patch("/endpoints/e", &json!({ "description": "d" })).await.is(200);
     other.post("/endpoints", &endpoint).await.is(201);
     let key = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
-    let reader = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
+    let reader = TestApp { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
     let actions = |rows: &[Value]| pluck(rows, "action");
     let expected = ["key.created", "endpoint.changed", "endpoint.created", "key.created", "app.created"];
     for key in [&own, &reader, &app] {

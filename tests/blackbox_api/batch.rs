@@ -2,13 +2,13 @@
 
 use crate::{
     harness::wait_until,
-    world::{HOOK, WITHIN, World, receiver, text},
+    fixture::{HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_thousand_events_are_each_answered_for_themselves_in_order() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "event_types": ["wanted"] })).await;
@@ -47,7 +47,7 @@ async fn a_thousand_events_are_each_answered_for_themselves_in_order() {
             _ => assert_eq!(event["deliveries"].as_array().map(Vec::len), Some(1)),
         }
     }
-    wait_until("201 deliveries", WITHIN, async || receiver.count_at(HOOK) >= 201).await;
+    wait_until("201 deliveries", WAIT_MAX, async || receiver.count_at(HOOK) >= 201).await;
     let ids: std::collections::HashSet<String> =
         receiver.receipts().iter().map(|receipt| receipt.id().to_owned()).collect();
     assert_eq!(ids.len(), 201, "100 with an id, 100 without, and the one before");
@@ -56,7 +56,7 @@ async fn a_thousand_events_are_each_answered_for_themselves_in_order() {
 
 #[tokio::test]
 async fn more_than_a_thousand_events_or_anything_else_is_refused_whole() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let events = |count: usize| json!({ "events": vec![json!({ "type": "a", "data": 1 }); count] });
     assert_eq!(app.post("/events/batch", &events(1001)).await.invalid_field(), "events");

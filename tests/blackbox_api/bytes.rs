@@ -2,8 +2,8 @@
 
 use crate::{
     harness::wait_until,
-    wire::{Wire, head},
-    world::{App, HOOK, WITHIN, World, receiver, text},
+    raw_http::{RawConnection, head},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::json;
 
@@ -54,8 +54,8 @@ fn odd_values() -> Vec<String> {
 }
 
 /// Returns the event's response unparsed: a parser might fail on its data.
-async fn shown(app: &App, id: &str) -> String {
-    let mut wire = Wire::open(app.api.address).await;
+async fn shown(app: &TestApp, id: &str) -> String {
+    let mut wire = RawConnection::open(app.api.address).await;
     let path = app.path(&format!("/events/{id}"));
     assert!(wire.send(head("GET", &path, app.api.key.as_deref(), &[]).as_bytes()).await);
     let answer = wire.answer().await.unwrap();
@@ -65,7 +65,7 @@ async fn shown(app: &App, id: &str) -> String {
 
 #[tokio::test]
 async fn data_is_sent_and_shown_byte_for_byte() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -76,7 +76,7 @@ async fn data_is_sent_and_shown_byte_for_byte() {
         let shown = shown(&app, &format!("n{number}")).await;
         assert!(shown.contains(&format!("\"data\":{value},")), "{value:.60} is shown as {shown:.200}");
     }
-    wait_until("all arrive", WITHIN, async || receiver.count_at(HOOK) >= values.len()).await;
+    wait_until("all arrive", WAIT_MAX, async || receiver.count_at(HOOK) >= values.len()).await;
     for (number, value) in values.iter().enumerate() {
         let receipts = receiver.receipts();
         let id = format!("n{number}");
@@ -90,7 +90,7 @@ async fn data_is_sent_and_shown_byte_for_byte() {
 
 #[tokio::test]
 async fn a_batch_keeps_bytes_as_well() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -108,7 +108,7 @@ async fn a_batch_keeps_bytes_as_well() {
 
 #[tokio::test]
 async fn data_nested_deeper_than_128_is_refused_by_the_field() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let arrays = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let objects = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));

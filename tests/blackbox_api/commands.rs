@@ -1,15 +1,15 @@
 //! The command line as people and scripts use it: the real binary, what it prints and how it exits.
 
-mod endings;
+mod exit_codes;
 mod lists;
-mod people;
+mod terminal;
 mod profiles;
 mod publishing;
 mod tour;
 
 use crate::{
     harness::{ADMIN_KEY, TestReceiver},
-    world::{App, HOOK, World, receiver},
+    fixture::{TestApp, HOOK, TestServer, receiver},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, process::Stdio, sync::Mutex};
@@ -17,13 +17,13 @@ use tempfile::TempDir;
 use tokio::{io::AsyncWriteExt, process::Command};
 
 /// Output and exit code of one run.
-pub(crate) struct Said {
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
+impl RunOutput {
     /// Returns the output; fails the test unless the run ended with this code.
     #[track_caller]
     pub(crate) fn ends(self, code: i32) -> String {
@@ -34,14 +34,14 @@ impl Said {
 }
 
 /// A shell with environment variables and an empty folder.
-pub(crate) struct Desk {
+pub(crate) struct CommandLine {
     variables: BTreeMap<&'static str, String>,
     folder: TempDir,
     /// All lines of arguments that were run.
     typed: Mutex<Vec<String>>,
 }
 
-impl Desk {
+impl CommandLine {
     /// Without settings, except proxies that must not be used and a server setting that must not matter.
     pub(crate) fn bare() -> Self {
         let mut variables = BTreeMap::new();
@@ -54,7 +54,7 @@ impl Desk {
     }
 
     /// Configured with the server and its admin key.
-    pub(crate) fn at(world: &World) -> Self {
+    pub(crate) fn at(world: &TestServer) -> Self {
         let mut desk = Self::bare();
         desk.set("POSTHASTE_URL", &format!("http://{}/", world.admin.address));
         desk.set("POSTHASTE_KEY", ADMIN_KEY);
@@ -62,7 +62,7 @@ impl Desk {
     }
 
     /// Configured with the server, its admin key and this app.
-    pub(crate) fn in_app(world: &World, app: &App) -> Self {
+    pub(crate) fn in_app(world: &TestServer, app: &TestApp) -> Self {
         let mut desk = Self::at(world);
         desk.set("POSTHASTE_APP", &app.id);
         desk
@@ -92,7 +92,7 @@ impl Desk {
     }
 
     /// Runs it with these exact arguments and this standard input.
-    pub(crate) async fn run_with(&self, args: &[&str], input: &[u8]) -> Said {
+    pub(crate) async fn run_with(&self, args: &[&str], input: &[u8]) -> RunOutput {
         self.typed.lock().unwrap().push(args.join(" "));
         let mut command = self.command(env!("CARGO_BIN_EXE_posthaste"));
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -103,16 +103,16 @@ impl Desk {
         drop(stdin);
         let output = child.wait_with_output().await.unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        RunOutput { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
     /// Runs it with the words of the line as arguments.
-    pub(crate) async fn run(&self, line: &str) -> Said {
+    pub(crate) async fn run(&self, line: &str) -> RunOutput {
         self.run_with(&line.split_whitespace().collect::<Vec<_>>(), b"").await
     }
 
     /// Returns the output for people; the run must succeed.
-    pub(crate) async fn tells(&self, line: &str) -> String {
+    pub(crate) async fn text_of(&self, line: &str) -> String {
         self.run(line).await.ends(0)
     }
 
@@ -130,7 +130,7 @@ impl Desk {
 
     /// Runs it in both output formats and returns the JSON output.
     pub(crate) async fn both(&self, line: &str, words: &str) -> Value {
-        let told = self.tells(line).await;
+        let told = self.text_of(line).await;
         assert!(told.contains(words), "{line}: {words:?} is missing in\n{told}");
         self.json(line).await
     }
@@ -141,18 +141,18 @@ impl Desk {
 }
 
 /// An app with an endpoint whose receiver accepts everything, and a shell configured for this app.
-pub(crate) struct Furnished {
-    pub(crate) app: App,
+pub(crate) struct AppSetup {
+    pub(crate) app: TestApp,
     pub(crate) endpoint: String,
     pub(crate) receiver: TestReceiver,
-    pub(crate) desk: Desk,
+    pub(crate) desk: CommandLine,
 }
 
-impl Furnished {
-    pub(crate) async fn new(world: &World) -> Self {
+impl AppSetup {
+    pub(crate) async fn new(world: &TestServer) -> Self {
         let (app, receiver) = (world.app().await, receiver(200).await);
         let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
-        let desk = Desk::in_app(world, &app);
+        let desk = CommandLine::in_app(world, &app);
         Self { app, endpoint, receiver, desk }
     }
 

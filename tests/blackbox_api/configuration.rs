@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{ADMIN_KEY, NodeFolder, TestClient},
-    world::World,
+    fixture::TestServer,
 };
 
 /// Returns the exit code and the output.
@@ -102,7 +102,7 @@ async fn a_variable_beats_the_file_and_a_flag_beats_the_variable() {
 
 #[tokio::test]
 async fn a_second_process_on_the_same_store_is_refused_and_the_first_goes_on() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (code, said) = run(&world.home, &["serve"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("another process already uses the store"), "{said}");
@@ -111,7 +111,7 @@ async fn a_second_process_on_the_same_store_is_refused_and_the_first_goes_on() {
 
 #[tokio::test]
 async fn an_occupied_port_is_reported() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let mut home = NodeFolder::new();
     home.set("LISTEN", &world.node.client.address().to_string());
     let (code, said) = run(&home, &["serve"]).await;
@@ -121,13 +121,13 @@ async fn an_occupied_port_is_reported() {
 
 #[tokio::test]
 async fn everything_is_still_there_after_a_restart() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await;
     app.endpoint("http://127.0.0.1:9/", serde_json::json!({ "id": "e", "headers": { "x-a": "1" } })).await;
     app.act("/endpoints/e/disable").await.is(200);
     let held = app.deliver().await;
-    let seen = async |app: &crate::world::App| {
+    let seen = async |app: &crate::fixture::TestApp| {
         let mut all = Vec::new();
         for path in ["", "/endpoints/e", "/endpoints/e/secret", "/events", "/deliveries"] {
             all.push(app.get(path).await.is(200));

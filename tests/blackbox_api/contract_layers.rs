@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{NodeFolder, ReceivedWebhook, wait_until},
-    world::{App, WITHIN, World, receiver, text},
+    fixture::{TestApp, WAIT_MAX, TestServer, receiver, text},
 };
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
@@ -24,17 +24,17 @@ fn is_signed(receipt: &ReceivedWebhook, header: &str) -> bool {
     signature.is_some_and(|signature| hmac::verify(&key, &signed, &signature).is_ok())
 }
 
-async fn app_with(world: &World, id: &str, more: Value) -> App {
+async fn app_with(world: &TestServer, id: &str, more: Value) -> TestApp {
     let mut body = json!({ "id": id, "name": "A" });
     let Value::Object(more) = more else { panic!("fields of an app") };
     body.as_object_mut().unwrap().extend(more);
     world.admin.post("/v1/apps", &body).await.is(201);
-    App { id: id.into(), api: world.admin.clone() }
+    TestApp { id: id.into(), api: world.admin.clone() }
 }
 
 #[tokio::test]
 async fn a_brand_renames_every_header_that_a_receiver_sees() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app =
         app_with(&world, "acme", json!({ "contract": "zerofee", "overrides": { "brand": "Acme" } })).await;
@@ -58,7 +58,7 @@ async fn a_brand_renames_every_header_that_a_receiver_sees() {
 
 #[tokio::test]
 async fn an_app_s_overrides_lie_under_those_of_all_its_endpoints_and_take_effect_at_once() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = app_with(&world, "a", json!({ "contract": "zerofee" })).await;
     let endpoint = async |id: &str, more: Value| {
@@ -91,7 +91,7 @@ async fn an_app_s_overrides_lie_under_those_of_all_its_endpoints_and_take_effect
 
 #[tokio::test]
 async fn an_app_s_overrides_are_the_operator_s_and_are_checked_against_every_endpoint_first() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = app_with(&world, "a", json!({ "overrides": { "retry": { "waits": ["1s"] } } })).await;
     let own = world.by_its_key(&app).await;
     own.patch("", &json!({ "overrides": null })).await.refused(403, "forbidden");
@@ -122,7 +122,7 @@ async fn an_app_s_overrides_are_the_operator_s_and_are_checked_against_every_end
 
 #[tokio::test]
 async fn overrides_of_an_app_hold_after_a_restart() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = receiver(200).await;
     let mut app =
         app_with(&world, "a", json!({ "contract": "zerofee", "overrides": { "brand": "Acme" } })).await;
@@ -131,13 +131,13 @@ async fn overrides_of_an_app_hold_after_a_restart() {
     world.node = world.home.start().await;
     app.api.address = world.node.client.address();
     app.publish("x").await;
-    wait_until("it is received", WITHIN, async || receiver.count_at("/a") == 1).await;
+    wait_until("it is received", WAIT_MAX, async || receiver.count_at("/a") == 1).await;
     assert!(is_signed(&receiver.receipts_at("/a")[0], "x-acme-signature"));
 }
 
 #[tokio::test]
 async fn an_app_has_the_id_prefix_of_its_contract_unless_it_gives_one() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     for (id, more, prefix) in [
         ("mail", json!({ "contract": "sendnomi" }), "msg_"),
         ("given", json!({ "contract": "sendnomi", "id_prefix": "evt" }), "evt_"),
@@ -162,7 +162,7 @@ async fn a_contract_based_on_another_reaches_the_wire() {
     let acme = "name = \"acme\"\nbased_on = \"zerofee\"\nbrand = \"Acme\"\n[headers]\n\"X-{brand}-Timestamp\" = \"\"\n";
     std::fs::write(folder.path().join("a-gold.toml"), gold).unwrap();
     std::fs::write(folder.path().join("b-acme.toml"), acme).unwrap();
-    let world = World::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
     let app = app_with(&world, "a", json!({ "contract": "gold" })).await;
     app.post("/endpoints", &json!({ "url": receiver.url("/a"), "secret": SECRET })).await.is(201);

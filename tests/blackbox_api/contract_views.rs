@@ -2,7 +2,7 @@
 
 use crate::{
     harness::NodeFolder,
-    world::{World, pluck, text},
+    fixture::{TestServer, pluck, text},
 };
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const ACME: &str = "name = \"acme\"\nbased_on = \"zerofee\"\nbrand = \"Acme\"\n[
 
 #[tokio::test]
 async fn every_key_may_read_every_contract_with_its_timeline() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await;
     let listed = own.api.get("/v1/contracts").await.is(200);
@@ -55,7 +55,7 @@ async fn the_operator_s_contracts_are_shown_beside_and_instead_of_the_built_in_o
     std::fs::write(folder.path().join("acme.toml"), ACME).unwrap();
     let own = "name = \"sendnomi\"\nbased_on = \"sendnomi\"\ntimeout = \"9s\"\n";
     std::fs::write(folder.path().join("mail.toml"), own).unwrap();
-    let world = World::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let acme = world.admin.get("/v1/contracts/acme").await.is(200);
     assert_eq!((&acme["built_in"], &acme["document"]["brand"]), (&json!(false), &json!("Acme")));
     assert_eq!(acme["timeline"]["attempts"].as_array().map(Vec::len), Some(2));
@@ -83,7 +83,7 @@ async fn the_command_shows_all_in_a_table_and_one_in_words_or_json_without_a_ser
     assert!(one.contains("Dead at once: 4xx.") && one.contains("T+44h36m  attempt 8"), "{one}");
     let (_, document) = run(&home, &["sendnomi", "--json"]).await;
     let document: Value = serde_json::from_str(&document).unwrap();
-    let world = World::start().await;
+    let world = TestServer::start().await;
     assert_eq!(document, world.admin.get("/v1/contracts/sendnomi").await.is(200), "as the API answers it");
     assert!(!home.store().exists(), "nothing was started");
 }

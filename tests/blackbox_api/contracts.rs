@@ -2,13 +2,13 @@
 
 use crate::{
     harness::{Behaviour, NodeFolder},
-    world::{App, HOOK, World, receiver, reply, text},
+    fixture::{TestApp, HOOK, TestServer, receiver, reply, text},
 };
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
 /// Returns the delivery of an event to an endpoint with these overrides, once it has the state.
-async fn deliver_under(app: &App, url: &str, overrides: &Value, state: &str) -> Value {
+async fn deliver_under(app: &TestApp, url: &str, overrides: &Value, state: &str) -> Value {
     let endpoint = app.endpoint(url, json!({ "overrides": overrides })).await;
     let delivery = app.until_is(&app.deliver().await, state).await;
     app.delete(&format!("/endpoints/{endpoint}")).await.is(204);
@@ -17,7 +17,7 @@ async fn deliver_under(app: &App, url: &str, overrides: &Value, state: &str) -> 
 
 #[tokio::test]
 async fn a_contract_says_which_answers_are_success_and_which_are_final() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let overrides = json!({
@@ -48,7 +48,7 @@ async fn a_contract_says_which_answers_are_success_and_which_are_final() {
 
 #[tokio::test]
 async fn a_delivery_expires_at_the_contract_s_age_and_can_be_replayed_afresh() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let overrides =
@@ -68,7 +68,7 @@ async fn a_delivery_expires_at_the_contract_s_age_and_can_be_replayed_afresh() {
 
 #[tokio::test]
 async fn a_final_wait_comes_before_the_end_without_another_attempt() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let overrides = json!({ "retry": { "waits": [], "final_wait": "600ms" } });
@@ -83,7 +83,7 @@ async fn a_final_wait_comes_before_the_end_without_another_attempt() {
 
 #[tokio::test]
 async fn a_contract_can_ignore_retry_after() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, reply(503, "retry-after: 3000\r\n", ""));
     let app = world.app().await;
@@ -142,10 +142,10 @@ dead_letters = "forever"
 async fn a_contract_of_the_operator_s_own_shapes_body_headers_and_signature() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flat.toml"), FLAT).unwrap();
-    let world = World::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
     world.admin.post("/v1/apps", &json!({ "id": "a", "name": "A", "contract": "flat" })).await.is(201);
-    let app = App { id: "a".into(), api: world.admin.clone() };
+    let app = TestApp { id: "a".into(), api: world.admin.clone() };
     let made = app
         .post(
             "/endpoints",
@@ -190,7 +190,7 @@ async fn a_contract_of_the_operator_s_own_shapes_body_headers_and_signature() {
 async fn an_app_s_new_contract_counts_for_the_endpoints_that_name_none() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flat.toml"), FLAT).unwrap();
-    let world = World::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.post("/endpoints", &json!({ "id": "follows", "url": receiver.url("/follows") })).await.is(201);

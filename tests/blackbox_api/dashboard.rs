@@ -12,7 +12,7 @@ async fn get(node: &TestNode, path: &str, headers: &[(&str, &str)]) -> TestAnswe
 #[cfg(feature = "dashboard")]
 mod built_in {
     use super::*;
-    use crate::{harness::wait_for, world::WITHIN};
+    use crate::{harness::wait_for, fixture::WAIT_MAX};
     use serde_json::json;
 
     const STRICT: &str = "default-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
@@ -188,7 +188,7 @@ mod built_in {
         let mut home = NodeFolder::new();
         home.unset_all();
         let mut dev = home.spawn(&[], &["dev", "--listen", "127.0.0.1:0"]);
-        let link = wait_for("it says where the dashboard is", WITHIN, async || {
+        let link = wait_for("it says where the dashboard is", WAIT_MAX, async || {
             let said = dev.log();
             let line =
                 said.lines().find_map(|line| line.trim().strip_prefix("dashboard ").map(str::to_owned));

@@ -1,19 +1,19 @@
 //! An event published twice is stored once: by the producer's id, and by `Idempotency-Key`.
 
 use crate::{
-    wire::ApiResponse,
-    world::{App, HOOK, World, receiver, text},
+    raw_http::ApiResponse,
+    fixture::{TestApp, HOOK, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 
-async fn publish_with_key(app: &App, key: &str, event: &Value) -> ApiResponse {
+async fn publish_with_key(app: &TestApp, key: &str, event: &Value) -> ApiResponse {
     let body = event.to_string();
     app.api.send("POST", &app.path("/events"), &[("Idempotency-Key", key)], Some(body.as_bytes())).await
 }
 
 #[tokio::test]
 async fn the_same_id_gives_the_same_event_and_is_delivered_once() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -37,7 +37,7 @@ async fn the_same_id_gives_the_same_event_and_is_delivered_once() {
 
 #[tokio::test]
 async fn another_body_under_a_used_id_or_key_is_refused_with_the_event_that_has_it() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let event = json!({ "id": "order-1", "type": "a", "data": { "n": 1 }, "created_at": "2026-01-01T00:00:00Z", "key": "k",
         "deliver_at": "2026-01-01T00:00:00Z" });
@@ -76,7 +76,7 @@ async fn another_body_under_a_used_id_or_key_is_refused_with_the_event_that_has_
 
 #[tokio::test]
 async fn ids_and_idempotency_keys_are_separate_and_each_app_has_its_own() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let event = json!({ "type": "a", "data": 1 });
     let given = json!({ "id": "x", "type": "a", "data": 1 });
@@ -95,7 +95,7 @@ async fn ids_and_idempotency_keys_are_separate_and_each_app_has_its_own() {
 
 #[tokio::test]
 async fn events_without_an_id_or_key_are_never_the_same() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let (first, second) = (app.publish("a").await, app.publish("a").await);
     assert_ne!(first["id"], second["id"]);
@@ -103,7 +103,7 @@ async fn events_without_an_id_or_key_are_never_the_same() {
 
 #[tokio::test]
 async fn an_idempotency_key_has_a_form() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let event = json!({ "type": "a", "data": 1 });
     let (longest, too_long) = ("k".repeat(256), "k".repeat(257));
@@ -117,7 +117,7 @@ async fn an_idempotency_key_has_a_form() {
 
 #[tokio::test]
 async fn eight_at_once_make_one_event_with_one_delivery() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -145,7 +145,7 @@ async fn eight_at_once_make_one_event_with_one_delivery() {
 
 #[tokio::test]
 async fn of_eight_different_bodies_under_one_id_one_wins() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let mut publishing = tokio::task::JoinSet::new();
     for n in 0..8 {

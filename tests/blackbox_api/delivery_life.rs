@@ -3,7 +3,7 @@
 
 use crate::{
     harness::{Behaviour, ReceivedWebhook, attempt_classes, from_now},
-    world::{HOOK, World, pluck, quick, receiver, reply, text},
+    fixture::{HOOK, TestServer, pluck, quick, receiver, reply, text},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn is_signed(receipt: &ReceivedWebhook, secret: &str) -> bool {
 
 #[tokio::test]
 async fn a_delivery_that_works_is_written_down_with_its_one_attempt() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, reply(201, "x-answer: yes\r\n", "thank you"));
     let app = world.app().await;
@@ -76,7 +76,7 @@ async fn a_delivery_that_works_is_written_down_with_its_one_attempt() {
 
 #[tokio::test]
 async fn a_failing_receiver_is_tried_again_on_schedule_until_it_works() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave(HOOK, Behaviour::FailFirst { times: 2, status: 503 });
     let app = world.app().await;
@@ -107,7 +107,7 @@ async fn a_failing_receiver_is_tried_again_on_schedule_until_it_works() {
 
 #[tokio::test]
 async fn a_delivery_that_never_works_is_dead_once_its_schedule_is_used_up() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -126,7 +126,7 @@ async fn a_delivery_that_never_works_is_dead_once_its_schedule_is_used_up() {
 
 #[tokio::test]
 async fn of_a_failed_answer_the_headers_and_the_first_kib_are_kept() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let body = "é".repeat(3000);
     receiver.behave(HOOK, reply(422, "x-why: because\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n", &body));
@@ -142,7 +142,7 @@ async fn of_a_failed_answer_the_headers_and_the_first_kib_are_kept() {
 
 #[tokio::test]
 async fn each_way_of_failing_has_its_class_and_no_status_that_never_came() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     receiver.behave("/drip", Behaviour::Drip(Duration::from_millis(20)));
@@ -178,7 +178,7 @@ async fn each_way_of_failing_has_its_class_and_no_status_that_never_came() {
 
 #[tokio::test]
 async fn redirects_are_failures_and_are_never_followed() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     for status in [301, 302, 303, 307, 308] {
@@ -198,7 +198,7 @@ async fn redirects_are_failures_and_are_never_followed() {
 
 #[tokio::test]
 async fn retry_after_can_lengthen_a_wait_up_to_the_longest_of_the_schedule() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     for (asked, wait_s) in [("30", 30), ("3600", 600), ("0", 5), ("nonsense", 5)] {
@@ -214,7 +214,7 @@ async fn retry_after_can_lengthen_a_wait_up_to_the_longest_of_the_schedule() {
 
 #[tokio::test]
 async fn in_flight_is_seen_and_bounded_by_the_endpoint() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, Behaviour::Slow(Duration::from_millis(200)));
     let app = world.app().await;

@@ -1,6 +1,6 @@
 //! Checks every response that a test gets against the description in `/openapi.json`.
 
-use crate::wire::ApiResponse;
+use crate::raw_http::ApiResponse;
 use serde_json::{Map, Value};
 
 /// An operation of the description, with the path it stands under.

@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{Behaviour, from_now},
-    world::{HOOK, World, receiver, slow, text},
+    fixture::{HOOK, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -11,7 +11,7 @@ const URL: &str = "http://127.0.0.1:9/hook";
 
 #[tokio::test]
 async fn an_endpoint_keeps_the_id_it_was_given_and_gets_one_of_ours_otherwise() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     for id in ["eu.hooks:1~a-B_2", &"x".repeat(128)] {
         let made = app.post("/endpoints", &json!({ "id": id, "url": URL })).await.is(201);
@@ -26,7 +26,7 @@ async fn an_endpoint_keeps_the_id_it_was_given_and_gets_one_of_ours_otherwise() 
 
 #[tokio::test]
 async fn a_new_endpoint_shows_what_was_given_and_its_secret_this_once() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let given = json!({
         "id": "e", "url": URL, "event_types": ["payment.*", "refund.created"], "contract": "standard",
@@ -52,7 +52,7 @@ async fn a_new_endpoint_shows_what_was_given_and_its_secret_this_once() {
 
 #[tokio::test]
 async fn a_patch_of_an_endpoint_tells_null_from_absent() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let given = json!({ "id": "e", "url": URL, "event_types": ["a"], "overrides": { "timeout": "5s" },
         "max_in_flight": 3, "description": "D", "metadata": { "x": 1 }, "headers": { "x-team": "7" }, "contract": "standard" });
@@ -79,7 +79,7 @@ async fn a_patch_of_an_endpoint_tells_null_from_absent() {
 
 #[tokio::test]
 async fn an_endpoint_outside_its_limits_is_refused_by_the_field() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let types = |count: usize| json!(vec!["payment.created"; count]);
     let path = |length: usize| json!(format!("http://127.0.0.1:9/{}", "p".repeat(length - 19)));
@@ -138,7 +138,7 @@ async fn an_endpoint_outside_its_limits_is_refused_by_the_field() {
 
 #[tokio::test]
 async fn unknown_fields_of_endpoints_and_overrides_are_refused_with_the_nearest_name() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint(URL, json!({ "id": "e" })).await;
     let cases = [
@@ -165,7 +165,7 @@ async fn unknown_fields_of_endpoints_and_overrides_are_refused_with_the_nearest_
 
 #[tokio::test]
 async fn waiting_deliveries_follow_an_endpoint_to_its_new_url_and_schedule() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (old, new) = (receiver(500).await, receiver(200).await);
     let app = world.app().await;
     let overrides = json!({ "retry": { "waits": ["1s"], "jitter": "none" }, "timeout": "1s" });
@@ -180,7 +180,7 @@ async fn waiting_deliveries_follow_an_endpoint_to_its_new_url_and_schedule() {
 
 #[tokio::test]
 async fn deleting_an_endpoint_cancels_what_waits_and_keeps_its_history() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
@@ -219,7 +219,7 @@ async fn deleting_an_endpoint_cancels_what_waits_and_keeps_its_history() {
 
 #[tokio::test]
 async fn the_id_of_a_deleted_endpoint_stays_its_own_because_its_history_is_kept() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
@@ -232,7 +232,7 @@ async fn the_id_of_a_deleted_endpoint_stays_its_own_because_its_history_is_kept(
 
 #[tokio::test]
 async fn changes_at_the_same_time_are_all_kept() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint(URL, json!({ "id": "e" })).await;
     let changes = [

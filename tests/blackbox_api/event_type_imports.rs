@@ -1,6 +1,6 @@
 //! Importing event types: all or none, every problem by its place, idempotent, and a dry run changes nothing.
 
-use crate::world::{World, text};
+use crate::fixture::{TestServer, text};
 use serde_json::{Value, json};
 
 const IMPORT: &str = "/v1/event-types/import";
@@ -14,14 +14,14 @@ fn file() -> Value {
     ] })
 }
 
-async fn names(world: &World) -> Vec<String> {
+async fn names(world: &TestServer) -> Vec<String> {
     let page = world.admin.get("/v1/event-types?archived=true").await.is(200);
     page["data"].as_array().unwrap().iter().map(|one| text(&one["name"])).collect()
 }
 
 #[tokio::test]
 async fn an_import_adds_and_changes_and_the_same_again_changes_nothing() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     world.admin.post("/v1/event-types", &json!({ "name": "stays" })).await.is(201);
     world
         .admin
@@ -59,7 +59,7 @@ async fn an_import_adds_and_changes_and_the_same_again_changes_nothing() {
 
 #[tokio::test]
 async fn one_wrong_type_rejects_the_import_and_every_wrong_one_is_named_by_its_place() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let list = json!({ "event_types": [
         { "name": "good.one" },
@@ -100,7 +100,7 @@ async fn one_wrong_type_rejects_the_import_and_every_wrong_one_is_named_by_its_p
 
 #[tokio::test]
 async fn a_whole_catalogue_goes_in_at_once_although_it_is_larger_than_an_event_may_be() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let types: Vec<_> = (0..2000)
         .map(|n| json!({ "name": format!("type.{n}"), "sample": { "text": "x".repeat(1000) } }))
         .collect();

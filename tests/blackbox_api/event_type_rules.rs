@@ -3,7 +3,7 @@
 
 use crate::{
     payload_versions::{TYPE, payment, publish, put},
-    world::{App, HOOK, World, receiver, slow, text},
+    fixture::{TestApp, HOOK, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 
@@ -18,11 +18,11 @@ fn enforced() -> Value {
     document
 }
 
-async fn stored(app: &App) -> usize {
+async fn stored(app: &TestApp) -> usize {
     app.all("/events").await.len()
 }
 
-pub(crate) async fn restarted(world: &mut World, app: &mut App) {
+pub(crate) async fn restarted(world: &mut TestServer, app: &mut TestApp) {
     assert_eq!(world.node.stop().await, Some(0));
     world.node = world.home.start().await;
     world.admin.address = world.node.client.address();
@@ -31,7 +31,7 @@ pub(crate) async fn restarted(world: &mut World, app: &mut App) {
 
 #[tokio::test]
 async fn data_that_does_not_fit_an_enforced_schema_is_refused_by_its_place_and_not_stored() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let mut app = world.app().await;
     let shown = put(&world, TYPE, &enforced(), 201).await;
     assert_eq!((&shown["enforce_schema"], &shown["archived_at"]), (&json!(true), &Value::Null));
@@ -66,7 +66,7 @@ async fn data_that_does_not_fit_an_enforced_schema_is_refused_by_its_place_and_n
 
 #[tokio::test]
 async fn in_a_batch_only_what_breaks_a_rule_is_refused() {
-    let world = World::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
+    let world = TestServer::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
     let app = world.app().await;
     put(&world, TYPE, &enforced(), 201).await;
     put(&world, "/v1/event-types/old.one", &json!({ "archived": true }), 201).await;
@@ -95,7 +95,7 @@ async fn in_a_batch_only_what_breaks_a_rule_is_refused() {
 
 #[tokio::test]
 async fn an_archived_type_takes_no_new_events_and_those_there_are_go_on() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = receiver(500).await;
     let mut app = world.app().await;
     put(&world, TYPE, &payment(), 201).await;
@@ -137,7 +137,7 @@ async fn an_archived_type_takes_no_new_events_and_those_there_are_go_on() {
 
 #[tokio::test]
 async fn the_same_event_gets_the_same_answer_whatever_rule_came_in_between() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     put(&world, TYPE, &payment(), 201).await;
     let send = async |id: &str, data: Value, key: &str| {
@@ -158,7 +158,7 @@ async fn the_same_event_gets_the_same_answer_whatever_rule_came_in_between() {
 
 #[tokio::test]
 async fn unknown_types_are_refused_where_the_operator_says_so_and_tests_are_not() {
-    let world = World::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
+    let world = TestServer::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     put(&world, TYPE, &payment(), 201).await;

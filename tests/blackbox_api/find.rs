@@ -2,12 +2,12 @@
 
 use crate::{
     harness::wait_until,
-    world::{App, HOOK, WITHIN, World, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 
 /// Returns the kind and app that an id is found as.
-async fn found(app: &App, id: &str) -> Vec<(String, Option<String>)> {
+async fn found(app: &TestApp, id: &str) -> Vec<(String, Option<String>)> {
     let finds = app.api.get(&format!("/v1/find/{id}")).await.is(200);
     let one = |found: &Value| (text(&found["kind"]), found["app_id"].as_str().map(str::to_owned));
     finds["data"].as_array().unwrap().iter().map(one).collect()
@@ -15,7 +15,7 @@ async fn found(app: &App, id: &str) -> Vec<(String, Option<String>)> {
 
 #[tokio::test]
 async fn any_id_is_found_only_by_keys_that_may_read_it() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let (app, other) = (world.app().await, world.app().await);
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -27,7 +27,7 @@ async fn any_id_is_found_only_by_keys_that_may_read_it() {
     let attempt = text(&dead["attempts"][0]["id"]);
     let replay = app.post("/replays", &json!({ "endpoint_id": endpoint })).await.is(201);
     let inspection = app.act("/endpoints/shop/inspect").await.is(202);
-    wait_until("a notice", WITHIN, async || !app.all("/notices").await.is_empty()).await;
+    wait_until("a notice", WAIT_MAX, async || !app.all("/notices").await.is_empty()).await;
     let notice = text(&app.all("/notices").await[0]["id"]);
     let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let link = app.post("/portal-links", &json!({})).await.is(201);
@@ -43,7 +43,7 @@ async fn any_id_is_found_only_by_keys_that_may_read_it() {
         ("inspection", text(&inspection["id"])),
         ("notice", notice),
     ];
-    let customer = App { id: app.id.clone(), api: world.with_key(text(&link["token"])) };
+    let customer = TestApp { id: app.id.clone(), api: world.with_key(text(&link["token"])) };
     let own = world.by_its_key(&app).await;
     let stranger = world.by_its_key(&other).await;
     for (kind, id) in &in_apps {
@@ -74,7 +74,7 @@ async fn any_id_is_found_only_by_keys_that_may_read_it() {
 
 #[tokio::test]
 async fn one_id_may_be_several_things_and_all_of_them_are_named() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     for one in [&app, &other] {
         one.endpoint("http://127.0.0.1:9/", json!({ "id": "same", "event_types": ["none"] })).await;
@@ -91,7 +91,7 @@ async fn one_id_may_be_several_things_and_all_of_them_are_named() {
 
 #[tokio::test]
 async fn the_latest_attempts_at_an_endpoint_are_its_own_newest_first() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;

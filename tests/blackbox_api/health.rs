@@ -4,14 +4,14 @@ use crate::{
     event_type_rules::restarted,
     harness::{Behaviour, wait_for},
     replays::until_state,
-    world::{App, HOOK, WITHIN, World, quick, receiver, slow, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
 
 /// Returns the endpoint's health once it fulfils the condition.
-async fn until(app: &App, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
+async fn until(app: &TestApp, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
     let look = async || Some(app.get("/endpoints/e/health").await.is(200)).filter(&reached);
-    wait_for(what, WITHIN, look).await
+    wait_for(what, WAIT_MAX, look).await
 }
 
 /// Overrides for a single attempt per delivery, and further ones.
@@ -23,7 +23,7 @@ fn once(more: &Value) -> Value {
 
 #[tokio::test]
 async fn an_endpoint_shows_its_windows_its_failures_and_since_when() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = receiver(200).await;
     let mut app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
@@ -75,7 +75,7 @@ async fn an_endpoint_shows_its_windows_its_failures_and_since_when() {
 
 #[tokio::test]
 async fn zerofee_is_disabled_after_ten_failures_and_enabled_with_a_replay() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = receiver(500).await;
     let mut app = world.app().await;
     app.endpoint(
@@ -130,7 +130,7 @@ async fn zerofee_is_disabled_after_ten_failures_and_enabled_with_a_replay() {
 
 #[tokio::test]
 async fn contracts_that_make_no_delivery_while_off_get_the_events_of_that_time_by_a_backfill() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     for (contract, lost) in [("bastionary", "held"), ("simpaisa", "cancelled")] {
         receiver.behave(HOOK, Behaviour::Status(500));
@@ -159,7 +159,7 @@ async fn contracts_that_make_no_delivery_while_off_get_the_events_of_that_time_b
             let deliveries = app.all(&format!("/deliveries?event_id={event}")).await;
             deliveries.first().filter(|delivery| delivery["status"] == "delivered").map(|_| ())
         };
-        wait_for("the event of that time is delivered", WITHIN, delivered).await;
+        wait_for("the event of that time is delivered", WAIT_MAX, delivered).await;
         if lost == "cancelled" {
             app.until_is(&waiting, "delivered").await;
         }
@@ -168,7 +168,7 @@ async fn contracts_that_make_no_delivery_while_off_get_the_events_of_that_time_b
 
 #[tokio::test]
 async fn a_rule_holds_what_is_in_flight_and_what_waits() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let rules = json!({ "health": { "off_after_failed_events": 1, "off_reason": "one_is_enough" } });

@@ -2,8 +2,8 @@
 
 use crate::{
     harness::{Behaviour, TestReceiver, wait_for},
-    verifier::{Habits, PERFECT, receiver_with},
-    world::{App, HOOK, WITHIN, World, text},
+    verifier::{ReceiverBehaviour, PERFECT, receiver_with},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, text},
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +14,15 @@ const PROBES: [&str; 6] =
     ["correct_delivery", "tampered_body", "old_timestamp", "unknown_signature", "repeated_id", "odd_json"];
 
 /// Returns the inspection once it has ended in any way.
-pub(crate) async fn until_ended(app: &App, id: &str) -> Value {
-    wait_for("the inspection ends", WITHIN, async || {
+pub(crate) async fn until_ended(app: &TestApp, id: &str) -> Value {
+    wait_for("the inspection ends", WAIT_MAX, async || {
         let inspection = app.get(&format!("/inspections/{id}")).await.is(200);
         (!["waiting", "running"].contains(&inspection["status"].as_str()?)).then_some(inspection)
     })
     .await
 }
 
-pub(crate) async fn inspect(app: &App, endpoint: &str) -> Value {
+pub(crate) async fn inspect(app: &TestApp, endpoint: &str) -> Value {
     let ordered = app.act(&format!("/endpoints/{endpoint}/inspect")).await.is(202);
     assert_eq!((&ordered["kind"], &ordered["endpoint_id"]), (&json!("inspect"), &json!(endpoint)));
     let ended = until_ended(app, &text(&ordered["id"])).await;
@@ -50,10 +50,10 @@ pub(crate) fn check<'a>(inspection: &'a Value, name: &str) -> &'a Value {
 
 /// An endpoint with a health address at a receiver with these habits.
 pub(crate) async fn endpoint_at(
-    app: &App,
+    app: &TestApp,
     receiver: &TestReceiver,
     contract: &'static str,
-    habits: Habits,
+    habits: ReceiverBehaviour,
 ) -> String {
     let new = json!({
         "url": receiver.url(HOOK), "contract": contract, "health_url": receiver.url(HEALTH),
@@ -64,8 +64,8 @@ pub(crate) async fn endpoint_at(
     text(&endpoint["id"])
 }
 
-async fn inspected(habits: Habits) -> Value {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+async fn inspected(habits: ReceiverBehaviour) -> Value {
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", habits).await;
     inspect(&app, &endpoint).await
@@ -73,7 +73,7 @@ async fn inspected(habits: Habits) -> Value {
 
 #[tokio::test]
 async fn a_perfect_receiver_passes_everything_under_every_contract() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     for contract in ["standard", "zerofee", "bastionary", "orientedos", "sendnomi", "simpaisa"] {
         let (app, receiver) = (world.app().await, TestReceiver::start().await);
         let endpoint = endpoint_at(&app, &receiver, contract, PERFECT).await;
@@ -105,7 +105,7 @@ async fn a_perfect_receiver_passes_everything_under_every_contract() {
 
 #[tokio::test]
 async fn only_the_repeated_probe_carries_ids_that_came_before() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "bastionary", PERFECT).await;
     inspect(&app, &endpoint).await;
@@ -124,7 +124,7 @@ async fn only_the_repeated_probe_carries_ids_that_came_before() {
 
 #[tokio::test]
 async fn a_receiver_that_verifies_nothing_fails_every_forged_probe() {
-    let inspection = inspected(Habits { verifies: false, has_tolerance: false, ..PERFECT }).await;
+    let inspection = inspected(ReceiverBehaviour { verifies: false, has_tolerance: false, ..PERFECT }).await;
     let failed = [("tampered_body", "failed"), ("old_timestamp", "failed"), ("unknown_signature", "failed")];
     assert_eq!(findings(&inspection), all_passed_but(&failed));
     let advice = text(&check(&inspection, "tampered_body")["advice"]);
@@ -134,7 +134,7 @@ async fn a_receiver_that_verifies_nothing_fails_every_forged_probe() {
 
 #[tokio::test]
 async fn a_receiver_that_rewrites_the_body_before_verifying_fails_on_odd_json_alone() {
-    let inspection = inspected(Habits { rewrites: true, ..PERFECT }).await;
+    let inspection = inspected(ReceiverBehaviour { rewrites: true, ..PERFECT }).await;
     assert_eq!(findings(&inspection), all_passed_but(&[("odd_json", "failed")]));
     let advice = text(&check(&inspection, "odd_json")["advice"]);
     assert!(advice.contains("before parsing"), "{advice}");
@@ -142,13 +142,13 @@ async fn a_receiver_that_rewrites_the_body_before_verifying_fails_on_odd_json_al
 
 #[tokio::test]
 async fn a_receiver_without_a_tolerance_fails_on_the_old_timestamp_alone() {
-    let inspection = inspected(Habits { has_tolerance: false, ..PERFECT }).await;
+    let inspection = inspected(ReceiverBehaviour { has_tolerance: false, ..PERFECT }).await;
     assert_eq!(findings(&inspection), all_passed_but(&[("old_timestamp", "failed")]));
 }
 
 #[tokio::test]
 async fn a_receiver_that_answers_a_bad_signature_with_500_is_advised_to_use_4xx() {
-    let inspection = inspected(Habits { to_forged: Some(500), ..PERFECT }).await;
+    let inspection = inspected(ReceiverBehaviour { to_forged: Some(500), ..PERFECT }).await;
     let failed = [("tampered_body", "failed"), ("unknown_signature", "failed")];
     assert_eq!(findings(&inspection), all_passed_but(&failed));
     let advice = text(&check(&inspection, "unknown_signature")["advice"]);
@@ -157,7 +157,7 @@ async fn a_receiver_that_answers_a_bad_signature_with_500_is_advised_to_use_4xx(
 
 #[tokio::test]
 async fn a_receiver_that_refuses_duplicates_is_advised_to_answer_them_with_success() {
-    let inspection = inspected(Habits { to_repeated: 409, ..PERFECT }).await;
+    let inspection = inspected(ReceiverBehaviour { to_repeated: 409, ..PERFECT }).await;
     assert_eq!(findings(&inspection), all_passed_but(&[("repeated_id", "failed")]));
     let advice = text(&check(&inspection, "repeated_id")["advice"]);
     assert!(advice.contains("must be answered with 2xx"), "{advice}");
@@ -166,7 +166,7 @@ async fn a_receiver_that_refuses_duplicates_is_advised_to_answer_them_with_succe
 #[tokio::test]
 async fn a_receiver_that_hangs_on_forged_requests_costs_their_deadlines_and_no_more() {
     let begun = Instant::now();
-    let inspection = inspected(Habits { to_forged: None, ..PERFECT }).await;
+    let inspection = inspected(ReceiverBehaviour { to_forged: None, ..PERFECT }).await;
     let failed = [("tampered_body", "failed"), ("unknown_signature", "failed")];
     assert_eq!(findings(&inspection), all_passed_but(&failed));
     let came_back = text(&check(&inspection, "tampered_body")["came_back"]);
@@ -176,7 +176,7 @@ async fn a_receiver_that_hangs_on_forged_requests_costs_their_deadlines_and_no_m
 
 #[tokio::test]
 async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health_is_asked_all_the_same() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     receiver.behave(HOOK, Behaviour::Hang);
@@ -196,7 +196,7 @@ async fn a_receiver_that_hangs_altogether_is_left_after_the_first_and_its_health
 
 #[tokio::test]
 async fn without_a_health_address_the_check_does_not_apply_and_says_how_it_could() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     app.patch(&format!("/endpoints/{endpoint}"), &json!({ "health_url": null })).await.is(200);
@@ -211,7 +211,7 @@ async fn without_a_health_address_the_check_does_not_apply_and_says_how_it_could
 
 #[tokio::test]
 async fn the_endpoint_s_own_headers_go_to_its_url_and_not_to_its_health_address() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let headers = json!({ "headers": { "authorization": "Bearer of-the-receiver" } });

@@ -1,22 +1,22 @@
 //! `posthaste inspect` as people and scripts use it: the real binary, its output and its exit codes.
 
 use crate::{
-    commands::{Desk, Said},
+    commands::{CommandLine, RunOutput},
     harness::TestReceiver,
     inspect::endpoint_at,
-    verifier::{Habits, PERFECT},
-    world::{App, World},
+    verifier::{ReceiverBehaviour, PERFECT},
+    fixture::{TestApp, TestServer},
 };
 use serde_json::Value;
 
 /// Runs it with the app's own key.
-async fn run(world: &World, app: &App, args: &[&str]) -> Said {
-    let mut desk = Desk::at(world);
+async fn run(world: &TestServer, app: &TestApp, args: &[&str]) -> RunOutput {
+    let mut desk = CommandLine::at(world);
     desk.set("POSTHASTE_KEY", app.api.key.as_deref().unwrap_or_default());
     desk.run_with(&[&["inspect"], args].concat(), b"").await
 }
 
-async fn furnished(world: &World, habits: Habits) -> (App, String, TestReceiver) {
+async fn furnished(world: &TestServer, habits: ReceiverBehaviour) -> (TestApp, String, TestReceiver) {
     let receiver = TestReceiver::start().await;
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", habits).await;
@@ -25,7 +25,7 @@ async fn furnished(world: &World, habits: Habits) -> (App, String, TestReceiver)
 
 #[tokio::test]
 async fn a_perfect_receiver_gets_a_table_of_passes_and_exit_code_0() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, endpoint, _receiver) = furnished(&world, PERFECT).await;
     let said = run(&world, &app, &[&app.id, &endpoint]).await;
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
@@ -39,9 +39,9 @@ async fn a_perfect_receiver_gets_a_table_of_passes_and_exit_code_0() {
 
 #[tokio::test]
 async fn gaps_are_explained_and_give_exit_code_1_also_as_json() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, endpoint, _receiver) =
-        furnished(&world, Habits { verifies: false, has_tolerance: false, ..PERFECT }).await;
+        furnished(&world, ReceiverBehaviour { verifies: false, has_tolerance: false, ..PERFECT }).await;
     let said = run(&world, &app, &[&app.id, &endpoint]).await;
     assert_eq!(said.code, Some(1), "{}", said.err);
     println!("{}", said.out);
@@ -56,7 +56,7 @@ async fn gaps_are_explained_and_give_exit_code_1_also_as_json() {
 
 #[tokio::test]
 async fn what_cannot_be_done_is_said_in_words_with_its_exit_code() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, endpoint, _receiver) = furnished(&world, PERFECT).await;
     let path = format!("/endpoints/{endpoint}");
     app.patch(&path, &serde_json::json!({ "health_url": null })).await.is(200);

@@ -5,33 +5,33 @@ use crate::{
     harness::{Behaviour, TestReceiver, wait_until},
     inspect::{HEALTH, check, endpoint_at, findings, inspect, until_ended},
     verifier::PERFECT,
-    world::{Api, App, HOOK, WITHIN, World, text},
+    fixture::{ApiSession, TestApp, HOOK, WAIT_MAX, TestServer, text},
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// An endpoint whose receiver does not respond for longer than any test takes.
-async fn hanging(app: &App, receiver: &TestReceiver) -> String {
+async fn hanging(app: &TestApp, receiver: &TestReceiver) -> String {
     receiver.behave(HOOK, Behaviour::Hang);
     let more = json!({ "overrides": { "timeout": "60s" }, "health_url": receiver.url(HEALTH) });
     app.endpoint(&receiver.url(HOOK), more).await
 }
 
-async fn start(app: &App, endpoint: &str) -> String {
+async fn start(app: &TestApp, endpoint: &str) -> String {
     text(&app.act(&format!("/endpoints/{endpoint}/inspect")).await.is(202)["id"])
 }
 
-async fn status(app: &App, inspection: &str) -> Value {
+async fn status(app: &TestApp, inspection: &str) -> Value {
     app.get(&format!("/inspections/{inspection}")).await.is(200)["status"].clone()
 }
 
 async fn until_called(receiver: &TestReceiver, times: usize) {
-    wait_until("the receiver is called", WITHIN, async || receiver.count_at(HOOK) == times).await;
+    wait_until("the receiver is called", WAIT_MAX, async || receiver.count_at(HOOK) == times).await;
 }
 
 #[tokio::test]
 async fn an_endpoint_has_one_inspection_at_a_time() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let first = start(&app, &endpoint).await;
@@ -45,7 +45,7 @@ async fn an_endpoint_has_one_inspection_at_a_time() {
 
 #[tokio::test]
 async fn a_410_is_reported_and_disables_no_endpoint() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     for contract in ["standard", "sendnomi"] {
         let endpoint = endpoint_at(&app, &receiver, contract, PERFECT).await;
@@ -60,7 +60,7 @@ async fn a_410_is_reported_and_disables_no_endpoint() {
 
 #[tokio::test]
 async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let off = app.act(&format!("/endpoints/{endpoint}/disable")).await.is(200);
@@ -71,7 +71,7 @@ async fn a_disabled_endpoint_is_inspected_and_stays_disabled() {
 
 #[tokio::test]
 async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = TestReceiver::start().await;
     let app = world.app().await;
     let mut inspections = Vec::new();
@@ -85,8 +85,8 @@ async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run
     world.node.kill().await;
     receiver.behave(HOOK, Behaviour::Ok);
     world.node = world.home.start().await;
-    let api = Api { address: world.node.client.address(), ..app.api.clone() };
-    let app = App { api, ..app };
+    let api = ApiSession { address: world.node.client.address(), ..app.api.clone() };
+    let app = TestApp { api, ..app };
     for (id, endpoint) in &inspections[..2] {
         let interrupted = app.get(&format!("/inspections/{id}")).await.is(200);
         assert_eq!((&interrupted["status"], &interrupted["report"]), (&json!("interrupted"), &Value::Null));
@@ -99,7 +99,7 @@ async fn running_inspections_of_a_dead_node_are_interrupted_and_waiting_ones_run
 
 #[tokio::test]
 async fn a_node_stops_at_once_in_the_middle_of_an_inspection() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = TestReceiver::start().await;
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
@@ -107,12 +107,12 @@ async fn a_node_stops_at_once_in_the_middle_of_an_inspection() {
     until_called(&receiver, 1).await;
     let begun = Instant::now();
     assert_eq!(world.node.stop().await, Some(0));
-    assert!(begun.elapsed() < WITHIN, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < WAIT_MAX, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
 async fn deleting_the_endpoint_cancels_its_inspection() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let id = start(&app, &endpoint).await;
@@ -125,7 +125,7 @@ async fn deleting_the_endpoint_cancels_its_inspection() {
 
 #[tokio::test]
 async fn deleting_the_app_removes_its_inspections() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = hanging(&app, &receiver).await;
     let id = start(&app, &endpoint).await;
@@ -136,7 +136,7 @@ async fn deleting_the_app_removes_its_inspections() {
 
 #[tokio::test]
 async fn an_app_whose_receivers_hang_leaves_room_for_the_others() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let (app, other) = (world.app().await, world.app().await);
     for _ in 0..10 {
         let endpoint = hanging(&app, &receiver).await;
@@ -150,7 +150,7 @@ async fn an_app_whose_receivers_hang_leaves_room_for_the_others() {
 
 #[tokio::test]
 async fn a_ping_asks_the_health_address_and_nothing_else() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let path = format!("/endpoints/{endpoint}/ping");
@@ -171,7 +171,7 @@ async fn a_ping_asks_the_health_address_and_nothing_else() {
 
 #[tokio::test]
 async fn a_health_address_is_checked_as_the_url_is() {
-    let world = World::start_with(&[("HTTPS_ONLY", "true")]).await;
+    let world = TestServer::start_with(&[("HTTPS_ONLY", "true")]).await;
     let app = world.app().await;
     let create = async |health: &str| {
         app.post("/endpoints", &json!({ "url": "https://127.0.0.1/", "health_url": health })).await
@@ -194,7 +194,7 @@ async fn a_health_address_is_checked_as_the_url_is() {
 
 #[tokio::test]
 async fn an_app_key_inspects_its_own_app() {
-    let (world, receiver) = (World::start().await, TestReceiver::start().await);
+    let (world, receiver) = (TestServer::start().await, TestReceiver::start().await);
     let app = world.app().await;
     let endpoint = endpoint_at(&app, &receiver, "standard", PERFECT).await;
     let own = world.by_its_key(&app).await;

@@ -2,15 +2,15 @@
 
 use crate::{
     harness::{ADMIN_KEY, wait_until},
-    wire::Wire,
-    world::{WITHIN, World, pluck, text},
+    raw_http::RawConnection,
+    fixture::{WAIT_MAX, TestServer, pluck, text},
 };
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 #[tokio::test]
 async fn without_a_valid_key_the_answer_is_401_and_says_how() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let nobody = world.with_key(None);
     let asked = format!("Bearer {ADMIN_KEY}");
@@ -49,7 +49,7 @@ async fn without_a_valid_key_the_answer_is_401_and_says_how() {
 
 #[tokio::test]
 async fn an_app_key_does_everything_in_its_app_and_nothing_of_the_operator_s() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let own = world.by_its_key(&app).await;
     assert_eq!(own.get("").await.is(200)["id"], app.id);
@@ -81,13 +81,13 @@ async fn an_app_key_does_everything_in_its_app_and_nothing_of_the_operator_s() {
 
 #[tokio::test]
 async fn a_revoked_key_stops_working_at_once_on_open_connections_too() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let made = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let holder = world.with_key(text(&made["key"]));
-    let mut wire = Wire::open(holder.address).await;
+    let mut wire = RawConnection::open(holder.address).await;
     let ask =
-        async |wire: &mut Wire| holder.send_on(wire, "GET", &app.path(""), &[], None).await.unwrap().status;
+        async |wire: &mut RawConnection| holder.send_on(wire, "GET", &app.path(""), &[], None).await.unwrap().status;
     assert_eq!(ask(&mut wire).await, 200);
     let path = format!("/v1/keys/{}", text(&made["id"]));
     world.admin.delete(&path).await.is(204);
@@ -99,7 +99,7 @@ async fn a_revoked_key_stops_working_at_once_on_open_connections_too() {
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_known_by_its_first_characters() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let made = world
         .admin
@@ -123,7 +123,7 @@ async fn a_key_is_shown_once_and_known_by_its_first_characters() {
 
 #[tokio::test]
 async fn a_second_admin_key_can_do_everything_and_the_one_of_the_settings_cannot_be_revoked() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let made = world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201);
     assert_eq!((&made["scope"], &made["app_id"]), (&json!("admin"), &Value::Null));
     let second = world.with_key(text(&made["key"]));
@@ -139,7 +139,7 @@ async fn a_second_admin_key_can_do_everything_and_the_one_of_the_settings_cannot
 
 #[tokio::test]
 async fn a_key_outside_its_form_is_refused_by_the_field() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let cases = [
         (json!({}), "scope"),
@@ -161,7 +161,7 @@ async fn a_key_outside_its_form_is_refused_by_the_field() {
 }
 
 /// Sends a request and hangs up without waiting for the answer.
-async fn ask_and_hang_up(world: &World, method: &str, path: &str, body: &str) {
+async fn ask_and_hang_up(world: &TestServer, method: &str, path: &str, body: &str) {
     let mut stream = TcpStream::connect(world.admin.address).await.unwrap();
     let length = body.len();
     let request = format!(
@@ -172,27 +172,27 @@ async fn ask_and_hang_up(world: &World, method: &str, path: &str, body: &str) {
 
 #[tokio::test]
 async fn a_key_is_revoked_although_the_client_hangs_up_before_the_answer() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     for _ in 0..20 {
         let new = json!({ "scope": "app", "app_id": app.id });
         let made = world.admin.post("/v1/keys", &new).await.is(201);
         ask_and_hang_up(&world, "DELETE", &format!("/v1/keys/{}", text(&made["id"])), "").await;
         let holder = world.with_key(text(&made["key"]));
-        wait_until("the key is refused", WITHIN, async || holder.get(&app.path("")).await.status == 401)
+        wait_until("the key is refused", WAIT_MAX, async || holder.get(&app.path("")).await.status == 401)
             .await;
     }
 }
 
 #[tokio::test]
 async fn what_is_named_events_is_changed_to_the_end_too() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "events" })).await;
     for round in (0..20).map(|round| round.to_string()) {
         let body = format!("{{\"description\":\"{round}\"}}");
         ask_and_hang_up(&world, "PATCH", &app.path("/endpoints/events"), &body).await;
-        wait_until("the change is in force", WITHIN, async || {
+        wait_until("the change is in force", WAIT_MAX, async || {
             app.get("/endpoints/events").await.is(200)["description"] == round.as_str()
         })
         .await;

@@ -2,14 +2,14 @@
 
 use crate::{
     harness::wait_until,
-    world::{App, HOOK, WITHIN, World, receiver, reply, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, reply, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
 async fn a_rate_limit_is_set_shown_taken_away_and_refused_by_the_field() {
-    let (world, receiver) = (World::start().await, receiver(200).await);
+    let (world, receiver) = (TestServer::start().await, receiver(200).await);
     let app = world.app().await;
     let id = app.endpoint(&receiver.url(HOOK), json!({ "rate_limit": { "per_second": 5 } })).await;
     let path = format!("/endpoints/{id}");
@@ -34,12 +34,12 @@ async fn a_rate_limit_is_set_shown_taken_away_and_refused_by_the_field() {
 
 #[tokio::test]
 async fn an_app_s_limits_are_the_operator_s_to_set_shown_and_taken_away() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let limits = json!({ "max_in_flight": 7, "rate_limit": { "per_second": 50, "burst": 5 } });
     let new = json!({ "id": "l", "name": "L", "limits": limits });
     let made = world.admin.post("/v1/apps", &new).await.is(201);
     assert_eq!(made["limits"], limits);
-    let app = App { id: text(&made["id"]), api: world.admin.clone() };
+    let app = TestApp { id: text(&made["id"]), api: world.admin.clone() };
     let own = world.by_its_key(&app).await;
     own.patch("", &json!({ "limits": null })).await.refused(403, "forbidden");
     for (limits, field) in [
@@ -56,7 +56,7 @@ async fn an_app_s_limits_are_the_operator_s_to_set_shown_and_taken_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_for_a_token_or_for_a_pause_says_so() {
-    let (world, receiver) = (World::start().await, receiver(200).await);
+    let (world, receiver) = (TestServer::start().await, receiver(200).await);
     let app = world.app().await;
     let slow = json!({ "rate_limit": { "per_second": 1, "burst": 1 } });
     app.endpoint(&receiver.url(HOOK), slow).await;
@@ -65,7 +65,7 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
         published.push(text(&app.publish("a.b").await["deliveries"][0]["id"]));
     }
     let why = "the endpoint gets at most 1 per second";
-    wait_until("one of those that wait says so", WITHIN, async || {
+    wait_until("one of those that wait says so", WAIT_MAX, async || {
         app.delivery(&published[1]).await["waits_because"] == why
             || app.delivery(&published[2]).await["waits_because"] == why
     })
@@ -75,7 +75,7 @@ async fn what_waits_for_a_token_or_for_a_pause_says_so() {
     let note = text(&sent["attempts"][0]["note"]);
     assert!(note.starts_with("waited ") && note.ends_with("for the rate limit of 1 per second"), "{note}");
     // The order of the two that wait is not defined.
-    wait_until("all were sent", WITHIN, async || receiver.receipts_at(HOOK).len() == 3).await;
+    wait_until("all were sent", WAIT_MAX, async || receiver.receipts_at(HOOK).len() == 3).await;
     let times: Vec<_> = receiver.receipts_at(HOOK).iter().map(|receipt| receipt.at).collect();
     assert!(times[2] - times[0] >= Duration::from_millis(1900), "{times:?}");
 

@@ -2,13 +2,13 @@
 
 use crate::{
     harness::{Behaviour, from_now},
-    world::{App, HOOK, World, pluck, receiver, slow, text},
+    fixture::{TestApp, HOOK, TestServer, pluck, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
 
 /// Reads a list in pages of three, with `between` done after each page.
-async fn read_through(app: &App, list: &str, between: impl AsyncFn()) -> Vec<String> {
+async fn read_through(app: &TestApp, list: &str, between: impl AsyncFn()) -> Vec<String> {
     let (mut seen, mut cursor) = (Vec::new(), String::new());
     loop {
         let sign = if list.contains('?') { '&' } else { '?' };
@@ -32,7 +32,7 @@ fn all_once(seen: &[String], known: &[String], list: &str) {
 
 #[tokio::test]
 async fn every_list_is_complete_and_without_repetition_while_rows_are_added() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(
@@ -60,7 +60,7 @@ async fn every_list_is_complete_and_without_repetition_while_rows_are_added() {
 
 #[tokio::test]
 async fn lists_have_their_documented_order() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     for id in ["a", "b", "c"] {
@@ -75,11 +75,11 @@ async fn lists_have_their_documented_order() {
     assert_eq!(pluck(&app.all("/deliveries?limit=2").await, "event_id"), ["third", "second", "first"]);
 }
 
-type Wanted = Box<dyn Fn(&Value) -> bool>;
+type Filter = Box<dyn Fn(&Value) -> bool>;
 
 #[tokio::test]
 async fn filters_of_deliveries_combine() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/bad", Behaviour::Status(500));
     let app = world.app().await;
@@ -97,7 +97,7 @@ async fn filters_of_deliveries_combine() {
     let matching = |wanted: &dyn Fn(&Value) -> bool| -> BTreeSet<String> {
         expected.iter().filter(|one| wanted(one)).map(|one| text(&one["id"])).collect()
     };
-    let cases: [(&str, Wanted); 9] = [
+    let cases: [(&str, Filter); 9] = [
         ("", Box::new(|_| true)),
         ("?status=retrying", Box::new(|one| one["status"] == "retrying")),
         ("?status=retrying,delivered", Box::new(|_| true)),
@@ -123,7 +123,7 @@ async fn filters_of_deliveries_combine() {
 
 #[tokio::test]
 async fn from_is_included_and_to_is_not() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "overrides": slow() })).await;
     let mut times = Vec::new();
@@ -150,7 +150,7 @@ async fn from_is_included_and_to_is_not() {
 
 #[tokio::test]
 async fn what_waits_can_be_listed_by_its_next_attempt() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     for id in ["one", "two"] {
@@ -179,7 +179,7 @@ async fn what_waits_can_be_listed_by_its_next_attempt() {
 
 #[tokio::test]
 async fn limits_have_bounds_and_wrong_parameters_are_named() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let lists = ["/events", "/deliveries", "/dead-letters", "/endpoints"].map(|rest| app.path(rest));
     for list in lists.iter().map(String::as_str).chain(["/v1/apps", "/v1/keys"]) {
@@ -210,7 +210,7 @@ async fn limits_have_bounds_and_wrong_parameters_are_named() {
 
 #[tokio::test]
 async fn a_cursor_that_was_changed_or_belongs_elsewhere_is_refused() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     for one in [&app, &other] {
         for _ in 0..3 {
@@ -241,7 +241,7 @@ async fn a_cursor_that_was_changed_or_belongs_elsewhere_is_refused() {
 
 #[tokio::test]
 async fn a_filter_that_fits_few_comes_back_short_with_a_cursor_and_finds_them_in_the_end() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.publish("rare").await;
     let events = json!({ "events": vec![json!({ "type": "common", "data": 1 }); 1000] });
@@ -256,7 +256,7 @@ async fn a_filter_that_fits_few_comes_back_short_with_a_cursor_and_finds_them_in
 
 #[tokio::test]
 async fn dead_letters_are_listed_by_endpoint_the_last_that_died_first() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let mut died = Vec::new();

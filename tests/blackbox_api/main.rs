@@ -10,8 +10,8 @@ mod harness;
 
 mod description;
 mod verifier;
-mod wire;
-mod world;
+mod raw_http;
+mod fixture;
 
 mod actions;
 mod addresses;
@@ -28,7 +28,7 @@ mod contracts;
 mod dashboard;
 mod dedup;
 mod delivery_life;
-mod endpoint_tls;
+mod client_certificates;
 mod endpoints;
 mod event_type_faults;
 mod event_type_imports;
@@ -61,5 +61,5 @@ mod stats;
 mod statuses;
 mod stream;
 mod subscriptions;
-mod switching;
+mod disabling;
 mod system;

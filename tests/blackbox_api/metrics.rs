@@ -2,8 +2,8 @@
 
 use crate::{
     harness::{Behaviour, from_now, wait_until},
-    wire::ApiResponse,
-    world::{HOOK, WITHIN, World, receiver, text},
+    raw_http::ApiResponse,
+    fixture::{HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
@@ -53,7 +53,7 @@ fn parse(scrape: &ApiResponse) -> BTreeMap<String, f64> {
 
 #[tokio::test]
 async fn metrics_can_be_scraped_without_a_key_and_move_with_what_happens() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/bad", Behaviour::Status(500));
     let app = world.app().await;
@@ -99,7 +99,7 @@ async fn metrics_can_be_scraped_without_a_key_and_move_with_what_happens() {
 
 #[tokio::test]
 async fn what_is_in_flight_and_what_waits_is_counted() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     let app = world.app().await;
@@ -111,7 +111,7 @@ async fn what_is_in_flight_and_what_waits_is_counted() {
     .await;
     let metric = async |name: &str| parse(&world.with_key(None).get("/metrics").await)[name];
     let reads = async |name: &str, value: f64| {
-        wait_until(&format!("{name} is {value}"), 3 * WITHIN, async || {
+        wait_until(&format!("{name} is {value}"), 3 * WAIT_MAX, async || {
             metric(name).await.to_bits() == value.to_bits()
         })
         .await;
@@ -129,7 +129,7 @@ async fn what_is_in_flight_and_what_waits_is_counted() {
 
 #[tokio::test]
 async fn probes_answer_without_a_key() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let nobody = world.with_key(None);
     for path in ["/livez", "/readyz"] {
         assert_eq!(nobody.get(path).await.is(200), json!({ "status": "ok", "reasons": [] }));
@@ -138,7 +138,7 @@ async fn probes_answer_without_a_key() {
 
 #[tokio::test]
 async fn a_store_that_cannot_write_is_the_reason_for_not_being_ready_until_it_can_again() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let blocker = rusqlite::Connection::open(world.home.store()).unwrap();
     blocker.execute_batch("BEGIN IMMEDIATE").unwrap();

@@ -2,13 +2,13 @@
 
 use crate::{
     harness::{TestReceiver, wait_for},
-    world::{App, HOOK, WITHIN, World, pluck, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, pluck, receiver, text},
 };
 use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
 /// An app with a notice for each dead letter, and the id of one dead letter.
-async fn with_a_dead_letter(world: &World, receiver: &TestReceiver) -> (App, String) {
+async fn with_a_dead_letter(world: &TestServer, receiver: &TestReceiver) -> (TestApp, String) {
     let app = world.app().await;
     app.patch("", &json!({ "contract": "simpaisa" })).await.is(200);
     let more = json!({ "id": "shop", "overrides": { "retry": { "waits": ["50ms"] }, "https_only": false } });
@@ -20,7 +20,7 @@ async fn with_a_dead_letter(world: &World, receiver: &TestReceiver) -> (App, Str
 
 #[tokio::test]
 async fn a_dead_letter_is_listed_with_its_details() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(503).await;
     let (app, delivery) = with_a_dead_letter(&world, &receiver).await;
     let listed = app.all("/notices").await;
@@ -63,7 +63,7 @@ async fn a_dead_letter_is_listed_with_its_details() {
 
 #[tokio::test]
 async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(503).await;
     let (first, _) = with_a_dead_letter(&world, &receiver).await;
     let (second, _) = with_a_dead_letter(&world, &receiver).await;
@@ -87,7 +87,7 @@ async fn the_operator_sees_all_apps_and_an_app_sees_its_own() {
 
 /// Returns the operational webhook received at this path.
 async fn told(receiver: &TestReceiver, path: &str) -> Value {
-    wait_for("an operational webhook", WITHIN, async || {
+    wait_for("an operational webhook", WAIT_MAX, async || {
         receiver.receipts_at(path).first().map(|one| serde_json::from_slice(&one.body).unwrap())
     })
     .await
@@ -95,9 +95,9 @@ async fn told(receiver: &TestReceiver, path: &str) -> Value {
 
 #[tokio::test]
 async fn notices_are_signed_webhooks_for_those_who_name_them_in_the_app_and_the_operators_app() {
-    let world = World::start_with(&[("OPERATOR_APP", "operations")]).await;
+    let world = TestServer::start_with(&[("OPERATOR_APP", "operations")]).await;
     let receiver = receiver(503).await;
-    let operations = App { id: "operations".into(), api: world.admin.clone() };
+    let operations = TestApp { id: "operations".into(), api: world.admin.clone() };
     world.admin.post("/v1/apps", &json!({ "id": "operations", "name": "Operations" })).await.is(201);
     let app = world.app().await;
     let standard = |id: &str, types: Value| json!({ "id": id, "event_types": types, "contract": "standard" });
@@ -141,7 +141,7 @@ async fn notices_are_signed_webhooks_for_those_who_name_them_in_the_app_and_the_
 
 #[tokio::test]
 async fn operational_types_can_be_subscribed_to_and_not_published() {
-    let world = World::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
+    let world = TestServer::start_with(&[("UNKNOWN_EVENT_TYPES", "refused")]).await;
     let app = world.app().await;
     for types in
         [json!(["posthaste.endpoint.disabled"]), json!(["posthaste.*"]), json!(["posthaste.endpoint.*", "*"])]

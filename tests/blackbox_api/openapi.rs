@@ -2,14 +2,14 @@
 
 use crate::{
     description::Operation,
-    world::{World, text},
+    fixture::{TestServer, text},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn what_is_served_is_what_is_checked_in() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let served = world.with_key(None).get("/openapi.json").await;
     let checked_in = include_str!("../../docs/openapi.json");
     assert!(served.text() == checked_in, "docs/openapi.json is old: posthaste openapi > docs/openapi.json");
@@ -17,7 +17,7 @@ async fn what_is_served_is_what_is_checked_in() {
 
 #[tokio::test]
 async fn every_operation_is_complete_and_every_name_is_used_once() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let document = &world.admin.description.0;
     assert!(text(&document["openapi"]).starts_with("3.1."));
     assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
@@ -54,7 +54,7 @@ async fn every_operation_is_complete_and_every_name_is_used_once() {
 
 #[tokio::test]
 async fn every_reference_leads_somewhere_and_every_example_fits_its_schema() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let description = &world.admin.description;
     let mut references = Vec::new();
     collect_references(&description.0, &mut references);
@@ -95,7 +95,7 @@ fn collect_references(value: &Value, found: &mut Vec<String>) {
 
 #[tokio::test]
 async fn the_examples_of_requests_work_as_they_stand() {
-    let world = World::start_with(&[("HTTPS_ONLY", "true"), ("ALLOW_ADDRESSES", "")]).await;
+    let world = TestServer::start_with(&[("HTTPS_ONLY", "true"), ("ALLOW_ADDRESSES", "")]).await;
     let description = world.admin.description.clone();
     let example = |path: &str, method: &str| -> Value {
         let body = &description.0["paths"][path][method]["requestBody"];

@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{ADMIN_KEY, ENCRYPTION_KEY},
-    world::{World, receiver},
+    fixture::{TestServer, receiver},
 };
 use std::{path::Path, process::Stdio};
 use tokio::process::Command;
@@ -36,7 +36,7 @@ fn script(page: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_page_works_as_printed() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let programs = Path::new(env!("CARGO_BIN_EXE_posthaste")).parent().unwrap();
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.display());

@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{Behaviour, TestReceiver, wait_until},
-    world::{App, HOOK, WITHIN, World, quick, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, quick, receiver, text},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const URL: &str = "http://127.0.0.1:9/hook";
 
 /// Returns the id of the delivery to the app's only endpoint.
-async fn publish(app: &App, id: &str, key: Option<&str>) -> String {
+async fn publish(app: &TestApp, id: &str, key: Option<&str>) -> String {
     let event = json!({ "id": id, "type": "order.changed", "key": key, "data": {} });
     text(&app.post("/events", &event).await.is(202)["deliveries"][0]["id"])
 }
@@ -26,7 +26,7 @@ fn received(receiver: &TestReceiver) -> Vec<String> {
 }
 
 /// An ordered endpoint whose receiver refuses events that begin with "bad" for good.
-async fn ordered(app: &App, receiver: &TestReceiver, more: Value) -> String {
+async fn ordered(app: &TestApp, receiver: &TestReceiver, more: Value) -> String {
     refuse(receiver, "bad");
     let mut fields = json!({ "ordered": "key", "overrides": { "answers": { "never": ["400"] } } });
     fields.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -34,7 +34,7 @@ async fn ordered(app: &App, receiver: &TestReceiver, more: Value) -> String {
 }
 
 /// A dead delivery of the key `k`, and a delivery queued behind it.
-async fn blocked(app: &App) -> [String; 2] {
+async fn blocked(app: &TestApp) -> [String; 2] {
     let dead = publish(app, "bad-1", Some("k")).await;
     app.until_is(&dead, "dead").await;
     let behind = publish(app, "good-1", Some("k")).await;
@@ -45,7 +45,7 @@ async fn blocked(app: &App) -> [String; 2] {
 
 #[tokio::test]
 async fn order_is_shown_as_it_was_asked_for_and_what_makes_no_sense_is_refused_by_name() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let shown = |endpoint: &Value| (endpoint["ordered"].clone(), endpoint["on_dead"].clone());
     for (given, expected) in [
@@ -88,7 +88,7 @@ async fn order_is_shown_as_it_was_asked_for_and_what_makes_no_sense_is_refused_b
 
 #[tokio::test]
 async fn a_key_waits_for_its_own_failures_and_for_no_other() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, receiver) = (world.app().await, receiver(200).await);
     receiver.behave(HOOK, Behaviour::FailFirst { times: 2, status: 500 });
     app.endpoint(&receiver.url(HOOK), json!({ "ordered": "key" })).await;
@@ -111,31 +111,31 @@ async fn a_key_waits_for_its_own_failures_and_for_no_other() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_ordered_as_a_whole_gets_one_at_a_time() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, receiver) = (world.app().await, receiver(200).await);
     app.endpoint(&receiver.url(HOOK), json!({ "ordered": "endpoint" })).await;
     let events: Vec<_> = (0..50).map(|n| json!({ "id": format!("e-{n}"), "type": "t", "data": n })).collect();
     app.post("/events/batch", &json!({ "events": events })).await.is(200);
-    wait_until("all came", WITHIN, async || receiver.count_at(HOOK) == 50).await;
+    wait_until("all came", WAIT_MAX, async || receiver.count_at(HOOK) == 50).await;
     assert_eq!(received(&receiver), (0..50).map(|n| format!("e-{n}")).collect::<Vec<_>>());
     assert_eq!(receiver.open_most_at(HOOK), 1);
 }
 
 #[tokio::test]
 async fn many_keys_are_delivered_at_the_same_time() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, receiver) = (world.app().await, receiver(200).await);
     receiver.behave(HOOK, Behaviour::Hang);
     app.endpoint(&receiver.url(HOOK), json!({ "ordered": "key", "max_in_flight": 8 })).await;
     for number in 0..24 {
         publish(&app, &format!("e-{number}"), Some(&format!("k-{}", number % 12))).await;
     }
-    wait_until("as many as the endpoint takes", WITHIN, async || receiver.open_at(HOOK) == 8).await;
+    wait_until("as many as the endpoint takes", WAIT_MAX, async || receiver.open_at(HOOK) == 8).await;
 }
 
 #[tokio::test]
 async fn a_dead_delivery_blocks_its_key_until_it_is_retried_closed_deleted_or_skipped() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     for way in ["retry", "replay", "close", "delete", "skip", "unordered"] {
         let app = world.app().await;
@@ -167,7 +167,7 @@ async fn a_dead_delivery_blocks_its_key_until_it_is_retried_closed_deleted_or_sk
 
 #[tokio::test]
 async fn a_skipped_dead_delivery_blocks_no_other() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, receiver) = (world.app().await, receiver(200).await);
     ordered(&app, &receiver, json!({ "on_dead": "skip" })).await;
     let dead = publish(&app, "bad-1", Some("k")).await;
@@ -179,7 +179,7 @@ async fn a_skipped_dead_delivery_blocks_no_other() {
 
 #[tokio::test]
 async fn positions_are_kept_while_an_endpoint_is_disabled_and_over_a_restart() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let (app, receiver) = (world.app().await, receiver(503).await);
     let more = json!({ "id": "e", "ordered": "key", "overrides": { "retry": { "waits": ["1h"], "jitter": "none" } } });
     app.endpoint(&receiver.url(HOOK), more).await;
@@ -190,7 +190,7 @@ async fn positions_are_kept_while_an_endpoint_is_disabled_and_over_a_restart() {
     let third = publish(&app, "third", Some("k")).await;
     world.node.kill().await;
     world.node = world.home.start().await;
-    let app = App { api: crate::world::Api { address: world.node.client.address(), ..app.api }, ..app };
+    let app = TestApp { api: crate::fixture::ApiSession { address: world.node.client.address(), ..app.api }, ..app };
     for id in [&first, &second, &third] {
         assert_eq!(app.delivery(id).await["status"], "held");
     }

@@ -4,13 +4,13 @@
 use crate::{
     harness::{Behaviour, wait_until},
     payload_versions::{TYPE, payment, publish, put},
-    world::{App, HOOK, WITHIN, World, receiver, slow, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Returns the delivery once it is dead; it must have this reason and a single unnumbered attempt with this text.
-async fn dead(app: &App, delivery: &str, reason: &str, said: &str) {
+async fn dead(app: &TestApp, delivery: &str, reason: &str, said: &str) {
     let dead = app.until_is(delivery, "dead").await;
     assert_eq!((&dead["reason"], &dead["attempt_count"]), (&json!(reason), &json!(0)), "{dead:#}");
     let attempt = dead["attempts"].as_array().unwrap().last().unwrap();
@@ -24,7 +24,7 @@ async fn dead(app: &App, delivery: &str, reason: &str, said: &str) {
     );
 }
 
-async fn replayed(app: &App, delivery: &str, rows: usize) {
+async fn replayed(app: &TestApp, delivery: &str, rows: usize) {
     app.act(&format!("/deliveries/{delivery}/replay")).await.is(202);
     let delivered = app.until_is(delivery, "delivered").await;
     let attempts = delivered["attempts"].as_array().unwrap();
@@ -35,7 +35,7 @@ async fn replayed(app: &App, delivery: &str, rows: usize) {
 
 #[tokio::test]
 async fn an_unrenderable_delivery_is_dead_with_a_reason_and_delivered_after_the_fix() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "payload_version": "2023-01-01" })).await;
@@ -88,7 +88,7 @@ const PATIENCE: Duration = Duration::from_mins(3);
 
 #[tokio::test]
 async fn an_endless_function_delays_no_other_delivery() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let (app, neighbour) = (world.app().await, world.app().await);
     for name in ["bad.one", "bad.two", "good.one"] {
@@ -132,7 +132,7 @@ async fn an_endless_function_delays_no_other_delivery() {
     for (name, delivery) in &others {
         let end = if *name == "unknown.type" { "dead" } else { "delivered" };
         // Deliveries of the same function and app may be released a few times, each time for longer, while the function is in doubt.
-        let within = if *name == "bad.one" { PATIENCE } else { WITHIN };
+        let within = if *name == "bad.one" { PATIENCE } else { WAIT_MAX };
         wait_until(&format!("{name} is {end}"), within, async || {
             app.delivery(delivery).await["status"] == end
         })
@@ -148,12 +148,12 @@ async fn an_endless_function_delays_no_other_delivery() {
         assert!(rows.iter().all(|row| row["class"] == "local" && row["number"].is_null()), "{rows:#?}");
         rows.iter().any(|row| text(&row["error"]).contains("is being made for another event"))
     };
-    wait_until("one that did not get its turn went back", WITHIN, put_back).await;
+    wait_until("one that did not get its turn went back", WAIT_MAX, put_back).await;
 }
 
 #[tokio::test]
 async fn an_endless_function_is_tried_as_often_as_the_contract_says_and_then_failed() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     world.admin.post("/v1/event-types", &endless("bad.one")).await.is(201);
@@ -180,7 +180,7 @@ async fn a_secret_that_cannot_sign_is_reported_and_a_new_one_delivers() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     std::fs::write(&file, OWN).unwrap();
-    let mut world = World::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
+    let mut world = TestServer::start_with(&[("CONTRACTS_DIR", folder.path().to_str().unwrap())]).await;
     let receiver = receiver(200).await;
     let mut app = world.app().await;
     let more = json!({ "contract": "own", "secret": "a text that is no base64", "overrides": {} });
@@ -206,7 +206,7 @@ async fn a_secret_that_cannot_sign_is_reported_and_a_new_one_delivers() {
 
 #[tokio::test]
 async fn a_retry_after_a_failure_of_the_receiver_is_made_by_the_function_of_that_moment() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     put(&world, TYPE, &payment(), 201).await;

@@ -1,6 +1,6 @@
 //! Payload versions: the version each endpoint gets, errors when a type is saved, and access rights.
 
-use crate::world::{App, HOOK, World, receiver, text};
+use crate::fixture::{TestApp, HOOK, TestServer, receiver, text};
 use serde_json::{Value, json};
 
 pub(crate) const TYPE: &str = "/v1/event-types/payment.created";
@@ -18,11 +18,11 @@ pub(crate) fn payment() -> Value {
     })
 }
 
-pub(crate) async fn put(world: &World, path: &str, document: &Value, status: u16) -> Value {
+pub(crate) async fn put(world: &TestServer, path: &str, document: &Value, status: u16) -> Value {
     world.admin.send("PUT", path, &[], Some(document.to_string().as_bytes())).await.is(status)
 }
 
-pub(crate) async fn publish(app: &App, event_type: &str, data: &str) -> Vec<String> {
+pub(crate) async fn publish(app: &TestApp, event_type: &str, data: &str) -> Vec<String> {
     let published = app
         .publish_raw(format!(
             r#"{{"id":"e.{}","type":"{event_type}","created_at":"2026-11-15T09:30:00Z","data":{data}}}"#,
@@ -35,7 +35,7 @@ pub(crate) async fn publish(app: &App, event_type: &str, data: &str) -> Vec<Stri
 
 #[tokio::test]
 async fn each_endpoint_gets_the_version_it_is_pinned_to_whatever_its_contract() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let receiver = receiver(200).await;
     let mut app = world.app().await;
     put(&world, TYPE, &payment(), 201).await;
@@ -84,7 +84,7 @@ async fn each_endpoint_gets_the_version_it_is_pinned_to_whatever_its_contract() 
 
 #[tokio::test]
 async fn a_type_without_versions_has_version_one_and_a_test_goes_out_under_any() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let more = |version: Value| json!({ "contract": "simpaisa", "payload_version": version, "overrides": { "https_only": false } });
@@ -112,7 +112,7 @@ async fn a_type_without_versions_has_version_one_and_a_test_goes_out_under_any()
 
 #[tokio::test]
 async fn a_bad_function_is_refused_by_its_place_line_and_message_and_the_saved_one_stays() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     put(&world, TYPE, &payment(), 201).await;
     let with = |function: &str| {
         let mut document = payment();
@@ -155,7 +155,7 @@ async fn a_bad_function_is_refused_by_its_place_line_and_message_and_the_saved_o
 
 #[tokio::test]
 async fn the_catalogue_is_the_operator_s_and_apps_may_read_and_try() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await.api;
     let mut new = payment();
@@ -184,7 +184,7 @@ async fn the_catalogue_is_the_operator_s_and_apps_may_read_and_try() {
 
 #[tokio::test]
 async fn a_version_can_be_tried_before_it_is_pinned_or_saved() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await.api;
     put(&world, TYPE, &payment(), 201).await;

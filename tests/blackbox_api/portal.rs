@@ -2,21 +2,21 @@
 
 use crate::{
     harness::wait_until,
-    world::{App, HOOK, WITHIN, World, pluck, quick, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, pluck, quick, receiver, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Creates a link, and returns it with the app used with its token.
-async fn linked(world: &World, app: &App, more: Value) -> (Value, App) {
+async fn linked(world: &TestServer, app: &TestApp, more: Value) -> (Value, TestApp) {
     let made = app.post("/portal-links", &more).await.is(201);
-    let customer = App { id: app.id.clone(), api: world.with_key(text(&made["token"])) };
+    let customer = TestApp { id: app.id.clone(), api: world.with_key(text(&made["token"])) };
     (made, customer)
 }
 
 #[tokio::test]
 async fn a_link_leads_to_the_portal_with_its_token_in_the_fragment_and_is_shown_once() {
-    let world = World::start_with(&[("PUBLIC_URL", "https://hooks.example.com/")]).await;
+    let world = TestServer::start_with(&[("PUBLIC_URL", "https://hooks.example.com/")]).await;
     let app = world.app().await;
     let theme =
         json!({ "name": "Bakery", "logo_url": "https://CDN.bakery.example/logo.svg", "accent": "#1A73E8" });
@@ -43,7 +43,7 @@ async fn a_link_leads_to_the_portal_with_its_token_in_the_fragment_and_is_shown_
 
 #[tokio::test]
 async fn what_a_link_may_not_be_is_refused_by_its_field() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     for (bad, field) in [
         (json!({ "expires_in": "59s" }), "expires_in"),
@@ -66,7 +66,7 @@ async fn what_a_link_may_not_be_is_refused_by_its_field() {
 
 #[tokio::test]
 async fn a_customer_looks_after_endpoints_and_deliveries_and_leaves_a_trace() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let (made, customer) = linked(&world, &app, json!({ "theme": { "name": "Bakery" } })).await;
@@ -107,7 +107,7 @@ async fn a_customer_looks_after_endpoints_and_deliveries_and_leaves_a_trace() {
 
 #[tokio::test]
 async fn a_customer_sets_nothing_that_is_the_app_s_or_the_operator_s() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let (_, customer) = linked(&world, &app, json!({})).await;
     let url = "http://127.0.0.1:9/";
@@ -145,7 +145,7 @@ async fn a_customer_sets_nothing_that_is_the_app_s_or_the_operator_s() {
 
 #[tokio::test]
 async fn every_operation_that_is_not_opened_to_customers_is_closed_to_them() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
     let (_, customer) = linked(&world, &app, json!({})).await;
@@ -179,7 +179,7 @@ async fn every_operation_that_is_not_opened_to_customers_is_closed_to_them() {
 
 #[tokio::test]
 async fn a_link_ends_at_once_when_it_is_revoked_and_by_itself_when_it_expires() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let stranger = world.by_its_key(&other).await;
     let (made, customer) = linked(&world, &app, json!({})).await;
@@ -206,10 +206,10 @@ async fn a_link_ends_at_once_when_it_is_revoked_and_by_itself_when_it_expires() 
 #[tokio::test]
 #[ignore = "soak: the shortest link works for a minute"]
 async fn an_expired_link_is_reported_as_expired() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let (made, customer) = linked(&world, &app, json!({ "expires_in": "1m" })).await;
-    let limit = Duration::from_mins(1) + WITHIN;
+    let limit = Duration::from_mins(1) + WAIT_MAX;
     wait_until("it expires", limit, async || customer.get("/endpoints").await.status == 401).await;
     let refused = customer.get("/endpoints").await.refused(401, "unauthorized");
     assert_eq!(refused.detail, format!("This key expired at {}.", text(&made["expires_at"])));
@@ -217,14 +217,14 @@ async fn an_expired_link_is_reported_as_expired() {
 
 #[tokio::test]
 async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let overrides = json!({ "timeout": "7s" });
     world.admin.patch(&app.path(""), &json!({ "contract": "zerofee", "overrides": overrides })).await.is(200);
     app.post("/endpoints", &json!({ "id": "e", "url": "http://127.0.0.1:9/" })).await.is(201);
     let (_, customer) = linked(&world, &app, json!({})).await;
     let reader = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
-    let reader = App { id: app.id.clone(), api: world.with_key(text(&reader["key"])) };
+    let reader = TestApp { id: app.id.clone(), api: world.with_key(text(&reader["key"])) };
     for who in [&customer, &reader, &app] {
         let holds = who.get("/endpoints/e/contract").await.is(200);
         assert_eq!((&holds["name"], &holds["document"]["timeout"]), (&json!("zerofee"), &json!("7s")));
@@ -234,7 +234,7 @@ async fn a_customer_sees_the_contract_as_it_holds_for_an_endpoint() {
 
 #[tokio::test]
 async fn stored_headers_do_not_follow_a_customer_to_another_address() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let (url, other) = ("http://127.0.0.1:9/", json!({ "url": "http://127.0.0.1:9/mine" }));
     app.endpoint(url, json!({ "id": "e", "headers": { "authorization": "Bearer ours" } })).await;
@@ -249,7 +249,7 @@ async fn stored_headers_do_not_follow_a_customer_to_another_address() {
 
 #[tokio::test]
 async fn a_customer_does_not_see_who_disabled_an_endpoint() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
     let (_, customer) = linked(&world, &app, json!({})).await;

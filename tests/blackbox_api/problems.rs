@@ -1,8 +1,8 @@
 //! Refusals in one form, connections that survive them, and clients that are slow, odd or broken.
 
 use crate::{
-    wire::{Wire, head},
-    world::World,
+    raw_http::{RawConnection, head},
+    fixture::TestServer,
 };
 use serde_json::json;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 #[tokio::test]
 async fn paths_and_methods_that_do_not_exist_are_problems() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     for path in [
         "/nothing",
@@ -42,9 +42,9 @@ async fn paths_and_methods_that_do_not_exist_are_problems() {
 
 #[tokio::test]
 async fn a_head_request_has_the_headers_of_a_get_and_no_body() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     for path in ["/livez".to_owned(), app.path(""), app.path("/nothing"), app.path("/events")] {
         let got = app.api.get(&path).await;
         let answer = app.api.send_on(&mut wire, "HEAD", &path, &[], None).await.unwrap();
@@ -58,10 +58,10 @@ async fn a_head_request_has_the_headers_of_a_get_and_no_body() {
 
 #[tokio::test]
 async fn a_connection_lives_on_after_every_refusal() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let nobody = world.with_key(None);
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     let events = app.path("/events");
     for round in 0..3 {
         for (api, method, path, headers, body, status) in [
@@ -87,9 +87,9 @@ async fn a_connection_lives_on_after_every_refusal() {
 
 #[tokio::test]
 async fn requests_that_come_together_are_answered_in_order() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     let mut all = String::new();
     for n in 0..20 {
         let body = json!({ "id": format!("e{n}"), "type": "a", "data": n }).to_string();
@@ -105,7 +105,7 @@ async fn requests_that_come_together_are_answered_in_order() {
 
 #[tokio::test]
 async fn compressed_bodies_are_refused_and_plain_ones_need_no_content_type() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let event = br#"{"type":"a","data":1}"#;
     for encoding in ["gzip", "br", "zstd", "identity, gzip"] {
@@ -117,7 +117,7 @@ async fn compressed_bodies_are_refused_and_plain_ones_need_no_content_type() {
         .send("POST", &app.path("/events"), &[("content-encoding", "identity")], Some(event))
         .await
         .is(202);
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     let bare = head("POST", &app.path("/events"), app.api.key.as_deref(), &[("content-length", "21")]);
     wire.send(&[bare.as_bytes(), event].concat()).await;
     wire.answer().await.unwrap().is(202);
@@ -125,7 +125,7 @@ async fn compressed_bodies_are_refused_and_plain_ones_need_no_content_type() {
 
 #[tokio::test]
 async fn what_is_no_http_or_too_much_of_it_is_refused_and_hurts_nobody() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let good = head("GET", "/livez", None, &[]);
     let long = "x".repeat(300_000);
@@ -143,17 +143,17 @@ async fn what_is_no_http_or_too_much_of_it_is_refused_and_hurts_nobody() {
         "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}".repeat(20),
     ];
     for bytes in &rude {
-        let mut wire = Wire::open(app.api.address).await;
+        let mut wire = RawConnection::open(app.api.address).await;
         wire.send(bytes.as_bytes()).await;
         if let Some(answer) = wire.answer().await {
             assert!((400..=431).contains(&answer.status), "{bytes:.60}: {answer:?}");
         }
         assert!(wire.is_closed().await, "{bytes:.60}");
     }
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     wire.send(good.as_bytes()).await;
     wire.answer().await.unwrap().is(200);
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     wire.send(b"GET /livez HTTP/1.0\r\n\r\n").await;
     wire.answer().await.unwrap().is(200);
     assert!(wire.is_closed().await, "as HTTP/1.0 expects it");
@@ -161,9 +161,9 @@ async fn what_is_no_http_or_too_much_of_it_is_refused_and_hurts_nobody() {
 
 #[tokio::test]
 async fn a_message_framed_two_ways_does_not_smuggle_a_second_request() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let mut wire = Wire::open(app.api.address).await;
+    let mut wire = RawConnection::open(app.api.address).await;
     let hidden = format!(
         "DELETE {} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\r\n",
         app.path(""),
@@ -182,13 +182,13 @@ async fn a_message_framed_two_ways_does_not_smuggle_a_second_request() {
 
 #[tokio::test]
 async fn bodies_and_heads_that_do_not_come_are_given_up() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let publish = head("POST", &app.path("/events"), app.api.key.as_deref(), &[("content-length", "1000")]);
     let manage = head("POST", "/v1/apps", app.api.key.as_deref(), &[("content-length", "1000")]);
     let begun = Instant::now();
     let slow_body = async |request: String| {
-        let mut wire = Wire::open(app.api.address).await;
+        let mut wire = RawConnection::open(app.api.address).await;
         wire.send(format!("{request}{{\"type\"").as_bytes()).await;
         let answer = wire.answer().await.expect("an answer");
         answer.refused(408, "timeout");
@@ -196,7 +196,7 @@ async fn bodies_and_heads_that_do_not_come_are_given_up() {
         assert!(wire.is_closed().await);
     };
     let slow_head = async {
-        let mut wire = Wire::open(app.api.address).await;
+        let mut wire = RawConnection::open(app.api.address).await;
         for byte in "GET /livez HTTP/1.1\r\nhost: posthaste.test\r\nx-slow: yes\r\n".bytes() {
             if !wire.send(&[byte]).await || wire.is_closed_by_now() {
                 break;
@@ -206,7 +206,7 @@ async fn bodies_and_heads_that_do_not_come_are_given_up() {
         assert!((8..20).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     };
     let broken_off = async {
-        let mut wire = Wire::open(app.api.address).await;
+        let mut wire = RawConnection::open(app.api.address).await;
         wire.send(publish.as_bytes()).await;
         wire.send(b"{\"type\":\"a\",\"data\":1}").await;
         drop(wire);

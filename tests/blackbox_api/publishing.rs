@@ -2,14 +2,14 @@
 
 use crate::{
     harness::{Behaviour, from_now, wait_until},
-    world::{HOOK, WITHIN, World, receiver, slow, text},
+    fixture::{HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 #[tokio::test]
 async fn publishing_answers_202_with_exactly_the_documented_shape() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     for id in ["first", "second"] {
@@ -36,7 +36,7 @@ async fn publishing_answers_202_with_exactly_the_documented_shape() {
 
 #[tokio::test]
 async fn an_event_may_be_called_as_a_part_of_a_path_is() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     for id in ["batch", "status", "data", "events", "..."] {
         app.get(&format!("/events/{id}")).await.refused(404, "not_found");
@@ -48,7 +48,7 @@ async fn an_event_may_be_called_as_a_part_of_a_path_is() {
 
 #[tokio::test]
 async fn event_types_have_a_form_and_reserved_prefixes() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let longest = "a".repeat(128);
     for good in ["payment.created", "A-1:b_c.d", "webhook", "webhooks.x", "posthaste", &longest] {
@@ -81,7 +81,7 @@ async fn event_types_have_a_form_and_reserved_prefixes() {
 
 #[tokio::test]
 async fn every_field_outside_its_form_is_named() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let day = Duration::from_hours(24);
     let cases = [
@@ -130,7 +130,7 @@ async fn every_field_outside_its_form_is_named() {
 
 #[tokio::test]
 async fn what_is_not_one_json_object_in_utf_8_is_malformed() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let good = r#"{"type":"a","data":1}"#;
     let bodies = [
@@ -179,7 +179,7 @@ async fn what_is_not_one_json_object_in_utf_8_is_malformed() {
 
 #[tokio::test]
 async fn an_event_without_subscribers_is_kept_as_skipped() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "event_types": ["refund.*"] })).await;
     let published = app.publish("payment.created").await;
@@ -202,7 +202,7 @@ async fn an_event_without_subscribers_is_kept_as_skipped() {
 
 #[tokio::test]
 async fn deliver_at_is_not_before_that_time() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -223,7 +223,7 @@ async fn deliver_at_is_not_before_that_time() {
 
 #[tokio::test]
 async fn an_event_has_the_worst_status_of_its_deliveries() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave("/ok", Behaviour::Ok);
     let app = world.app().await;
@@ -232,7 +232,7 @@ async fn an_event_has_the_worst_status_of_its_deliveries() {
     let published = app.publish("x").await;
     let path = format!("/events/{}/status", text(&published["id"]));
     let standing = async || app.get(&path).await.is(200);
-    wait_until("one delivered, one retrying", WITHIN, async || standing().await["attempts"] == 2).await;
+    wait_until("one delivered, one retrying", WAIT_MAX, async || standing().await["attempts"] == 2).await;
     let retrying = standing().await;
     assert_eq!((&retrying["status"], &retrying["delivered"]), (&json!("retrying"), &json!(false)));
     assert_eq!((&retrying["last_error"], &retrying["completed_at"]), (&json!("HTTP 500"), &Value::Null));
@@ -251,7 +251,7 @@ async fn an_event_has_the_worst_status_of_its_deliveries() {
 
 #[tokio::test]
 async fn erasing_an_event_s_data_keeps_the_record_and_stops_deliveries() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let overrides = json!({ "retry": { "waits": ["1s"], "jitter": "none" } });

@@ -2,12 +2,12 @@
 
 use crate::{
     harness::{Behaviour, wait_for},
-    world::{App, HOOK, WITHIN, World, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 
 /// Publishes so many events whose deliveries end dead.
-async fn dead(app: &App, count: usize) -> Vec<String> {
+async fn dead(app: &TestApp, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
         ids.push(app.deliver().await);
@@ -18,8 +18,8 @@ async fn dead(app: &App, count: usize) -> Vec<String> {
     ids
 }
 
-pub(crate) async fn until_state(app: &App, replay: &str, state: &str) -> Value {
-    wait_for(&format!("the replay is {state}"), WITHIN, async || {
+pub(crate) async fn until_state(app: &TestApp, replay: &str, state: &str) -> Value {
+    wait_for(&format!("the replay is {state}"), WAIT_MAX, async || {
         let replay = app.get(&format!("/replays/{replay}")).await.is(200);
         (replay["state"] == state).then_some(replay)
     })
@@ -28,7 +28,7 @@ pub(crate) async fn until_state(app: &App, replay: &str, state: &str) -> Value {
 
 #[tokio::test]
 async fn dead_deliveries_are_counted_then_replayed_once_each() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let endpoint = app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -57,7 +57,7 @@ async fn dead_deliveries_are_counted_then_replayed_once_each() {
 
 #[tokio::test]
 async fn a_replay_of_delivered_ones_makes_new_deliveries_and_never_of_its_own() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -67,7 +67,7 @@ async fn a_replay_of_delivered_ones_makes_new_deliveries_and_never_of_its_own() 
         let replay = app.post("/replays", &json!({ "status": ["delivered"] })).await.is(201);
         let done = until_state(&app, &text(&replay["id"]), "finished").await;
         assert_eq!(done["replayed"], json!(1), "the first, and no replay of it");
-        wait_for("all are delivered", WITHIN, async || {
+        wait_for("all are delivered", WAIT_MAX, async || {
             (app.all("/deliveries?status=delivered").await.len() == 1 + round).then_some(())
         })
         .await;
@@ -78,7 +78,7 @@ async fn a_replay_of_delivered_ones_makes_new_deliveries_and_never_of_its_own() 
 
 #[tokio::test]
 async fn a_replay_can_be_paused_resumed_and_cancelled() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -104,7 +104,7 @@ async fn a_replay_can_be_paused_resumed_and_cancelled() {
 
 #[tokio::test]
 async fn a_backfill_brings_a_new_endpoint_what_it_missed_and_nothing_twice() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     for event_type in ["payment.created", "payment.failed", "invoice.sent"] {
@@ -116,7 +116,7 @@ async fn a_backfill_brings_a_new_endpoint_what_it_missed_and_nothing_twice() {
     let backfill = app.post(&path, &json!({})).await.is(201);
     assert_eq!(backfill["kind"], "backfill");
     until_state(&app, &text(&backfill["id"]), "finished").await;
-    wait_for("both are delivered", WITHIN, async || {
+    wait_for("both are delivered", WAIT_MAX, async || {
         (app.all("/deliveries?status=delivered").await.len() == 2).then_some(())
     })
     .await;
@@ -128,7 +128,7 @@ async fn a_backfill_brings_a_new_endpoint_what_it_missed_and_nothing_twice() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_by_field() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     for (body, field) in [
         (json!({ "status": ["pending"] }), "status"),
@@ -151,7 +151,7 @@ async fn what_makes_no_sense_is_refused_by_field() {
 
 #[tokio::test]
 async fn a_replay_takes_only_what_is_of_its_time_and_its_app() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let (app, other) = (world.app().await, world.app().await);
     for one in [&app, &other] {

@@ -2,20 +2,20 @@
 
 use crate::{
     harness::{from_now, wait_until},
-    world::{App, WITHIN, World, text},
+    fixture::{TestApp, WAIT_MAX, TestServer, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Returns the app, used with a new key of this scope.
-async fn by_key_of(world: &World, app: &App, scope: &str) -> App {
+async fn by_key_of(world: &TestServer, app: &TestApp, scope: &str) -> TestApp {
     let made = world.admin.post("/v1/keys", &json!({ "scope": scope, "app_id": app.id })).await.is(201);
     assert_eq!((&made["scope"], &made["app_id"]), (&json!(scope), &json!(app.id)));
-    App { id: app.id.clone(), api: world.with_key(text(&made["key"])) }
+    TestApp { id: app.id.clone(), api: world.with_key(text(&made["key"])) }
 }
 
 /// Every described operation under `/v1`, with names that exist where that is possible.
-pub(crate) fn operations(world: &World, app: &App) -> Vec<(String, String)> {
+pub(crate) fn operations(world: &TestServer, app: &TestApp) -> Vec<(String, String)> {
     let described = world.admin.description.operations();
     let under_v1 = described.filter(|operation| operation.path.starts_with("/v1/"));
     let named = under_v1.map(|operation| {
@@ -27,7 +27,7 @@ pub(crate) fn operations(world: &World, app: &App) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_publish_key_publishes_in_its_app_and_does_nothing_else() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
     let own = by_key_of(&world, &app, "publish").await;
@@ -53,7 +53,7 @@ async fn a_publish_key_publishes_in_its_app_and_does_nothing_else() {
 
 #[tokio::test]
 async fn a_read_key_looks_at_everything_in_its_app_but_secrets_and_changes_nothing() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz";
     let token = "Bearer t0ken-of-the-receiver";
@@ -90,7 +90,7 @@ async fn a_read_key_looks_at_everything_in_its_app_but_secrets_and_changes_nothi
 
 #[tokio::test]
 async fn a_key_that_expires_works_until_then_and_says_afterwards_that_it_expired() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let make = async |expires_at: &str| {
         let key = json!({ "scope": "app", "app_id": app.id, "expires_at": expires_at });
@@ -103,7 +103,7 @@ async fn a_key_that_expires_works_until_then_and_says_afterwards_that_it_expired
     let (soon, later) = (make(&soon).await.is(201), make(&later).await.is(201));
     let (first, second) = (world.with_key(text(&soon["key"])), world.with_key(text(&later["key"])));
     first.get(&app.path("")).await.is(200);
-    wait_until("the key expires", WITHIN, async || first.get(&app.path("")).await.status == 401).await;
+    wait_until("the key expires", WAIT_MAX, async || first.get(&app.path("")).await.status == 401).await;
     let refused = first.get(&app.path("")).await.refused(401, "unauthorized");
     assert_eq!(refused.detail, format!("This key expired at {}.", text(&soon["expires_at"])));
     second.get(&app.path("")).await.is(200);
@@ -113,7 +113,7 @@ async fn a_key_that_expires_works_until_then_and_says_afterwards_that_it_expired
 
 #[tokio::test]
 async fn the_last_use_is_shown_at_once_survives_a_stop_and_costs_no_write_per_request() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let app = world.app().await;
     let made = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
     let path = format!("/v1/keys/{}", text(&made["id"]));
@@ -142,7 +142,7 @@ async fn the_last_use_is_shown_at_once_survives_a_stop_and_costs_no_write_per_re
 
 #[tokio::test]
 async fn revoked_keys_are_listed_only_when_asked_for() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let mut ids = Vec::new();
     for _ in 0..3 {
         ids.push(text(&world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201)["id"]));

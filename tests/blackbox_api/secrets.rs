@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{ReceivedWebhook, from_now, wait_until},
-    world::{App, HOOK, WITHIN, World, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -23,14 +23,14 @@ fn passes(receipt: &ReceivedWebhook, secret: &str) -> bool {
     Webhook::new(secret).unwrap().verify(&receipt.body, &headers).is_ok()
 }
 
-async fn receive_one(app: &App, receiver: &crate::harness::TestReceiver) -> ReceivedWebhook {
+async fn receive_one(app: &TestApp, receiver: &crate::harness::TestReceiver) -> ReceivedWebhook {
     app.until_is(&app.deliver().await, "delivered").await;
     receiver.receipts().pop().unwrap()
 }
 
 #[tokio::test]
 async fn a_generated_secret_signs_what_is_sent_and_is_shown_again_to_who_asks() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let made = app.post("/endpoints", &json!({ "id": "e", "url": receiver.url(HOOK) })).await.is(201);
@@ -48,7 +48,7 @@ async fn a_generated_secret_signs_what_is_sent_and_is_shown_again_to_who_asks() 
 
 #[tokio::test]
 async fn a_given_secret_is_used_and_a_bad_one_is_refused_without_being_repeated() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let given = secret_of(b"twenty-four bytes or more");
@@ -72,7 +72,7 @@ async fn a_given_secret_is_used_and_a_bad_one_is_refused_without_being_repeated(
 
 #[tokio::test]
 async fn during_the_overlap_of_a_rotation_both_secrets_sign_and_afterwards_only_the_new_one() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let old = secret_of(&[1; 32]);
@@ -97,7 +97,7 @@ async fn during_the_overlap_of_a_rotation_both_secrets_sign_and_afterwards_only_
     let rotation = json!({ "secret": newest, "overlap": "200ms" });
     let rotated = app.post("/endpoints/e/secret/rotate", &rotation).await.is(200);
     let ends = text(&rotated["secrets"][1]["valid_until"]);
-    wait_until("the overlap is over", WITHIN, async || from_now(Duration::ZERO) > ends).await;
+    wait_until("the overlap is over", WAIT_MAX, async || from_now(Duration::ZERO) > ends).await;
     let receipt = receive_one(&app, &receiver).await;
     assert!(passes(&receipt, &newest) && !passes(&receipt, &new) && !passes(&receipt, &old));
     assert_eq!(receipt.header("webhook-signature").split(' ').count(), 1);
@@ -105,7 +105,7 @@ async fn during_the_overlap_of_a_rotation_both_secrets_sign_and_afterwards_only_
 
 #[tokio::test]
 async fn a_rotation_has_bounds_and_refuses_what_its_contract_does_not_know() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let secret = secret_of(&[1; 32]);
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e", "secret": secret })).await;
@@ -133,7 +133,7 @@ async fn a_rotation_has_bounds_and_refuses_what_its_contract_does_not_know() {
 
 #[tokio::test]
 async fn neither_secrets_nor_header_values_nor_keys_are_in_the_store_or_the_log_as_they_are() {
-    let world = World::start_with(&[("LOG_LEVEL", "trace")]).await;
+    let world = TestServer::start_with(&[("LOG_LEVEL", "trace")]).await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await;
@@ -167,7 +167,7 @@ async fn neither_secrets_nor_header_values_nor_keys_are_in_the_store_or_the_log_
 
 #[tokio::test]
 async fn an_ed25519_secret_is_shown_with_the_public_key_that_verifies_what_it_signed() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let secret = format!("whsk_{}", BASE64_STANDARD.encode([7u8; 32]));

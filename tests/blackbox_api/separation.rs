@@ -3,8 +3,8 @@
 //! The operations come from `/openapi.json`. An operation that is neither inside `/v1/apps/{app}` nor named here fails the test.
 
 use crate::{
-    wire::ApiResponse,
-    world::{Api, App, HOOK, World, receiver, text},
+    raw_http::ApiResponse,
+    fixture::{ApiSession, TestApp, HOOK, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ impl Ids {
     }
 }
 
-async fn furnished(world: &World, url: &str) -> (App, Ids) {
+async fn furnished(world: &TestServer, url: &str) -> (TestApp, Ids) {
     let app = world.app().await;
     let key = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let endpoint = app.endpoint(url, json!({})).await;
@@ -56,7 +56,7 @@ async fn furnished(world: &World, url: &str) -> (App, Ids) {
     crate::replays::until_state(&app, &replay, "finished").await;
     let link = text(&app.post("/portal-links", &json!({})).await.is(201)["id"]);
     let notice = text(&app.all("/notices").await[0]["id"]);
-    let own = App { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
+    let own = TestApp { id: app.id.clone(), api: world.with_key(text(&key["key"])) };
     let key = text(&key["id"]);
     (own, Ids { app: app.id, endpoint, event, delivery, inspection, replay, notice, key, link })
 }
@@ -76,13 +76,13 @@ fn unknown_ids() -> Ids {
 }
 
 /// Sends the operation with the example of its description as the body.
-async fn attempt(api: &Api, method: &str, path: &str, operation: &Value) -> ApiResponse {
+async fn attempt(api: &ApiSession, method: &str, path: &str, operation: &Value) -> ApiResponse {
     let example = &operation["requestBody"]["content"]["application/json"]["example"];
     let body = example.is_object().then(|| example.to_string());
     api.send(&method.to_uppercase(), path, &[], body.as_deref().map(str::as_bytes)).await
 }
 
-async fn snapshot(app: &App, ids: &Ids) -> Vec<Value> {
+async fn snapshot(app: &TestApp, ids: &Ids) -> Vec<Value> {
     let mut shown = Vec::new();
     for path in [
         String::new(),
@@ -141,7 +141,7 @@ fn outside_of_apps(method: &str, path: &str) -> Option<u16> {
 
 #[tokio::test]
 async fn no_operation_reaches_another_app_or_reveals_that_it_exists() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let (intruder, own) = furnished(&world, &receiver.url(HOOK)).await;
     let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
@@ -180,7 +180,7 @@ async fn no_operation_reaches_another_app_or_reveals_that_it_exists() {
 
 #[tokio::test]
 async fn a_portal_link_reaches_no_other_app_either() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let (owner, own) = furnished(&world, &receiver.url(HOOK)).await;
     let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
@@ -208,7 +208,7 @@ async fn a_portal_link_reaches_no_other_app_either() {
 
 #[tokio::test]
 async fn filters_and_ids_of_another_app_find_nothing() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let (intruder, _) = furnished(&world, &receiver.url(HOOK)).await;
     let (victim, theirs) = furnished(&world, &receiver.url(HOOK)).await;
@@ -228,7 +228,7 @@ async fn filters_and_ids_of_another_app_find_nothing() {
 }
 
 /// The first page of a list that has more than one.
-async fn page_with_cursor(app: &App, path: &str) -> Value {
+async fn page_with_cursor(app: &TestApp, path: &str) -> Value {
     if path == "/endpoints" {
         app.endpoint("http://127.0.0.1:9/", json!({ "event_types": ["never"] })).await;
     } else {

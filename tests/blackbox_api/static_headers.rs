@@ -1,11 +1,11 @@
 //! Static headers of an endpoint: sent with every request, shown without values, never in place of the product's own.
 
-use crate::world::{HOOK, World, receiver};
+use crate::fixture::{HOOK, TestServer, receiver};
 use serde_json::{Map, Value, json};
 
 #[tokio::test]
 async fn static_headers_are_sent_and_shown_without_their_values() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let headers = json!({ "Authorization": "Bearer marker-1", "X-Team": "marker-2", "x-empty": "" });
@@ -35,7 +35,7 @@ async fn static_headers_are_sent_and_shown_without_their_values() {
 
 #[tokio::test]
 async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_own() {
-    let world = World::start_with(&[("SOURCE_HEADERS", "X-Source: eu-1, X-Env: prod")]).await;
+    let world = TestServer::start_with(&[("SOURCE_HEADERS", "X-Source: eu-1, X-Env: prod")]).await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let (url, health) = (receiver.url(HOOK), receiver.url("/health"));
@@ -44,7 +44,7 @@ async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_
     let receipt = receiver.receipts().pop().unwrap();
     assert_eq!((receipt.header("x-source"), receipt.header("x-env")), ("eu-1", "mine"));
     assert_eq!(app.get("/endpoints/e").await.is(200)["headers"], json!({ "x-env": "•••" }));
-    let ping = crate::world::text(&app.act("/endpoints/e/ping").await.is(202)["id"]);
+    let ping = crate::fixture::text(&app.act("/endpoints/e/ping").await.is(202)["id"]);
     crate::inspect::until_ended(&app, &ping).await;
     let receipt = receiver.receipts().pop().unwrap();
     assert_eq!((receipt.path.as_str(), receipt.header("x-source")), ("/health", "eu-1"));
@@ -53,7 +53,7 @@ async fn the_operators_headers_are_on_every_request_unless_the_endpoint_has_its_
 
 #[tokio::test]
 async fn header_names_of_the_product_or_the_connection_are_refused() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint("http://127.0.0.1:9/", json!({ "id": "e" })).await;
     let forbidden = [
@@ -98,7 +98,7 @@ async fn header_names_of_the_product_or_the_connection_are_refused() {
 
 #[tokio::test]
 async fn header_values_stay_on_their_line_and_within_their_limits() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let put = async |headers: Value| {
         app.post("/endpoints", &json!({ "url": "http://127.0.0.1:9/", "headers": headers })).await

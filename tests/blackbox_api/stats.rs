@@ -2,21 +2,21 @@
 
 use crate::{
     harness::{Behaviour, wait_for},
-    world::{App, HOOK, WITHIN, World, receiver, slow, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 
 /// Returns the app's statistics once everything is counted.
-async fn until_counted(app: &App, attempts: u64) -> Value {
+async fn until_counted(app: &TestApp, attempts: u64) -> Value {
     let look = async || {
         Some(app.get("/stats").await.is(200)).filter(|stats| stats["totals"]["attempts"] == attempts)
     };
-    wait_for("all attempts are counted", WITHIN, look).await
+    wait_for("all attempts are counted", WAIT_MAX, look).await
 }
 
 #[tokio::test]
 async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_type() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let receiver = receiver(200).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "good" })).await;
@@ -71,7 +71,7 @@ async fn statistics_show_attempts_over_time_by_outcome_code_endpoint_and_event_t
 
 #[tokio::test]
 async fn statistics_of_one_endpoint_one_type_and_any_window_can_be_asked_for() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let receiver = receiver(200).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     harness::{Behaviour, from_now, wait_for},
-    world::{App, HOOK, WITHIN, World, receiver, text},
+    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -16,14 +16,14 @@ const NAMES: [(&str, [&str; 6]); 5] = [
     ("simpaisa", ["PENDING", "DELIVERING", "WAITING_RETRY", "DELIVERED", "DLQ", "skipped"]),
 ];
 
-impl World {
+impl TestServer {
     /// A new app under a contract, without endpoints.
-    async fn app_under(&self, contract: &str) -> App {
+    async fn app_under(&self, contract: &str) -> TestApp {
         self.admin
             .post("/v1/apps", &json!({ "id": contract, "name": "A", "contract": contract }))
             .await
             .is(201);
-        App { id: contract.into(), api: self.admin.clone() }
+        TestApp { id: contract.into(), api: self.admin.clone() }
     }
 }
 
@@ -32,7 +32,7 @@ fn slow(retry: &Value) -> Value {
     json!({ "overrides": { "https_only": false, "timeout": "60s", "retry": retry } })
 }
 
-impl App {
+impl TestApp {
     async fn publish_as(&self, id: &str, more: Value) -> Value {
         let mut event = json!({ "id": id, "type": "job.done", "data": { "n": 1 } });
         let Value::Object(more) = more else { panic!("fields of an event") };
@@ -59,7 +59,7 @@ impl App {
 
 #[tokio::test]
 async fn every_system_sees_its_own_names_for_the_same_states() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     for (contract, [pending, in_flight, retrying, delivered, dead, skipped]) in NAMES {
         let receiver = receiver(200).await;
         let app = world.app_under(contract).await;
@@ -107,7 +107,7 @@ async fn every_system_sees_its_own_names_for_the_same_states() {
 
 #[tokio::test]
 async fn in_orientedos_last_six_hours_there_is_no_next_time() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app_under("orientedos").await;
     app.endpoint(&receiver.url(HOOK), slow(&json!({ "waits": [] }))).await;
@@ -127,7 +127,7 @@ async fn in_orientedos_last_six_hours_there_is_no_next_time() {
 
 #[tokio::test]
 async fn of_several_endpoints_the_worst_speaks_for_the_event_in_its_own_contract_s_names() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave("/ok", Behaviour::Ok);
     let app = world.app_under("simpaisa").await;
@@ -142,7 +142,7 @@ async fn of_several_endpoints_the_worst_speaks_for_the_event_in_its_own_contract
     endpoint("fine", "/ok", "simpaisa").await;
     endpoint("odd", HOOK, "orientedos").await;
     app.publish_as("both", json!({})).await;
-    let status = wait_for("both were tried", WITHIN, async || {
+    let status = wait_for("both were tried", WAIT_MAX, async || {
         Some(app.status("both").await).filter(|status| status["attempts"] == 2)
     })
     .await;
@@ -161,7 +161,7 @@ async fn of_several_endpoints_the_worst_speaks_for_the_event_in_its_own_contract
 
 #[tokio::test]
 async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app_under("simpaisa").await;
     let url = receiver.url(HOOK);
@@ -200,7 +200,7 @@ async fn a_dead_letter_says_what_an_inspector_asks_and_outlives_its_endpoint() {
 
 #[tokio::test]
 async fn what_never_was_sent_and_what_was_cancelled_have_names_of_their_own() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app_under("simpaisa").await;
     let flat = json!({ "form": "flat", "fields": [{ "name": "event", "from": "type" }] });
     let overrides = json!({ "https_only": false, "body": flat });
@@ -218,7 +218,7 @@ async fn what_never_was_sent_and_what_was_cancelled_have_names_of_their_own() {
 
 #[tokio::test]
 async fn a_receiver_that_knows_the_secret_no_more_is_answered_with_advice() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(401).await;
     let app = world.app_under("sendnomi").await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
@@ -244,7 +244,7 @@ async fn a_receiver_that_knows_the_secret_no_more_is_answered_with_advice() {
 
 #[tokio::test]
 async fn a_dead_letter_keeps_the_address_that_failed_and_its_expiry_whatever_changes_later() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let once = json!({ "retry": { "waits": [] } });
@@ -262,7 +262,7 @@ async fn a_dead_letter_keeps_the_address_that_failed_and_its_expiry_whatever_cha
 
 #[tokio::test]
 async fn an_event_whose_deliveries_were_deleted_is_not_called_skipped() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({})).await;
@@ -276,7 +276,7 @@ async fn an_event_whose_deliveries_were_deleted_is_not_called_skipped() {
 
 #[tokio::test]
 async fn what_arrived_stays_delivered_whatever_becomes_of_its_replay() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (receiver, app) = (receiver(200).await, world.app_under("standard").await);
     app.endpoint(&receiver.url(HOOK), slow(&json!({ "waits": [] }))).await;
     app.publish_as("paid", json!({})).await;

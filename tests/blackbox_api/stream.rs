@@ -2,8 +2,8 @@
 
 use crate::{
     harness::{from_now, wait_for},
-    wire::head,
-    world::{Api, App, HOOK, WITHIN, World, quick, receiver, slow, text},
+    raw_http::head,
+    fixture::{ApiSession, TestApp, HOOK, WAIT_MAX, TestServer, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tokio::{
 };
 
 /// A client of a stream.
-struct Tail {
+struct StreamClient {
     stream: TcpStream,
     text: String,
 }
 
-impl Tail {
+impl StreamClient {
     /// Waits until the stream reports that it is open.
-    async fn open(api: &Api, path: &str) -> Self {
+    async fn open(api: &ApiSession, path: &str) -> Self {
         let mut tail = Self::ask(api, path).await;
         tail.read_until(|text| text.contains("\r\n\r\n") && text.contains("\n:\n\n")).await;
         let lower = tail.text.to_ascii_lowercase();
@@ -31,7 +31,7 @@ impl Tail {
         tail
     }
 
-    async fn ask(api: &Api, path: &str) -> Self {
+    async fn ask(api: &ApiSession, path: &str) -> Self {
         let mut stream = TcpStream::connect(api.address).await.unwrap();
         let head = head("GET", path, api.key.as_deref(), &[("accept", "text/event-stream")]);
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -44,7 +44,7 @@ impl Tail {
                 assert!(self.read().await > 0, "it ended: {}", self.text);
             }
         };
-        let in_time = timeout(WITHIN, reading).await;
+        let in_time = timeout(WAIT_MAX, reading).await;
         assert!(in_time.is_ok(), "waited in vain: {}", self.text);
     }
 
@@ -77,24 +77,24 @@ impl Tail {
     async fn ended(&mut self) -> Duration {
         let begun = Instant::now();
         let reading = async { while self.read().await > 0 {} };
-        assert!(timeout(WITHIN, reading).await.is_ok(), "it goes on: {}", self.text);
+        assert!(timeout(WAIT_MAX, reading).await.is_ok(), "it goes on: {}", self.text);
         begun.elapsed()
     }
 }
 
-async fn read_key(world: &World, app: &App) -> (String, Api) {
+async fn read_key(world: &TestServer, app: &TestApp) -> (String, ApiSession) {
     let made = world.admin.post("/v1/keys", &json!({ "scope": "read", "app_id": app.id })).await.is(201);
     (text(&made["id"]), world.with_key(text(&made["key"])))
 }
 
 #[tokio::test]
 async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "shop" })).await;
     let (_, watcher) = read_key(&world, &app).await;
-    let mut tail = Tail::open(&watcher, &app.path("/stream")).await;
+    let mut tail = StreamClient::open(&watcher, &app.path("/stream")).await;
     let begun = Instant::now();
     let event = json!({ "id": "order-1", "type": "order.paid", "data": { "card": "4711-payload" } });
     let published = app.post("/events", &event).await.is(202);
@@ -114,10 +114,10 @@ async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
 
 #[tokio::test]
 async fn retries_actions_endpoints_and_replays_are_streamed() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
-    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "dies", "event_types": ["a"], "overrides": quick() }))
         .await;
     tail.hint(json!({ "kind": "endpoint", "endpoint_id": "dies" })).await;
@@ -137,7 +137,7 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     tail.hint(json!({ "kind": "attempt", "delivery_id": held, "state": "retrying" })).await;
     app.act("/endpoints/waits/disable").await.is(200);
     let is_about_several = |hint: &Value| hint["kind"] == "delivery" && hint.get("delivery_id").is_none();
-    wait_for("what was held is told", WITHIN, async || {
+    wait_for("what was held is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
         tail.hints().into_iter().find(|hint| is_about_several(hint) && hint["endpoint_id"] == "waits")
     })
@@ -145,7 +145,7 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     assert_eq!(app.delivery(&held).await["status"], "held", "whoever looks finds it so");
     let before = tail.hints().len();
     app.delete("/endpoints/waits").await.is(204);
-    wait_for("its end is told", WITHIN, async || {
+    wait_for("its end is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
         let new = tail.hints().split_off(before);
         new.into_iter().find(|hint| hint["kind"] == "endpoint")
@@ -155,11 +155,11 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
 
 #[tokio::test]
 async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, other) = (world.app().await, world.app().await);
     let own = world.by_its_key(&app).await;
-    let mut mine = Tail::open(&own.api, &app.path("/stream")).await;
-    let mut all = Tail::open(&world.admin, "/v1/stream").await;
+    let mut mine = StreamClient::open(&own.api, &app.path("/stream")).await;
+    let mut all = StreamClient::open(&world.admin, "/v1/stream").await;
     own.api.get(&other.path("/stream")).await.refused(404, "not_found");
     own.api.get("/v1/stream").await.refused(403, "forbidden");
     world.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
@@ -173,15 +173,15 @@ async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
 
 #[tokio::test]
 async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let (app, brief) = (world.app().await, world.app().await);
     let (id, watcher) = read_key(&world, &app).await;
     let soon = json!({ "scope": "read", "app_id": app.id, "expires_at": from_now(Duration::from_secs(2)) });
     let made = world.admin.post("/v1/keys", &soon).await.is(201);
-    let mut expiring = Tail::open(&world.with_key(text(&made["key"])), &app.path("/stream")).await;
-    let mut revoked = Tail::open(&watcher, &app.path("/stream")).await;
-    let mut deleted = Tail::open(&world.admin, &brief.path("/stream")).await;
-    let mut kept = Tail::open(&world.admin, &app.path("/stream")).await;
+    let mut expiring = StreamClient::open(&world.with_key(text(&made["key"])), &app.path("/stream")).await;
+    let mut revoked = StreamClient::open(&watcher, &app.path("/stream")).await;
+    let mut deleted = StreamClient::open(&world.admin, &brief.path("/stream")).await;
+    let mut kept = StreamClient::open(&world.admin, &app.path("/stream")).await;
     world.admin.delete(&format!("/v1/keys/{id}")).await.is(204);
     world.admin.delete(&brief.path("")).await.is(204);
     revoked.ended().await;
@@ -194,9 +194,9 @@ async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted(
 
 #[tokio::test]
 async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
-    let mut world = World::start().await;
+    let mut world = TestServer::start().await;
     let app = world.app().await;
-    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let stopping = world.node.stop();
     let (code, took) = tokio::join!(stopping, tail.ended());
     assert_eq!(code, Some(0));
@@ -206,19 +206,19 @@ async fn a_server_that_stops_ends_its_streams_and_does_not_wait_for_them() {
 
 #[tokio::test]
 async fn an_app_has_so_many_streams_and_places_come_back() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let mut open = Vec::new();
     for _ in 0..32 {
-        open.push(Tail::open(&app.api, &app.path("/stream")).await);
+        open.push(StreamClient::open(&app.api, &app.path("/stream")).await);
     }
     let full = app.get("/stream").await;
     let refused = full.refused(429, "too_many_streams");
     assert!(refused.detail.contains("32"), "{}", refused.detail);
     assert!(full.header("retry-after").is_some());
     open.pop();
-    let freed = wait_for("the place is free again", WITHIN, async || {
-        let mut tail = Tail::ask(&app.api, &app.path("/stream")).await;
+    let freed = wait_for("the place is free again", WAIT_MAX, async || {
+        let mut tail = StreamClient::ask(&app.api, &app.path("/stream")).await;
         tail.read().await;
         tail.text.starts_with("HTTP/1.1 200").then_some(tail)
     });
@@ -227,9 +227,9 @@ async fn an_app_has_so_many_streams_and_places_come_back() {
 
 #[tokio::test]
 async fn a_client_that_misses_updates_is_notified_of_the_gap() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let events: Vec<Value> = (0..1000).map(|n| json!({ "type": "x", "data": n })).collect();
     app.post("/events/batch", &json!({ "events": events })).await.is(200);
     tail.hint(json!({ "kind": "lagged" })).await;
@@ -241,9 +241,9 @@ async fn a_client_that_misses_updates_is_notified_of_the_gap() {
 #[tokio::test]
 #[ignore = "soak: longer than the server's patience with connections that say nothing"]
 async fn a_quiet_stream_stays_open_with_keep_alives() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let mut tail = Tail::open(&app.api, &app.path("/stream")).await;
+    let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let watching = async { while tail.read().await > 0 {} };
     assert!(timeout(Duration::from_secs(100), watching).await.is_err(), "it ended: {}", tail.text);
     assert!(tail.text.matches("\n:\n\n").count() >= 7, "{}", tail.text);

@@ -2,14 +2,14 @@
 
 use crate::{
     harness::{Behaviour, wait_until},
-    world::{HOOK, WITHIN, World, receiver, slow, text},
+    fixture::{HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 #[tokio::test]
 async fn exact_types_prefixes_and_the_star_get_what_they_say_and_nothing_else() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let endpoints = [
@@ -43,7 +43,7 @@ async fn exact_types_prefixes_and_the_star_get_what_they_say_and_nothing_else() 
         assert_eq!(got, everyone.map(|id| (*id).to_owned()).collect(), "{event_type}");
         expected += deliveries.len();
     }
-    wait_until("all arrive", WITHIN, async || receiver.receipts().len() >= expected).await;
+    wait_until("all arrive", WAIT_MAX, async || receiver.receipts().len() >= expected).await;
     let at_exact: Vec<String> =
         receiver.receipts_at("/exact").iter().map(|one| body(one)["type"].to_string()).collect();
     assert_eq!(at_exact, ["\"payment.created\""]);
@@ -55,7 +55,7 @@ fn body(receipt: &crate::harness::ReceivedWebhook) -> Value {
 
 #[tokio::test]
 async fn a_changed_subscription_counts_from_the_next_event() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     let id = app.endpoint(&receiver.url(HOOK), json!({ "event_types": ["a"] })).await;
@@ -69,7 +69,7 @@ async fn a_changed_subscription_counts_from_the_next_event() {
 
 #[tokio::test]
 async fn a_test_passes_the_filter_and_reaches_an_endpoint_that_is_off() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "event_types": ["payment.*"] })).await;
@@ -106,7 +106,7 @@ fn test_event_id(
 
 #[tokio::test]
 async fn a_test_that_fails_is_shown_with_its_answer() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     receiver.behave(HOOK, Behaviour::Status(418));
     let app = world.app().await;
@@ -122,7 +122,7 @@ async fn a_test_that_fails_is_shown_with_its_answer() {
 
 #[tokio::test]
 async fn a_test_says_nothing_about_the_endpoint_s_health_even_when_it_is_answered_410() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(410).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;

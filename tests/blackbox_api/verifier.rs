@@ -13,7 +13,7 @@ const TOLERANCE_SECONDS: u64 = 300;
 
 /// Behaviour of a receiver, right or wrong.
 #[derive(Clone, Copy)]
-pub(crate) struct Habits {
+pub(crate) struct ReceiverBehaviour {
     pub(crate) verifies: bool,
     /// Parses the body and writes it again before it verifies.
     pub(crate) rewrites: bool,
@@ -24,18 +24,18 @@ pub(crate) struct Habits {
     pub(crate) to_repeated: u16,
 }
 
-pub(crate) const PERFECT: Habits =
-    Habits { verifies: true, rewrites: false, has_tolerance: true, to_forged: Some(401), to_repeated: 200 };
+pub(crate) const PERFECT: ReceiverBehaviour =
+    ReceiverBehaviour { verifies: true, rewrites: false, has_tolerance: true, to_forged: Some(401), to_repeated: 200 };
 
 /// A request as its signature sees it.
-struct Claim {
+struct SignatureInput {
     id: String,
     t: Option<i64>,
     signed: Vec<u8>,
     signature: Option<Vec<u8>>,
 }
 
-pub(crate) fn receiver_with(contract: &'static str, secret: &str, habits: Habits) -> Behaviour {
+pub(crate) fn receiver_with(contract: &'static str, secret: &str, habits: ReceiverBehaviour) -> Behaviour {
     let seen: Mutex<HashSet<String>> = Mutex::default();
     let key = match contract {
         "standard" => BASE64_STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap(),
@@ -69,7 +69,7 @@ fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }
 
-fn read(contract: &str, receipt: &ReceivedWebhook) -> Claim {
+fn read(contract: &str, receipt: &ReceivedWebhook) -> SignatureInput {
     let body: Value = serde_json::from_slice(&receipt.body).unwrap();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     let joined = |parts: &[&[u8]]| parts.join(&b'.');
@@ -77,7 +77,7 @@ fn read(contract: &str, receipt: &ReceivedWebhook) -> Claim {
         "standard" | "sendnomi" => {
             let (id, t) = (receipt.header("webhook-id"), receipt.header("webhook-timestamp"));
             let signature = receipt.header("webhook-signature").strip_prefix("v1,");
-            Claim {
+            SignatureInput {
                 id: id.to_owned(),
                 t: t.parse().ok(),
                 signed: joined(&[id.as_bytes(), t.as_bytes(), &receipt.body]),
@@ -87,7 +87,7 @@ fn read(contract: &str, receipt: &ReceivedWebhook) -> Claim {
         "zerofee" | "bastionary" => {
             let header = receipt.header(&format!("x-{contract}-signature"));
             let (t, signature) = header.strip_prefix("t=").and_then(|rest| rest.split_once(",v1=")).unwrap();
-            Claim {
+            SignatureInput {
                 id: text(if contract == "zerofee" { "id" } else { "delivery_id" }),
                 t: t.parse().ok(),
                 signed: joined(&[t.as_bytes(), &receipt.body]),
@@ -97,7 +97,7 @@ fn read(contract: &str, receipt: &ReceivedWebhook) -> Claim {
         _ => {
             let header = receipt.header(&format!("x-{contract}-signature"));
             let id = receipt.header("x-orientedos-delivery-id");
-            Claim {
+            SignatureInput {
                 id: if contract == "orientedos" { id.to_owned() } else { text("event_id") },
                 t: None,
                 signed: receipt.body.to_vec(),

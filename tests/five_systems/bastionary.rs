@@ -1,8 +1,8 @@
 //! bastionary: `livemode` and a delivery id that stays the same on every attempt and every replay, in header and body.
 
 use crate::{
-    article::Article,
-    scene::{DATA, Scene, own_agent, started},
+    article_receiver::ArticleReceiver,
+    fixture::{DATA, Fixture, own_agent, started},
 };
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ const SECRET: &str = "a text as it is, é included";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bastionary_is_accepted_by_its_node_receiver() {
-    let article = Article::start("bastionary.mjs", SECRET).await;
-    let scene = Scene::start("bastionary", Value::Null).await;
+    let article = ArticleReceiver::start("bastionary.mjs", SECRET).await;
+    let scene = Fixture::start("bastionary", Value::Null).await;
     scene.two_endpoints(&article, SECRET).await;
-    let body = |event_type: &str, published: &crate::scene::Published| {
+    let body = |event_type: &str, published: &crate::fixture::Published| {
         format!(
             r#"{{"id":"{}","type":"{event_type}","created_at":"{}","livemode":false,"delivery_id":"{}","data":{DATA}}}"#,
             published.id, published.created_at, published.delivery
@@ -57,8 +57,8 @@ async fn bastionary_is_accepted_by_its_node_receiver() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn livemode_is_the_app_s_setting() {
-    let article = Article::start("bastionary.mjs", SECRET).await;
-    let scene = Scene::start("bastionary", serde_json::json!({ "livemode": true })).await;
+    let article = ArticleReceiver::start("bastionary.mjs", SECRET).await;
+    let scene = Fixture::start("bastionary", serde_json::json!({ "livemode": true })).await;
     scene.two_endpoints(&article, SECRET).await;
     let published = scene.publish("good.event", None, "{}").await;
     scene.until(&published.delivery, "delivered").await;

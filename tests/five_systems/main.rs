@@ -7,8 +7,8 @@
 #[expect(dead_code, unused_imports, reason = "shared by several targets, each of which uses its part")]
 mod harness;
 
-mod article;
-mod scene;
+mod article_receiver;
+mod fixture;
 
 mod bastionary;
 mod orientedos;

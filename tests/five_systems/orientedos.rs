@@ -1,8 +1,8 @@
 //! orientedos: one flat object, signed without a time; data that is not flat ends dead and is no error for the producer.
 
 use crate::{
-    article::Article,
-    scene::{DATA, Scene},
+    article_receiver::ArticleReceiver,
+    fixture::{DATA, Fixture},
 };
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ const SECRET: &str = "a text as it is, é included";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orientedos_is_accepted_by_its_python_receiver() {
-    let article = Article::start("orientedos.py", SECRET).await;
-    let scene = Scene::start("orientedos", Value::Null).await;
+    let article = ArticleReceiver::start("orientedos.py", SECRET).await;
+    let scene = Fixture::start("orientedos", Value::Null).await;
     scene.two_endpoints(&article, SECRET).await;
     let inside = DATA.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap();
 
@@ -45,8 +45,8 @@ async fn orientedos_is_accepted_by_its_python_receiver() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_cannot_be_flat_is_published_and_ends_dead() {
-    let article = Article::start("orientedos.py", SECRET).await;
-    let scene = Scene::start("orientedos", Value::Null).await;
+    let article = ArticleReceiver::start("orientedos.py", SECRET).await;
+    let scene = Fixture::start("orientedos", Value::Null).await;
     scene.two_endpoints(&article, SECRET).await;
     for data in ["[1]", "\"text\"", "7", "null", r#"{"event":"mine"}"#, r#"{"a":1,"\u0065vent":2}"#] {
         let published = scene.publish("good.event", None, data).await;

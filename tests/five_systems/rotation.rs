@@ -1,16 +1,16 @@
 //! Changing a secret where receivers read exactly one signature: the old one until the chosen instant, the new one from then on.
 
 use crate::{
-    article::Article,
+    article_receiver::ArticleReceiver,
     harness::{from_now, wait_for},
-    scene::{Scene, started},
+    fixture::{Fixture, started},
 };
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const OLD: &str = "whsec_the old text as it is, é included";
 const NEW: &str = "whsec_the new text as it is, ü included";
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Whether the header has a single signature and no more.
 fn is_one_signature(contract: &str, value: &str) -> bool {
@@ -26,8 +26,8 @@ fn is_one_signature(contract: &str, value: &str) -> bool {
 }
 
 async fn one_takes_over_from_the_other(contract: &str, program: &str) {
-    let (old, new) = (Article::start(program, OLD).await, Article::start(program, NEW).await);
-    let scene = Scene::start(contract, Value::Null).await;
+    let (old, new) = (ArticleReceiver::start(program, OLD).await, ArticleReceiver::start(program, NEW).await);
+    let scene = Fixture::start(contract, Value::Null).await;
     let endpoint = json!({
         "secret": OLD,
         "overrides": { "https_only": false, "retry": { "waits": ["1h"], "jitter": "none" } },
@@ -41,7 +41,7 @@ async fn one_takes_over_from_the_other(contract: &str, program: &str) {
     // When a new event's first attempt started.
     let attempt = async || {
         let published = scene.publish("good.event", None, "{\"a\":1.0}").await;
-        let tried = wait_for("it is tried", LIMIT, async || {
+        let tried = wait_for("it is tried", WAIT_MAX, async || {
             Some(scene.client.delivery("merchant-7", &published.delivery).await)
                 .filter(|delivery| delivery["attempt_count"] == 1)
         });
@@ -53,7 +53,7 @@ async fn one_takes_over_from_the_other(contract: &str, program: &str) {
     // A second planned rotation replaces the first.
     let soon = from_now(Duration::from_millis(500));
     rotate(&soon).await;
-    wait_for("three attempts after the instant", LIMIT, async || {
+    wait_for("three attempts after the instant", WAIT_MAX, async || {
         is_after.push(attempt().await >= instant(&soon));
         (is_after.iter().filter(|after| **after).count() == 3).then_some(())
     })

@@ -1,8 +1,8 @@
 //! sendnomi: the headers of Standard Webhooks, the key as its sample has it: the secret as it is, `whsec_` included.
 
 use crate::{
-    article::Article,
-    scene::{DATA, Scene, own_agent, started},
+    article_receiver::ArticleReceiver,
+    fixture::{DATA, Fixture, own_agent, started},
 };
 use serde_json::json;
 
@@ -10,8 +10,8 @@ const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sendnomi_is_accepted_by_its_node_receiver() {
-    let article = Article::start("sendnomi.mjs", SECRET).await;
-    let scene = Scene::start("sendnomi", json!({ "id_prefix": "msg" })).await;
+    let article = ArticleReceiver::start("sendnomi.mjs", SECRET).await;
+    let scene = Fixture::start("sendnomi", json!({ "id_prefix": "msg" })).await;
     scene.two_endpoints(&article, SECRET).await;
 
     let published = scene.publish("good.event", None, DATA).await;
@@ -47,8 +47,8 @@ async fn sendnomi_is_accepted_by_its_node_receiver() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_4xx_of_sendnomi_s_receiver_is_final() {
-    let article = Article::start("sendnomi.mjs", "whsec_another secret than the sender's").await;
-    let scene = Scene::start("sendnomi", json!({ "id_prefix": "msg" })).await;
+    let article = ArticleReceiver::start("sendnomi.mjs", "whsec_another secret than the sender's").await;
+    let scene = Fixture::start("sendnomi", json!({ "id_prefix": "msg" })).await;
     scene.two_endpoints(&article, SECRET).await;
     let published = scene.publish("good.event", None, DATA).await;
     let dead = scene.until(&published.delivery, "dead").await;

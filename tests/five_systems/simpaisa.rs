@@ -1,8 +1,8 @@
 //! simpaisa: the producer's own id, a time that is not signed, and the number of the attempt.
 
 use crate::{
-    article::Article,
-    scene::{DATA, Scene, started},
+    article_receiver::ArticleReceiver,
+    fixture::{DATA, Fixture, started},
 };
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ const ID: &str = "pk.payin.2026-11-15:000001";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simpaisa_is_accepted_by_its_receiver() {
-    let article = Article::start("simpaisa.py", SECRET).await;
-    let scene = Scene::start("simpaisa", Value::Null).await;
+    let article = ArticleReceiver::start("simpaisa.py", SECRET).await;
+    let scene = Fixture::start("simpaisa", Value::Null).await;
     scene.two_endpoints(&article, SECRET).await;
 
     let published = scene.publish("good.event", Some(ID), DATA).await;
@@ -58,8 +58,8 @@ async fn simpaisa_is_accepted_by_its_receiver() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_producer_s_id_starts_nothing_twice() {
-    let article = Article::start("simpaisa.py", SECRET).await;
-    let scene = Scene::start("simpaisa", Value::Null).await;
+    let article = ArticleReceiver::start("simpaisa.py", SECRET).await;
+    let scene = Fixture::start("simpaisa", Value::Null).await;
     scene.two_endpoints(&article, SECRET).await;
     let published = scene.publish("good.event", Some(ID), "{}").await;
     let again = json!({ "id": ID, "type": "good.event", "data": {} });
@@ -71,7 +71,7 @@ async fn the_producer_s_id_starts_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_http_is_refused_unless_the_operator_allows_it() {
-    let scene = Scene::start("simpaisa", Value::Null).await;
+    let scene = Fixture::start("simpaisa", Value::Null).await;
     let plain = json!({ "url": "http://127.0.0.1:1/hook" });
     let refused = scene.client.post("/v1/apps/merchant-7/endpoints", &plain).await.expect(422);
     assert!(refused.to_string().contains("https"), "{refused}");

@@ -1,8 +1,8 @@
 //! zerofee: sorted bodies as Python writes them, `t=…,v1=…`, and an id of its own for every attempt.
 
 use crate::{
-    article::Article,
-    scene::{DATA, Published, Scene, started},
+    article_receiver::ArticleReceiver,
+    fixture::{DATA, Published, Fixture, started},
 };
 use serde_json::{Value, json};
 use std::{
@@ -38,8 +38,8 @@ fn as_python_writes_it(event_type: &str, published: &Published, data: &str) -> S
 }
 
 async fn is_delivered_to(program: &str) {
-    let article = Article::start(program, SECRET).await;
-    let scene = Scene::start("zerofee", Value::Null).await;
+    let article = ArticleReceiver::start(program, SECRET).await;
+    let scene = Fixture::start("zerofee", Value::Null).await;
     scene.two_endpoints(&article, SECRET).await;
 
     let mut all = Vec::new();

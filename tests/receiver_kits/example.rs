@@ -69,13 +69,13 @@ fn rust_server() -> PathBuf {
 }
 
 /// An example server's process; ends when it is dropped.
-pub(crate) struct Example {
+pub(crate) struct ExampleServer {
     pub(crate) address: SocketAddr,
     data: TempDir,
     _process: Child,
 }
 
-impl Example {
+impl ExampleServer {
     pub(crate) async fn start(language: Language, contract: &str, secrets: &[&str]) -> Self {
         let data = TempDir::with_prefix("posthaste-kit-").unwrap();
         std::fs::create_dir(data.path().join("received")).unwrap();

@@ -2,14 +2,14 @@
 
 use crate::{
     case::{CONTRACTS, Case, Payload, secret},
-    example::{Example, Language, spawn},
+    example::{ExampleServer, Language, spawn},
     harness::{NodeFolder, wait_for},
 };
 use posthaste::domain::time::Timestamp;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The servers have the real clock, so what is sent to them is signed by it.
 #[expect(clippy::disallowed_methods, reason = "the servers under test have the real clock")]
@@ -32,7 +32,7 @@ async fn every_example_takes_each_delivery_of_every_contract_once_and_no_forgery
         for contract in CONTRACTS {
             let who = format!("{language:?} {contract}");
             let server =
-                Example::start(language, contract, &[&secret(contract, 2), &secret(contract, 1)]).await;
+                ExampleServer::start(language, contract, &[&secret(contract, 2), &secret(contract, 1)]).await;
             assert_eq!(server.health().await, 200, "{who}");
             let post = async |case: Case| server.post(&case).await;
             assert_eq!(post(delivery(contract, 1)).await, (200, "received".to_owned()), "{who}");
@@ -59,7 +59,7 @@ async fn every_example_takes_each_delivery_of_every_contract_once_and_no_forgery
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_example_keeps_faults_of_its_own_apart_from_those_of_the_sender() {
     for language in Language::ALL {
-        let server = Example::start(language, "standard", &[&secret("standard", 1)]).await;
+        let server = ExampleServer::start(language, "standard", &[&secret("standard", 1)]).await;
         server.data_is_there(false);
         assert_eq!(server.post(&delivery("standard", 1)).await.0, 500, "{language:?}");
         assert_eq!(server.post(&tampered(delivery("standard", 1))).await.0, 400, "{language:?}");
@@ -87,7 +87,7 @@ async fn every_example_keeps_faults_of_its_own_apart_from_those_of_the_sender() 
         .iter()
         .flat_map(|language| [(language, "zerofee", "{\"a\":1}"), (language, "simpaisa", "{\"event_id\":7}")])
     {
-        let server = Example::start(*language, contract, &[&secret(contract, 1)]).await;
+        let server = ExampleServer::start(*language, contract, &[&secret(contract, 1)]).await;
         let case = Case::sent_at(contract, seconds_ago(0), Payload::Bytes(unusable.as_bytes()));
         assert_eq!(server.post(&case).await.0, 422, "{language:?} {contract}: an event without its id");
     }
@@ -96,7 +96,7 @@ async fn every_example_keeps_faults_of_its_own_apart_from_those_of_the_sender() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_that_come_at_once_every_example_takes_one() {
     for language in Language::ALL {
-        let server = Example::start(language, "zerofee", &[&secret("zerofee", 1)]).await;
+        let server = ExampleServer::start(language, "zerofee", &[&secret("zerofee", 1)]).await;
         let server = Arc::new(server);
         let case = Arc::new(delivery("zerofee", 1));
         let mut posts = tokio::task::JoinSet::new();
@@ -118,13 +118,13 @@ async fn no_example_starts_without_a_secret_that_can_verify() {
         for secrets in [vec![], vec!["whsec_too short"]] {
             if language == Language::Php {
                 // This server has no start of its own: a wrong setup is a 500 on each request.
-                let server = Example::start(language, "standard", &secrets).await;
+                let server = ExampleServer::start(language, "standard", &secrets).await;
                 assert_eq!(server.post(&delivery("standard", 1)).await.0, 500);
                 continue;
             }
             let folder = tempfile::tempdir().unwrap();
             let process = spawn(language, "standard", &secrets, folder.path());
-            let output = tokio::time::timeout(LIMIT, process.wait_with_output()).await.unwrap().unwrap();
+            let output = tokio::time::timeout(WAIT_MAX, process.wait_with_output()).await.unwrap().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(!output.status.success() && said.contains("WEBHOOK_SECRET"), "{language:?}: {said}");
         }
@@ -140,7 +140,7 @@ async fn the_real_binary_delivers_to_every_example_and_a_replay_is_known_already
     let shared = secret("standard", 1);
     let mut servers = Vec::new();
     for language in Language::ALL {
-        let server = Example::start(language, "standard", &[&shared]).await;
+        let server = ExampleServer::start(language, "standard", &[&shared]).await;
         let id = format!("{language:?}");
         client.make_endpoint("shop", &id, &server.url(), json!({ "secret": shared })).await;
         servers.push(server);
@@ -149,7 +149,7 @@ async fn the_real_binary_delivers_to_every_example_and_a_replay_is_known_already
     let published = client.publish("shop", &event).await;
     let answered = async |delivery: &Value| {
         let id = delivery["id"].as_str().unwrap();
-        let done = wait_for("it is delivered", LIMIT, async || {
+        let done = wait_for("it is delivered", WAIT_MAX, async || {
             Some(client.delivery("shop", id).await).filter(|delivery| delivery["status"] == "delivered")
         });
         let done = done.await;

@@ -23,7 +23,7 @@ fn all(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp
 }
 
 /// Records a request to each of these hosts, each of another app; returns how many of them count.
-fn everybody(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
+fn one_of_each_app(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
     hosts.filter(|number| tell(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
 }
 
@@ -31,7 +31,7 @@ fn tell(blame: &Blame, app: AppId, number: usize, class: Class, at: Timestamp) -
     blame.counts(app, &host(number), &Outcome::failed(class, ""), at)
 }
 
-fn begun() -> Blame {
+fn started() -> Blame {
     let blame = Blame::default();
     blame.begin(Duration::ZERO, GAP, START);
     blame
@@ -39,7 +39,7 @@ fn begun() -> Blame {
 
 #[test]
 fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
-    let blame = begun();
+    let blame = started();
     assert_eq!(all(&blame, 0..9, Class::Http, START), 9);
     assert_eq!(all(&blame, 0..9, Class::Timeout, after(10)), 4, "the fifth of nine starts the outage");
     assert!(blame.is_ours());
@@ -59,7 +59,7 @@ fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
 
 #[test]
 fn with_few_requests_a_long_silence_of_all_hosts_is_a_local_outage() {
-    let blame = begun();
+    let blame = started();
     all(&blame, 0..9, Class::Http, START);
     for minute in 1..=8 {
         assert_eq!(
@@ -75,15 +75,15 @@ fn with_few_requests_a_long_silence_of_all_hosts_is_a_local_outage() {
 
 #[test]
 fn a_few_silent_hosts_of_many_are_no_local_outage() {
-    let blame = begun();
+    let blame = started();
     all(&blame, 0..10, Class::Http, START);
     assert_eq!(all(&blame, 0..5, Class::Timeout, after(1)), 5, "half is not most");
-    let few = begun();
+    let few = started();
     all(&few, 0..4, Class::Http, START);
     assert_eq!(all(&few, 0..4, Class::Timeout, after(1)), 4, "four hosts prove nothing");
-    let never = begun();
+    let never = started();
     assert_eq!(all(&never, 0..50, Class::Timeout, START), 50, "none of them ever answered");
-    let slow = begun();
+    let slow = started();
     for minute in 0..20 {
         all(&slow, 0..9, Class::Http, after(minute * 600));
         let number = minute as usize % 9;
@@ -93,7 +93,7 @@ fn a_few_silent_hosts_of_many_are_no_local_outage() {
 
 #[test]
 fn hosts_that_stay_silent_while_others_answer_count_as_failing_after_hours() {
-    let blame = begun();
+    let blame = started();
     all(&blame, 0..9, Class::Http, START);
     all(&blame, 0..6, Class::Connect, after(5));
     assert_eq!(all(&blame, 6..9, Class::Ok, after(3600)), 3);
@@ -104,18 +104,18 @@ fn hosts_that_stay_silent_while_others_answer_count_as_failing_after_hours() {
 
 #[test]
 fn silent_hosts_of_one_app_are_no_outage_and_those_of_most_apps_are() {
-    let theirs = begun();
+    let theirs = started();
     all(&theirs, 0..20, Class::Http, START);
-    everybody(&theirs, 20..24, Class::Http, START);
+    one_of_each_app(&theirs, 20..24, Class::Http, START);
     assert_eq!(all(&theirs, 0..20, Class::Connect, after(5)), 20, "they may be one server");
-    assert_eq!(everybody(&theirs, 20..21, Class::Connect, after(6)), 1, "two of five apps");
+    assert_eq!(one_of_each_app(&theirs, 20..21, Class::Connect, after(6)), 1, "two of five apps");
     assert!(!theirs.is_ours());
-    let ours = begun();
+    let ours = started();
     all(&ours, 0..20, Class::Http, START);
-    everybody(&ours, 20..24, Class::Http, START);
+    one_of_each_app(&ours, 20..24, Class::Http, START);
     all(&ours, 0..20, Class::Connect, after(5));
     assert_eq!(
-        everybody(&ours, 20..24, Class::Connect, after(6)),
+        one_of_each_app(&ours, 20..24, Class::Connect, after(6)),
         1,
         "the third app of five starts the outage"
     );
@@ -124,20 +124,20 @@ fn silent_hosts_of_one_app_are_no_outage_and_those_of_most_apps_are() {
 
 #[test]
 fn one_app_proves_an_outage_only_if_no_other_sends_or_its_hosts_have_many_names() {
-    let busy = begun();
-    everybody(&busy, 20..24, Class::Http, START);
+    let busy = started();
+    one_of_each_app(&busy, 20..24, Class::Http, START);
     all(&busy, 0..20, Class::Http, after(3600));
     assert_eq!(all(&busy, 0..20, Class::Connect, after(3700)), 20, "no other app was tried for an hour");
     assert_eq!(all(&busy, 0..20, Class::Connect, after(3700 + 1200)), 20, "no host answers for long");
-    let spread = begun();
-    everybody(&spread, 20..24, Class::Http, START);
+    let spread = started();
+    one_of_each_app(&spread, 20..24, Class::Http, START);
     let elsewhere = |number: usize| Host::Name(format!("hooks.shop{number}.example"));
     let tell = |number, class, at| spread.counts(APP, &elsewhere(number), &Outcome::failed(class, ""), at);
     (0..20).for_each(|number| assert!(tell(number, Class::Http, after(3600))));
     let blamed = (0..20).filter(|number| tell(*number, Class::Connect, after(3700))).count();
     assert_eq!(blamed, 4, "the fifth starts the outage: this many names are not one server");
-    let alone = begun();
-    everybody(&alone, 20..24, Class::Http, START);
+    let alone = started();
+    one_of_each_app(&alone, 20..24, Class::Http, START);
     all(&alone, 0..20, Class::Http, after(2 * 86_400));
     assert_eq!(
         all(&alone, 0..20, Class::Connect, after(2 * 86_400 + 10)),
@@ -148,28 +148,28 @@ fn one_app_proves_an_outage_only_if_no_other_sends_or_its_hosts_have_many_names(
 
 #[test]
 fn hosts_shared_by_several_apps_belong_to_no_app() {
-    let blame = begun();
+    let blame = started();
     for app in [1, 2] {
         for number in 0..8 {
             tell(&blame, AppId::from_i64(app), number, Class::Http, START);
         }
     }
     all(&blame, 8..9, Class::Http, START);
-    everybody(&blame, 9..10, Class::Http, START);
+    one_of_each_app(&blame, 9..10, Class::Http, START);
     assert_eq!(all(&blame, 0..8, Class::Timeout, after(5)), 8, "one of three");
     assert!(!tell(&blame, APP, 8, Class::Timeout, after(6)), "two of three");
 }
 
 #[test]
 fn restored_hosts_count_as_having_answered() {
-    let blame = begun();
+    let blame = started();
     (0..5).for_each(|number| blame.has_answered(APP, &host(number), START));
     assert_eq!(all(&blame, 0..5, Class::Dns, after(20)), 2);
 }
 
 #[test]
 fn local_failures_and_stale_connections_never_count() {
-    let blame = begun();
+    let blame = started();
     for class in [Class::Local, Class::StaleConnection, Class::Unknown] {
         assert_eq!(all(&blame, 0..3, class, START), 0, "{class:?}");
     }
@@ -201,7 +201,7 @@ fn the_adjusted_clock_stands_still_during_local_outages() {
 #[test]
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
     let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_ours };
-    let quiet = begun();
+    let quiet = started();
     quiet.apply_report(heard(500, false), after(10));
     assert_eq!(quiet.account(after(20)), heard(510, false));
     quiet.apply_report(heard(400, false), after(20));
@@ -218,7 +218,7 @@ fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
     assert_eq!(quiet.accountable(after(150)), Duration::from_secs(580), "but no more");
     quiet.apply_report(heard(580, false), after(150));
     assert_eq!(quiet.accountable(after(160)), Duration::from_secs(590));
-    let ours = begun();
+    let ours = started();
     all(&ours, 0..9, Class::Http, START);
     all(&ours, 0..9, Class::Timeout, after(10));
     assert_eq!(ours.account(after(20)), heard(10, true));
@@ -231,7 +231,7 @@ proptest! {
     ) {
         const CLASSES: [Class; 6] =
             [Class::Ok, Class::Http, Class::Timeout, Class::Connect, Class::Local, Class::StaleConnection];
-        let blame = begun();
+        let blame = started();
         let (mut now, mut last) = (START, Duration::ZERO);
         for (seconds, number, class) in steps {
             let then = now.plus(Duration::from_secs(seconds));

@@ -11,7 +11,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use std::{collections::HashSet, time::Duration};
-use table::{COPY, Happening, TransitionKind, TableRow, expected, table};
+use table::{COPY, Transition, TransitionKind, TableRow, expected, table};
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
@@ -34,12 +34,12 @@ fn check_shape(delivery: &Delivery) {
 }
 
 /// Checks what a transition may change besides the state.
-fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: Timestamp) {
+fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now: Timestamp) {
     let fixed = |d: &Delivery| (d.id, d.app, d.event, d.endpoint, d.root, d.replay_of, d.ordering_key);
     assert_eq!(fixed(after), fixed(before), "its identity never changes");
     let by_hand = before.saved_state.is_some();
     let (rows, numbered, used) = match happening {
-        Happening::Conclude { verdict, rows, numbered, .. } => {
+        Transition::Conclude { verdict, rows, numbered, .. } => {
             let used = match verdict {
                 Verdict::Retry { .. } => 1,
                 Verdict::Dead { .. } => numbered.min(1),
@@ -47,14 +47,14 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
             };
             (rows, numbered, if by_hand { 0 } else { used })
         }
-        Happening::TakeOver(_) => (1, 0, 0),
+        Transition::TakeOver(_) => (1, 0, 0),
         _ => (0, 0, 0),
     };
     assert_eq!(after.history_len, before.history_len + rows);
     assert_eq!(after.attempt_count, before.attempt_count + numbered, "numbering continues");
-    let is_replay = matches!(happening, Happening::Replay { .. });
+    let is_replay = matches!(happening, Transition::Replay { .. });
     assert_eq!(after.retry_index, if is_replay { 0 } else { before.retry_index + used }, "its retry index");
-    let held_for = before.held_at.filter(|_| matches!(happening, Happening::Release)).map(|at| now.since(at));
+    let held_for = before.held_at.filter(|_| matches!(happening, Transition::Release)).map(|at| now.since(at));
     if !is_replay {
         let give_up_at = before.give_up_at.map(|at| at.plus(held_for.unwrap_or_default()));
         assert_eq!(after.give_up_at, give_up_at, "its age stops while it is held");
@@ -62,29 +62,29 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
     assert_eq!(after.state == DeliveryState::Held, after.held_at.is_some());
     if after.state == DeliveryState::Expired && before.state != DeliveryState::Expired {
         let came_back = by_hand && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
-        let by_age = matches!(happening, Happening::Claim | Happening::Outlive);
+        let by_age = matches!(happening, Transition::Claim | Transition::Outlive);
         assert!(came_back || by_age, "only its age or its event's expires it");
     }
-    let is_restart = is_replay || matches!(happening, Happening::Retry(_));
+    let is_restart = is_replay || matches!(happening, Transition::Retry(_));
     assert_eq!(after.restarted_at, if is_restart { Some(now) } else { before.restarted_at });
     match happening {
-        Happening::Retry(_) => {
+        Transition::Retry(_) => {
             let due = before.due;
             let SavedState { state, reason, at_due, finished_at, .. } = after.saved_state.expect("a saved state");
             assert_eq!((state, reason, at_due), (before.state, before.reason, before.at_due));
             assert_eq!((after.saved_state.and_then(|back| back.due), finished_at), (due, before.finished_at));
             assert_eq!(after.due, Some(now), "as soon as a permit is free");
         }
-        Happening::Replay { give_up_at, .. } => {
+        Transition::Replay { give_up_at, .. } => {
             assert_eq!((after.due, after.at_due, after.give_up_at), (Some(now), AtDue::Attempt, give_up_at));
         }
-        Happening::Release => {
+        Transition::Release => {
             let due = if before.at_due == AtDue::Expire { after.give_up_at } else { before.due };
             assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
         }
-        Happening::HandBack(Availability::Enabled) => assert_eq!((after.due, after.at_due), (Some(now), AtDue::Attempt)),
-        Happening::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
-        Happening::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
+        Transition::HandBack(Availability::Enabled) => assert_eq!((after.due, after.at_due), (Some(now), AtDue::Attempt)),
+        Transition::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
+        Transition::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
             if !by_hand && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
         {
             assert_eq!((after.due, after.at_due), (Some(due), then));
@@ -94,7 +94,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Happening, now: 
 }
 
 /// Applies a sequence of transitions to a new delivery, checks every step, and returns the rows of the table it visited.
-fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<TableRow> {
+fn run(newborn: Delivery, happenings: Vec<(Transition, u64)>) -> Vec<TableRow> {
     let rows = table();
     let (mut delivery, mut now, mut seen) = (newborn, START, Vec::new());
     // The delivery before an extra attempt was requested.
@@ -104,7 +104,7 @@ fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<TableRow> {
         let happening = happening.at(now);
         let before = delivery.clone();
         let step = format!("{happening:?} at {now}\n on {before:?}");
-        let got = happening.happen(&mut delivery, now);
+        let got = happening.apply(&mut delivery, now);
         let Some(to) = expected(&before, happening, now) else {
             assert!(got.is_err(), "not refused: {step}");
             assert_eq!(delivery, before, "refused but changed: {step}");
@@ -122,7 +122,7 @@ fn run(newborn: Delivery, happenings: Vec<(Happening, u64)>) -> Vec<TableRow> {
             continue;
         }
         check_change(&before, &delivery, happening, now);
-        if matches!(happening, Happening::Retry(_)) {
+        if matches!(happening, Transition::Retry(_)) {
             before_retry = Some(before.clone());
         }
         let came_back = before.saved_state.is_some() && before.state == DeliveryState::InFlight && {
@@ -159,7 +159,7 @@ fn check_copy(old: &Delivery, copy: &Delivery, now: Timestamp) {
     assert_eq!((copy.due, copy.at_due, copy.saved_state), (Some(now), AtDue::Attempt, None));
 }
 
-fn switch() -> impl Strategy<Value = Availability> {
+fn availability() -> impl Strategy<Value = Availability> {
     prop_oneof![
         4 => Just(Availability::Enabled),
         1 => Just(Availability::DisabledHold),
@@ -194,30 +194,30 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     ]
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
-    let conclude = (verdict(), 0u32..4, 0u32..4, switch()).prop_map(|(verdict, rows, numbered, switch)| {
-        Happening::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
+fn transition() -> impl Strategy<Value = Transition> {
+    let conclude = (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, switch)| {
+        Transition::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
     });
-    let replay = (prop::option::of(instant()), switch())
-        .prop_map(|(give_up_at, switch)| Happening::Replay { give_up_at, switch });
+    let replay = (prop::option::of(instant()), availability())
+        .prop_map(|(give_up_at, switch)| Transition::Replay { give_up_at, switch });
     prop_oneof![
-        6 => Just(Happening::Claim),
+        6 => Just(Transition::Claim),
         6 => conclude,
-        1 => switch().prop_map(Happening::HandBack),
-        1 => switch().prop_map(Happening::TakeOver),
-        2 => switch().prop_map(Happening::SwitchOff),
-        2 => Just(Happening::Release),
-        3 => switch().prop_map(Happening::Retry),
+        1 => availability().prop_map(Transition::HandBack),
+        1 => availability().prop_map(Transition::TakeOver),
+        2 => availability().prop_map(Transition::SwitchOff),
+        2 => Just(Transition::Release),
+        3 => availability().prop_map(Transition::Retry),
         2 => replay,
-        1 => switch().prop_map(Happening::ReplayAs),
-        1 => Just(Happening::Cancel),
-        1 => Just(Happening::Outlive),
-        1 => Just(Happening::Close),
+        1 => availability().prop_map(Transition::ReplayAs),
+        1 => Just(Transition::Cancel),
+        1 => Just(Transition::Outlive),
+        1 => Just(Transition::Close),
     ]
 }
 
-fn happenings() -> impl Strategy<Value = Vec<(Happening, u64)>> {
-    prop::collection::vec((happening(), 0u64..20_000), 1..60)
+fn transitions() -> impl Strategy<Value = Vec<(Transition, u64)>> {
+    prop::collection::vec((transition(), 0u64..20_000), 1..60)
 }
 
 fn new_delivery(give_up_at: Option<Timestamp>) -> Delivery {
@@ -242,7 +242,7 @@ proptest! {
     #![proptest_config(Config::with_cases(2000))]
 
     #[test]
-    fn a_delivery_moves_only_as_the_table_says(newborn in new_deliveries(), happenings in happenings()) {
+    fn a_delivery_moves_only_as_the_table_says(newborn in new_deliveries(), happenings in transitions()) {
         run(newborn, happenings);
     }
 }
@@ -252,7 +252,7 @@ fn every_row_of_the_table_can_be_reached() {
     let mut runner = TestRunner::deterministic();
     let mut unseen = table();
     for _ in 0..20_000 {
-        let one = (new_deliveries(), happenings()).new_tree(&mut runner).unwrap().current();
+        let one = (new_deliveries(), transitions()).new_tree(&mut runner).unwrap().current();
         for row in run(one.0, one.1) {
             unseen.remove(&row);
         }
@@ -261,74 +261,74 @@ fn every_row_of_the_table_can_be_reached() {
 }
 
 /// Returns a delivery in this state.
-fn one_in(state: DeliveryState) -> Delivery {
+fn delivery_in(state: DeliveryState) -> Delivery {
     let mut delivery = new_delivery(None);
     let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
     let dead = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
-    let steps: Vec<Happening> = match state {
+    let steps: Vec<Transition> = match state {
         DeliveryState::Pending => vec![],
-        DeliveryState::InFlight => vec![Happening::Claim],
-        DeliveryState::Retrying => vec![Happening::Claim, ended(retry)],
-        DeliveryState::Held => vec![Happening::SwitchOff(Availability::DisabledHold)],
-        DeliveryState::Delivered => vec![Happening::Claim, ended(Verdict::Delivered)],
-        DeliveryState::Dead => vec![Happening::Claim, ended(dead)],
-        DeliveryState::Cancelled => vec![Happening::Cancel],
+        DeliveryState::InFlight => vec![Transition::Claim],
+        DeliveryState::Retrying => vec![Transition::Claim, ended(retry)],
+        DeliveryState::Held => vec![Transition::SwitchOff(Availability::DisabledHold)],
+        DeliveryState::Delivered => vec![Transition::Claim, ended(Verdict::Delivered)],
+        DeliveryState::Dead => vec![Transition::Claim, ended(dead)],
+        DeliveryState::Cancelled => vec![Transition::Cancel],
         DeliveryState::Expired => {
             delivery.give_up_at = Some(START);
-            vec![Happening::Claim]
+            vec![Transition::Claim]
         }
     };
     for step in steps {
-        step.happen(&mut delivery, START).unwrap();
+        step.apply(&mut delivery, START).unwrap();
     }
     assert_eq!(delivery.state, state);
     delivery
 }
 
-fn ended(verdict: Verdict) -> Happening {
-    Happening::Conclude { verdict, rows: 1, numbered: 1, switch: Availability::Enabled }
+fn ended(verdict: Verdict) -> Transition {
+    Transition::Conclude { verdict, rows: 1, numbered: 1, switch: Availability::Enabled }
 }
 
 #[test]
 fn manual_actions_are_refused_in_exactly_the_states_of_the_design() {
     use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
-    let refused = |happening: Happening| -> Vec<DeliveryState> {
-        let refuses = |state: &DeliveryState| match happening.happen(&mut one_in(*state), START) {
+    let refused = |happening: Transition| -> Vec<DeliveryState> {
+        let refuses = |state: &DeliveryState| match happening.apply(&mut delivery_in(*state), START) {
             Ok(_) => false,
             Err(TransitionError::WrongState { state: named, .. }) => named == *state,
             Err(TransitionError::EndpointDeleted) => panic!("{happening:?} of {state:?}"),
         };
         DeliveryState::ALL.into_iter().filter(refuses).collect()
     };
-    let replay = Happening::Replay { give_up_at: None, switch: Availability::Enabled };
-    assert_eq!(refused(Happening::Retry(Availability::Enabled)), [Pending, InFlight, Held, Delivered]);
-    assert_eq!(refused(Happening::Cancel), [InFlight, Delivered, Dead, Cancelled, Expired]);
+    let replay = Transition::Replay { give_up_at: None, switch: Availability::Enabled };
+    assert_eq!(refused(Transition::Retry(Availability::Enabled)), [Pending, InFlight, Held, Delivered]);
+    assert_eq!(refused(Transition::Cancel), [InFlight, Delivered, Dead, Cancelled, Expired]);
     assert_eq!(refused(replay), [Pending, Retrying, InFlight, Held, Delivered]);
-    assert_eq!(refused(Happening::Close).len(), 7, "all but the dead");
+    assert_eq!(refused(Transition::Close).len(), 7, "all but the dead");
 }
 
 #[test]
 fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
     let gone = Availability::Deleted;
-    let replay = Happening::Replay { give_up_at: None, switch: gone };
+    let replay = Transition::Replay { give_up_at: None, switch: gone };
     for (state, happening) in [
-        (DeliveryState::Retrying, Happening::Retry(gone)),
-        (DeliveryState::Dead, Happening::Retry(gone)),
+        (DeliveryState::Retrying, Transition::Retry(gone)),
+        (DeliveryState::Dead, Transition::Retry(gone)),
         (DeliveryState::Expired, replay),
-        (DeliveryState::Delivered, Happening::ReplayAs(gone)),
+        (DeliveryState::Delivered, Transition::ReplayAs(gone)),
     ] {
-        assert_eq!(happening.happen(&mut one_in(state), START), Err(TransitionError::EndpointDeleted), "{state:?}");
+        assert_eq!(happening.apply(&mut delivery_in(state), START), Err(TransitionError::EndpointDeleted), "{state:?}");
     }
 }
 
 #[test]
 fn a_terminal_delivery_cannot_be_claimed_concluded_or_taken_over() {
     for state in DeliveryState::ALL.into_iter().filter(|state| state.is_terminal()) {
-        let mut delivery = one_in(state);
-        for again in [Happening::Claim, ended(Verdict::Delivered), Happening::TakeOver(Availability::Enabled)] {
-            assert!(again.happen(&mut delivery, START).is_err());
+        let mut delivery = delivery_in(state);
+        for again in [Transition::Claim, ended(Verdict::Delivered), Transition::TakeOver(Availability::Enabled)] {
+            assert!(again.apply(&mut delivery, START).is_err());
         }
-        assert_eq!(delivery, one_in(state));
+        assert_eq!(delivery, delivery_in(state));
     }
 }
 

@@ -1,15 +1,15 @@
 //! Lists print the requested number of rows, independent of the API's pages.
 
-use super::Desk;
-use crate::world::World;
+use super::CommandLine;
+use crate::fixture::TestServer;
 use serde_json::Value;
 
-async fn desk_with_events(world: &World, count: usize) -> Desk {
+async fn desk_with_events(world: &TestServer, count: usize) -> CommandLine {
     let app = world.app().await;
-    let desk = Desk::in_app(world, &app);
+    let desk = CommandLine::in_app(world, &app);
     let line = |n| format!("{{\"type\":\"order.paid\",\"id\":\"order-{n}\",\"data\":{n}}}\n");
     desk.write("events.jsonl", (0..count).map(line).collect::<String>());
-    let told = desk.tells("publish --batch events.jsonl").await;
+    let told = desk.text_of("publish --batch events.jsonl").await;
     assert_eq!(told, format!("{count} published, 0 published before, 0 refused\n"));
     desk
 }
@@ -20,12 +20,12 @@ fn ids(page: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_list_has_as_many_rows_as_were_asked_for_and_can_be_gone_on_with() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let desk = desk_with_events(&world, 300).await;
     let said = desk.run("events list").await;
     assert!(said.err.starts_with("there is more: --all, or --cursor "), "{}", said.err);
     assert_eq!(said.ends(0).lines().count(), 1 + 50);
-    assert_eq!(desk.tells("events list --limit 260").await.lines().count(), 1 + 260);
+    assert_eq!(desk.text_of("events list --limit 260").await.lines().count(), 1 + 260);
     let said = desk.run("events list --all").await;
     assert_eq!(said.err, "");
     let out = said.ends(0);
@@ -44,7 +44,7 @@ async fn a_list_has_as_many_rows_as_were_asked_for_and_can_be_gone_on_with() {
 
 #[tokio::test]
 async fn an_empty_list_is_noted_on_standard_error() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let desk = desk_with_events(&world, 1).await;
     let said = desk.run("deadletters list").await;
     assert_eq!((said.err.as_str(), said.out.as_str(), said.code), ("no dead-letters\n", "", Some(0)));
@@ -53,7 +53,7 @@ async fn an_empty_list_is_noted_on_standard_error() {
 
 #[tokio::test]
 async fn a_closed_output_stops_the_list_without_an_error() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let desk = desk_with_events(&world, 1000).await;
     let line = format!("'{}' events list --all --json | head -c 10", env!("CARGO_BIN_EXE_posthaste"));
     let output = desk.command("bash").args(["-c", &line]).output().await.unwrap();

@@ -1,14 +1,14 @@
 //! The profile file: its permissions, precedence of settings, and the servers that get its key.
 
-use super::Desk;
-use crate::{harness::ADMIN_KEY, world::World};
+use super::CommandLine;
+use crate::{harness::ADMIN_KEY, fixture::TestServer};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
 /// With a home of its own, and no variables.
-fn at_home(desk: &mut Desk) -> std::path::PathBuf {
+fn at_home(desk: &mut CommandLine) -> std::path::PathBuf {
     let home = desk.file("home");
     fs::create_dir(&home).unwrap();
     desk.set("HOME", home.to_str().unwrap());
@@ -17,9 +17,9 @@ fn at_home(desk: &mut Desk) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let mut desk = Desk::bare();
+    let mut desk = CommandLine::bare();
     let file = at_home(&mut desk);
     let url = format!("http://{}", world.admin.address);
     let key = format!("{ADMIN_KEY}\n");
@@ -28,7 +28,7 @@ async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() 
     assert_eq!(told, format!("kept profile default in {}\n", file.display()));
     assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     desk.json("endpoints list").await;
-    let told = desk.tells("profile list").await;
+    let told = desk.text_of("profile list").await;
     assert!(told.contains("phk_blac…") && !told.contains(&ADMIN_KEY[..12]), "{told}");
     assert!(!desk.json("profile list").await.to_string().contains(&ADMIN_KEY[..12]));
 
@@ -41,9 +41,9 @@ async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() 
     assert_eq!(desk.run("apps list --profile broken").await.code, Some(4));
     desk.set("POSTHASTE_PROFILE", "broken");
     assert_eq!(desk.run("apps list").await.code, Some(4));
-    desk.tells("apps list --profile default").await;
+    desk.text_of("apps list --profile default").await;
     desk.set("POSTHASTE_KEY", ADMIN_KEY);
-    desk.tells("apps list").await;
+    desk.text_of("apps list").await;
     assert_eq!(desk.run("apps list --key wrong").await.code, Some(4), "a flag beats a variable");
     desk.unset("POSTHASTE_KEY");
 
@@ -51,14 +51,14 @@ async fn a_profile_is_kept_for_its_owner_and_used_where_nothing_else_is_given() 
     assert!(said.err.contains("there is no profile `defalt`; did you mean `default`?"), "{}", said.err);
     assert_eq!(said.code, Some(2));
     assert_eq!(desk.run("profile remove broken").await.code, Some(2), "there is nobody to ask");
-    desk.tells("profile remove broken --yes").await;
+    desk.text_of("profile remove broken --yes").await;
     assert_eq!(desk.json("profile list").await["data"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn a_file_with_keys_that_others_may_read_is_refused() {
-    let world = World::start().await;
-    let mut desk = Desk::at(&world);
+    let world = TestServer::start().await;
+    let mut desk = CommandLine::at(&world);
     desk.write("p.toml", format!("[default]\nkey = \"{ADMIN_KEY}\"\n"));
     let file = desk.file("p.toml");
     desk.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
@@ -67,7 +67,7 @@ async fn a_file_with_keys_that_others_may_read_is_refused() {
     assert!(said.err.contains(&format!("chmod 600 {}", file.display())), "{}", said.err);
     assert!(said.code == Some(2) && !said.err.contains(ADMIN_KEY));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    desk.tells("apps list").await;
+    desk.text_of("apps list").await;
     desk.write("p.toml", format!("[default]\nkee = \"{ADMIN_KEY}\"\n"));
     let said = desk.run("apps list").await;
     assert!(said.err.contains("p.toml:2): there is no such field; did you mean `key`?"), "{}", said.err);
@@ -76,8 +76,8 @@ async fn a_file_with_keys_that_others_may_read_is_refused() {
 
 #[tokio::test]
 async fn the_key_of_a_profile_goes_to_no_other_server() {
-    let world = World::start().await;
-    let mut desk = Desk::bare();
+    let world = TestServer::start().await;
+    let mut desk = CommandLine::bare();
     at_home(&mut desk);
     let set = ["profile", "set", "default", "--server", "http://127.0.0.1:9", "--key-stdin"];
     desk.run_with(&set, ADMIN_KEY.as_bytes()).await.ends(0);

@@ -1,9 +1,9 @@
 //! `posthaste publish`: unchanged bytes from any source, a single event or a file of them.
 
-use super::{Desk, Furnished};
+use super::{CommandLine, AppSetup};
 use crate::{
     harness::wait_for,
-    world::{HOOK, WITHIN, World},
+    fixture::{HOOK, WAIT_MAX, TestServer},
 };
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ const ODD: &str = r#"{ "b" : 1.10, "a":"\u00e9\/é", "big": 12345678901234567890
 
 #[tokio::test]
 async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard_input() {
-    let world = World::start().await;
-    let Furnished { desk, receiver, .. } = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let AppSetup { desk, receiver, .. } = AppSetup::new(&world).await;
     desk.write("odd.json", format!("{ODD}\n"));
     desk.write("odd.jsonl", format!("{{\"type\":\"odd.happened\",\"data\":{ODD}}}\n"));
     for args in [
@@ -25,7 +25,7 @@ async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard
         let before = receiver.count_at(HOOK);
         desk.run_with(args, ODD.as_bytes()).await.ends(0);
         let receipt =
-            wait_for("it arrives", WITHIN, async || receiver.receipts_at(HOOK).get(before).cloned()).await;
+            wait_for("it arrives", WAIT_MAX, async || receiver.receipts_at(HOOK).get(before).cloned()).await;
         let body = String::from_utf8(receipt.body.to_vec()).unwrap();
         assert!(body.contains(ODD), "{args:?}: {body}");
     }
@@ -33,8 +33,8 @@ async fn data_reaches_the_receiver_byte_for_byte_from_a_flag_a_file_and_standard
 
 #[tokio::test]
 async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() {
-    let world = World::start().await;
-    let Furnished { app, desk, receiver: _receiver, .. } = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let AppSetup { app, desk, receiver: _receiver, .. } = AppSetup::new(&world).await;
     let line = "publish order.paid --id order-7 --event-key order --created-at 2026-01-01T00:00:00Z --deliver-at +2h --data 7";
     // `deliver_at` differs from one call to the next, which makes it another event.
     let event = desk.json(line).await;
@@ -54,8 +54,8 @@ async fn every_field_of_an_event_can_be_given_and_repeating_publishes_nothing() 
 
 #[tokio::test]
 async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
-    let world = World::start().await;
-    let Furnished { app, desk, receiver: _receiver, .. } = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let AppSetup { app, desk, receiver: _receiver, .. } = AppSetup::new(&world).await;
     let good = "{\"type\":\"order.paid\",\"data\":1}\n";
     let file = format!("{}{{\"type\":\"order paid\",\"data\":1}}\n\n{good}", good.repeat(1500));
     desk.write("events.jsonl", &file);
@@ -81,9 +81,9 @@ async fn a_file_is_published_in_batches_and_each_refused_line_is_named() {
 
 #[tokio::test]
 async fn an_event_without_subscribers_is_published_and_reported_as_such() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
-    let desk = Desk::in_app(&world, &app);
+    let desk = CommandLine::in_app(&world, &app);
     let said = desk.run("publish order.paid --data 1").await;
     assert_eq!((said.err.as_str(), said.code), ("no endpoint wanted it\n", Some(0)));
     assert_eq!(desk.json("publish order.paid --data 1 --wait").await["deliveries"], json!([]));

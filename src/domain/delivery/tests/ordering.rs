@@ -1,6 +1,6 @@
 //! Positions in an ordering group: kept while queued, left at the end.
 
-use super::{START, check_shape, new_delivery, one_in};
+use super::{START, check_shape, new_delivery, delivery_in};
 use crate::domain::{
     delivery::{Delivery, EndReason, TransitionError, DeliveryState, Availability},
     time::Timestamp,
@@ -66,7 +66,7 @@ fn a_promoted_delivery_is_due_now_or_at_its_own_time_and_stays_held() {
 #[test]
 fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed() {
     for state in DeliveryState::ALL {
-        let delivery = one_in(state);
+        let delivery = delivery_in(state);
         let leaves = [false, true].map(|skips_dead| delivery.has_left_group(skips_dead));
         let expected = match state {
             DeliveryState::Dead => [false, true],
@@ -75,7 +75,7 @@ fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed
         };
         assert_eq!(leaves, expected, "{state:?}");
     }
-    let mut closed = one_in(DeliveryState::Dead);
+    let mut closed = delivery_in(DeliveryState::Dead);
     closed.close().unwrap();
     assert!(closed.has_left_group(false) && closed.reason == Some(EndReason::Closed));
 }

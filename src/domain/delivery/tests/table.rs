@@ -23,7 +23,7 @@ pub(super) enum TransitionKind {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Happening {
+pub(super) enum Transition {
     Claim,
     Conclude { verdict: Verdict, rows: u32, numbered: u32, switch: Availability },
     HandBack(Availability),
@@ -97,7 +97,7 @@ pub(super) fn table() -> HashSet<TableRow> {
     rows
 }
 
-impl Happening {
+impl Transition {
     pub(super) fn kind(self) -> TransitionKind {
         match self {
             Self::Claim => TransitionKind::Claim,
@@ -127,7 +127,7 @@ impl Happening {
     }
 
     /// Applies the transition. Returns the delivery itself, or the copy that a replay of a delivered one makes.
-    pub(super) fn happen(self, delivery: &mut Delivery, now: Timestamp) -> Result<Delivery, TransitionError> {
+    pub(super) fn apply(self, delivery: &mut Delivery, now: Timestamp) -> Result<Delivery, TransitionError> {
         match self {
             Self::Claim => {
                 let claimed = delivery.claim(now)?;
@@ -154,7 +154,7 @@ impl Happening {
 pub(super) const COPY: DeliveryId = DeliveryId::from_i64(99);
 
 /// Returns the next state by the table, or `None` where the table has no row and the transition is refused.
-pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) -> Option<NextState> {
+pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp) -> Option<NextState> {
     use DeliveryState::{Cancelled, Dead, Delivered, Expired, Held, InFlight, Pending, Retrying};
     let from = before.state;
     let by_hand = before.saved_state.is_some();
@@ -175,7 +175,7 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
         Availability::Deleted => None,
     };
     match (happening, from) {
-        (Happening::Claim, Pending | Retrying) => Some(match before.at_due {
+        (Transition::Claim, Pending | Retrying) => Some(match before.at_due {
             AtDue::Exhaust | AtDue::ExhaustUnblamed => (Dead, Some(EndReason::Exhausted)),
             AtDue::Expire => (Expired, Some(EndReason::GaveUp)),
             AtDue::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
@@ -183,29 +183,29 @@ pub(super) fn expected(before: &Delivery, happening: Happening, now: Timestamp) 
             }
             AtDue::Attempt => (InFlight, None),
         }),
-        (Happening::Conclude { verdict: Verdict::Delivered, .. }, InFlight) => Some((Delivered, None)),
-        (Happening::Conclude { switch, .. } | Happening::TakeOver(switch), InFlight) if by_hand => {
+        (Transition::Conclude { verdict: Verdict::Delivered, .. }, InFlight) => Some((Delivered, None)),
+        (Transition::Conclude { switch, .. } | Transition::TakeOver(switch), InFlight) if by_hand => {
             before.saved_state.map(|to| back(to, switch))
         }
-        (Happening::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
+        (Transition::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
             Verdict::Dead { reason, .. } => (Dead, Some(EndReason::from(reason))),
             Verdict::Retry { .. } => switched(Retrying, switch),
             Verdict::Again { .. } | Verdict::Delivered => switched(scheduled, switch),
         }),
-        (Happening::HandBack(switch) | Happening::TakeOver(switch), InFlight) => {
+        (Transition::HandBack(switch) | Transition::TakeOver(switch), InFlight) => {
             Some(switched(scheduled, switch))
         }
-        (Happening::SwitchOff(switch), Pending | Retrying | Held) => Some(switched(from, switch)),
-        (Happening::Release, Held) => Some((scheduled, None)),
-        (Happening::Retry(switch), Retrying | Dead | Cancelled | Expired)
-        | (Happening::Replay { switch, .. }, Dead | Cancelled | Expired)
-        | (Happening::ReplayAs(switch), Delivered) => asked(switch),
-        (Happening::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::Manual))),
-        (Happening::Outlive, Pending | Retrying | Held) => Some(match before.saved_state {
+        (Transition::SwitchOff(switch), Pending | Retrying | Held) => Some(switched(from, switch)),
+        (Transition::Release, Held) => Some((scheduled, None)),
+        (Transition::Retry(switch), Retrying | Dead | Cancelled | Expired)
+        | (Transition::Replay { switch, .. }, Dead | Cancelled | Expired)
+        | (Transition::ReplayAs(switch), Delivered) => asked(switch),
+        (Transition::Cancel, Pending | Retrying | Held) => Some((Cancelled, Some(EndReason::Manual))),
+        (Transition::Outlive, Pending | Retrying | Held) => Some(match before.saved_state {
             Some(back) if back.state != Retrying => (back.state, back.reason),
             _ => (Expired, Some(EndReason::Retention)),
         }),
-        (Happening::Close, Dead) => Some((Dead, Some(EndReason::Closed))),
+        (Transition::Close, Dead) => Some((Dead, Some(EndReason::Closed))),
         _ => None,
     }
 }

@@ -8,14 +8,14 @@ use tokio::{
 };
 
 /// Longer than any answer may take, the slowest being the one to a body that never comes.
-const ANSWER_WITHIN: Duration = Duration::from_secs(45);
+const RESPONSE_WAIT_MAX: Duration = Duration::from_secs(45);
 
-pub(crate) struct Wire {
+pub(crate) struct RawConnection {
     stream: TcpStream,
     unread: Vec<u8>,
 }
 
-impl Wire {
+impl RawConnection {
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the API listens");
         stream.set_nodelay(true).expect("a socket option");
@@ -44,7 +44,7 @@ impl Wire {
                 }
             }
         };
-        tokio::time::timeout(ANSWER_WITHIN, reading).await.expect("the API answers in time")
+        tokio::time::timeout(RESPONSE_WAIT_MAX, reading).await.expect("the API answers in time")
     }
 
     fn take_answer(&mut self, method: &str) -> Option<ApiResponse> {
@@ -85,7 +85,7 @@ impl Wire {
             self.unread.drain(..expected.len());
             is_so
         };
-        tokio::time::timeout(ANSWER_WITHIN, reading).await.expect("it says something in time")
+        tokio::time::timeout(RESPONSE_WAIT_MAX, reading).await.expect("it says something in time")
     }
 
     /// Whether the server has closed the connection already.
@@ -96,7 +96,7 @@ impl Wire {
     /// Whether the server closes the connection without sending more.
     pub(crate) async fn is_closed(&mut self) -> bool {
         let reading = self.stream.read_buf(&mut self.unread);
-        let read = tokio::time::timeout(ANSWER_WITHIN, reading).await.expect("it closes or speaks");
+        let read = tokio::time::timeout(RESPONSE_WAIT_MAX, reading).await.expect("it closes or speaks");
         self.unread.is_empty() && !matches!(read, Ok(1..))
     }
 }
@@ -123,7 +123,7 @@ pub(crate) struct ApiResponse {
 
 /// The parts of a problem that callers rely on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct ProblemResponse {
     pub(crate) status: u16,
     pub(crate) code: String,
     pub(crate) field: Option<String>,
@@ -155,7 +155,7 @@ impl ApiResponse {
 
     /// Returns the problem; the response must have this status and code.
     #[track_caller]
-    pub(crate) fn refused(&self, status: u16, code: &str) -> Refused {
+    pub(crate) fn refused(&self, status: u16, code: &str) -> ProblemResponse {
         let refused = self.problem();
         assert_eq!((refused.status, refused.code.as_str()), (status, code), "{}", self.text());
         refused
@@ -168,13 +168,13 @@ impl ApiResponse {
     }
 
     #[track_caller]
-    pub(crate) fn problem(&self) -> Refused {
+    pub(crate) fn problem(&self) -> ProblemResponse {
         assert!(self.status >= 400, "not refused: {} {}", self.status, self.text());
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
         let problem = self.json();
         assert_eq!(problem["status"], self.status, "{problem}");
         let text = |name: &str| problem[name].as_str().map(str::to_owned);
-        Refused {
+        ProblemResponse {
             status: self.status,
             code: text("code").unwrap_or_default(),
             field: text("field"),

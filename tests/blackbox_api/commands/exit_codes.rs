@@ -1,15 +1,15 @@
 //! Exit codes and their messages.
 
-use super::{Desk, Furnished};
-use crate::world::{World, text};
+use super::{CommandLine, AppSetup};
+use crate::fixture::{TestServer, text};
 use serde_json::json;
 
 #[tokio::test]
 async fn every_failure_has_its_code_and_says_what_is_wrong() {
-    let world = World::start().await;
-    let furnished = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let furnished = AppSetup::new(&world).await;
     let delivered = furnished.delivered().await;
-    let Furnished { endpoint, mut desk, .. } = furnished;
+    let AppSetup { endpoint, mut desk, .. } = furnished;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (line, code, words) in [
         (format!("deliveries retry {delivered}"), 1, "(409, "),
@@ -50,24 +50,24 @@ async fn every_failure_has_its_code_and_says_what_is_wrong() {
 
 #[tokio::test]
 async fn a_narrow_key_gets_exit_code_4_and_the_error_forbidden() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let key = world.admin.post("/v1/keys", &json!({ "scope": "publish", "app_id": app.id })).await.is(201);
-    let mut desk = Desk::in_app(&world, &app);
+    let mut desk = CommandLine::in_app(&world, &app);
     desk.set("POSTHASTE_KEY", &text(&key["key"]));
     let said = desk.run("deliveries list").await;
     assert_eq!((said.code, said.err.contains("(403, forbidden)")), (Some(4), true), "{}", said.err);
-    desk.tells("publish order.paid --data 1").await;
+    desk.text_of("publish order.paid --data 1").await;
     let said = desk.run("publish order.paid --id mine --data 1 --wait").await;
     assert_eq!((said.code, said.err.contains("mine is published, but")), (Some(4), true), "{}", said.err);
 }
 
 #[tokio::test]
 async fn what_is_over_the_quota_may_be_tried_again() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.patch("", &json!({ "quota": { "events_per_second": 1 } })).await.is(200);
-    let desk = Desk::in_app(&world, &app);
+    let desk = CommandLine::in_app(&world, &app);
     let event = "{\"type\":\"a\",\"data\":1}\n";
     desk.write("events.jsonl", event.repeat(40));
     let said = desk.run("publish --batch events.jsonl").await;
@@ -77,8 +77,8 @@ async fn what_is_over_the_quota_may_be_tried_again() {
 
 #[tokio::test]
 async fn a_wait_ends_at_its_limit() {
-    let world = World::start().await;
-    let Furnished { desk, .. } = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let AppSetup { desk, .. } = AppSetup::new(&world).await;
     let said = desk.run("publish order.paid --data 1 --deliver-at +1h --wait=300ms").await;
     assert!(said.err.contains("not ended within 300ms"), "{}", said.err);
     assert!(said.ends(1).contains("pending"));

@@ -1,17 +1,17 @@
 //! Behaviour at a terminal: questions, width, hidden input, and protection from control sequences of a server. The
 //! terminals here are made by script(1).
 
-use super::{Desk, Furnished, Said};
+use super::{CommandLine, AppSetup, RunOutput};
 use crate::{
     harness::wait_for,
-    world::{HOOK, WITHIN, World, receiver, reply, text},
+    fixture::{HOOK, WAIT_MAX, TestServer, receiver, reply, text},
 };
 use serde_json::{Value, json};
 use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Runs a shell command at a terminal 60 characters wide. Once `prompt` is there, `typed` is typed.
-async fn at_a_terminal(desk: &Desk, line: &str, prompt: &str, typed: &str) -> Said {
+async fn at_a_terminal(desk: &CommandLine, line: &str, prompt: &str, typed: &str) -> RunOutput {
     let line = format!(
         "stty cols 60 && {}",
         line.replace("posthaste ", &format!("{} ", env!("CARGO_BIN_EXE_posthaste")))
@@ -36,19 +36,19 @@ async fn at_a_terminal(desk: &Desk, line: &str, prompt: &str, typed: &str) -> Sa
             }
         }
     };
-    tokio::time::timeout(WITHIN, read).await.expect("it ends");
+    tokio::time::timeout(WAIT_MAX, read).await.expect("it ends");
     assert!(is_typed, "{prompt:?} was never asked: {}", String::from_utf8_lossy(&seen));
     let status = child.wait().await.unwrap();
     let out = String::from_utf8(seen).unwrap().replace('\r', "");
-    Said { code: status.code(), out, err: String::new() }
+    RunOutput { code: status.code(), out, err: String::new() }
 }
 
 #[tokio::test]
 async fn irreversible_commands_ask_first_and_do_nothing_without_a_terminal() {
-    let world = World::start().await;
-    let furnished = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let furnished = AppSetup::new(&world).await;
     let delivery = furnished.delivered().await;
-    let Furnished { app, endpoint, desk, .. } = furnished;
+    let AppSetup { app, endpoint, desk, .. } = furnished;
     let event = text(&app.delivery(&delivery).await["event_id"]);
     let key = text(&world.admin.post("/v1/keys", &json!({ "scope": "admin" })).await.is(201)["id"]);
     for line in [
@@ -76,11 +76,11 @@ async fn irreversible_commands_ask_first_and_do_nothing_without_a_terminal() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replay_of_many_asks_first_and_shows_its_progress() {
-    let world = World::start().await;
-    let Furnished { desk, receiver: _receiver, .. } = Furnished::new(&world).await;
+    let world = TestServer::start().await;
+    let AppSetup { desk, receiver: _receiver, .. } = AppSetup::new(&world).await;
     desk.write("events.jsonl", "{\"type\":\"a\",\"data\":1}\n".repeat(1001));
-    desk.tells("publish --batch events.jsonl").await;
-    wait_for("all are delivered", WITHIN * 4, async || {
+    desk.text_of("publish --batch events.jsonl").await;
+    wait_for("all are delivered", WAIT_MAX * 4, async || {
         let count = desk.json("replay start --status delivered --dry-run").await;
         (count["total"] == 1001).then_some(())
     })
@@ -96,26 +96,26 @@ async fn a_replay_of_many_asks_first_and_shows_its_progress() {
         drawn.trim_end().lines().last().unwrap().contains("finished: 1001 of 1001 replayed, 0 refused"),
         "{drawn}"
     );
-    let plain = desk.tells("replay start --status delivered --to 2020-01-01T00:00:00Z --watch").await;
+    let plain = desk.text_of("replay start --status delivered --to 2020-01-01T00:00:00Z --watch").await;
     assert!(!plain.contains('\x1b') && plain.ends_with("a second\n"), "{plain}");
 }
 
 #[tokio::test]
 async fn lines_are_cut_to_the_terminal_and_nowhere_else() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let long = format!("https://hooks.example/{}", "x".repeat(100));
     app.endpoint(&long, json!({})).await;
-    let desk = Desk::in_app(&world, &app);
+    let desk = CommandLine::in_app(&world, &app);
     let cut = at_a_terminal(&desk, "posthaste endpoints list", "", "").await.ends(0);
     assert!(cut.lines().all(|line| line.chars().count() <= 60) && cut.contains('…'), "{cut}");
-    assert!(desk.tells("endpoints list").await.contains(&long));
+    assert!(desk.text_of("endpoints list").await.contains(&long));
 }
 
 #[tokio::test]
 async fn a_typed_key_is_not_shown() {
-    let world = World::start().await;
-    let mut desk = Desk::at(&world);
+    let world = TestServer::start().await;
+    let mut desk = CommandLine::at(&world);
     let file = desk.file("p.toml");
     desk.set("POSTHASTE_PROFILE_FILE", file.to_str().unwrap());
     let key = "phk_never-to-be-seen-00000000001";
@@ -130,7 +130,7 @@ const ATTACK: &str = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}evil\u{7f}";
 
 #[tokio::test]
 async fn nothing_that_a_receiver_or_a_producer_says_can_drive_the_terminal() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let receiver = receiver(200).await;
     receiver.behave(HOOK, reply(500, "", ATTACK));
@@ -138,7 +138,7 @@ async fn nothing_that_a_receiver_or_a_producer_says_can_drive_the_terminal() {
     let published = app.post("/events", &json!({ "type": "a", "data": { "name": ATTACK } })).await.is(202);
     let (event, delivery) = (text(&published["id"]), text(&published["deliveries"][0]["id"]));
     app.until_is(&delivery, "dead").await;
-    let desk = Desk::in_app(&world, &app);
+    let desk = CommandLine::in_app(&world, &app);
     for line in [format!("deliveries get {delivery}"), format!("events get {event}")] {
         assert!(harmless(&desk, &line).await.contains("owned"), "{line}");
     }
@@ -150,7 +150,7 @@ async fn nothing_that_a_receiver_or_a_producer_says_can_drive_the_terminal() {
 #[tokio::test]
 async fn nothing_that_a_hostile_server_says_can_drive_the_terminal() {
     let server = receiver(200).await;
-    let mut desk = Desk::bare();
+    let mut desk = CommandLine::bare();
     desk.set("POSTHASTE_URL", &server.url(""));
     desk.set("POSTHASTE_KEY", "some-key");
     let app = json!({ "id": "x", "name": ATTACK, ATTACK: ATTACK, "list": [{ ATTACK: ATTACK }] });
@@ -176,7 +176,7 @@ fn drives(c: char) -> bool {
     c.is_control() && c != '\n' || c == '\u{202e}'
 }
 
-async fn harmless(desk: &Desk, line: &str) -> String {
+async fn harmless(desk: &CommandLine, line: &str) -> String {
     let said = desk.run(line).await;
     assert!(!said.err.contains(drives), "{line}: {:?}", said.err);
     let out = said.ends(0);

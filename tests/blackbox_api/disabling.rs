@@ -2,13 +2,13 @@
 
 use crate::{
     harness::Behaviour,
-    world::{HOOK, World, receiver, slow, text},
+    fixture::{HOOK, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 
 #[tokio::test]
 async fn a_410_disables_the_endpoint_ends_its_own_delivery_and_holds_the_others() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e", "overrides": slow() })).await;
@@ -44,7 +44,7 @@ async fn a_410_disables_the_endpoint_ends_its_own_delivery_and_holds_the_others(
 
 #[tokio::test]
 async fn deliveries_to_a_disabled_endpoint_are_held_and_sent_when_it_is_enabled() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
@@ -78,7 +78,7 @@ async fn deliveries_to_a_disabled_endpoint_are_held_and_sent_when_it_is_enabled(
 
 #[tokio::test]
 async fn a_contract_can_cancel_waiting_deliveries_or_create_none() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     let mut overrides = slow();
@@ -103,7 +103,7 @@ async fn a_contract_can_cancel_waiting_deliveries_or_create_none() {
 #[tokio::test]
 async fn a_delivery_in_flight_when_its_endpoint_is_disabled_is_held_if_it_fails_and_delivered_if_it_succeeds()
 {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     receiver.behave("/slow", Behaviour::Slow(std::time::Duration::from_millis(500)));
@@ -128,7 +128,7 @@ async fn a_delivery_in_flight_when_its_endpoint_is_disabled_is_held_if_it_fails_
 
 #[tokio::test]
 async fn a_retry_or_replay_to_a_disabled_endpoint_is_held_until_it_is_enabled() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(500).await;
     let app = world.app().await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "e" })).await;
@@ -155,7 +155,7 @@ async fn a_retry_or_replay_to_a_disabled_endpoint_is_held_until_it_is_enabled() 
 
 #[tokio::test]
 async fn a_delivery_in_flight_when_its_endpoint_is_deleted_ends_with_its_response_or_is_cancelled() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let receiver = receiver(200).await;
     receiver.behave("/hang", Behaviour::Hang);
     receiver.behave("/slow", Behaviour::Slow(std::time::Duration::from_millis(500)));

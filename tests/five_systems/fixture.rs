@@ -1,19 +1,19 @@
 //! A node with one app under one contract, and an event whose data a careless deliverer would change.
 
 use crate::{
-    article::Article,
+    article_receiver::ArticleReceiver,
     harness::{NodeFolder, TestClient, TestNode, wait_for},
 };
 use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Unsorted keys at two depths, spaces, é, an emoji, `<`, U+2028, numbers that would not survive being read.
 pub(crate) const DATA: &str = "{ \"z\": \"é 😀 < \u{2028} \\/ \\u00e9\", \"n\": {\"y\": 1.0, \"x\": 1e5, \"w\": [-0, 12345678901234567890, { \"b\":1, \"a\":2 } ]},\n\"a\": null }";
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) client: TestClient,
     _home: NodeFolder,
     _node: TestNode,
@@ -27,7 +27,7 @@ pub(crate) struct Published {
     pub(crate) delivery: String,
 }
 
-impl Scene {
+impl Fixture {
     /// The app is `merchant-7` and not live. `more` is merged into it.
     pub(crate) async fn start(contract: &str, more: Value) -> Self {
         let home = NodeFolder::new();
@@ -51,7 +51,7 @@ impl Scene {
     }
 
     /// Two endpoints at the article: `good.event` is answered as it deserves, `bad.event` with 500.
-    pub(crate) async fn two_endpoints(&self, article: &Article, secret: &str) {
+    pub(crate) async fn two_endpoints(&self, article: &ArticleReceiver, secret: &str) {
         self.endpoint("good", &article.url("/hook"), &["good.event"], secret).await;
         self.endpoint("bad", &article.url("/answer/500"), &["bad.event"], secret).await;
     }
@@ -73,7 +73,7 @@ impl Scene {
 
     /// Returns the delivery with its attempts, once it has this status.
     pub(crate) async fn until(&self, delivery: &str, status: &str) -> Value {
-        wait_for(&format!("{delivery} is {status}"), LIMIT, async || {
+        wait_for(&format!("{delivery} is {status}"), WAIT_MAX, async || {
             Some(self.client.delivery("merchant-7", delivery).await).filter(|now| now["status"] == status)
         })
         .await

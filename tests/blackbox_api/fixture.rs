@@ -4,7 +4,7 @@
 use crate::{
     description::Description,
     harness::{ADMIN_KEY, Behaviour, NodeFolder, TestNode, TestReceiver, wait_for},
-    wire::{ApiResponse, Wire, head},
+    raw_http::{ApiResponse, RawConnection, head},
 };
 use serde_json::{Value, json};
 use std::{
@@ -18,16 +18,16 @@ use std::{
 
 /// The path that the receivers of these tests are called at.
 pub(crate) const HOOK: &str = "/hook";
-pub(crate) const WITHIN: Duration = Duration::from_secs(15);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(15);
 
-pub(crate) struct World {
+pub(crate) struct TestServer {
     pub(crate) home: NodeFolder,
     pub(crate) node: TestNode,
-    pub(crate) admin: Api,
+    pub(crate) admin: ApiSession,
     apps: AtomicU32,
 }
 
-impl World {
+impl TestServer {
     pub(crate) async fn start() -> Self {
         Self::start_with(&[]).await
     }
@@ -40,41 +40,41 @@ impl World {
         }
         let node = home.start().await;
         let address = node.client.address();
-        let mut wire = Wire::open(address).await;
+        let mut wire = RawConnection::open(address).await;
         assert!(wire.send(head("GET", "/openapi.json", None, &[]).as_bytes()).await);
         let document = wire.answer().await.expect("a description").is(200);
         let description = Arc::new(Description(document));
-        let admin = Api { address, key: Some(ADMIN_KEY.to_owned()), description };
+        let admin = ApiSession { address, key: Some(ADMIN_KEY.to_owned()), description };
         Self { home, node, admin, apps: AtomicU32::new(0) }
     }
 
-    pub(crate) fn with_key(&self, key: impl Into<Option<String>>) -> Api {
-        Api { key: key.into(), ..self.admin.clone() }
+    pub(crate) fn with_key(&self, key: impl Into<Option<String>>) -> ApiSession {
+        ApiSession { key: key.into(), ..self.admin.clone() }
     }
 
     /// Creates an app, used with the admin key.
-    pub(crate) async fn app(&self) -> App {
+    pub(crate) async fn app(&self) -> TestApp {
         let id = format!("app-{}", self.apps.fetch_add(1, Ordering::Relaxed) + 1);
         self.admin.post("/v1/apps", &json!({ "id": id, "name": "An app" })).await.is(201);
-        App { id, api: self.admin.clone() }
+        TestApp { id, api: self.admin.clone() }
     }
 
     /// Returns the app, used with a key of its own.
-    pub(crate) async fn by_its_key(&self, app: &App) -> App {
+    pub(crate) async fn by_its_key(&self, app: &TestApp) -> TestApp {
         let key = self.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
-        App { id: app.id.clone(), api: self.with_key(text(&key["key"])) }
+        TestApp { id: app.id.clone(), api: self.with_key(text(&key["key"])) }
     }
 }
 
 /// The API with one key, or none.
 #[derive(Clone)]
-pub(crate) struct Api {
+pub(crate) struct ApiSession {
     pub(crate) address: SocketAddr,
     pub(crate) key: Option<String>,
     pub(crate) description: Arc<Description>,
 }
 
-impl Api {
+impl ApiSession {
     pub(crate) async fn get(&self, path: &str) -> ApiResponse {
         self.send("GET", path, &[], None).await
     }
@@ -104,14 +104,14 @@ impl Api {
         headers: &[(&str, &str)],
         body: Option<&[u8]>,
     ) -> ApiResponse {
-        let mut wire = Wire::open(self.address).await;
+        let mut wire = RawConnection::open(self.address).await;
         let answer = self.send_on(&mut wire, method, path, headers, body).await;
         answer.unwrap_or_else(|| panic!("{method} {path}: the connection was closed"))
     }
 
     pub(crate) async fn send_on(
         &self,
-        wire: &mut Wire,
+        wire: &mut RawConnection,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
@@ -134,12 +134,12 @@ impl Api {
 
 /// An app, and the key that its requests use.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct TestApp {
     pub(crate) id: String,
-    pub(crate) api: Api,
+    pub(crate) api: ApiSession,
 }
 
-impl App {
+impl TestApp {
     pub(crate) fn path(&self, rest: &str) -> String {
         format!("/v1/apps/{}{rest}", self.id)
     }
@@ -198,7 +198,7 @@ impl App {
 
     pub(crate) async fn until(&self, id: &str, what: &str, reached: impl Fn(&Value) -> bool) -> Value {
         let what = format!("the delivery is {what}");
-        wait_for(&what, WITHIN, async || Some(self.delivery(id).await).filter(&reached)).await
+        wait_for(&what, WAIT_MAX, async || Some(self.delivery(id).await).filter(&reached)).await
     }
 
     /// Returns all entries of a list, read page by page.

@@ -16,10 +16,10 @@ use tokio::{
     process::{Child, Command},
 };
 
-const LIMIT: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A receiver's process; ends when it is dropped.
-pub(crate) struct Article {
+pub(crate) struct ArticleReceiver {
     port: u16,
     lines: Arc<Mutex<Vec<Value>>>,
     _folder: TempDir,
@@ -28,7 +28,7 @@ pub(crate) struct Article {
 
 /// A request as the receiver saw it.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct RecordedRequest {
     pub(crate) accepted: bool,
     pub(crate) why: Value,
     pub(crate) headers: BTreeMap<String, Vec<String>>,
@@ -37,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) parsed: Value,
 }
 
-impl Request {
+impl RecordedRequest {
     fn read(line: &Value) -> Self {
         assert_eq!(line["method"], "POST");
         let body = BASE64_STANDARD.decode(line["body_base64"].as_str().unwrap()).unwrap();
@@ -69,7 +69,7 @@ impl Request {
     }
 }
 
-impl Article {
+impl ArticleReceiver {
     /// A program of `tests/articles` by its file name.
     pub(crate) async fn start(program: &str, secret: &str) -> Self {
         let folder = TempDir::with_prefix("posthaste-article-").unwrap();
@@ -80,7 +80,7 @@ impl Article {
         let mut process = command.spawn().unwrap_or_else(|error| {
             panic!("{program}: {error}; run ./check, which installs what is missing")
         });
-        let port = wait_for("it listens", LIMIT, async || {
+        let port = wait_for("it listens", WAIT_MAX, async || {
             let ended = process.try_wait().unwrap();
             assert!(ended.is_none(), "{program} ended with {ended:?}");
             std::fs::read_to_string(&port_file).ok()?.strip_suffix('\n')?.parse().ok()
@@ -102,14 +102,14 @@ impl Article {
     }
 
     /// Returns the requests on a path, once there are exactly so many.
-    pub(crate) async fn requests(&self, path: &str, count: usize) -> Vec<Request> {
+    pub(crate) async fn requests(&self, path: &str, count: usize) -> Vec<RecordedRequest> {
         let on_path = || {
             let lines = self.lines.lock().unwrap();
-            lines.iter().filter(|line| line["path"] == path).map(Request::read).collect::<Vec<_>>()
+            lines.iter().filter(|line| line["path"] == path).map(RecordedRequest::read).collect::<Vec<_>>()
         };
         let what = format!("{count} requests on {path}");
         let requests =
-            wait_for(&what, LIMIT, async || Some(on_path()).filter(|all| all.len() >= count)).await;
+            wait_for(&what, WAIT_MAX, async || Some(on_path()).filter(|all| all.len() >= count)).await;
         assert_eq!(requests.len(), count, "on {path}");
         requests
     }

@@ -1,6 +1,6 @@
 //! Certificates of an endpoint: the operator's to set, checked when they are written, shown without the key.
 
-use crate::world::{World, text};
+use crate::fixture::{TestServer, text};
 use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Pair {
 
 #[tokio::test]
 async fn certificates_are_shown_by_what_is_public_of_them_and_can_be_changed_and_taken_away() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let (ours, authority) = (pair("ours", 2999), pair("authority", 2998));
     let made = app.post("/endpoints", &json!({ "id": "e", "url": URL, "tls": ours.tls() })).await;
@@ -56,7 +56,7 @@ async fn certificates_are_shown_by_what_is_public_of_them_and_can_be_changed_and
 
 #[tokio::test]
 async fn what_cannot_be_used_is_refused_by_its_field_and_nothing_of_a_key_is_repeated() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     app.endpoint(URL, json!({ "id": "e" })).await;
     let (ours, other, expired) = (pair("ours", 2999), pair("other", 2999), pair("expired", 2002));
@@ -90,7 +90,7 @@ async fn what_cannot_be_used_is_refused_by_its_field_and_nothing_of_a_key_is_rep
 
 #[tokio::test]
 async fn an_app_key_neither_sets_certificates_nor_leads_an_endpoint_with_them_elsewhere() {
-    let world = World::start().await;
+    let world = TestServer::start().await;
     let app = world.app().await;
     let own = world.by_its_key(&app).await;
     let ours = pair("ours", 2999);
