@@ -10,7 +10,7 @@ mod tests;
 mod messages;
 
 pub use evaluate::InspectionEvaluator;
-pub use probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject, Unsendable, health_headers};
+pub use probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, InspectionSubject, ProbeError, health_headers};
 
 use super::{
     id::{AppId, EndpointId, InspectionId},
@@ -20,10 +20,10 @@ use super::{
 use serde::{Deserialize, Serialize};
 
 /// Number of ids per inspection: its own, and an event's and a delivery's for each probe.
-pub const IDS_TAKEN: u32 = 1 + 2 * InspectionProbe::ALL.len() as u32;
+pub const IDS_PER_INSPECTION: u32 = 1 + 2 * InspectionProbe::ALL.len() as u32;
 
 /// How many ended inspections of an endpoint are kept.
-pub const KEPT_PER_ENDPOINT: u32 = 10;
+pub const INSPECTIONS_KEPT_PER_ENDPOINT: u32 = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {

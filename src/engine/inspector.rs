@@ -8,7 +8,7 @@ use crate::{
     domain::{
         endpoint::Endpoint,
         id::InspectionId,
-        inspection::{Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport, Subject, health_headers},
+        inspection::{Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport, InspectionSubject, health_headers},
         outcome::{Class, Outcome},
         request_headers::Header,
         target::Target,
@@ -122,8 +122,8 @@ impl Inspector {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
             let subject =
-                Subject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
-            let subject = subject.map_err(|error| judge.unsendable(InspectionProbe::Correct, &error)).ok();
+                InspectionSubject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
+            let subject = subject.map_err(|error| judge.record_unsendable(InspectionProbe::Correct, &error)).ok();
             for probe in InspectionProbe::ALL.into_iter().skip(usize::from(subject.is_none())) {
                 directory.endpoint(inspection.endpoint)?;
                 self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
@@ -134,24 +134,24 @@ impl Inspector {
             None => None,
             Some(target) => Some(self.health(&endpoint, target, inspection.id).await),
         };
-        judge.health(health.as_ref());
+        judge.record_health(health.as_ref());
         Some(judge.into_report())
     }
 
     async fn probe(
         &self,
         endpoint: &Endpoint,
-        subject: Option<&Subject<'_>>,
+        subject: Option<&InspectionSubject<'_>>,
         probe: InspectionProbe,
         judge: &mut InspectionEvaluator<'_>,
     ) {
-        let Some(subject) = subject.filter(|_| judge.goes_on() && probe.applies_to(&endpoint.contract))
+        let Some(subject) = subject.filter(|_| judge.should_continue() && probe.applies_to(&endpoint.contract))
         else {
-            return judge.not_sent(probe);
+            return judge.record_not_sent(probe);
         };
         match subject.request(probe, self.delivery_worker.clock.now()) {
-            Err(error) => judge.unsendable(probe, &error),
-            Ok(request) => judge.answered(probe, self.send(endpoint, request.headers, request.body).await),
+            Err(error) => judge.record_unsendable(probe, &error),
+            Ok(request) => judge.record_response(probe, self.send(endpoint, request.headers, request.body).await),
         }
     }
 

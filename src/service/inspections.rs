@@ -8,7 +8,7 @@ use crate::{
     domain::{
         directory::AppEntry,
         id::InspectionId,
-        inspection::{IDS_TAKEN, Inspection, InspectionKind, InspectionState},
+        inspection::{IDS_PER_INSPECTION, Inspection, InspectionKind, InspectionState},
     },
     store::ledger::Ordered,
 };
@@ -30,7 +30,7 @@ impl Service {
         }
         let now = self.clock.now();
         let inspection = Inspection {
-            id: InspectionId::from_i64(self.take_ids(now, IDS_TAKEN)),
+            id: InspectionId::from_i64(self.take_ids(now, IDS_PER_INSPECTION)),
             app: entry.app().id,
             endpoint: endpoint.id(),
             kind,

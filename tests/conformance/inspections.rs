@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
         inspection::{
-            InspectionCheck, CheckName, IDS_TAKEN, Inspection, InspectionFinding, KEPT_PER_ENDPOINT, InspectionKind, InspectionReport,
+            InspectionCheck, CheckName, IDS_PER_INSPECTION, Inspection, InspectionFinding, INSPECTIONS_KEPT_PER_ENDPOINT, InspectionKind, InspectionReport,
             InspectionState,
         },
     },
@@ -167,7 +167,7 @@ pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut sta
     take(&stage).await;
     end(&stage, foreign.id).await;
     let mut ids = Vec::new();
-    for _ in 0..KEPT_PER_ENDPOINT + 3 {
+    for _ in 0..INSPECTIONS_KEPT_PER_ENDPOINT + 3 {
         let id = ordered(&mut stage).await.id;
         take(&stage).await;
         end(&stage, id).await;
@@ -219,7 +219,7 @@ pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut
 
 pub(crate) async fn ids_that_probes_may_carry_are_not_given_out_again(mut stage: Stage) {
     let id = ordered(&mut stage).await.id;
-    let newest = id.as_i64() + i64::from(IDS_TAKEN) - 1;
+    let newest = id.as_i64() + i64::from(IDS_PER_INSPECTION) - 1;
     assert_eq!(stage.store().join(NOW).await.unwrap().newest_id, newest);
     stage.store().remove_app(stage.app, None).await.unwrap();
     assert_eq!(stage.store().join(NOW).await.unwrap().newest_id, newest, "also when it is gone");

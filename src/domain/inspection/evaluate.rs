@@ -5,7 +5,7 @@
 
 use super::{
     InspectionCheck, CheckName, InspectionFinding, InspectionReport,
-    probe::{InspectionProbe, Unsendable},
+    probe::{InspectionProbe, ProbeError},
     messages,
 };
 use crate::domain::{
@@ -16,7 +16,7 @@ use crate::domain::{
 use std::time::Duration;
 
 /// Advised limit for responses: receivers should answer first and work later.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const RESPONSE_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Gathers the checks of one inspection, in their order.
 pub struct InspectionEvaluator<'a> {
@@ -34,18 +34,18 @@ impl<'a> InspectionEvaluator<'a> {
     }
 
     /// Whether more probes are worth sending.
-    pub fn goes_on(&self) -> bool {
+    pub fn should_continue(&self) -> bool {
         self.stopped_by.is_none()
     }
 
-    pub fn answered(&mut self, probe: InspectionProbe, mut outcome: Outcome) {
+    pub fn record_response(&mut self, probe: InspectionProbe, mut outcome: Outcome) {
         classify(&mut outcome, self.contract);
         let (finding, advice) = if matches!(probe, InspectionProbe::Correct | InspectionProbe::Repeated | InspectionProbe::OddJson) {
-            wanted(probe, &outcome)
+            evaluate_genuine(probe, &outcome)
         } else {
-            forged(probe, &outcome)
+            evaluate_forged(probe, &outcome)
         };
-        let came_back = messages::came_back(&outcome);
+        let came_back = messages::describe_response(&outcome);
         if outcome.class == Class::Ok {
             self.accepted_us.push(outcome.timings.total_us);
         } else if probe == InspectionProbe::Correct {
@@ -60,7 +60,7 @@ impl<'a> InspectionEvaluator<'a> {
     }
 
     /// Records a probe that could not be built.
-    pub fn unsendable(&mut self, probe: InspectionProbe, why: &Unsendable) {
+    pub fn record_unsendable(&mut self, probe: InspectionProbe, why: &ProbeError) {
         let came_back = format!("Nothing was sent: {why}.");
         if probe == InspectionProbe::Correct {
             self.stopped_by = Some(came_back.clone());
@@ -72,13 +72,13 @@ impl<'a> InspectionEvaluator<'a> {
     }
 
     /// Records a probe that was not sent: it does not apply, or the correct delivery was not accepted.
-    pub fn not_sent(&mut self, probe: InspectionProbe) {
+    pub fn record_not_sent(&mut self, probe: InspectionProbe) {
         let check = if probe.applies_to(self.contract) {
             let reason = self.stopped_by.as_deref().unwrap_or_default();
             let came_back = format!("Not sent: the correct delivery was not accepted. {reason}");
             InspectionCheck {
                 came_back,
-                ..self.check(probe, InspectionFinding::Unknown, Some(messages::FIRST_THINGS_FIRST.into()))
+                ..self.check(probe, InspectionFinding::Unknown, Some(messages::ACCEPT_CORRECT_FIRST.into()))
             }
         } else {
             let advice = Some(messages::no_signed_time(self.contract));
@@ -89,7 +89,7 @@ impl<'a> InspectionEvaluator<'a> {
     }
 
     /// Records the response of the health address; `None` if the endpoint has none.
-    pub fn health(&mut self, outcome: Option<&Outcome>) {
+    pub fn record_health(&mut self, outcome: Option<&Outcome>) {
         let (name, why) = (CheckName::HealthAddress, messages::WHY_HEALTH.to_owned());
         let Some(outcome) = outcome else {
             return self.checks.push(InspectionCheck {
@@ -115,7 +115,7 @@ impl<'a> InspectionEvaluator<'a> {
             status: outcome.status,
             duration_ms: Some(millis(outcome.timings.total_us)),
             sent: "A GET of the health_url.".into(),
-            came_back: messages::came_back(outcome),
+            came_back: messages::describe_response(outcome),
             why,
             advice: (finding == InspectionFinding::Failed).then(|| messages::HEALTH_FAILED.into()),
         });
@@ -131,17 +131,17 @@ impl<'a> InspectionEvaluator<'a> {
     }
 
     fn answer_time(&self) -> InspectionCheck {
-        let limit = ANSWER_WITHIN.min(self.contract.timeout);
+        let limit = RESPONSE_TIME_MAX.min(self.contract.timeout);
         let slowest = self.accepted_us.iter().max().copied();
         let (finding, came_back, advice) = match slowest {
             None => (
                 InspectionFinding::Unknown,
                 "Nothing was accepted.".to_owned(),
-                Some(messages::FIRST_THINGS_FIRST),
+                Some(messages::ACCEPT_CORRECT_FIRST),
             ),
             Some(slowest) => {
                 let is_quick = Duration::from_micros(slowest.into()) <= limit;
-                let (count, time) = (self.accepted_us.len(), messages::time(slowest));
+                let (count, time) = (self.accepted_us.len(), messages::describe_time(slowest));
                 let came_back = format!("The slowest of {count} accepted requests took {time}.");
                 if is_quick {
                     (InspectionFinding::Passed, came_back, None)
@@ -179,35 +179,35 @@ impl<'a> InspectionEvaluator<'a> {
 }
 
 /// Evaluates a request that a receiver must accept.
-fn wanted(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
+fn evaluate_genuine(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     if outcome.class == Class::Ok {
-        let once = (probe == InspectionProbe::Repeated).then(|| messages::ONLY_ONCE.to_owned());
+        let once = (probe == InspectionProbe::Repeated).then(|| messages::CHECK_PROCESSED_ONCE.to_owned());
         return (InspectionFinding::Passed, once);
     }
     if outcome.class == Class::Local {
-        return (InspectionFinding::Unknown, Some(messages::OUR_FAULT.into()));
+        return (InspectionFinding::Unknown, Some(messages::LOCAL_FAILURE.into()));
     }
-    if probe != InspectionProbe::Correct && is_busy(outcome) {
+    if probe != InspectionProbe::Correct && asks_to_retry_later(outcome) {
         return (InspectionFinding::Unknown, Some(messages::BUSY.into()));
     }
-    (InspectionFinding::Failed, Some(messages::not_accepted(probe, outcome).into()))
+    (InspectionFinding::Failed, Some(messages::advice_on_refusal(probe, outcome).into()))
 }
 
 /// Evaluates a request that a receiver must refuse.
-fn forged(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
+fn evaluate_forged(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     match (outcome.class, outcome.status) {
-        (Class::Ok, _) => (InspectionFinding::Failed, Some(messages::let_in(probe).into())),
-        (Class::Http, _) if is_busy(outcome) => (InspectionFinding::Unknown, Some(messages::BUSY.into())),
+        (Class::Ok, _) => (InspectionFinding::Failed, Some(messages::advice_on_accepted_forgery(probe).into())),
+        (Class::Http, _) if asks_to_retry_later(outcome) => (InspectionFinding::Unknown, Some(messages::BUSY.into())),
         (Class::Http, Some(400..500)) => (InspectionFinding::Passed, None),
         (Class::Local | Class::Dns | Class::AddressRefused, _) => {
-            (InspectionFinding::Unknown, Some(messages::OUR_FAULT.into()))
+            (InspectionFinding::Unknown, Some(messages::LOCAL_FAILURE.into()))
         }
-        _ => (InspectionFinding::Failed, Some(messages::REFUSED_BADLY.into())),
+        _ => (InspectionFinding::Failed, Some(messages::REFUSED_WITHOUT_4XX.into())),
     }
 }
 
 /// Whether the response says "later", which says nothing about the request.
-fn is_busy(outcome: &Outcome) -> bool {
+fn asks_to_retry_later(outcome: &Outcome) -> bool {
     matches!(outcome.status, Some(408 | 425 | 429))
 }
 

@@ -1,6 +1,6 @@
 //! Texts of a report for the owner of the receiver: what was sent, what came back, why it matters, what to do.
 
-use super::probe::{OLD_BY, InspectionProbe};
+use super::probe::{OLD_TIMESTAMP_AGE, InspectionProbe};
 use crate::domain::{
     contract::{Contract, Variable},
     outcome::Outcome,
@@ -9,7 +9,7 @@ use crate::domain::{
 use std::time::Duration;
 
 /// Enough to recognise a message of the receiver's own.
-const SAID_CHARS_MAX: usize = 160;
+const RESPONSE_CHARS_MAX: usize = 160;
 
 pub(super) fn sent(probe: InspectionProbe, contract: &Contract) -> String {
     let header = &contract.signature.header;
@@ -19,7 +19,7 @@ pub(super) fn sent(probe: InspectionProbe, contract: &Contract) -> String {
         }
         InspectionProbe::Tampered => "A correctly signed request in whose body one value was changed afterwards.".into(),
         InspectionProbe::OldTimestamp => {
-            format!("A request whose timestamp is {} old, correctly signed.", format_duration(OLD_BY))
+            format!("A request whose timestamp is {} old, correctly signed.", format_duration(OLD_TIMESTAMP_AGE))
         }
         InspectionProbe::UnknownSignature => {
             format!("A request whose {header} has the right form, but was made with a random secret.")
@@ -58,20 +58,20 @@ pub(super) const NO_HEALTH_URL: &str =
     "If the receiver has an address that answers 2xx while it is well, set it as health_url on the endpoint.";
 pub(super) const HEALTH_FAILED: &str = "Let the health_url answer a plain GET with 2xx, without a redirect and \
      without a key, while the receiver is well.";
-pub(super) const ONLY_ONCE: &str =
+pub(super) const CHECK_PROCESSED_ONCE: &str =
     "Whether the work was done only once cannot be seen from outside: look it up in the receiver.";
-pub(super) const OUR_FAULT: &str = "The request did not get through from here; inspect again later.";
+pub(super) const LOCAL_FAILURE: &str = "The request did not get through from here; inspect again later.";
 pub(super) const BUSY: &str =
     "The receiver asked to come back later, which says nothing about the request; inspect again later.";
-pub(super) const FIRST_THINGS_FIRST: &str = "Make the receiver accept the correct delivery first.";
+pub(super) const ACCEPT_CORRECT_FIRST: &str = "Make the receiver accept the correct delivery first.";
 pub(super) const UNSENDABLE: &str = "Check the endpoint's contract and rotate its secret.";
-pub(super) const REFUSED_BADLY: &str = "It was not accepted, and that protects you. But only a 4xx says that the \
+pub(super) const REFUSED_WITHOUT_4XX: &str = "It was not accepted, and that protects you. But only a 4xx says that the \
      request is wrong: after any other answer, or none, a sender tries again and people look for an outage. \
      Answer 400 or 401 when verifying fails, and keep 5xx for faults of your own.";
 pub(super) const TOO_SLOW: &str =
     "Verify, store the event, answer, and do the work afterwards: a sender that stops waiting tries again.";
 
-pub(super) const fn let_in(probe: InspectionProbe) -> &'static str {
+pub(super) const fn advice_on_accepted_forgery(probe: InspectionProbe) -> &'static str {
     match probe {
         InspectionProbe::OldTimestamp => {
             "Refuse with 400 what is older than five minutes, by the timestamp that is part of the signed text."
@@ -83,7 +83,7 @@ pub(super) const fn let_in(probe: InspectionProbe) -> &'static str {
     }
 }
 
-pub(super) const fn not_accepted(probe: InspectionProbe, outcome: &Outcome) -> &'static str {
+pub(super) const fn advice_on_refusal(probe: InspectionProbe, outcome: &Outcome) -> &'static str {
     match (probe, outcome.status) {
         (InspectionProbe::Repeated, Some(400..500)) => {
             "Recognising the repetition is right, but it must be answered with 2xx: after any other answer the event counts \
@@ -130,12 +130,12 @@ pub(super) fn why_time(timeout: Duration, limit: Duration) -> String {
 }
 
 /// Describes the response, with the start of its body if it is not a success.
-pub(super) fn came_back(outcome: &Outcome) -> String {
-    let time = time(outcome.timings.total_us);
+pub(super) fn describe_response(outcome: &Outcome) -> String {
+    let time = describe_time(outcome.timings.total_us);
     let Some(status) = outcome.status else {
         return format!("No answer: {}.", outcome.error.as_deref().unwrap_or("the reason is not known"));
     };
-    let said = said(&outcome.response_body);
+    let said = one_line(&outcome.response_body);
     if (200..300).contains(&status) || said.is_empty() {
         format!("HTTP {status} after {time}.")
     } else {
@@ -144,7 +144,7 @@ pub(super) fn came_back(outcome: &Outcome) -> String {
 }
 
 /// Turns the start of an arbitrary body into one line of plain text.
-fn said(body: &[u8]) -> String {
+fn one_line(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     // Characters that change the direction of writing could make a terminal show another text than the one received.
     let is_odd = |c: char| {
@@ -153,13 +153,13 @@ fn said(body: &[u8]) -> String {
     };
     let plain: String = text.chars().map(|c| if is_odd(c) { ' ' } else { c }).collect();
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    match plain.char_indices().nth(SAID_CHARS_MAX) {
+    match plain.char_indices().nth(RESPONSE_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &plain[..end]),
         None => plain,
     }
 }
 
-pub(super) fn time(micros: u32) -> String {
+pub(super) fn describe_time(micros: u32) -> String {
     match micros {
         0..1_000_000 => format!("{} ms", micros.div_ceil(1000)),
         _ => format!("{:.1} s", f64::from(micros) / 1e6),

@@ -23,7 +23,7 @@ use std::{borrow::Cow, time::Duration};
 pub const INSPECTION_HEADER: &str = "posthaste-inspection";
 
 /// Far beyond any tolerance that receivers use.
-pub(super) const OLD_BY: Duration = Duration::from_hours(1);
+pub(super) const OLD_TIMESTAMP_AGE: Duration = Duration::from_hours(1);
 
 /// Probes in the order they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl InspectionProbe {
 
 /// Why a probe cannot be built, in words for the endpoint's owner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsendable {
+pub enum ProbeError {
     #[error(transparent)]
     Serialisation(#[from] SerialisationFailed),
     #[error(transparent)]
@@ -88,18 +88,18 @@ pub struct ProbeRequest {
 }
 
 /// The endpoint under inspection, as it was when the inspection began.
-pub struct Subject<'a> {
+pub struct InspectionSubject<'a> {
     inspection: InspectionId,
     app: &'a App,
     endpoint: &'a Endpoint,
     /// Signs as the endpoint's secrets do now, also for times before they were made.
     signer: Signer,
     /// Signs with a random secret that the receiver does not have.
-    stranger: Signer,
-    began_at: Timestamp,
+    unknown_signer: Signer,
+    started_at: Timestamp,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> InspectionSubject<'a> {
     /// Prepares the signers. `random` makes the secret that the receiver does not have.
     pub fn new(
         inspection: InspectionId,
@@ -107,7 +107,7 @@ impl<'a> Subject<'a> {
         endpoint: &'a Endpoint,
         now: Timestamp,
         random: [u8; 32],
-    ) -> Result<Self, Unsendable> {
+    ) -> Result<Self, ProbeError> {
         let contract = &*endpoint.contract;
         let judged_at = secret::validity_instant(endpoint.secrets.iter().map(|secret| secret.valid_from), now);
         let valid = endpoint.secrets.iter().filter(|secret| secret.is_valid_at(judged_at));
@@ -115,7 +115,7 @@ impl<'a> Subject<'a> {
             .map(|secret| Secret {
                 text: secret.text.clone(),
                 valid_from: Timestamp::from_millis(
-                    secret.valid_from.as_millis().saturating_sub(2 * OLD_BY.as_millis() as i64),
+                    secret.valid_from.as_millis().saturating_sub(2 * OLD_TIMESTAMP_AGE.as_millis() as i64),
                 ),
                 valid_until: None,
             })
@@ -131,26 +131,26 @@ impl<'a> Subject<'a> {
             app,
             endpoint,
             signer: Signer::prepare_what_fits(contract, &lasting)?,
-            stranger: Signer::prepare(contract, &[unknown])?,
-            began_at: now,
+            unknown_signer: Signer::prepare(contract, &[unknown])?,
+            started_at: now,
         })
     }
 
     /// Builds the probe as it is sent at `now`.
-    pub fn request(&self, probe: InspectionProbe, now: Timestamp) -> Result<ProbeRequest, Unsendable> {
+    pub fn request(&self, probe: InspectionProbe, now: Timestamp) -> Result<ProbeRequest, ProbeError> {
         let contract = &*self.endpoint.contract;
         let place = InspectionProbe::ALL.iter().position(|known| *known == probe.event()).unwrap_or_default();
         let first = self.inspection.as_i64() + 1 + 2 * place as i64;
         let (own_id, root) = (EventId::from_i64(first), DeliveryId::from_i64(first + 1));
         let public_id = own_id.with_prefix(self.app.id_prefix());
-        let earlier = |at: Timestamp| Timestamp::from_millis(at.as_millis() - OLD_BY.as_millis() as i64);
+        let earlier = |at: Timestamp| Timestamp::from_millis(at.as_millis() - OLD_TIMESTAMP_AGE.as_millis() as i64);
         let is_old = probe == InspectionProbe::OldTimestamp;
         let data = self.data(probe, 100);
         let parts = EventParts {
             public_id: &public_id,
             own_id,
             event_type: TEST_EVENT_TYPE,
-            created_at: if is_old { earlier(self.began_at) } else { self.began_at },
+            created_at: if is_old { earlier(self.started_at) } else { self.started_at },
             data: data.as_bytes(),
             app_uid: &self.app.uid,
             livemode: self.app.settings.livemode,
@@ -166,9 +166,9 @@ impl<'a> Subject<'a> {
             now: if is_old { earlier(now) } else { now },
             body: &signed,
         };
-        let signer = if probe == InspectionProbe::UnknownSignature { &self.stranger } else { &self.signer };
+        let signer = if probe == InspectionProbe::UnknownSignature { &self.unknown_signer } else { &self.signer };
         let mut headers = request_headers::headers(contract, signer, &request)?;
-        headers.push(mark(self.inspection));
+        headers.push(inspection_header(self.inspection));
         let body = if probe == InspectionProbe::Tampered {
             let changed = self.data(probe, 900);
             body::render(contract, &EventParts { data: changed.as_bytes(), ..parts }, root)?
@@ -179,7 +179,7 @@ impl<'a> Subject<'a> {
     }
 
     fn data(&self, probe: InspectionProbe, amount: u32) -> String {
-        let oddities = if probe == InspectionProbe::OddJson { oddities() } else { String::new() };
+        let oddities = if probe == InspectionProbe::OddJson { odd_json_members() } else { String::new() };
         format!(
             r#"{{"test":true,"inspection":"{}","probe":"{}","amount":{amount}{oddities}}}"#,
             self.inspection,
@@ -191,15 +191,15 @@ impl<'a> Subject<'a> {
 /// Headers of a GET of the health address. The endpoint's own headers are left out: they may hold a credential, and the
 /// health address may be another server's.
 pub fn health_headers(inspection: InspectionId) -> Vec<Header> {
-    vec![mark(inspection)]
+    vec![inspection_header(inspection)]
 }
 
-fn mark(inspection: InspectionId) -> Header {
+fn inspection_header(inspection: InspectionId) -> Header {
     (Cow::Borrowed(INSPECTION_HEADER), inspection.to_string())
 }
 
 /// Further members for an object: legal JSON without duplicate names, in forms that no serialiser writes.
-fn oddities() -> String {
+fn odd_json_members() -> String {
     let deep = format!("{}{}", "[".repeat(32), "]".repeat(32));
     [
         r#", "text" : "é ü 日本 😀 \ud83d\ude00 \u00e9 <script>&amp;</script> \u2028"#,

@@ -3,7 +3,7 @@
 use super::{
     CheckName, InspectionFinding, InspectionReport,
     evaluate::InspectionEvaluator,
-    probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, Subject},
+    probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, InspectionSubject},
 };
 use crate::domain::{
     app::{App, AppSettings},
@@ -68,7 +68,7 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
 
 fn made(endpoint: &Endpoint, probe: InspectionProbe) -> ProbeRequest {
     let app = app();
-    Subject::new(ID, &app, endpoint, NOW, [9; 32]).unwrap().request(probe, NOW).unwrap()
+    InspectionSubject::new(ID, &app, endpoint, NOW, [9; 32]).unwrap().request(probe, NOW).unwrap()
 }
 
 fn header<'a>(headers: &'a [Header], name: &str) -> &'a str {
@@ -173,7 +173,7 @@ fn only_the_repeated_probe_reuses_the_ids_and_the_body_of_another() {
         let names_t = contract.signature.signs.contains(Variable::T);
         let endpoint = endpoint(contract, None);
         let app = app();
-        let subject = Subject::new(ID, &app, &endpoint, NOW, [9; 32]).unwrap();
+        let subject = InspectionSubject::new(ID, &app, &endpoint, NOW, [9; 32]).unwrap();
         let later = Timestamp::from_millis(NOW.as_millis() + 2000);
         let first = subject.request(InspectionProbe::Correct, NOW).unwrap();
         let again = subject.request(InspectionProbe::Repeated, later).unwrap();
@@ -206,10 +206,10 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
     let mut endpoint = endpoint(fixtures::standard(), None);
     endpoint.secrets.clear();
     let app = app();
-    let Err(error) = Subject::new(ID, &app, &endpoint, NOW, [9; 32]) else { panic!("signed with nothing") };
+    let Err(error) = InspectionSubject::new(ID, &app, &endpoint, NOW, [9; 32]) else { panic!("signed with nothing") };
     let mut judge = InspectionEvaluator::new(&endpoint.contract);
-    judge.unsendable(InspectionProbe::Correct, &error);
-    assert!(!judge.goes_on());
+    judge.record_unsendable(InspectionProbe::Correct, &error);
+    assert!(!judge.should_continue());
     let report = judge.into_report();
     assert_eq!(report.checks[0].finding, InspectionFinding::Failed);
     assert!(report.checks[0].came_back.contains("no secret that is valid now"), "{report:?}");
@@ -223,7 +223,7 @@ fn answer(status: u16) -> Outcome {
 fn finding(probe: InspectionProbe, outcome: Outcome) -> InspectionFinding {
     let contract = fixtures::standard();
     let mut judge = InspectionEvaluator::new(&contract);
-    judge.answered(probe, outcome);
+    judge.record_response(probe, outcome);
     judge.into_report().checks[0].finding
 }
 
@@ -282,12 +282,12 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
 fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     let contract = fixtures::zerofee();
     let mut judge = InspectionEvaluator::new(&contract);
-    judge.answered(InspectionProbe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
-    assert!(!judge.goes_on());
+    judge.record_response(InspectionProbe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
+    assert!(!judge.should_continue());
     for probe in &InspectionProbe::ALL[1..] {
-        judge.not_sent(*probe);
+        judge.record_not_sent(*probe);
     }
-    judge.health(None);
+    judge.record_health(None);
     let report = judge.into_report();
     let findings: Vec<InspectionFinding> = report.checks.iter().map(|check| check.finding).collect();
     let mut expected = vec![InspectionFinding::Unknown; 8];
@@ -302,7 +302,7 @@ fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
 fn a_probe_that_does_not_apply_advises_to_remember_ids() {
     for (contract, warns) in [(fixtures::orientedos(), false), (fixtures::simpaisa(), true)] {
         let mut judge = InspectionEvaluator::new(&contract);
-        judge.not_sent(InspectionProbe::OldTimestamp);
+        judge.record_not_sent(InspectionProbe::OldTimestamp);
         let check = judge.into_report().checks.remove(0);
         assert_eq!(check.finding, InspectionFinding::DoesNotApply);
         let advice = check.advice.unwrap();
@@ -317,9 +317,9 @@ fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_time
         let mut judge = InspectionEvaluator::new(contract);
         for (probe, seconds) in [InspectionProbe::Correct, InspectionProbe::Repeated].into_iter().zip(seconds) {
             let timings = Timings { total_us: (seconds * 1e6) as u32, ..Timings::default() };
-            judge.answered(probe, Outcome { timings, ..answer(200) });
+            judge.record_response(probe, Outcome { timings, ..answer(200) });
         }
-        judge.answered(
+        judge.record_response(
             InspectionProbe::Tampered,
             Outcome { timings: Timings { total_us: 60_000_000, ..Timings::default() }, ..answer(401) },
         );
@@ -340,7 +340,7 @@ fn a_health_address_must_answer_2xx() {
     let contract = fixtures::standard();
     let health = |outcome: Option<Outcome>| {
         let mut judge = InspectionEvaluator::new(&contract);
-        judge.health(outcome.as_ref());
+        judge.record_health(outcome.as_ref());
         let mut report = judge.into_report();
         assert_eq!(report.checks.len(), 1, "a ping has no other check");
         report.checks.remove(0)
@@ -361,7 +361,7 @@ fn every_check_that_does_not_pass_has_advice() {
         for probe in InspectionProbe::ALL {
             for status in 100..600 {
                 let mut judge = InspectionEvaluator::new(&contract);
-                judge.answered(probe, answer(status));
+                judge.record_response(probe, answer(status));
                 let check = judge.into_report().checks.remove(0);
                 assert!(
                     check.finding == InspectionFinding::Passed || check.advice.is_some(),
@@ -377,8 +377,8 @@ fn every_check_that_does_not_pass_has_advice() {
 fn a_report_reads_back_from_its_json() {
     let contract = fixtures::standard();
     let mut judge = InspectionEvaluator::new(&contract);
-    judge.answered(InspectionProbe::Correct, answer(200));
-    judge.health(None);
+    judge.record_response(InspectionProbe::Correct, answer(200));
+    judge.record_health(None);
     let report = judge.into_report();
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<InspectionReport>(&text).unwrap(), report);

@@ -32,7 +32,7 @@ fn newest_id(tx: &dyn Sql) -> Result<i64> {
              UNION ALL SELECT max(id) FROM endpoints UNION ALL SELECT max(id) FROM keys UNION ALL SELECT max(id) FROM replays
              UNION ALL SELECT max(id) FROM audit UNION ALL SELECT max(id) FROM event_types UNION ALL SELECT id FROM newest
              UNION ALL SELECT max(id) + ?1 - 1 FROM inspections) AS made",
-        params![inspection::IDS_TAKEN],
+        params![inspection::IDS_PER_INSPECTION],
     )
 }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
-        inspection::{Inspection, KEPT_PER_ENDPOINT, InspectionReport, InspectionState},
+        inspection::{Inspection, INSPECTIONS_KEPT_PER_ENDPOINT, InspectionReport, InspectionState},
         time::Timestamp,
     },
     store::{
@@ -77,7 +77,7 @@ pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&InspectionRepo
     tx.execute(
         "DELETE FROM inspections WHERE endpoint = ?1 AND state >= 2 AND id NOT IN
              (SELECT id FROM inspections WHERE endpoint = ?1 AND state >= 2 ORDER BY id DESC LIMIT ?2)",
-        params![endpoint, KEPT_PER_ENDPOINT],
+        params![endpoint, INSPECTIONS_KEPT_PER_ENDPOINT],
     )?;
     Ok(true)
 }
