@@ -95,7 +95,7 @@ impl WindowView {
             failed: sums.failed,
             success_rate: sums.success_rate().map(rounded),
             delivered: sums.delivered,
-            dead: sums.blamed(),
+            dead: sums.dead_by_receiver(),
             latency_ms: LatencyView::of(sums),
         }
     }

@@ -178,7 +178,7 @@ impl StartedNode {
                 clock,
                 entropy,
                 tally,
-                blame: Arc::default(),
+                outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
             cluster_store: store.clone(),

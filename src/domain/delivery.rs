@@ -138,7 +138,7 @@ impl Delivery {
         self.require(DeliveryState::is_waiting, "carried")?;
         let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
-            AtDue::Exhaust | AtDue::ExhaustUnblamed => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
+            AtDue::Exhaust | AtDue::ExhaustUncounted => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
             AtDue::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
             AtDue::Attempt if too_old => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
             AtDue::Attempt => {

@@ -202,11 +202,11 @@ impl Health {
             return Some(off);
         }
         let (all, bad, above) = match rule.degraded_above {
-            Some(share) => (windows.degraded.judged(), windows.degraded.blamed(), share),
+            Some(share) => (windows.degraded.counted_ends(), windows.degraded.dead_by_receiver(), share),
             None => (windows.last_hour.attempts(), windows.last_hour.failed, DEGRADED_ABOVE),
         };
         let (lately, bad_lately) = match rule.degraded_above {
-            Some(_) => (windows.last_hour.judged(), windows.last_hour.blamed()),
+            Some(_) => (windows.last_hour.counted_ends(), windows.last_hour.dead_by_receiver()),
             None => (all, bad),
         };
         let above = u64::from(above.0);

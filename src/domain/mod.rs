@@ -5,7 +5,7 @@
 pub mod address;
 pub mod app;
 pub mod audit;
-pub mod blame;
+pub mod outage_detector;
 pub mod body;
 pub mod certificate;
 pub mod circuit;

@@ -31,7 +31,7 @@ pub struct Sums {
     /// Deliveries that ended dead.
     pub dead: u64,
     /// Dead deliveries that the receiver did not cause; included in `dead`.
-    pub unblamed: u64,
+    pub dead_local: u64,
     /// Deliveries that ended expired.
     pub expired: u64,
     /// The total duration of all attempts.
@@ -58,12 +58,12 @@ impl Sums {
     }
 
     /// Counts a delivery that ended in this state.
-    pub fn end(&mut self, state: DeliveryState, is_blamed: bool) {
+    pub fn end(&mut self, state: DeliveryState, is_by_receiver: bool) {
         match state {
             DeliveryState::Delivered => self.delivered += 1,
             DeliveryState::Dead => {
                 self.dead += 1;
-                self.unblamed += u64::from(!is_blamed);
+                self.dead_local += u64::from(!is_by_receiver);
             }
             DeliveryState::Expired => self.expired += 1,
             DeliveryState::Cancelled | DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight | DeliveryState::Held => {}
@@ -76,7 +76,7 @@ impl Sums {
         self.failed += other.failed;
         self.delivered += other.delivered;
         self.dead += other.dead;
-        self.unblamed += other.unblamed;
+        self.dead_local += other.dead_local;
         self.expired += other.expired;
         self.total_us += other.total_us;
         for (bucket, count) in &other.latency {
@@ -101,13 +101,13 @@ impl Sums {
     }
 
     /// Returns the dead deliveries that the receiver caused.
-    pub const fn blamed(&self) -> u64 {
-        self.dead.saturating_sub(self.unblamed)
+    pub const fn dead_by_receiver(&self) -> u64 {
+        self.dead.saturating_sub(self.dead_local)
     }
 
     /// Returns the ended deliveries that the receiver is evaluated by.
-    pub const fn judged(&self) -> u64 {
-        self.delivered + self.blamed()
+    pub const fn counted_ends(&self) -> u64 {
+        self.delivered + self.dead_by_receiver()
     }
 
     /// Returns the success rate from 0 to 1, or `None` without attempts.
@@ -316,7 +316,7 @@ mod tests {
             sums.end(state, false);
         }
         assert_eq!((sums.delivered, sums.dead, sums.expired), (2, 2, 2));
-        assert_eq!((sums.blamed(), sums.judged()), (1, 3));
+        assert_eq!((sums.dead_by_receiver(), sums.counted_ends()), (1, 3));
     }
 
     #[test]

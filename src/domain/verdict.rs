@@ -10,8 +10,8 @@ use super::{
 use std::time::Duration;
 
 /// First wait after a local failure; doubled for each attempt before it that used no slot.
-const LOCAL_FAULT_WAIT: Duration = Duration::from_secs(5);
-const LOCAL_FAULT_WAIT_MAX: Duration = Duration::from_mins(10);
+const LOCAL_FAILURE_WAIT: Duration = Duration::from_secs(5);
+const LOCAL_FAILURE_WAIT_MAX: Duration = Duration::from_mins(10);
 
 /// Retry context of a delivery when an attempt of it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct RetryContext {
     /// Attempts so far that used no slot; the wait after a local failure grows with them.
     pub unnumbered: u32,
     /// Most receivers stopped answering at once: this failure is attributed to a local outage.
-    pub is_ours: bool,
+    pub is_local_outage: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub enum AtDue {
     /// The contract's final wait is over: dead without another attempt.
     Exhaust,
     /// Like `Exhaust`, but the last attempt failed in a local outage: the event does not count as failed by the receiver.
-    ExhaustUnblamed,
+    ExhaustUncounted,
     /// Too old for automatic attempts: expired.
     Expire,
 }
@@ -96,10 +96,10 @@ pub fn decide(
     let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
     let again = |due| in_time(standing, ended_at, due, Verdict::Again { due });
     // Strict contracts keep their times, even in a local outage.
-    let is_waited_out = standing.is_ours && contract.pacing == Pacing::Adaptive;
+    let is_waited_out = standing.is_local_outage && contract.pacing == Pacing::Adaptive;
     let wait_out = || {
-        let wait = LOCAL_FAULT_WAIT.saturating_mul(1 << standing.unnumbered.min(10));
-        again(ended_at.plus(wait.min(LOCAL_FAULT_WAIT_MAX)))
+        let wait = LOCAL_FAILURE_WAIT.saturating_mul(1 << standing.unnumbered.min(10));
+        again(ended_at.plus(wait.min(LOCAL_FAILURE_WAIT_MAX)))
     };
     match outcome.class {
         Class::Ok => Verdict::Delivered,
@@ -132,7 +132,7 @@ fn retry(
     let (wait, then) = match backoff::wait_after(&contract.retry, standing.retry_index, dice) {
         Some(wait) => (wait.max(wait_min), AtDue::Attempt),
         None => match contract.retry.final_wait {
-            Some(wait) if standing.is_ours => (wait, AtDue::ExhaustUnblamed),
+            Some(wait) if standing.is_local_outage => (wait, AtDue::ExhaustUncounted),
             Some(wait) => (wait, AtDue::Exhaust),
             None => return Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         },

@@ -2,7 +2,7 @@
 //! clock as all.
 
 use crate::{
-    domain::{blame::Blame, tenure::Tenure},
+    domain::{outage_detector::OutageDetector, tenure::Tenure},
     runtime::Clock,
     store::{Cluster, StoreError},
 };
@@ -14,7 +14,7 @@ const CLOCK_SYNC_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct ClockSync {
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) outage_detector: Arc<Blame>,
+    pub(super) outage_detector: Arc<OutageDetector>,
     pub(super) node_state: Arc<Tenure>,
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     domain::{
-        blame::Blame,
+        outage_detector::OutageDetector,
         circuit::{RequestedPause, PausedUntil},
         contract::Contract,
         directory::Directory,
@@ -30,8 +30,8 @@ use crate::{
 use std::sync::Arc;
 
 /// History notes for an attempt that failed together with most others.
-const OUTAGE: &str = "most receivers fell silent at once: not held against this one";
-const OUTAGE_WAITED_OUT: &str = "most receivers fell silent at once: waited out, outside the schedule";
+const OUTAGE_NOTE: &str = "most receivers fell silent at once: not held against this one";
+const OUTAGE_RETRY_NOTE: &str = "most receivers fell silent at once: waited out, outside the schedule";
 
 /// Why an attempt has no outcome to decide on.
 enum Hindrance {
@@ -53,7 +53,7 @@ pub struct DeliveryWorker {
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub tally: Arc<Tally>,
-    pub blame: Arc<Blame>,
+    pub outage_detector: Arc<OutageDetector>,
     pub renderer: Renderer,
 }
 
@@ -163,7 +163,7 @@ impl DeliveryWorker {
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.tally.attempt(outcome.class);
             let Endpoint { record, target, .. } = &*parcel.endpoint;
-            counts = self.blame.counts(record.app, target.host(), &outcome, self.clock.now());
+            counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == Class::StaleConnection;
             custody.add_attempt(new_attempt(&parcel.endpoint, started_at, outcome));
             let may_repeat = || self.ledger.can_record() && lane.may_repeat(leave, self.clock.now());
@@ -223,7 +223,7 @@ impl DeliveryWorker {
             retry_index: delivery.retry_index,
             give_up_at: delivery.give_up_at,
             unnumbered: delivery.history_len - delivery.attempt_count + custody.attempts().len() as u32 - 1,
-            is_ours: !counts && last.outcome.class.is_numbered(),
+            is_local_outage: !counts && last.outcome.class.is_numbered(),
         };
         let contract: &Contract = &endpoint.contract;
         let verdict = verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.roll());
@@ -242,13 +242,13 @@ impl DeliveryWorker {
             by: Some(DisabledBy::Receiver),
         });
         let sighting = (counts && !is_test).then(|| Sighting {
-            clock: self.blame.accountable(ended_at),
+            clock: self.outage_detector.accountable(ended_at),
             paused: self.pause_of(&last.outcome, endpoint, ended_at),
         });
-        if standing.is_ours {
+        if standing.is_local_outage {
             custody.append_note(match verdict {
-                Verdict::Again { .. } => OUTAGE_WAITED_OUT,
-                _ => OUTAGE,
+                Verdict::Again { .. } => OUTAGE_RETRY_NOTE,
+                _ => OUTAGE_NOTE,
             });
         }
         custody.record(verdict, off, sighting, ended_at, &endpoint.contract);

@@ -3,7 +3,7 @@
 
 use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::ClockSync, leader::LeaderRole};
 use crate::{
-    domain::{blame::Blame, directory::Directory, id::EndpointId, time::Timestamp},
+    domain::{outage_detector::OutageDetector, directory::Directory, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
@@ -34,7 +34,7 @@ pub(super) struct HealthWorker {
     config_cache: Arc<Directory>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
-    outage_detector: Arc<Blame>,
+    outage_detector: Arc<OutageDetector>,
     every: Duration,
     candidates: BTreeSet<EndpointId>,
     /// Endpoints that were evaluated lately, and when they may be again.
@@ -52,10 +52,10 @@ impl HealthWorker {
         cluster: Arc<dyn Cluster>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { directory, blame, clock, .. } = courier;
+        let DeliveryWorker { directory, outage_detector: blame, clock, .. } = courier;
         let now = clock.now();
         let standing = cluster.health_bootstrap(now).await?;
-        blame.begin(standing.accountable, every * INTERVALS_MISSED_MAX, now);
+        blame.start(standing.accountable, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
             lanes.start_half_open(endpoint, now);
         }
@@ -63,7 +63,7 @@ impl HealthWorker {
             lanes.resume_pause(endpoint, paused, now);
         }
         for endpoint in standing.well.into_iter().filter_map(|id| directory.endpoint(id)) {
-            blame.has_answered(endpoint.record.app, endpoint.target.host(), now);
+            blame.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {
             config_cache: directory.clone(),

@@ -6,7 +6,7 @@ use crate::{
         address::AddressPolicy,
         app::App,
         audit::AuditEntry,
-        blame::Account,
+        outage_detector::Account,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},

@@ -10,7 +10,7 @@ use super::{
     retention::{Overdue, OverdueSearch},
 };
 use crate::domain::{
-    blame::Account,
+    outage_detector::Account,
     circuit::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},

@@ -87,7 +87,7 @@ pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut
     for _ in 0..2 {
         let report = report(&stage, after(2)).await;
         for sums in [&report.hour, &report.day, &report.three_days] {
-            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.blamed()), (2, 2, 2, 1));
+            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.dead_by_receiver()), (2, 2, 2, 1));
             assert_eq!(sums.latency.values().sum::<u64>(), 4);
         }
         assert_eq!(report.last_success_at, Some(after(1)));
@@ -316,13 +316,13 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
 
 pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
-    let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUnblamed };
+    let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUncounted };
     let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead);
     assert!(roll_up(&stage, after(61)).await.is_empty());
     let report = report(&stage, after(61)).await;
-    assert_eq!((report.health.failed_events, report.hour.blamed(), report.hour.dead), (0, 0, 1));
+    assert_eq!((report.health.failed_events, report.hour.dead_by_receiver(), report.hour.dead), (0, 0, 1));
     judge(&stage, &one, after(61)).await;
     assert!(stage.recorder.take_disabled().is_empty());
 }

@@ -6,14 +6,14 @@ use crate::{
     stage::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
-    domain::{blame::Account, event::DedupSpace, outcome::Class, verdict::Verdict},
+    domain::{outage_detector::Account, event::DedupSpace, outcome::Class, verdict::Verdict},
     store::ledger::{Accepted, Record},
 };
 use std::time::Duration;
 
 async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: Pair) {
     let minutes = Duration::from_mins;
-    let mine = |accountable| Account { accountable, is_ours: false };
+    let mine = |accountable| Account { accountable, is_local_outage: false };
     let (here, there) = (pair.stage.shared(), pair.other.store.clone());
     here.account(mine(minutes(50)), NOW).await.unwrap();
     assert_eq!(there.account(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
@@ -30,7 +30,7 @@ async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: Pair
 }
 
 async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: Pair) {
-    let mine = |is_ours| Account { accountable: Duration::from_mins(1), is_ours };
+    let mine = |is_ours| Account { accountable: Duration::from_mins(1), is_local_outage: is_ours };
     let here = pair.stage.store();
     assert_eq!(here.account(mine(false), NOW).await.unwrap(), mine(false));
     pair.other.store.account(mine(true), NOW).await.unwrap();

@@ -89,7 +89,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
     let local = || attempt(Class::Local, 0);
     let unmade = stage.concluded(dead(DeadReason::SerialisationFailed), local()).await;
     stage.concluded(dead(DeadReason::SigningFailed), local()).await;
-    for then in [AtDue::Exhaust, AtDue::ExhaustUnblamed, AtDue::Expire] {
+    for then in [AtDue::Exhaust, AtDue::ExhaustUncounted, AtDue::Expire] {
         stage.concluded(Verdict::Retry { due: after(30), then }, attempt(Class::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 10, after(30)).await;
@@ -98,7 +98,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
         roll_up(stage, after(40)).await;
         let told = last_hour(stage, Some(stage.app), Of::Everything).await;
         assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
-        let Sums { dead, unblamed, expired, failed, .. } = total(&told);
+        let Sums { dead, dead_local: unblamed, expired, failed, .. } = total(&told);
         (dead, unblamed, expired, failed)
     };
     assert_eq!(counted(&stage).await, (4, 3, 1, 0));

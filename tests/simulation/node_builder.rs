@@ -75,7 +75,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
                 clock: self.clock.clone(),
                 entropy: self.entropy.clone(),
                 tally: Arc::new(Tally::default()),
-                blame: Arc::default(),
+                outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
             cluster_store: self.store.clone(),

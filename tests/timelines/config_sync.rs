@@ -7,7 +7,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        blame::Account,
+        outage_detector::Account,
         directory::Directory,
         endpoint::Endpoint,
         id::{EndpointId, Ids, KeyId},

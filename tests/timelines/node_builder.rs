@@ -92,7 +92,7 @@ impl NodeBuilder {
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
                 tally: Arc::new(Tally::default()),
-                blame: Arc::default(),
+                outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },
             cluster_store: self.cluster,

@@ -177,7 +177,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         AtDue::Attempt,
         AtDue::Attempt,
         AtDue::Exhaust,
-        AtDue::ExhaustUnblamed,
+        AtDue::ExhaustUncounted,
         AtDue::Expire,
     ]);
     let reason = prop::sample::select(vec![

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
-const FRESH: RetryContext = RetryContext { retry_index: 0, give_up_at: None, unnumbered: 0, is_ours: false };
+const FRESH: RetryContext = RetryContext { retry_index: 0, give_up_at: None, unnumbered: 0, is_local_outage: false };
 
 fn answer(status: u16) -> Outcome {
     Outcome { status: Some(status), error: None, ..Outcome::failed(Class::Http, "") }
@@ -125,10 +125,10 @@ fn classify_recognises_success_and_describes_failure() {
 
 #[test]
 fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_their_times() {
-    let standing = RetryContext { is_ours: true, retry_index: 2, ..FRESH };
+    let standing = RetryContext { is_local_outage: true, retry_index: 2, ..FRESH };
     let by = |class, contract: &Contract| decide(&failed(class), &standing, contract, START, 0.5);
     let plain = |class, contract: &Contract| {
-        decide(&failed(class), &RetryContext { is_ours: false, ..standing }, contract, START, 0.5)
+        decide(&failed(class), &RetryContext { is_local_outage: false, ..standing }, contract, START, 0.5)
     };
     let builtin = Contract::builtin().unwrap();
     for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls] {
@@ -156,8 +156,8 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
     let patient =
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let place = patient.retry.waits.len() as u32;
-    for (is_ours, expected) in [(false, AtDue::Exhaust), (true, AtDue::ExhaustUnblamed)] {
-        let standing = RetryContext { retry_index: place, is_ours, ..FRESH };
+    for (is_ours, expected) in [(false, AtDue::Exhaust), (true, AtDue::ExhaustUncounted)] {
+        let standing = RetryContext { retry_index: place, is_local_outage: is_ours, ..FRESH };
         let verdict = decide(&failed(Class::Timeout), &standing, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }

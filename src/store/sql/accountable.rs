@@ -2,7 +2,7 @@
 //! endpoint alike; each also reports when it detects a local outage.
 
 use super::{Result, Sql, params};
-use crate::domain::{blame::Account, time::Timestamp};
+use crate::domain::{outage_detector::Account, time::Timestamp};
 use std::time::Duration;
 
 /// While an endpoint fails, the time is written at least this often.
@@ -28,12 +28,12 @@ pub(super) fn of_all(connection: &dyn Sql, now: Timestamp) -> Result<Account> {
     })?;
     let (accountable, ours_at) = written.unwrap_or_default();
     let is_lately = |at: Timestamp| now.since(at).max(at.since(now)) < OURS_FOR;
-    Ok(Account { accountable, is_ours: ours_at.is_some_and(is_lately) })
+    Ok(Account { accountable, is_local_outage: ours_at.is_some_and(is_lately) })
 }
 
 /// Whether the other nodes must know of this node's count.
 pub(super) fn is_news(mine: Account, all: Account) -> bool {
-    mine.is_ours || mine.accountable >= all.accountable + AHEAD_MAX
+    mine.is_local_outage || mine.accountable >= all.accountable + AHEAD_MAX
 }
 
 /// Stores the time when the rollup writes anyway, and now and then while an endpoint fails; otherwise it is not needed.
@@ -44,7 +44,7 @@ pub(super) fn write_if_needed(tx: &dyn Sql, clock: Duration, now: Timestamp, wri
             && tx.exists("SELECT EXISTS (SELECT 1 FROM health WHERE first_failed_at IS NOT NULL)", &[])?)
     };
     if writes || is_needed()? {
-        write(tx, Account { accountable: clock, is_ours: false }, now)?;
+        write(tx, Account { accountable: clock, is_local_outage: false }, now)?;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ pub(super) fn write(tx: &dyn Sql, mine: Account, now: Timestamp) -> Result<()> {
              at = CASE WHEN excluded.clock >= accountable.clock THEN excluded.at ELSE accountable.at END,
              clock = CASE WHEN excluded.clock >= accountable.clock THEN excluded.clock ELSE accountable.clock END,
              ours_at = coalesce(excluded.ours_at, accountable.ours_at)";
-    let ours_at = mine.is_ours.then_some(now);
+    let ours_at = mine.is_local_outage.then_some(now);
     tx.execute(sql, params![mine.accountable.as_millis() as i64, now, ours_at])?;
     Ok(())
 }

@@ -45,7 +45,7 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
 }
 
 const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];
-const AT_DUE: [AtDue; 4] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];
+const AT_DUE: [AtDue; 4] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUncounted];
 
 integer_column! {
     Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));
@@ -251,7 +251,7 @@ mod tests {
         assert_numbers!(NoticeChannel: "email" "list" "none");
         assert_numbers!(MailState: "none" "waiting" "sent" "refused");
         assert_numbers!(ReplayState: "running" "paused" "finished" "cancelled");
-        let due = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUnblamed];
+        let due = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUncounted];
         assert_eq!(due.each_ref().map(ToValue::value), [0, 1, 2, 3].map(Value::Integer));
         let classes = "ok http timeout dns connect tls stale_connection address_refused local unknown";
         for (name, number) in classes.split(' ').zip(0..) {

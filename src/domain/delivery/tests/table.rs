@@ -176,7 +176,7 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
     };
     match (happening, from) {
         (Transition::Claim, Pending | Retrying) => Some(match before.at_due {
-            AtDue::Exhaust | AtDue::ExhaustUnblamed => (Dead, Some(EndReason::Exhausted)),
+            AtDue::Exhaust | AtDue::ExhaustUncounted => (Dead, Some(EndReason::Exhausted)),
             AtDue::Expire => (Expired, Some(EndReason::GaveUp)),
             AtDue::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
                 (Expired, Some(EndReason::GaveUp))

@@ -3,7 +3,7 @@
 use super::super::LEASE;
 use crate::{
     domain::{
-        blame::Account,
+        outage_detector::Account,
         id::{EndpointId, KeyId},
         replay::Replay,
         retention::RetentionPolicy,

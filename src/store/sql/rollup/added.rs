@@ -52,7 +52,7 @@ impl RowsToAdd {
         self.rows.retain(|(app, endpoint, ..), _| apps.contains(app) && endpoints.contains_key(endpoint));
         self.by_type.retain(|(app, ..), _| apps.contains(app));
         let is_suspect = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Sums)| {
-            let fails = sums.failed + sums.blamed() > 0;
+            let fails = sums.failed + sums.dead_by_receiver() > 0;
             *endpoint != EVERY_ENDPOINT && (fails || endpoints.get(endpoint) == Some(&true))
         };
         let suspects = self.rows.iter().filter(is_suspect).map(|((_, endpoint, ..), _)| *endpoint).collect();

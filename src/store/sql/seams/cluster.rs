@@ -6,7 +6,7 @@ use crate::store::sql::{
 };
 use crate::{
     domain::{
-        blame::Account,
+        outage_detector::Account,
         hint::Hint,
         id::{EndpointId, KeyId},
         replay::Replay,
@@ -148,7 +148,7 @@ impl<D: Desk> Cluster for D {
             if accountable::is_news(mine, all) {
                 self.call(move |tx| accountable::write(tx, mine, now)).await?;
             }
-            Ok(Account { accountable: all.accountable.max(mine.accountable), is_ours: all.is_ours })
+            Ok(Account { accountable: all.accountable.max(mine.accountable), is_local_outage: all.is_local_outage })
         })
     }
 

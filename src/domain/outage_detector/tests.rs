@@ -18,22 +18,22 @@ fn after(seconds: u64) -> Timestamp {
 const APP: AppId = AppId::from_i64(1);
 
 /// Records a request to each of these hosts; returns how many of them count.
-fn all(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
+fn all(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
     hosts.filter(|number| tell(blame, APP, *number, class, at)).count()
 }
 
 /// Records a request to each of these hosts, each of another app; returns how many of them count.
-fn one_of_each_app(blame: &Blame, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
+fn one_of_each_app(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: Class, at: Timestamp) -> usize {
     hosts.filter(|number| tell(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
 }
 
-fn tell(blame: &Blame, app: AppId, number: usize, class: Class, at: Timestamp) -> bool {
-    blame.counts(app, &host(number), &Outcome::failed(class, ""), at)
+fn tell(blame: &OutageDetector, app: AppId, number: usize, class: Class, at: Timestamp) -> bool {
+    blame.record(app, &host(number), &Outcome::failed(class, ""), at)
 }
 
-fn started() -> Blame {
-    let blame = Blame::default();
-    blame.begin(Duration::ZERO, GAP, START);
+fn started() -> OutageDetector {
+    let blame = OutageDetector::default();
+    blame.start(Duration::ZERO, GAP, START);
     blame
 }
 
@@ -42,7 +42,7 @@ fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
     let blame = started();
     assert_eq!(all(&blame, 0..9, Class::Http, START), 9);
     assert_eq!(all(&blame, 0..9, Class::Timeout, after(10)), 4, "the fifth of nine starts the outage");
-    assert!(blame.is_ours());
+    assert!(blame.is_local_outage());
     // Days later, with a request now and then: still a local outage.
     for day in 1..4 {
         assert_eq!(all(&blame, 0..2, Class::Connect, after(day * 86_400)), 0, "day {day}");
@@ -53,7 +53,7 @@ fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
         );
     }
     assert_eq!(all(&blame, 0..1, Class::Http, after(4 * 86_400)), 1, "an error status is an answer too");
-    assert!(!blame.is_ours());
+    assert!(!blame.is_local_outage());
     assert_eq!(all(&blame, 5..6, Class::Connect, after(4 * 86_400)), 1);
 }
 
@@ -67,10 +67,10 @@ fn with_few_requests_a_long_silence_of_all_hosts_is_a_local_outage() {
             usize::from(minute < 5)
         );
     }
-    assert!(blame.is_ours());
+    assert!(blame.is_local_outage());
     assert_eq!(all(&blame, 8..9, Class::Ok, after(1200)), 1);
     assert_eq!(all(&blame, 7..8, Class::Ok, after(1201)), 1);
-    assert!(!blame.is_ours());
+    assert!(!blame.is_local_outage());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn silent_hosts_of_one_app_are_no_outage_and_those_of_most_apps_are() {
     one_of_each_app(&theirs, 20..24, Class::Http, START);
     assert_eq!(all(&theirs, 0..20, Class::Connect, after(5)), 20, "they may be one server");
     assert_eq!(one_of_each_app(&theirs, 20..21, Class::Connect, after(6)), 1, "two of five apps");
-    assert!(!theirs.is_ours());
+    assert!(!theirs.is_local_outage());
     let ours = started();
     all(&ours, 0..20, Class::Http, START);
     one_of_each_app(&ours, 20..24, Class::Http, START);
@@ -119,7 +119,7 @@ fn silent_hosts_of_one_app_are_no_outage_and_those_of_most_apps_are() {
         1,
         "the third app of five starts the outage"
     );
-    assert!(ours.is_ours());
+    assert!(ours.is_local_outage());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn one_app_proves_an_outage_only_if_no_other_sends_or_its_hosts_have_many_names(
     let spread = started();
     one_of_each_app(&spread, 20..24, Class::Http, START);
     let elsewhere = |number: usize| Host::Name(format!("hooks.shop{number}.example"));
-    let tell = |number, class, at| spread.counts(APP, &elsewhere(number), &Outcome::failed(class, ""), at);
+    let tell = |number, class, at| spread.record(APP, &elsewhere(number), &Outcome::failed(class, ""), at);
     (0..20).for_each(|number| assert!(tell(number, Class::Http, after(3600))));
     let blamed = (0..20).filter(|number| tell(*number, Class::Connect, after(3700))).count();
     assert_eq!(blamed, 4, "the fifth starts the outage: this many names are not one server");
@@ -163,7 +163,7 @@ fn hosts_shared_by_several_apps_belong_to_no_app() {
 #[test]
 fn restored_hosts_count_as_having_answered() {
     let blame = started();
-    (0..5).for_each(|number| blame.has_answered(APP, &host(number), START));
+    (0..5).for_each(|number| blame.restore_answered_host(APP, &host(number), START));
     assert_eq!(all(&blame, 0..5, Class::Dns, after(20)), 2);
 }
 
@@ -178,13 +178,13 @@ fn local_failures_and_stale_connections_never_count() {
 
 #[test]
 fn the_adjusted_clock_stands_still_during_local_outages() {
-    let blame = Blame::default();
+    let blame = OutageDetector::default();
     assert_eq!(blame.accountable(after(100)), Duration::ZERO, "no process runs");
-    blame.begin(Duration::from_secs(7), GAP, START);
+    blame.start(Duration::from_secs(7), GAP, START);
     assert_eq!(blame.accountable(after(10)), Duration::from_secs(17));
     all(&blame, 0..2, Class::Connect, after(15));
     all(&blame, 0..1, Class::Local, after(15));
-    assert!(!blame.is_ours(), "one host may be unreachable from this machine only");
+    assert!(!blame.is_local_outage(), "one host may be unreachable from this machine only");
     all(&blame, 0..2, Class::Local, after(20));
     assert_eq!(blame.accountable(after(100)), Duration::from_secs(27), "nothing can be dialled");
     all(&blame, 0..1, Class::Connect, after(100));
@@ -200,7 +200,7 @@ fn the_adjusted_clock_stands_still_during_local_outages() {
 
 #[test]
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
-    let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_ours };
+    let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_local_outage: is_ours };
     let quiet = started();
     quiet.apply_report(heard(500, false), after(10));
     assert_eq!(quiet.account(after(20)), heard(510, false));

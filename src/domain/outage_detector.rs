@@ -38,30 +38,30 @@ pub struct Account {
     /// Outage-adjusted time: all time that has passed, except local outages.
     pub accountable: Duration,
     /// Whether there is a local outage.
-    pub is_ours: bool,
+    pub is_local_outage: bool,
 }
 
 /// The outage detector, shared by all tasks that evaluate outcomes. Its methods never wait.
 #[derive(Debug, Default)]
-pub struct Blame(Mutex<DetectorState>);
+pub struct OutageDetector(Mutex<DetectorState>);
 
 #[derive(Debug, Default)]
 struct DetectorState {
     hosts: HashMap<Host, HostRecord>,
     /// The start of the local outage, if there is one.
-    ours_since: Option<Timestamp>,
+    outage_since: Option<Timestamp>,
     /// Whether the last requests could not be dialled, for lack of handles, network or a resolver. If several hosts are known,
     /// this takes failures at two of them: a single one may be unreachable from this machine only.
-    is_stuck: bool,
-    stuck_on: Option<Host>,
+    cannot_dial: bool,
+    undialled_host: Option<Host>,
     /// When a host last answered, and the hosts that fell silent since.
-    answered_at: Option<Timestamp>,
-    silent_since: HashSet<Host>,
+    last_answer_at: Option<Timestamp>,
+    newly_silent: HashSet<Host>,
     accountable: Duration,
     /// Another node reports an outage and no answer here disproves it: the adjusted clock stands still.
-    is_in_doubt: bool,
+    peers_report_outage: bool,
     /// A host answered since the last report of the other nodes.
-    has_proof: bool,
+    answered_since_report: bool,
     /// Up to when time is counted; `None` until the node begins.
     counted_to: Option<Timestamp>,
     gap_max: Duration,
@@ -70,47 +70,47 @@ struct DetectorState {
 #[derive(Clone, Copy, Debug)]
 struct HostRecord {
     /// The app that sends to it; `None` if several apps do.
-    whose: Option<AppId>,
+    app: Option<AppId>,
     tried_at: Timestamp,
     /// Whether it answered before it fell silent, or still does.
     has_answered: bool,
     is_silent: bool,
 }
 
-impl Blame {
+impl OutageDetector {
     /// Starts the clock at `accountable`, the adjusted time so far. A gap between two readings counts as at most `gap_max`:
     /// in a longer one the machine slept or its clock was set.
-    pub fn begin(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
+    pub fn start(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
         let mut state = self.state();
         (state.accountable, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
-        state.answered_at = Some(now);
+        state.last_answer_at = Some(now);
     }
 
     /// Records that the host answered before this node began.
-    pub fn has_answered(&self, app: AppId, host: &Host, now: Timestamp) {
-        let seen = HostRecord { whose: Some(app), tried_at: now, has_answered: true, is_silent: false };
-        self.state().hosts.entry(host.clone()).or_insert(seen).share(app);
+    pub fn restore_answered_host(&self, app: AppId, host: &Host, now: Timestamp) {
+        let seen = HostRecord { app: Some(app), tried_at: now, has_answered: true, is_silent: false };
+        self.state().hosts.entry(host.clone()).or_insert(seen).add_app(app);
     }
 
     /// Records the outcome of a request. Returns whether it counts for or against the receiver.
-    pub fn counts(&self, app: AppId, host: &Host, outcome: &Outcome, now: Timestamp) -> bool {
+    pub fn record(&self, app: AppId, host: &Host, outcome: &Outcome, now: Timestamp) -> bool {
         let mut state = self.state();
-        state.count_time(now);
+        state.advance_clock(now);
         match outcome.class {
             Class::Ok | Class::Http => {
-                state.is_free();
-                state.answered(app, host, now);
+                state.clear_dial_failures();
+                state.record_answer(app, host, now);
                 true
             }
             Class::Dns | Class::Connect | Class::Timeout | Class::Tls => {
-                state.is_free();
-                state.silent(app, host, now);
-                state.ours_since.is_none()
+                state.clear_dial_failures();
+                state.record_silence(app, host, now);
+                state.outage_since.is_none()
             }
             Class::AddressRefused => true,
             Class::Local => {
-                let before = state.stuck_on.replace(host.clone());
-                state.is_stuck |= before.is_some_and(|other| other != *host) || state.hosts.len() <= 1;
+                let before = state.undialled_host.replace(host.clone());
+                state.cannot_dial |= before.is_some_and(|other| other != *host) || state.hosts.len() <= 1;
                 false
             }
             Class::StaleConnection | Class::Unknown => false,
@@ -118,31 +118,31 @@ impl Blame {
     }
 
     /// Whether there is a local outage now.
-    pub fn is_ours(&self) -> bool {
+    pub fn is_local_outage(&self) -> bool {
         let state = self.state();
-        state.ours_since.is_some() || state.is_stuck
+        state.outage_since.is_some() || state.cannot_dial
     }
 
     /// Outage-adjusted time: all time that has passed, except local outages.
     pub fn accountable(&self, now: Timestamp) -> Duration {
         let mut state = self.state();
-        state.count_time(now);
+        state.advance_clock(now);
         state.accountable
     }
 
     /// The report for the other nodes.
     pub fn account(&self, now: Timestamp) -> Account {
-        Account { accountable: self.accountable(now), is_ours: self.is_ours() }
+        Account { accountable: self.accountable(now), is_local_outage: self.is_local_outage() }
     }
 
     /// Applies the report of all nodes together. A node that sends little cannot detect an outage itself, so it relies on the
     /// others until one of its requests is answered.
     pub fn apply_report(&self, all: Account, now: Timestamp) {
         let mut state = self.state();
-        state.count_time(now);
+        state.advance_clock(now);
         state.accountable = state.accountable.max(all.accountable);
-        state.is_in_doubt = all.is_ours && !state.has_proof;
-        state.has_proof = false;
+        state.peers_report_outage = all.is_local_outage && !state.answered_since_report;
+        state.answered_since_report = false;
     }
 
     /// A panic elsewhere must not stop the detector: no field depends on another.
@@ -152,24 +152,24 @@ impl Blame {
 }
 
 impl DetectorState {
-    fn count_time(&mut self, now: Timestamp) {
+    fn advance_clock(&mut self, now: Timestamp) {
         let Some(counted_to) = self.counted_to else { return };
-        if self.ours_since.is_none() && !self.is_stuck && !self.is_in_doubt {
+        if self.outage_since.is_none() && !self.cannot_dial && !self.peers_report_outage {
             self.accountable += now.since(counted_to).min(self.gap_max);
         }
         self.counted_to = Some(now);
     }
 
-    fn is_free(&mut self) {
-        (self.is_stuck, self.stuck_on) = (false, None);
+    fn clear_dial_failures(&mut self) {
+        (self.cannot_dial, self.undialled_host) = (false, None);
     }
 
-    fn answered(&mut self, app: AppId, host: &Host, now: Timestamp) {
-        self.answered_at = Some(now);
-        (self.has_proof, self.is_in_doubt) = (true, false);
-        self.silent_since.clear();
-        let was_silent = self.note(app, host, true, now);
-        let Some(since) = self.ours_since else { return };
+    fn record_answer(&mut self, app: AppId, host: &Host, now: Timestamp) {
+        self.last_answer_at = Some(now);
+        (self.answered_since_report, self.peers_report_outage) = (true, false);
+        self.newly_silent.clear();
+        let was_silent = self.record_host(app, host, true, now);
+        let Some(since) = self.outage_since else { return };
         let is_too_long = now.since(since) > WHILE_OTHERS_ANSWER_MAX;
         if is_too_long {
             for seen in self.hosts.values_mut().filter(|seen| seen.is_silent) {
@@ -177,39 +177,39 @@ impl DetectorState {
             }
         }
         if is_too_long || (was_silent && !self.most_are_silent(now)) {
-            self.ours_since = None;
+            self.outage_since = None;
         }
     }
 
-    fn silent(&mut self, app: AppId, host: &Host, now: Timestamp) {
-        let was_silent = self.note(app, host, false, now);
-        if self.ours_since.is_some() {
+    fn record_silence(&mut self, app: AppId, host: &Host, now: Timestamp) {
+        let was_silent = self.record_host(app, host, false, now);
+        if self.outage_since.is_some() {
             return;
         }
         if self.hosts.get(host).is_some_and(|seen| seen.has_answered) {
-            self.silent_since.insert(host.clone());
+            self.newly_silent.insert(host.clone());
         }
         let is_quiet =
-            self.answered_at.is_some_and(|at| now.since(at) >= QUIET) && self.silent_since.len() >= HOSTS_MIN;
+            self.last_answer_at.is_some_and(|at| now.since(at) >= QUIET) && self.newly_silent.len() >= HOSTS_MIN;
         if (is_quiet && self.are_unrelated(now)) || (!was_silent && self.most_are_silent(now)) {
-            self.ours_since = Some(now);
+            self.outage_since = Some(now);
         }
     }
 
     /// Records an answer or a silence. Returns whether the host was silent before.
-    fn note(&mut self, app: AppId, host: &Host, answers: bool, now: Timestamp) -> bool {
+    fn record_host(&mut self, app: AppId, host: &Host, answers: bool, now: Timestamp) -> bool {
         if let Some(seen) = self.hosts.get_mut(host) {
             let was_silent = seen.is_silent;
-            seen.share(app);
+            seen.add_app(app);
             seen.has_answered |= answers;
             (seen.tried_at, seen.is_silent) = (now, !answers);
             return was_silent;
         }
-        if self.hosts.len() >= HOSTS_KEPT && self.ours_since.is_none() {
+        if self.hosts.len() >= HOSTS_KEPT && self.outage_since.is_none() {
             self.hosts.retain(|_, seen| now.since(seen.tried_at) <= WINDOW);
         }
         let whose = Some(app);
-        let seen = HostRecord { whose, tried_at: now, has_answered: answers, is_silent: !answers };
+        let seen = HostRecord { app: whose, tried_at: now, has_answered: answers, is_silent: !answers };
         self.hosts.insert(host.clone(), seen);
         false
     }
@@ -217,9 +217,9 @@ impl DetectorState {
     /// Whether most hosts are silent. Called only when a host falls silent or answers again, so the full scan is rare.
     fn most_are_silent(&self, now: Timestamp) -> bool {
         let (mut known, mut silent, mut sites) = (0, 0, HashSet::new());
-        let mut by_owner: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
-        for (host, seen) in self.known().filter(|(_, seen)| now.since(seen.tried_at) <= WINDOW) {
-            let of_owner = by_owner.entry(seen.whose).or_default();
+        let mut by_app: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
+        for (host, seen) in self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= WINDOW) {
+            let of_owner = by_app.entry(seen.app).or_default();
             (known, of_owner.0) = (known + 1, of_owner.0 + 1);
             if seen.is_silent {
                 (silent, of_owner.1) = (silent + 1, of_owner.1 + 1);
@@ -227,9 +227,9 @@ impl DetectorState {
             }
         }
         let is_most = |silent: usize, known: usize| silent * 2 > known;
-        let owners = by_owner.values().filter(|(known, silent)| is_most(*silent, *known)).count();
-        let are_unrelated = match by_owner.len() {
-            ..=1 => self.is_enough_alone(sites.len(), now),
+        let owners = by_app.values().filter(|(known, silent)| is_most(*silent, *known)).count();
+        let are_unrelated = match by_app.len() {
+            ..=1 => self.is_evidence_alone(sites.len(), now),
             tried => owners > 1 && is_most(owners, tried),
         };
         known >= HOSTS_MIN && is_most(silent, known) && are_unrelated
@@ -237,22 +237,22 @@ impl DetectorState {
 
     /// Whether the hosts that fell silent since the last answer are unrelated to each other.
     fn are_unrelated(&self, now: Timestamp) -> bool {
-        let owner = |host: &Host| self.hosts.get(host).map(|seen| seen.whose);
-        let owners: HashSet<_> = self.silent_since.iter().filter_map(owner).collect();
-        let sites: HashSet<_> = self.silent_since.iter().map(site).collect();
-        owners.len() > 1 || self.is_enough_alone(sites.len(), now)
+        let owner = |host: &Host| self.hosts.get(host).map(|seen| seen.app);
+        let owners: HashSet<_> = self.newly_silent.iter().filter_map(owner).collect();
+        let sites: HashSet<_> = self.newly_silent.iter().map(site).collect();
+        owners.len() > 1 || self.is_evidence_alone(sites.len(), now)
     }
 
     /// Whether one app's hosts are evidence enough: no other app sends, or the hosts have at least `HOSTS_MIN` names.
-    fn is_enough_alone(&self, sites: usize, now: Timestamp) -> bool {
-        let present = self.known().filter(|(_, seen)| now.since(seen.tried_at) <= ABSENT);
-        let mut owners = present.map(|(_, seen)| seen.whose);
+    fn is_evidence_alone(&self, sites: usize, now: Timestamp) -> bool {
+        let present = self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= ABSENT);
+        let mut owners = present.map(|(_, seen)| seen.app);
         let first = owners.next();
         sites >= HOSTS_MIN || owners.all(|whose| Some(whose) == first)
     }
 
     /// Hosts that answered before.
-    fn known(&self) -> impl Iterator<Item = (&Host, &HostRecord)> {
+    fn hosts_that_answered(&self) -> impl Iterator<Item = (&Host, &HostRecord)> {
         self.hosts.iter().filter(|(_, seen)| seen.has_answered)
     }
 }
@@ -269,8 +269,8 @@ fn site(host: &Host) -> Cow<'_, str> {
 }
 
 impl HostRecord {
-    fn share(&mut self, app: AppId) {
-        self.whose = self.whose.filter(|owner| *owner == app);
+    fn add_app(&mut self, app: AppId) {
+        self.app = self.app.filter(|owner| *owner == app);
     }
 }
 
