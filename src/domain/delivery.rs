@@ -174,7 +174,7 @@ impl Delivery {
                 self.set_waiting(due, then);
                 self.apply_availability(switch, now);
             }
-            Verdict::Again { due } => {
+            Verdict::RetryUncounted { due } => {
                 self.set_waiting(due, AtDue::Attempt);
                 self.apply_availability(switch, now);
             }

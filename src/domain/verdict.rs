@@ -35,7 +35,7 @@ pub enum Verdict {
         then: AtDue,
     },
     /// The receiver did not cause the failure: no slot was used.
-    Again {
+    RetryUncounted {
         due: Timestamp,
     },
     Dead {
@@ -94,7 +94,7 @@ pub fn decide(
     dice: f64,
 ) -> Verdict {
     let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
-    let again = |due| in_time(standing, ended_at, due, Verdict::Again { due });
+    let again = |due| in_time(standing, ended_at, due, Verdict::RetryUncounted { due });
     // Strict contracts keep their times, even in a local outage.
     let is_waited_out = standing.is_local_outage && contract.pacing == Pacing::Adaptive;
     let wait_out = || {

@@ -247,7 +247,7 @@ impl DeliveryWorker {
         });
         if standing.is_local_outage {
             custody.append_note(match verdict {
-                Verdict::Again { .. } => OUTAGE_RETRY_NOTE,
+                Verdict::RetryUncounted { .. } => OUTAGE_RETRY_NOTE,
                 _ => OUTAGE_NOTE,
             });
         }

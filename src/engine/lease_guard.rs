@@ -115,7 +115,7 @@ impl Drop for LeaseGuard {
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);
-        let verdict = Verdict::Again { due: now };
+        let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
         let (switch_off, sighting, contract) = (None, None, None);
         self.ledger.record(Record {

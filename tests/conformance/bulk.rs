@@ -144,7 +144,7 @@ impl Play {
         let (class, verdict) = match how % 8 {
             0 => (Class::Http, retry_at(after(60))),
             1 => (Class::Http, dead(DeadReason::Exhausted)),
-            2 => (Class::Http, Verdict::Again { due: after(30) }),
+            2 => (Class::Http, Verdict::RetryUncounted { due: after(30) }),
             _ => (Class::Ok, Verdict::Delivered),
         };
         let mut attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];

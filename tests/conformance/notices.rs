@@ -136,7 +136,7 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
 }
 
 pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Stage) {
-    for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::Again { due: after(9) }] {
+    for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::RetryUncounted { due: after(9) }] {
         let carried = stage.leased().await;
         stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], Some(each())).await;
     }

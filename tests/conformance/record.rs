@@ -74,7 +74,7 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
 }
 
 pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Stage) {
-    let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Local, 0)).await;
+    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(Class::Local, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
@@ -155,7 +155,7 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
 }
 
 pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Stage) {
-    let id = stage.concluded(Verdict::Again { due: after(5) }, attempt(Class::Timeout, 0)).await;
+    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(Class::Timeout, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
     assert_eq!(stage.history(id).await[0].number, None);

@@ -293,7 +293,7 @@ impl SabotagedStore {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
             // Once: a repeated attempt has no number, but it is in the history.
             Verdict::Delivered if self.forgets && record.leased.delivery.history_len == 0 => {
-                record.verdict = Verdict::Again { due: record.ended_at };
+                record.verdict = Verdict::RetryUncounted { due: record.ended_at };
             }
             _ => {}
         }

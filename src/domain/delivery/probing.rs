@@ -102,7 +102,7 @@ mod tests {
         assert_eq!((ended.state, ended.saved_state, ended.due), (DeliveryState::Dead, None, None), "for good");
         for verdict in [
             Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
-            Verdict::Again { due: later(61) },
+            Verdict::RetryUncounted { due: later(61) },
             Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
             let failed =
@@ -143,7 +143,7 @@ mod tests {
         asked.claim(later(2)).unwrap();
         asked.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!asked.is_manual && asked.due == Some(later(1)));
-        let again = Verdict::Again { due: later(9) };
+        let again = Verdict::RetryUncounted { due: later(9) };
         let mut lost = retrying(later(1));
         lost.retry(Availability::DisabledHold, later(2)).unwrap();
         lost.resume(false, later(3)).unwrap();

@@ -43,7 +43,7 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
             let used = match verdict {
                 Verdict::Retry { .. } => 1,
                 Verdict::Dead { .. } => numbered.min(1),
-                Verdict::Again { .. } | Verdict::Delivered => 0,
+                Verdict::RetryUncounted { .. } | Verdict::Delivered => 0,
             };
             (rows, numbered, if by_hand { 0 } else { used })
         }
@@ -189,7 +189,7 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![
         1 => Just(Verdict::Delivered),
         4 => (instant(), then).prop_map(|(due, then)| Verdict::Retry { due, then }),
-        2 => instant().prop_map(|due| Verdict::Again { due }),
+        2 => instant().prop_map(|due| Verdict::RetryUncounted { due }),
         3 => (reason, any::<bool>()).prop_map(|(reason, switch_off)| Verdict::Dead { reason, disable_endpoint }),
     ]
 }

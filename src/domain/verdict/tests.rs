@@ -134,7 +134,7 @@ fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_t
     for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls] {
         for contract in &builtin {
             let expected = match contract.pacing {
-                Pacing::Adaptive => Verdict::Again { due: START.plus(Duration::from_secs(5)) },
+                Pacing::Adaptive => Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) },
                 Pacing::Strict => plain(class, contract),
             };
             assert_eq!(by(class, contract), expected, "{} {}", contract.name, class.name());
@@ -166,17 +166,17 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
 #[test]
 fn local_failures_use_no_slot_of_the_schedule() {
     let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
-    assert_eq!(by(Class::Local), Verdict::Again { due: START.plus(Duration::from_secs(5)) });
+    assert_eq!(by(Class::Local), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) });
     let after = |unnumbered| {
         let standing = RetryContext { unnumbered, ..FRESH };
         decide(&failed(Class::Local), &standing, &fixtures::standard(), START, 0.5)
     };
-    assert_eq!(after(2), Verdict::Again { due: START.plus(Duration::from_secs(20)) });
-    assert_eq!(after(u32::MAX), Verdict::Again { due: START.plus(Duration::from_mins(10)) });
-    assert_eq!(by(Class::StaleConnection), Verdict::Again { due: START });
-    assert_eq!(by(Class::Unknown), Verdict::Again { due: START });
+    assert_eq!(after(2), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(20)) });
+    assert_eq!(after(u32::MAX), Verdict::RetryUncounted { due: START.plus(Duration::from_mins(10)) });
+    assert_eq!(by(Class::StaleConnection), Verdict::RetryUncounted { due: START });
+    assert_eq!(by(Class::Unknown), Verdict::RetryUncounted { due: START });
     for class in Class::ALL {
-        let is_again = matches!(by(class), Verdict::Again { .. });
+        let is_again = matches!(by(class), Verdict::RetryUncounted { .. });
         assert_eq!(is_again, !class.is_numbered(), "{}", class.name());
     }
 }
@@ -204,7 +204,7 @@ fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
     let past = Timestamp::from_millis(START.as_millis() - 1);
     assert_eq!(by(past, Class::Timeout), Verdict::Retry { due: START, then: AtDue::Expire });
     assert_eq!(by(at(4999), Class::Local), Verdict::Retry { due: at(4999), then: AtDue::Expire });
-    assert_eq!(by(at(5000), Class::Local), Verdict::Again { due: at(5000) });
+    assert_eq!(by(at(5000), Class::Local), Verdict::RetryUncounted { due: at(5000) });
 }
 
 #[test]
@@ -262,7 +262,7 @@ proptest! {
         let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
         for contract in fixtures::all() {
             match decide(&outcome, &standing, &contract, START, dice) {
-                Verdict::Retry { due, .. } | Verdict::Again { due } => {
+                Verdict::Retry { due, .. } | Verdict::RetryUncounted { due } => {
                     prop_assert!(due >= START && due <= give_up_at.max(START));
                 }
                 Verdict::Delivered => prop_assert!(class == Class::Http && status / 100 == 2),

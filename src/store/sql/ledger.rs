@@ -113,7 +113,7 @@ pub(super) struct Recorded {
 
 /// Whether its attempts use a retry slot and get a number; those of an uncounted retry do not.
 const fn uses_slot(record: &Record) -> bool {
-    !matches!(record.verdict, Verdict::Again { .. })
+    !matches!(record.verdict, Verdict::RetryUncounted { .. })
 }
 
 /// Returns how many attempts a record adds to the history, and how many of them have a number.
@@ -231,7 +231,7 @@ pub(super) fn ask(
     let done = match ask {
         Ask::Retry => delivery.retry(availability_of(tx, delivery.endpoint)?, now),
         Ask::Replay { as_new, give_up_at } => {
-            let again = Again { as_new, give_up_at, is_alone: true };
+            let again = ReplayAs { as_new, give_up_at, is_alone: true };
             return replay(tx, delivery, &again, now, woken);
         }
         Ask::Cancel => delivery.cancel(now),
@@ -254,7 +254,7 @@ pub(super) fn ask(
 }
 
 /// How a delivery is replayed: alone, as a manual request, or as one of many.
-pub(super) struct Again {
+pub(super) struct ReplayAs {
     pub(super) as_new: DeliveryId,
     pub(super) give_up_at: Option<Timestamp>,
     pub(super) is_alone: bool,
@@ -263,11 +263,11 @@ pub(super) struct Again {
 pub(super) fn replay(
     tx: &dyn Sql,
     mut delivery: Delivery,
-    again: &Again,
+    again: &ReplayAs,
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<ActionResult> {
-    let Again { as_new, give_up_at, is_alone } = *again;
+    let ReplayAs { as_new, give_up_at, is_alone } = *again;
     let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
     let hurry = |mut delivery: Delivery| {
         if is_alone {

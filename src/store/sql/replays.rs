@@ -3,7 +3,7 @@
 use super::{
     Result, Row, Sql,
     deliveries::read_delivery,
-    ledger::{self, Again, availability_of},
+    ledger::{self, ReplayAs, availability_of},
     notices,
     order::Woken,
     params,
@@ -279,7 +279,7 @@ fn replay_delivery(
     if let Err(refusal) = payload_of(tx, delivery.event)? {
         return Ok(Err(refusal));
     }
-    let again = Again { as_new: source.as_new, give_up_at: source.give_up_at, is_alone: false };
+    let again = ReplayAs { as_new: source.as_new, give_up_at: source.give_up_at, is_alone: false };
     Ok(match ledger::replay(tx, delivery, &again, now, woken)? {
         ActionResult::Done(delivery) | ActionResult::Made(delivery) => Ok(delivery),
         ActionResult::Refused(refusal) => Err(format!("{id}: {refusal}")),

@@ -119,7 +119,7 @@ impl Transition {
     pub(super) fn at(mut self, now: Timestamp) -> Self {
         let later = |at: &mut Timestamp| *at = now.plus(at.since(Timestamp::from_millis(0)));
         match &mut self {
-            Self::Conclude { verdict: Verdict::Retry { due, .. } | Verdict::Again { due }, .. } => later(due),
+            Self::Conclude { verdict: Verdict::Retry { due, .. } | Verdict::RetryUncounted { due }, .. } => later(due),
             Self::Replay { give_up_at: Some(at), .. } => later(at),
             _ => {}
         }
@@ -190,7 +190,7 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
         (Transition::Conclude { verdict, switch, .. }, InFlight) => Some(match verdict {
             Verdict::Dead { reason, .. } => (Dead, Some(EndReason::from(reason))),
             Verdict::Retry { .. } => switched(Retrying, switch),
-            Verdict::Again { .. } | Verdict::Delivered => switched(scheduled, switch),
+            Verdict::RetryUncounted { .. } | Verdict::Delivered => switched(scheduled, switch),
         }),
         (Transition::HandBack(switch) | Transition::TakeOver(switch), InFlight) => {
             Some(switched(scheduled, switch))
