@@ -15,7 +15,7 @@ use super::{
     id::{AppId, DeliveryId, EndpointId, EventId},
     ordering::OrderingKey,
     time::Timestamp,
-    verdict::{AtDue, Verdict},
+    verdict::{DueAction, Verdict},
 };
 
 /// State of a delivery before an extra attempt (manual, or an early probe); restored if that attempt fails.
@@ -24,7 +24,7 @@ pub struct SavedState {
     pub state: DeliveryState,
     pub reason: Option<EndReason>,
     pub due: Option<Timestamp>,
-    pub at_due: AtDue,
+    pub at_due: DueAction,
     pub finished_at: Option<Timestamp>,
     /// The extra attempt is an early probe of the endpoint, not a manual retry.
     pub is_probe: bool,
@@ -66,7 +66,7 @@ pub struct Delivery {
     /// Rows in the history, numbered or not.
     pub history_len: u32,
     pub due: Option<Timestamp>,
-    pub at_due: AtDue,
+    pub at_due: DueAction,
     pub give_up_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     /// Start of the current hold.
@@ -115,7 +115,7 @@ impl Delivery {
             attempt_count: 0,
             history_len: 0,
             due: Some(due),
-            at_due: AtDue::Attempt,
+            at_due: DueAction::Attempt,
             give_up_at,
             finished_at: None,
             held_at: None,
@@ -138,10 +138,10 @@ impl Delivery {
         self.require(DeliveryState::is_waiting, "carried")?;
         let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
-            AtDue::Exhaust | AtDue::ExhaustUncounted => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
-            AtDue::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
-            AtDue::Attempt if too_old => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
-            AtDue::Attempt => {
+            DueAction::Exhaust | DueAction::ExhaustUncounted => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
+            DueAction::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
+            DueAction::Attempt if too_old => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
+            DueAction::Attempt => {
                 self.state = DeliveryState::InFlight;
                 self.due = None;
                 return Ok(ClaimResult::Attempt);
@@ -175,7 +175,7 @@ impl Delivery {
                 self.apply_availability(switch, now);
             }
             Verdict::RetryUncounted { due } => {
-                self.set_waiting(due, AtDue::Attempt);
+                self.set_waiting(due, DueAction::Attempt);
                 self.apply_availability(switch, now);
             }
         }
@@ -189,7 +189,7 @@ impl Delivery {
         if self.is_early_probe() {
             self.restore(switch, now);
         } else {
-            self.set_waiting(due.min(now), AtDue::Attempt);
+            self.set_waiting(due.min(now), DueAction::Attempt);
             self.apply_availability(switch, now);
         }
         Ok(())
@@ -203,7 +203,7 @@ impl Delivery {
         if self.saved_state.is_some() {
             self.restore(switch, now);
         } else {
-            self.set_waiting(now, AtDue::Attempt);
+            self.set_waiting(now, DueAction::Attempt);
             self.apply_availability(switch, now);
         }
         Ok(())
@@ -223,7 +223,7 @@ impl Delivery {
         if let Some(held_at) = self.held_at.filter(|_| !gives_up_while_held) {
             let held_for = now.since(held_at);
             self.give_up_at = self.give_up_at.map(|at| at.plus(held_for));
-            if self.at_due == AtDue::Expire {
+            if self.at_due == DueAction::Expire {
                 self.due = self.give_up_at;
             }
         }
@@ -336,13 +336,13 @@ impl Delivery {
     /// Next scheduled attempt, as the API shows it. `None` during an extra attempt, a final wait or a hold, and behind
     /// another delivery of its ordering group.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
-        let scheduled = self.state.is_waiting() && self.saved_state.is_none() && self.at_due == AtDue::Attempt;
+        let scheduled = self.state.is_waiting() && self.saved_state.is_none() && self.at_due == DueAction::Attempt;
         self.due.filter(|_| scheduled && !self.is_queued_behind())
     }
 
     fn become_pending(&mut self, switch: Availability, now: Timestamp) {
         self.state = DeliveryState::Pending;
-        self.at_due = AtDue::Attempt;
+        self.at_due = DueAction::Attempt;
         self.reason = None;
         self.finished_at = None;
         self.due = Some(now);
@@ -375,7 +375,7 @@ impl Delivery {
         self.held_at = self.held_at.or(Some(now));
     }
 
-    fn set_waiting(&mut self, due: Timestamp, at_due: AtDue) {
+    fn set_waiting(&mut self, due: Timestamp, at_due: DueAction) {
         self.state =
             if self.retry_index == 0 || self.saved_state.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
         self.due = Some(due);
@@ -387,7 +387,7 @@ impl Delivery {
         self.state = state;
         self.reason = reason.into();
         (self.due, self.order_seq) = (None, None);
-        self.at_due = AtDue::Attempt;
+        self.at_due = DueAction::Attempt;
         self.finished_at = Some(now);
         self.held_at = None;
         self.is_manual = false;

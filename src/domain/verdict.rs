@@ -32,7 +32,7 @@ pub enum Verdict {
     /// The attempt used a slot of the schedule.
     Retry {
         due: Timestamp,
-        then: AtDue,
+        then: DueAction,
     },
     /// The receiver did not cause the failure: no slot was used.
     RetryUncounted {
@@ -46,7 +46,7 @@ pub enum Verdict {
 
 /// AuditAction for a delivery when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtDue {
+pub enum DueAction {
     Attempt,
     /// The contract's final wait is over: dead without another attempt.
     Exhaust,
@@ -130,10 +130,10 @@ fn retry(
     wait_min: Duration,
 ) -> Verdict {
     let (wait, then) = match backoff::wait_after(&contract.retry, standing.retry_index, dice) {
-        Some(wait) => (wait.max(wait_min), AtDue::Attempt),
+        Some(wait) => (wait.max(wait_min), DueAction::Attempt),
         None => match contract.retry.final_wait {
-            Some(wait) if standing.is_local_outage => (wait, AtDue::ExhaustUncounted),
-            Some(wait) => (wait, AtDue::Exhaust),
+            Some(wait) if standing.is_local_outage => (wait, DueAction::ExhaustUncounted),
+            Some(wait) => (wait, DueAction::Exhaust),
             None => return Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         },
     };
@@ -145,7 +145,7 @@ fn retry(
 fn in_time(standing: &RetryContext, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
     match standing.give_up_at {
         Some(give_up_at) if give_up_at < due => {
-            Verdict::Retry { due: give_up_at.max(ended_at), then: AtDue::Expire }
+            Verdict::Retry { due: give_up_at.max(ended_at), then: DueAction::Expire }
         }
         _ => verdict,
     }

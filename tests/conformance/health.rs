@@ -12,7 +12,7 @@ use posthaste::{
         outcome::Class,
         port::LeasedDelivery,
         time::Timestamp,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         browse::HealthReport,
@@ -316,7 +316,7 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
 
 pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
-    let ours = Verdict::Retry { due: after(60), then: AtDue::ExhaustUncounted };
+    let ours = Verdict::Retry { due: after(60), then: DueAction::ExhaustUncounted };
     let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead);
@@ -329,7 +329,7 @@ pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage
 
 pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
-    let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
+    let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     see(&mut stage, last, &one).await;
     judge(&stage, &one, after(50)).await;
     assert!(stage.recorder.take_disabled().is_empty(), "it has not ended");

@@ -11,7 +11,7 @@ use posthaste::{
         hint::Hint,
         id::DeliveryId,
         outcome::Class,
-        verdict::{AtDue, Verdict},
+        verdict::{DueAction, Verdict},
     },
     store::ledger::{AdvanceRetries, Settle},
 };
@@ -22,7 +22,7 @@ fn deliveries(stage: &Stage) -> [Hint; 1] {
 }
 
 pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Stage) {
-    for then in [AtDue::Exhaust, AtDue::Expire] {
+    for then in [DueAction::Exhaust, DueAction::Expire] {
         stage.concluded(Verdict::Retry { due: after(60), then }, attempt(Class::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 9, after(59)).await;

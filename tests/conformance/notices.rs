@@ -11,7 +11,7 @@ use posthaste::{
         outcome::Class,
         replay::{Deliveries, Replay, ReplayState, Selection},
         time::Timestamp,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         ledger::{Accepted, Ask, Want},
@@ -121,7 +121,7 @@ pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: S
 }
 
 pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut stage: Stage) {
-    for (then, told) in [(AtDue::Exhaust, 1), (AtDue::Expire, 0)] {
+    for (then, told) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
         let last = Verdict::Retry { due: after(60), then };
         let mut failed = attempt(Class::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());

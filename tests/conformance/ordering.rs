@@ -12,7 +12,7 @@ use posthaste::{
         ordering::{OnDead, OrderingMode, OrderingKey},
         outcome::Class,
         time::Timestamp,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         browse::DeliveryListFilter,
@@ -193,16 +193,16 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
             "delivered" => end(stage, Verdict::Delivered).await,
             "dead and skipped" => end(stage, dies).await,
             "exhausted when due and skipped" | "expired when due" => {
-                let then = if way.starts_with("exhausted") { AtDue::Exhaust } else { AtDue::Expire };
+                let then = if way.starts_with("exhausted") { DueAction::Exhaust } else { DueAction::Expire };
                 end(stage, wait(then)).await;
                 stage.refill(stage.endpoint, 1, after(1)).await;
             }
             "expired by retention" => {
-                end(stage, wait(AtDue::Attempt)).await;
+                end(stage, wait(DueAction::Attempt)).await;
                 retention::keep_nothing_but(stage, |kept| &mut kept.dead_letters).await;
             }
             "cancelled while retrying" | "cancelled while held" => {
-                end(stage, wait(AtDue::Attempt)).await;
+                end(stage, wait(DueAction::Attempt)).await;
                 if way.ends_with("held") {
                     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
                     settle(stage, Settle::Disabled(Availability::DisabledHold)).await;

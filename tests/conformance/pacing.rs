@@ -13,7 +13,7 @@ use posthaste::{
         outcome::{Attempt, Class},
         port::LeasedDelivery,
         time::Timestamp,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::ledger::{Ask, BroughtForward, AdvanceRetries, Want},
 };
@@ -127,8 +127,8 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
     let scheduled = due_at(&mut stage, after(100)).await;
     let tried_since = stage.concluded(retry_at(after(100)), tried_at(after(10))).await;
     let ends = |then| Verdict::Retry { due: after(100), then };
-    let waits_for_its_end = stage.concluded(ends(AtDue::Exhaust), tried_at(NOW)).await;
-    let expires = stage.concluded(ends(AtDue::Expire), tried_at(NOW)).await;
+    let waits_for_its_end = stage.concluded(ends(DueAction::Exhaust), tried_at(NOW)).await;
+    let expires = stage.concluded(ends(DueAction::Expire), tried_at(NOW)).await;
     let elsewhere = stage.concluded(dead(DeadReason::Exhausted), tried_at(NOW)).await;
     let all = [scheduled, tried_since, waits_for_its_end, expires, elsewhere];
     let mut before = Vec::new();
@@ -156,7 +156,7 @@ async fn probe(stage: &Stage, now: Timestamp) -> Option<LeasedDelivery> {
 
 pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut stage: Stage) {
     due_at(&mut stage, after(50)).await;
-    let exhausts = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
+    let exhausts = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     stage.concluded(exhausts, tried_at(NOW)).await;
     assert!(probe(&stage, after(10)).await.is_none(), "neither what was never tried nor what will not be");
     let later = stage.concluded(retry_at(after(300)), tried_at(NOW)).await;

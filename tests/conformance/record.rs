@@ -9,7 +9,7 @@ use posthaste::{
         endpoint::{DisabledReason, Disabled},
         outcome::{Attempt, Class, Outcome, Timings},
         port::LeasedDelivery,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         browse::LastError,
@@ -64,10 +64,10 @@ pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
 }
 
 pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage: Stage) {
-    let last = Verdict::Retry { due: after(60), then: AtDue::Exhaust };
+    let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     let id = stage.concluded(last, attempt(Class::Http, 500)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.at_due), (DeliveryState::Retrying, AtDue::Exhaust));
+    assert_eq!((delivery.state, delivery.at_due), (DeliveryState::Retrying, DueAction::Exhaust));
     assert_eq!(delivery.next_attempt_at(), None);
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Exhausted)));

@@ -8,7 +8,7 @@ use posthaste::{
         id::DeliveryId,
         outcome::Class,
         time::Timestamp,
-        verdict::{AtDue, Verdict},
+        verdict::{DueAction, Verdict},
     },
     store::ledger::{NewEvent, Want},
 };
@@ -129,8 +129,8 @@ pub(crate) async fn an_empty_queue_releases_every_permit(stage: Stage) {
 
 pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Stage) {
     for (then, ended) in [
-        (AtDue::Exhaust, (DeliveryState::Dead, Some(EndReason::Exhausted))),
-        (AtDue::Expire, (DeliveryState::Expired, Some(EndReason::GaveUp))),
+        (DueAction::Exhaust, (DeliveryState::Dead, Some(EndReason::Exhausted))),
+        (DueAction::Expire, (DeliveryState::Expired, Some(EndReason::GaveUp))),
     ] {
         let last = Verdict::Retry { due: after(60), then };
         let id = stage.concluded(last, attempt(Class::Http, 500)).await;

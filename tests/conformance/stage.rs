@@ -13,7 +13,7 @@ use posthaste::{
         outcome::{Attempt, Class, Outcome},
         port::{LeasedDelivery, Handover},
         time::Timestamp,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         Store,
@@ -263,7 +263,7 @@ impl Stage {
 
     /// Makes a delivery of the stage's endpoint in this state, and clears the recorded calls about it.
     pub(crate) async fn one_in(&mut self, state: DeliveryState) -> DeliveryId {
-        let retry = Verdict::Retry { due: after(60), then: AtDue::Attempt };
+        let retry = Verdict::Retry { due: after(60), then: DueAction::Attempt };
         let id = match state {
             DeliveryState::Pending => self.waiting().await,
             DeliveryState::InFlight => self.leased().await.delivery.id,
@@ -343,7 +343,7 @@ pub(crate) fn dead(reason: DeadReason) -> Verdict {
 }
 
 pub(crate) fn retry_at(due: Timestamp) -> Verdict {
-    Verdict::Retry { due, then: AtDue::Attempt }
+    Verdict::Retry { due, then: DueAction::Attempt }
 }
 
 /// Makes an event with this id and one delivery, due now, to each of these endpoints.

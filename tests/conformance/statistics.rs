@@ -11,7 +11,7 @@ use posthaste::{
         outcome::Class,
         statistics::{Span, Sums},
         time::Timestamp,
-        verdict::{AtDue, DeadReason, Verdict},
+        verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         ledger::Ask,
@@ -89,7 +89,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
     let local = || attempt(Class::Local, 0);
     let unmade = stage.concluded(dead(DeadReason::SerialisationFailed), local()).await;
     stage.concluded(dead(DeadReason::SigningFailed), local()).await;
-    for then in [AtDue::Exhaust, AtDue::ExhaustUncounted, AtDue::Expire] {
+    for then in [DueAction::Exhaust, DueAction::ExhaustUncounted, DueAction::Expire] {
         stage.concluded(Verdict::Retry { due: after(30), then }, attempt(Class::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 10, after(30)).await;

@@ -93,7 +93,7 @@ mod tests {
         contract::{OverrideLevel, fixtures},
         outcome::{Class, Outcome},
         time::Timestamp,
-        verdict::{AtDue, RetryContext, Verdict, decide},
+        verdict::{DueAction, RetryContext, Verdict, decide},
     };
     use proptest::prelude::*;
     use serde_json::{Value, json};
@@ -171,12 +171,12 @@ mod tests {
                 made += 1;
                 match verdict {
                     // ClaimResult when it is too old already, it expires.
-                    Verdict::Retry { due, then: AtDue::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
+                    Verdict::Retry { due, then: DueAction::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
                         break (DeliveryState::Expired, due);
                     }
-                    Verdict::Retry { due, then: AtDue::Attempt } => now = due,
-                    Verdict::Retry { due, then: AtDue::Exhaust } => break (DeliveryState::Dead, due),
-                    Verdict::Retry { due, then: AtDue::Expire } => break (DeliveryState::Expired, due),
+                    Verdict::Retry { due, then: DueAction::Attempt } => now = due,
+                    Verdict::Retry { due, then: DueAction::Exhaust } => break (DeliveryState::Dead, due),
+                    Verdict::Retry { due, then: DueAction::Expire } => break (DeliveryState::Expired, due),
                     Verdict::Dead { .. } => break (DeliveryState::Dead, now),
                     other => panic!("{other:?}"),
                 }

@@ -4,7 +4,7 @@ use super::{Delivery, TransitionError, DeliveryState};
 use crate::domain::{
     id::made_at,
     time::Timestamp,
-    verdict::{AtDue, DeadReason, Verdict},
+    verdict::{DueAction, DeadReason, Verdict},
 };
 
 impl Delivery {
@@ -16,7 +16,7 @@ impl Delivery {
     /// Claims a delivery before its time, to test whether its endpoint answers again: an extra attempt, which uses no slot
     /// of the schedule. Only for a retry that waits for its next attempt and is not too old.
     pub fn probe(&mut self, now: Timestamp) -> Result<(), TransitionError> {
-        let may = self.at_due == AtDue::Attempt && self.give_up_at.is_none_or(|at| at > now);
+        let may = self.at_due == DueAction::Attempt && self.give_up_at.is_none_or(|at| at > now);
         self.require(|state| state == DeliveryState::Retrying && may, "probed")?;
         self.saved_state = Some(self.snapshot(true));
         (self.state, self.due) = (DeliveryState::InFlight, None);
@@ -39,7 +39,7 @@ impl Delivery {
     /// waits and retries that are due already stay unchanged.
     pub fn advance_retry(&mut self, now: Timestamp) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::Retrying, "brought forward")?;
-        if let Some(due) = self.due.filter(|due| self.at_due == AtDue::Attempt && *due > now) {
+        if let Some(due) = self.due.filter(|due| self.at_due == DueAction::Attempt && *due > now) {
             // Ids may be ahead of this clock, if the clock of the node that made them was.
             self.due = Some(made_at(self.id.as_i64()).min(due));
         }
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(brought(retrying(later(60))), (true, Some(later(60))), "due already");
         let ahead = Delivery { id: DeliveryId::from_i64(first_id_at(later(9000))), ..retrying(later(3600)) };
         assert_eq!(brought(ahead), (true, Some(later(3600))), "never later, whatever clock made its id");
-        for at_due in [AtDue::Exhaust, AtDue::Expire] {
+        for at_due in [DueAction::Exhaust, DueAction::Expire] {
             let waits = Delivery { at_due, ..retrying(later(3600)) };
             assert_eq!(brought(waits), (true, Some(later(3600))));
         }
@@ -101,7 +101,7 @@ mod tests {
         let ended = probed(&|delivery| delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap());
         assert_eq!((ended.state, ended.saved_state, ended.due), (DeliveryState::Dead, None, None), "for good");
         for verdict in [
-            Verdict::Retry { due: later(7200), then: AtDue::Exhaust },
+            Verdict::Retry { due: later(7200), then: DueAction::Exhaust },
             Verdict::RetryUncounted { due: later(61) },
             Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
@@ -118,7 +118,7 @@ mod tests {
         });
         assert_eq!((delivered.state, delivered.saved_state), (DeliveryState::Delivered, None));
         for other in [
-            Delivery { at_due: AtDue::Exhaust, ..planned.clone() },
+            Delivery { at_due: DueAction::Exhaust, ..planned.clone() },
             Delivery { give_up_at: Some(later(60)), ..planned.clone() },
             Delivery { state: DeliveryState::Pending, retry_index: 0, ..planned.clone() },
         ] {
@@ -136,7 +136,7 @@ mod tests {
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
         assert!(!dead.is_manual, "a bulk replay has no priority");
         dead.mark_manual();
-        let (retry, failed) = (Verdict::Retry { due: later(9), then: AtDue::Attempt }, (1, 1));
+        let (retry, failed) = (Verdict::Retry { due: later(9), then: DueAction::Attempt }, (1, 1));
         dead.claim(later(2)).unwrap();
         dead.apply_verdict(&retry, failed, Availability::Enabled, later(3)).unwrap();
         assert!(!dead.is_manual, "scheduled retries have no priority");

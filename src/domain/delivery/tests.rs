@@ -26,10 +26,10 @@ fn check_shape(delivery: &Delivery) {
     assert_eq!(delivery.order_seq.is_some(), delivery.is_queued_behind(), "a queued delivery has a position");
     assert!(!state.is_terminal() || delivery.saved_state.is_none(), "a terminal state has no saved state");
     let by_hand = delivery.saved_state.is_some();
-    assert!(!by_hand || delivery.at_due == AtDue::Attempt, "an extra attempt has no final wait");
+    assert!(!by_hand || delivery.at_due == DueAction::Attempt, "an extra attempt has no final wait");
     assert!(!(by_hand && state == DeliveryState::Retrying), "a manual attempt is pending, not retrying");
     assert!(delivery.attempt_count <= delivery.history_len, "numbers are given to rows of the history");
-    let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == AtDue::Attempt;
+    let is_on_schedule = state.is_waiting() && !by_hand && delivery.at_due == DueAction::Attempt;
     assert_eq!(delivery.next_attempt_at(), delivery.due.filter(|_| is_on_schedule));
 }
 
@@ -76,13 +76,13 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
             assert_eq!(after.due, Some(now), "as soon as a permit is free");
         }
         Transition::Replay { give_up_at, .. } => {
-            assert_eq!((after.due, after.at_due, after.give_up_at), (Some(now), AtDue::Attempt, give_up_at));
+            assert_eq!((after.due, after.at_due, after.give_up_at), (Some(now), DueAction::Attempt, give_up_at));
         }
         Transition::Release => {
-            let due = if before.at_due == AtDue::Expire { after.give_up_at } else { before.due };
+            let due = if before.at_due == DueAction::Expire { after.give_up_at } else { before.due };
             assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
         }
-        Transition::HandBack(Availability::Enabled) => assert_eq!((after.due, after.at_due), (Some(now), AtDue::Attempt)),
+        Transition::HandBack(Availability::Enabled) => assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt)),
         Transition::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
         Transition::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
             if !by_hand && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
@@ -156,7 +156,7 @@ fn check_copy(old: &Delivery, copy: &Delivery, now: Timestamp) {
     assert_eq!((copy.id, copy.root, copy.replay_of), (COPY, old.root, Some(old.id)));
     assert_eq!((copy.app, copy.event, copy.endpoint), (old.app, old.event, old.endpoint));
     assert_eq!((copy.retry_index, copy.attempt_count, copy.history_len), (0, 0, 0));
-    assert_eq!((copy.due, copy.at_due, copy.saved_state), (Some(now), AtDue::Attempt, None));
+    assert_eq!((copy.due, copy.at_due, copy.saved_state), (Some(now), DueAction::Attempt, None));
 }
 
 fn availability() -> impl Strategy<Value = Availability> {
@@ -174,11 +174,11 @@ fn instant() -> impl Strategy<Value = Timestamp> {
 
 fn verdict() -> impl Strategy<Value = Verdict> {
     let then = prop::sample::select(vec![
-        AtDue::Attempt,
-        AtDue::Attempt,
-        AtDue::Exhaust,
-        AtDue::ExhaustUncounted,
-        AtDue::Expire,
+        DueAction::Attempt,
+        DueAction::Attempt,
+        DueAction::Exhaust,
+        DueAction::ExhaustUncounted,
+        DueAction::Expire,
     ]);
     let reason = prop::sample::select(vec![
         DeadReason::Exhausted,
@@ -263,7 +263,7 @@ fn every_row_of_the_table_can_be_reached() {
 /// Returns a delivery in this state.
 fn delivery_in(state: DeliveryState) -> Delivery {
     let mut delivery = new_delivery(None);
-    let retry = Verdict::Retry { due: START, then: AtDue::Attempt };
+    let retry = Verdict::Retry { due: START, then: DueAction::Attempt };
     let dead = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
     let steps: Vec<Transition> = match state {
         DeliveryState::Pending => vec![],
@@ -337,13 +337,13 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     let due = START.plus(Duration::from_hours(6));
     let mut delivery = new_delivery(None);
     delivery.claim(START).unwrap();
-    let last = Verdict::Retry { due, then: AtDue::Exhaust };
+    let last = Verdict::Retry { due, then: DueAction::Exhaust };
     delivery.apply_verdict(&last, (1, 1), Availability::Enabled, START).unwrap();
     assert_eq!(delivery.next_attempt_at(), None, "nothing will be sent after a final wait");
     delivery.retry(Availability::Enabled, START).unwrap();
     assert_eq!(delivery.claim(START), Ok(ClaimResult::Attempt));
     delivery.apply_verdict(&last, (1, 1), Availability::Enabled, START).unwrap();
-    assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), AtDue::Exhaust));
+    assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), DueAction::Exhaust));
     assert_eq!((delivery.retry_index, delivery.attempt_count), (1, 2));
     assert_eq!(delivery.claim(due), Ok(ClaimResult::Ended));
     assert_eq!((delivery.state, delivery.reason), (DeliveryState::Dead, Some(EndReason::Exhausted)));

@@ -27,9 +27,9 @@ fn course(contract: &Contract, dice: f64) -> (Vec<String>, String) {
         attempts.push(format_duration(now.since(START)));
         let end = |due: Timestamp, how| format!("{how} at {}", format_duration(due.since(START)));
         match decide(&answer(500), &RetryContext { retry_index: place, give_up_at, ..FRESH }, contract, now, dice) {
-            Verdict::Retry { due, then: AtDue::Attempt } => now = due,
-            Verdict::Retry { due, then: AtDue::Exhaust } => return (attempts, end(due, "exhausted")),
-            Verdict::Retry { due, then: AtDue::Expire } => return (attempts, end(due, "expired")),
+            Verdict::Retry { due, then: DueAction::Attempt } => now = due,
+            Verdict::Retry { due, then: DueAction::Exhaust } => return (attempts, end(due, "exhausted")),
+            Verdict::Retry { due, then: DueAction::Expire } => return (attempts, end(due, "expired")),
             Verdict::Dead { reason, .. } => return (attempts, end(now, reason.name())),
             other => panic!("{other:?}"),
         }
@@ -87,7 +87,7 @@ fn answers_mean_what_the_contract_says() {
         let by = |contract: &Contract| decide(&answer(status), &FRESH, contract, START, 0.5);
         let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
         let retried =
-            |seconds| Verdict::Retry { due: START.plus(Duration::from_secs(seconds)), then: AtDue::Attempt };
+            |seconds| Verdict::Retry { due: START.plus(Duration::from_secs(seconds)), then: DueAction::Attempt };
         let standard = match status {
             200..=299 => Verdict::Delivered,
             410 => refused(true),
@@ -156,7 +156,7 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
     let patient =
         Contract::builtin().unwrap().into_iter().find(|one| one.retry.final_wait.is_some()).unwrap();
     let place = patient.retry.waits.len() as u32;
-    for (is_ours, expected) in [(false, AtDue::Exhaust), (true, AtDue::ExhaustUncounted)] {
+    for (is_ours, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
         let standing = RetryContext { retry_index: place, is_local_outage: is_ours, ..FRESH };
         let verdict = decide(&failed(Class::Timeout), &standing, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
@@ -186,7 +186,7 @@ fn a_request_that_never_reached_the_receiver_is_retried_on_schedule() {
     for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls, Class::AddressRefused] {
         let verdict = decide(&failed(class), &FRESH, &fixtures::sendnomi(), START, 0.5);
         let due = START.plus(Duration::from_mins(1));
-        assert_eq!(verdict, Verdict::Retry { due, then: AtDue::Attempt }, "{}", class.name());
+        assert_eq!(verdict, Verdict::Retry { due, then: DueAction::Attempt }, "{}", class.name());
     }
 }
 
@@ -198,12 +198,12 @@ fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
         decide(&failed(class), &RetryContext { give_up_at: Some(give_up_at), ..FRESH }, &contract, START, 0.5)
     };
     let due = at(60_000);
-    assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: AtDue::Attempt });
+    assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: DueAction::Attempt });
     let due = at(59_999);
-    assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: AtDue::Expire });
+    assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: DueAction::Expire });
     let past = Timestamp::from_millis(START.as_millis() - 1);
-    assert_eq!(by(past, Class::Timeout), Verdict::Retry { due: START, then: AtDue::Expire });
-    assert_eq!(by(at(4999), Class::Local), Verdict::Retry { due: at(4999), then: AtDue::Expire });
+    assert_eq!(by(past, Class::Timeout), Verdict::Retry { due: START, then: DueAction::Expire });
+    assert_eq!(by(at(4999), Class::Local), Verdict::Retry { due: at(4999), then: DueAction::Expire });
     assert_eq!(by(at(5000), Class::Local), Verdict::RetryUncounted { due: at(5000) });
 }
 
@@ -217,7 +217,7 @@ fn giving_up_also_cuts_a_final_wait_short() {
 fn requested_retry_wait(contract: &Contract, place: u32, retry_after: &str) -> u64 {
     let outcome = Outcome { retry_after: Some(retry_after.into()), ..answer(429) };
     match decide(&outcome, &RetryContext { retry_index: place, ..FRESH }, contract, START, 0.5) {
-        Verdict::Retry { due, then: AtDue::Attempt } => due.since(START).as_secs(),
+        Verdict::Retry { due, then: DueAction::Attempt } => due.since(START).as_secs(),
         other => panic!("{other:?}"),
     }
 }
@@ -243,7 +243,7 @@ fn a_strict_contract_keeps_to_its_times_whatever_the_receiver_asks() {
         let outcome = Outcome { retry_after: Some("7200".into()), ..answer(503) };
         let verdict = decide(&outcome, &RetryContext { retry_index: place, ..FRESH }, &contract, START, 0.5);
         let due = START.plus(Duration::from_mins(1));
-        assert_eq!(verdict, Verdict::Retry { due, then: AtDue::Attempt }, "{}", contract.name);
+        assert_eq!(verdict, Verdict::Retry { due, then: DueAction::Attempt }, "{}", contract.name);
     }
     let strict = json!({ "pacing": "strict" });
     let contract = fixtures::standard().with_overrides(&strict, OverrideLevel::App).unwrap();

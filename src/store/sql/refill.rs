@@ -15,7 +15,7 @@ use crate::{
         event::Event,
         id::{AppId, DeliveryId, EndpointId, EventId},
         time::Timestamp,
-        verdict::AtDue,
+        verdict::DueAction,
     },
     store::ledger::{BroughtForward, AdvanceRetries, Want},
 };
@@ -148,7 +148,7 @@ fn claim(
         let mut may_go_on = true;
         for (mut delivery, event) in found {
             let (from, due) = (delivery.state, delivery.due.unwrap_or(now));
-            let is_blamed = delivery.at_due == AtDue::Exhaust;
+            let is_blamed = delivery.at_due == DueAction::Exhaust;
             let claimed = delivery.claim(now);
             if claimed == Ok(ClaimResult::Attempt) {
                 // It keeps its position in its ordering group.

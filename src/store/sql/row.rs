@@ -16,7 +16,7 @@ use crate::domain::{
     ordering::OrderingKey,
     replay::ReplayState,
     time::Timestamp,
-    verdict::AtDue,
+    verdict::DueAction,
 };
 use bytes::Bytes;
 use std::fmt::Display;
@@ -45,7 +45,7 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
 }
 
 const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];
-const AT_DUE: [AtDue; 4] = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUncounted];
+const AT_DUE: [DueAction; 4] = [DueAction::Attempt, DueAction::Exhaust, DueAction::Expire, DueAction::ExhaustUncounted];
 
 integer_column! {
     Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));
@@ -68,7 +68,7 @@ integer_column! {
     inspection::InspectionState: |state| *state as i64, |n| pick(&inspection::InspectionState::ALL, n);
     DeliveryState: |state| *state as i64, |n| pick(&DeliveryState::ALL, n);
     EndReason: |reason| *reason as i64, |n| pick(&EndReason::ALL, n);
-    AtDue: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);
+    DueAction: |at_due| AT_DUE.iter().position(|a| a == at_due).unwrap_or(0) as i64, |n| pick(&AT_DUE, n);
 }
 
 /// Adds the row's name to an error of reading it.
@@ -204,7 +204,7 @@ mod tests {
         for (reason, due, finished_at) in
             [(None, Some(at), None), (Some(EndReason::Exhausted), None, Some(at)), (None, None, None)]
         {
-            let (state, at_due, is_probe) = (DeliveryState::Retrying, AtDue::Exhaust, due.is_some());
+            let (state, at_due, is_probe) = (DeliveryState::Retrying, DueAction::Exhaust, due.is_some());
             let back = SavedState { state, reason, due, at_due, finished_at, is_probe };
             assert_eq!(read_return_to(&write_return_to(&back)).unwrap(), back);
         }
@@ -220,7 +220,7 @@ mod tests {
             state: DeliveryState::Dead,
             reason: Some(EndReason::Closed),
             due: Some(at(1_800_000_000_123)),
-            at_due: AtDue::Expire,
+            at_due: DueAction::Expire,
             finished_at: Some(at(1_800_000_000_456)),
             is_probe: true,
         };
@@ -251,7 +251,7 @@ mod tests {
         assert_numbers!(NoticeChannel: "email" "list" "none");
         assert_numbers!(MailState: "none" "waiting" "sent" "refused");
         assert_numbers!(ReplayState: "running" "paused" "finished" "cancelled");
-        let due = [AtDue::Attempt, AtDue::Exhaust, AtDue::Expire, AtDue::ExhaustUncounted];
+        let due = [DueAction::Attempt, DueAction::Exhaust, DueAction::Expire, DueAction::ExhaustUncounted];
         assert_eq!(due.each_ref().map(ToValue::value), [0, 1, 2, 3].map(Value::Integer));
         let classes = "ok http timeout dns connect tls stale_connection address_refused local unknown";
         for (name, number) in classes.split(' ').zip(0..) {

@@ -11,7 +11,7 @@ use posthaste::domain::{
     delivery::{EndReason, DeliveryState},
     outcome::Class,
     time::Timestamp,
-    verdict::AtDue,
+    verdict::DueAction,
 };
 
 pub(crate) fn check(
@@ -52,7 +52,7 @@ pub(crate) fn check(
         (DeliveryState::Dead, Some(EndReason::Exhausted)) => match standing.end {
             Some(CourseEnd::Exhausted(at)) => at == finished_at,
             None => {
-                standing.at_due == AtDue::Exhaust
+                standing.at_due == DueAction::Exhaust
                     && is_punctual(receiver, standing, standing.due.from, finished_at)
             }
             _ => false,

@@ -18,7 +18,7 @@ use posthaste::domain::{
     id::made_at,
     outcome::Class,
     time::Timestamp,
-    verdict::AtDue,
+    verdict::DueAction,
 };
 
 /// Wait after a local error, doubled for each row without a number before it.
@@ -51,7 +51,7 @@ pub(crate) enum CourseEnd {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpectedDeliveryState {
     pub(crate) due: Window,
-    pub(crate) at_due: AtDue,
+    pub(crate) at_due: DueAction,
     pub(crate) end: Option<CourseEnd>,
     pub(crate) give_up_at: Option<i64>,
     /// The end of the last attempt.
@@ -64,7 +64,7 @@ pub(crate) struct ExpectedDeliveryState {
 #[derive(Clone, Copy, Debug)]
 struct ReturnState {
     due: Window,
-    at_due: AtDue,
+    at_due: DueAction,
     end: Option<CourseEnd>,
 }
 
@@ -138,7 +138,7 @@ fn initial_state(
     let age = receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
     Some(ExpectedDeliveryState {
         due,
-        at_due: AtDue::Attempt,
+        at_due: DueAction::Attempt,
         end: None,
         give_up_at: age.map(|age| due.to + age),
         last_end: due.from,
@@ -206,14 +206,14 @@ impl Course<'_> {
                 }
                 self.standing.extra = Some(stood);
                 self.standing.due = requested_window(ask);
-                self.standing.at_due = AtDue::Attempt;
+                self.standing.at_due = DueAction::Attempt;
                 self.standing.end = None;
             }
             ActionKind::Replay => {
                 let age = self.receiver.contract.retry.give_up_after.map(|age| age.as_millis() as i64);
                 self.standing = ExpectedDeliveryState {
                     due: requested_window(ask),
-                    at_due: AtDue::Attempt,
+                    at_due: DueAction::Attempt,
                     end: None,
                     give_up_at: age.map(|age| at + age),
                     place: 0,
@@ -240,7 +240,7 @@ impl Course<'_> {
         let is_brought_forward = self.receiver.contract.pacing == Pacing::Adaptive
             && due <= made_at(self.file.id.as_i64()).as_millis().max(released);
         // The end of its age counts from when a replay was requested, a little before its answer.
-        let from = standing.due.from - if standing.at_due == AtDue::Expire { 100 } else { 0 };
+        let from = standing.due.from - if standing.at_due == DueAction::Expire { 100 } else { 0 };
         let is_right = standing.end.is_none()
             && (due >= from || is_brought_forward)
             && due <= standing.due.to.max(released) + 1;
@@ -262,7 +262,7 @@ impl Course<'_> {
             // A takeover: due at once, or back to where it was before the extra attempt.
             let mut next =
                 ExpectedDeliveryState { due: Window::at(started_at), last_end: started_at, ..self.standing };
-            next.at_due = AtDue::Attempt;
+            next.at_due = DueAction::Attempt;
             self.standing = next.back_if_extra();
             self.unnumbered += 1;
             return;
@@ -279,7 +279,7 @@ impl Course<'_> {
             Class::Unknown => self.standing.due = Window::at(end),
             Class::Local => {
                 let wait = (LOCAL_ERROR_WAIT << self.unnumbered.min(10)).min(LOCAL_ERROR_WAIT_MAX);
-                self.wait(Window::at(end + wait), AtDue::Attempt);
+                self.wait(Window::at(end + wait), DueAction::Attempt);
             }
             _ => self.failed(post, end),
         }
@@ -291,7 +291,7 @@ impl Course<'_> {
         if standing.end.is_some() {
             return self.complain(Promise::AfterEnd, "an attempt after the end", at);
         }
-        if standing.at_due != AtDue::Attempt {
+        if standing.at_due != DueAction::Attempt {
             return self.complain(Promise::Schedule, "one attempt too many", at);
         }
         // A recovered endpoint need not wait, and the history says so; being held in between makes it forget.
@@ -337,10 +337,10 @@ impl Course<'_> {
                 let window = spread(wait.as_millis() as i64, contract.retry.jitter);
                 self.wait(
                     Window { from: end + window.from.max(asked), to: end + window.to.max(asked) },
-                    AtDue::Attempt,
+                    DueAction::Attempt,
                 );
             }
-            (None, Some(wait)) => self.wait(Window::at(end + wait.as_millis() as i64), AtDue::Exhaust),
+            (None, Some(wait)) => self.wait(Window::at(end + wait.as_millis() as i64), DueAction::Exhaust),
             (None, None) => self.standing.end = Some(CourseEnd::Exhausted(end)),
         }
     }
@@ -353,7 +353,7 @@ impl Course<'_> {
         post.retry_after.filter(|_| honours).map_or(0, |seconds| (i64::from(seconds) * 1000).min(longest))
     }
 
-    fn wait(&mut self, due: Window, at_due: AtDue) {
+    fn wait(&mut self, due: Window, at_due: DueAction) {
         self.standing.due = due;
         self.standing.at_due = at_due;
         if let Some(give_up_at) = self.standing.give_up_at
@@ -363,7 +363,7 @@ impl Course<'_> {
             let from = give_up_at.max(self.standing.last_end);
             self.standing.due =
                 Window { from: if is_certain { from } else { due.from }, to: from.max(due.from) };
-            self.standing.at_due = if is_certain { AtDue::Expire } else { at_due };
+            self.standing.at_due = if is_certain { DueAction::Expire } else { at_due };
         }
     }
 }

@@ -176,12 +176,12 @@ pub(super) fn expected(before: &Delivery, happening: Transition, now: Timestamp)
     };
     match (happening, from) {
         (Transition::Claim, Pending | Retrying) => Some(match before.at_due {
-            AtDue::Exhaust | AtDue::ExhaustUncounted => (Dead, Some(EndReason::Exhausted)),
-            AtDue::Expire => (Expired, Some(EndReason::GaveUp)),
-            AtDue::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
+            DueAction::Exhaust | DueAction::ExhaustUncounted => (Dead, Some(EndReason::Exhausted)),
+            DueAction::Expire => (Expired, Some(EndReason::GaveUp)),
+            DueAction::Attempt if !by_hand && before.give_up_at.is_some_and(|at| at <= now) => {
                 (Expired, Some(EndReason::GaveUp))
             }
-            AtDue::Attempt => (InFlight, None),
+            DueAction::Attempt => (InFlight, None),
         }),
         (Transition::Conclude { verdict: Verdict::Delivered, .. }, InFlight) => Some((Delivered, None)),
         (Transition::Conclude { switch, .. } | Transition::TakeOver(switch), InFlight) if by_hand => {
