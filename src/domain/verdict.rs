@@ -94,7 +94,7 @@ pub fn decide(
     dice: f64,
 ) -> Verdict {
     let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
-    let again = |due| in_time(standing, ended_at, due, Verdict::RetryUncounted { due });
+    let again = |due| or_expiry(standing, ended_at, due, Verdict::RetryUncounted { due });
     // Strict contracts keep their times, even in a local outage.
     let is_waited_out = standing.is_local_outage && contract.pacing == Pacing::Adaptive;
     let wait_out = || {
@@ -138,11 +138,11 @@ fn retry(
         },
     };
     let due = ended_at.plus(wait);
-    in_time(standing, ended_at, due, Verdict::Retry { due, then })
+    or_expiry(standing, ended_at, due, Verdict::Retry { due, then })
 }
 
 /// Returns the verdict, or expiry if the delivery gives up before it is due.
-fn in_time(standing: &RetryContext, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
+fn or_expiry(standing: &RetryContext, ended_at: Timestamp, due: Timestamp, verdict: Verdict) -> Verdict {
     match standing.give_up_at {
         Some(give_up_at) if give_up_at < due => {
             Verdict::Retry { due: give_up_at.max(ended_at), then: DueAction::Expire }

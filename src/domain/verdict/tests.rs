@@ -20,7 +20,7 @@ fn failed(class: Class) -> Outcome {
 }
 
 /// Returns the attempts, as times after the start, of a delivery whose receiver always answers 500 at once, and its end.
-fn course(contract: &Contract, dice: f64) -> (Vec<String>, String) {
+fn run_schedule(contract: &Contract, dice: f64) -> (Vec<String>, String) {
     let give_up_at = contract.retry.give_up_after.map(|after| START.plus(after));
     let (mut now, mut attempts) = (START, vec![]);
     for place in 0.. {
@@ -43,7 +43,7 @@ fn minutes(list: &[u64]) -> Vec<String> {
 
 #[test]
 fn a_receiver_that_always_fails_sees_every_contract_s_attempts_at_their_instants() {
-    let strict = |contract: Contract| course(&contract, 0.7);
+    let strict = |contract: Contract| run_schedule(&contract, 0.7);
     assert_eq!(strict(fixtures::zerofee()), (minutes(&[0, 1, 6, 36, 156, 636]), "exhausted at 636m".into()),);
     assert_eq!(
         strict(fixtures::orientedos()),
@@ -62,21 +62,21 @@ fn a_receiver_that_always_fails_sees_every_contract_s_attempts_at_their_instants
     standard.retry.jitter = Jitter::None;
     let seconds = [0, 5, 305, 2105, 9305, 27_305, 63_305, 113_705, 185_705, 272_105];
     let instants: Vec<_> = seconds.iter().map(|&s| format_duration(Duration::from_secs(s))).collect();
-    assert_eq!(course(&standard, 0.7), (instants, "exhausted at 272105s".into()));
+    assert_eq!(run_schedule(&standard, 0.7), (instants, "exhausted at 272105s".into()));
 }
 
 #[test]
 fn bastionary_s_full_jitter_spreads_eight_attempts_over_at_most_1270_seconds() {
-    let (attempts, end) = course(&fixtures::bastionary(), 0.5);
+    let (attempts, end) = run_schedule(&fixtures::bastionary(), 0.5);
     assert_eq!(attempts, ["0ms", "5s", "15s", "35s", "75s", "155s", "315s", "635s"]);
     assert_eq!(end, "exhausted at 635s");
-    assert_eq!(course(&fixtures::bastionary(), 0.0).1, "exhausted at 0ms");
-    assert_eq!(course(&fixtures::bastionary(), 1.0 - f64::EPSILON).1, "exhausted at 1270s");
+    assert_eq!(run_schedule(&fixtures::bastionary(), 0.0).1, "exhausted at 0ms");
+    assert_eq!(run_schedule(&fixtures::bastionary(), 1.0 - f64::EPSILON).1, "exhausted at 1270s");
 }
 
 #[test]
 fn standard_spreads_its_waits_by_a_fifth_to_either_side() {
-    let last = |dice| course(&fixtures::standard(), dice).1;
+    let last = |dice| run_schedule(&fixtures::standard(), dice).1;
     assert_eq!(last(0.0), "exhausted at 217684s");
     assert_eq!(last(0.5), "exhausted at 272105s");
 }
@@ -211,7 +211,7 @@ fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
 fn giving_up_also_cuts_a_final_wait_short() {
     let overrides = json!({ "retry": { "give_up_after": "2h" } });
     let contract = fixtures::orientedos().with_overrides(&overrides, OverrideLevel::App).unwrap();
-    assert_eq!(course(&contract, 0.5), (minutes(&[0, 1, 6, 21, 81]), "expired at 2h".into()));
+    assert_eq!(run_schedule(&contract, 0.5), (minutes(&[0, 1, 6, 21, 81]), "expired at 2h".into()));
 }
 
 fn requested_retry_wait(contract: &Contract, place: u32, retry_after: &str) -> u64 {
