@@ -258,7 +258,7 @@ impl Directory {
     pub fn retention_ages(&self) -> BTreeSet<Duration> {
         let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| entry.rules().retention).collect();
         let endpoints = read(&self.endpoints);
-        retention::ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
+        retention::retention_ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
     }
 
     /// Returns the current event types, without a lock. Do not hold the guard for long.

@@ -16,7 +16,7 @@ use super::{
 use std::{collections::BTreeSet, time::Duration};
 
 /// An `Idempotency-Key` is known for at least this long, however short its event is kept.
-pub const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
+pub const IDEMPOTENCY_KEY_KEPT: Duration = Duration::from_hours(24);
 
 /// Retention periods, as the contracts say now.
 pub trait RetentionPolicy: Send + Sync {
@@ -53,7 +53,7 @@ pub struct DeliveryFacts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventFate {
+pub enum EventDecision {
     Stays,
     /// The record stays without its payload.
     LosesData,
@@ -62,7 +62,7 @@ pub enum EventFate {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeliveryFate {
+pub enum DeliveryDecision {
     Stays,
     /// Still waiting: ends now, on record, and is deleted later.
     Ends,
@@ -76,63 +76,63 @@ pub enum DeliveryFate {
 
 /// Decision on an event and each of its deliveries, in the order they were given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fate {
-    pub event: EventFate,
-    pub deliveries: Vec<DeliveryFate>,
+pub struct RetentionDecision {
+    pub event: EventDecision,
+    pub deliveries: Vec<DeliveryDecision>,
 }
 
-impl Fate {
-    pub fn is_nothing(&self) -> bool {
-        let stay = |fate: &DeliveryFate| *fate == DeliveryFate::Stays;
-        self.event == EventFate::Stays && self.deliveries.iter().all(stay)
+impl RetentionDecision {
+    pub fn changes_nothing(&self) -> bool {
+        let stay = |fate: &DeliveryDecision| *fate == DeliveryDecision::Stays;
+        self.event == EventDecision::Stays && self.deliveries.iter().all(stay)
     }
 }
 
-pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) -> Fate {
+pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) -> RetentionDecision {
     let from = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
     let begun = |delivery: &DeliveryFacts| delivery.restarted_at.map_or(from, |at| at.max(from));
     let longest = |app: Timestamp, of: &dyn Fn(&DeliveryFacts) -> Timestamp| {
         deliveries.iter().map(of).max().unwrap_or(app)
     };
-    let end = longest(until(event.keep.events, from), &|one| until(one.keep.events, begun(one)));
-    let payload_end = longest(until(event.keep.payloads, from), &|one| until(one.keep.payloads, from));
+    let end = longest(retention_end(event.keep.events, from), &|one| retention_end(one.keep.events, begun(one)));
+    let payload_end = longest(retention_end(event.keep.payloads, from), &|one| retention_end(one.keep.payloads, from));
     let is_over = end <= now;
-    let fates: Vec<_> = deliveries.iter().map(|delivery| delivery.fate(is_over, now)).collect();
+    let fates: Vec<_> = deliveries.iter().map(|delivery| delivery.decide(is_over, now)).collect();
 
-    let goes_on = |(delivery, fate): (&DeliveryFacts, &DeliveryFate)| {
-        delivery.finished_at.is_none() && *fate != DeliveryFate::Ends
+    let goes_on = |(delivery, fate): (&DeliveryFacts, &DeliveryDecision)| {
+        delivery.finished_at.is_none() && *fate != DeliveryDecision::Ends
     };
-    let is_replayable = |(delivery, fate): (&DeliveryFacts, &DeliveryFate)| {
-        delivery.is_dead_letter() && *fate != DeliveryFate::Closes
-            || delivery.returns_to_dead && *fate == DeliveryFate::Ends
+    let is_replayable = |(delivery, fate): (&DeliveryFacts, &DeliveryDecision)| {
+        delivery.is_dead_letter() && *fate != DeliveryDecision::Closes
+            || delivery.returns_to_dead && *fate == DeliveryDecision::Ends
     };
     let all = || deliveries.iter().zip(&fates);
     let has_use = all().any(goes_on) || all().any(is_replayable);
-    let is_known = event.has_idempotency_key && event.accepted_at.plus(IDEMPOTENCY_KEPT) > now;
+    let is_known = event.has_idempotency_key && event.accepted_at.plus(IDEMPOTENCY_KEY_KEPT) > now;
     let is_on_record = is_known || all().any(|(one, fate)| one.is_on_record(*fate, end, now));
     if is_over && !has_use && !is_on_record {
-        return Fate { event: EventFate::Goes, deliveries: vec![DeliveryFate::Goes; deliveries.len()] };
+        return RetentionDecision { event: EventDecision::Goes, deliveries: vec![DeliveryDecision::Goes; deliveries.len()] };
     }
-    let is_settled = payload_end <= now && deliveries.iter().all(DeliveryFacts::is_settled);
+    let is_settled = payload_end <= now && deliveries.iter().all(DeliveryFacts::needs_no_payload);
     let loses_data = event.has_data && !has_use && (is_over || is_settled);
-    Fate { event: if loses_data { EventFate::LosesData } else { EventFate::Stays }, deliveries: fates }
+    RetentionDecision { event: if loses_data { EventDecision::LosesData } else { EventDecision::Stays }, deliveries: fates }
 }
 
 impl DeliveryFacts {
-    fn fate(&self, is_over: bool, now: Timestamp) -> DeliveryFate {
+    fn decide(&self, is_over: bool, now: Timestamp) -> DeliveryDecision {
         match self.finished_at {
-            None if is_over && self.state != DeliveryState::InFlight => DeliveryFate::Ends,
+            None if is_over && self.state != DeliveryState::InFlight => DeliveryDecision::Ends,
             Some(died_at) if self.is_dead_letter() => {
-                if until(self.keep.dead_letters, died_at) <= now {
-                    DeliveryFate::Closes
+                if retention_end(self.keep.dead_letters, died_at) <= now {
+                    DeliveryDecision::Closes
                 } else {
-                    DeliveryFate::Stays
+                    DeliveryDecision::Stays
                 }
             }
-            Some(at) if self.has_history && until(self.keep.attempts, at) <= now => {
-                DeliveryFate::LosesHistory
+            Some(at) if self.has_history && retention_end(self.keep.attempts, at) <= now => {
+                DeliveryDecision::LosesHistory
             }
-            _ => DeliveryFate::Stays,
+            _ => DeliveryDecision::Stays,
         }
     }
 
@@ -142,19 +142,19 @@ impl DeliveryFacts {
     }
 
     /// Whether its end must stay visible, because it ended only when its event's retention was over.
-    fn is_on_record(&self, fate: DeliveryFate, end: Timestamp, now: Timestamp) -> bool {
-        let ended_late = |at: Timestamp| at >= end && until(self.keep.attempts, at) > now;
-        fate == DeliveryFate::Ends || !self.is_dead_letter() && self.finished_at.is_some_and(ended_late)
+    fn is_on_record(&self, fate: DeliveryDecision, end: Timestamp, now: Timestamp) -> bool {
+        let ended_late = |at: Timestamp| at >= end && retention_end(self.keep.attempts, at) > now;
+        fate == DeliveryDecision::Ends || !self.is_dead_letter() && self.finished_at.is_some_and(ended_late)
     }
 
     /// Whether its payload is not expected to be needed again.
-    fn is_settled(&self) -> bool {
+    fn needs_no_payload(&self) -> bool {
         matches!(self.state, DeliveryState::Delivered | DeliveryState::Cancelled) || self.is_closed
     }
 }
 
 /// Returns the end of a retention period that starts at `from`; the end of time if it has none.
-fn until(keep: RetentionPeriod, from: Timestamp) -> Timestamp {
+fn retention_end(keep: RetentionPeriod, from: Timestamp) -> Timestamp {
     match keep {
         RetentionPeriod::For(duration) => from.plus(duration),
         RetentionPeriod::Forever => Timestamp::from_millis(i64::MAX),
@@ -162,7 +162,7 @@ fn until(keep: RetentionPeriod, from: Timestamp) -> Timestamp {
 }
 
 /// Returns the ages at which a part of an event may be due for deletion.
-pub fn ages(keeps: impl IntoIterator<Item = Retention>) -> BTreeSet<Duration> {
+pub fn retention_ages(keeps: impl IntoIterator<Item = Retention>) -> BTreeSet<Duration> {
     let all = |keep: Retention| [keep.events, keep.attempts, keep.payloads, keep.dead_letters];
     let finite = |keep| match keep {
         RetentionPeriod::For(duration) => Some(duration),

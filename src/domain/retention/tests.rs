@@ -11,7 +11,7 @@ fn after(time: Duration) -> Timestamp {
     START.plus(time)
 }
 
-fn keep() -> impl Strategy<Value = RetentionPeriod> {
+fn retention_period() -> impl Strategy<Value = RetentionPeriod> {
     prop_oneof![
         1 => Just(RetentionPeriod::Forever),
         6 => (1u64..500).prop_map(|hours| RetentionPeriod::For(HOUR * hours as u32)),
@@ -19,7 +19,7 @@ fn keep() -> impl Strategy<Value = RetentionPeriod> {
 }
 
 fn retention() -> impl Strategy<Value = Retention> {
-    (keep(), keep(), keep(), keep()).prop_map(|(events, attempts, payloads, dead_letters)| Retention {
+    (retention_period(), retention_period(), retention_period(), retention_period()).prop_map(|(events, attempts, payloads, dead_letters)| Retention {
         events,
         attempts,
         payloads,
@@ -70,22 +70,22 @@ fn apply_decision(
     now: Timestamp,
 ) -> Option<(EventFacts, Vec<DeliveryFacts>)> {
     let fate = decide(&event, deliveries, now);
-    event.has_data &= fate.event != EventFate::LosesData;
+    event.has_data &= fate.event != EventDecision::LosesData;
     let mut left = Vec::new();
     for (mut one, fate) in deliveries.iter().copied().zip(&fate.deliveries) {
         match fate {
-            DeliveryFate::Stays => {}
-            DeliveryFate::Goes => continue,
-            DeliveryFate::LosesHistory => one.has_history = false,
-            DeliveryFate::Closes => (one.has_history, one.is_closed) = (false, true),
-            DeliveryFate::Ends if one.returns_to_dead => {
+            DeliveryDecision::Stays => {}
+            DeliveryDecision::Goes => continue,
+            DeliveryDecision::LosesHistory => one.has_history = false,
+            DeliveryDecision::Closes => (one.has_history, one.is_closed) = (false, true),
+            DeliveryDecision::Ends if one.returns_to_dead => {
                 (one.state, one.returns_to_dead, one.finished_at) = (DeliveryState::Dead, false, Some(START));
             }
-            DeliveryFate::Ends => (one.state, one.finished_at) = (DeliveryState::Expired, Some(now)),
+            DeliveryDecision::Ends => (one.state, one.finished_at) = (DeliveryState::Expired, Some(now)),
         }
         left.push(one);
     }
-    (fate.event != EventFate::Goes).then_some((event, left))
+    (fate.event != EventDecision::Goes).then_some((event, left))
 }
 
 proptest! {
@@ -95,16 +95,16 @@ proptest! {
     ) {
         let fate = decide(&event, &deliveries, now);
         for (one, fate) in deliveries.iter().zip(&fate.deliveries) {
-            let unended = matches!(fate, DeliveryFate::Stays | DeliveryFate::Ends);
+            let unended = matches!(fate, DeliveryDecision::Stays | DeliveryDecision::Ends);
             prop_assert!(one.finished_at.is_some() || unended, "{one:?} {fate:?}");
-            prop_assert!(one.state != DeliveryState::InFlight || *fate == DeliveryFate::Stays);
-            prop_assert!(*fate != DeliveryFate::Ends || one.finished_at.is_none());
+            prop_assert!(one.state != DeliveryState::InFlight || *fate == DeliveryDecision::Stays);
+            prop_assert!(*fate != DeliveryDecision::Ends || one.finished_at.is_none());
         }
         if deliveries.iter().any(|one| one.state == DeliveryState::InFlight) {
-            prop_assert_eq!(fate.event, EventFate::Stays);
+            prop_assert_eq!(fate.event, EventDecision::Stays);
         }
         if deliveries.iter().any(|one| one.finished_at.is_none()) {
-            prop_assert_ne!(fate.event, EventFate::Goes);
+            prop_assert_ne!(fate.event, EventDecision::Goes);
         }
     }
 
@@ -124,18 +124,18 @@ proptest! {
             (false, _) => deliveries.iter().any(longest),
         };
         if is_kept {
-            prop_assert_ne!(fate.event, EventFate::Goes);
-            prop_assert!(!fate.deliveries.contains(&DeliveryFate::Ends));
+            prop_assert_ne!(fate.event, EventDecision::Goes);
+            prop_assert!(!fate.deliveries.contains(&DeliveryDecision::Ends));
         }
         for (one, fate) in deliveries.iter().zip(&fate.deliveries) {
             let Some(finished_at) = one.finished_at else { continue };
             let is_over = |keep| matches!(keep, RetentionPeriod::For(time) if finished_at.plus(time) <= now);
             match fate {
-                DeliveryFate::LosesHistory => prop_assert!(is_over(one.keep.attempts)),
-                DeliveryFate::Closes => {
+                DeliveryDecision::LosesHistory => prop_assert!(is_over(one.keep.attempts)),
+                DeliveryDecision::Closes => {
                     prop_assert!(one.state == DeliveryState::Dead && is_over(one.keep.dead_letters));
                 }
-                DeliveryFate::Goes => prop_assert!(!is_kept),
+                DeliveryDecision::Goes => prop_assert!(!is_kept),
                 _ => {}
             }
         }
@@ -151,10 +151,10 @@ proptest! {
         let fate = decide(&event, &deliveries, now);
         let is_over = matches!(dead.keep.dead_letters, RetentionPeriod::For(time) if died_at.plus(time) <= now);
         if is_over {
-            prop_assert!(matches!(fate.deliveries.last(), Some(DeliveryFate::Closes | DeliveryFate::Goes)));
+            prop_assert!(matches!(fate.deliveries.last(), Some(DeliveryDecision::Closes | DeliveryDecision::Goes)));
         } else {
-            prop_assert_eq!(fate.deliveries.last(), Some(&DeliveryFate::Stays));
-            prop_assert_eq!(fate.event, EventFate::Stays);
+            prop_assert_eq!(fate.deliveries.last(), Some(&DeliveryDecision::Stays));
+            prop_assert_eq!(fate.event, EventDecision::Stays);
         }
     }
 
@@ -164,14 +164,14 @@ proptest! {
     ) {
         let (today, tomorrow) =
             (decide(&event, &deliveries, now), decide(&event, &deliveries, now.plus(HOUR * later)));
-        if today.event == EventFate::Goes {
-            prop_assert_eq!(tomorrow.event, EventFate::Goes);
+        if today.event == EventDecision::Goes {
+            prop_assert_eq!(tomorrow.event, EventDecision::Goes);
         }
-        if today.event == EventFate::LosesData {
-            prop_assert_ne!(tomorrow.event, EventFate::Stays);
+        if today.event == EventDecision::LosesData {
+            prop_assert_ne!(tomorrow.event, EventDecision::Stays);
         }
         for (today, tomorrow) in today.deliveries.iter().zip(&tomorrow.deliveries) {
-            prop_assert!(today == tomorrow || *today == DeliveryFate::Stays || *tomorrow == DeliveryFate::Goes);
+            prop_assert!(today == tomorrow || *today == DeliveryDecision::Stays || *tomorrow == DeliveryDecision::Goes);
         }
     }
 
@@ -189,7 +189,7 @@ proptest! {
         let (mut now, mut steps) = (START, 0);
         while let Some((event, facts)) = state.clone() {
             let fate = decide(&event, &facts, now);
-            if fate.event == EventFate::Goes {
+            if fate.event == EventDecision::Goes {
                 prop_assert!(facts.iter().all(|one| one.finished_at.is_some_and(|at| at < now)));
             }
             state = apply_decision(event, &facts, now);
@@ -229,8 +229,8 @@ fn plain(keep: Retention) -> EventFacts {
 fn a_delivered_event_is_deleted_as_a_whole_after_its_retention() {
     let one = month(DeliveryState::Delivered, Some(after(HOUR)));
     let event = plain(one.keep);
-    assert!(decide(&event, &[one], after(DAY * 29)).is_nothing());
-    let gone = Fate { event: EventFate::Goes, deliveries: vec![DeliveryFate::Goes] };
+    assert!(decide(&event, &[one], after(DAY * 29)).changes_nothing());
+    let gone = RetentionDecision { event: EventDecision::Goes, deliveries: vec![DeliveryDecision::Goes] };
     assert_eq!(decide(&event, &[one], after(DAY * 30)), gone);
 }
 
@@ -239,10 +239,10 @@ fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
     let waiting = month(DeliveryState::Held, None);
     let (event, end) = (plain(waiting.keep), after(DAY * 30));
     let fate = decide(&event, &[waiting], end);
-    assert_eq!(fate, Fate { event: EventFate::LosesData, deliveries: vec![DeliveryFate::Ends] });
+    assert_eq!(fate, RetentionDecision { event: EventDecision::LosesData, deliveries: vec![DeliveryDecision::Ends] });
     let (event, ended) = apply_decision(event, &[waiting], end).unwrap();
-    assert!(decide(&event, &ended, after(DAY * 59)).is_nothing());
-    assert_eq!(decide(&event, &ended, after(DAY * 60)).event, EventFate::Goes);
+    assert!(decide(&event, &ended, after(DAY * 59)).changes_nothing());
+    assert_eq!(decide(&event, &ended, after(DAY * 60)).event, EventDecision::Goes);
 }
 
 #[test]
@@ -255,12 +255,12 @@ fn a_payload_is_deleted_once_all_got_it_and_stays_while_one_may_need_it() {
         let all: Vec<_> = [done].into_iter().chain(others.iter().map(other)).collect();
         decide(&event, &all, now).event
     };
-    assert_eq!(at(&[], after(HOUR * 23)), EventFate::Stays);
-    assert_eq!(at(&[], after(DAY)), EventFate::LosesData);
-    assert_eq!(at(&[DeliveryState::Cancelled], after(DAY)), EventFate::LosesData);
-    assert_eq!(at(&[DeliveryState::Expired], after(DAY)), EventFate::Stays, "it may be replayed");
-    assert_eq!(at(&[DeliveryState::Dead], after(DAY)), EventFate::Stays);
-    assert_eq!(decide(&event, &[], after(DAY)).event, EventFate::LosesData, "no endpoint subscribed");
+    assert_eq!(at(&[], after(HOUR * 23)), EventDecision::Stays);
+    assert_eq!(at(&[], after(DAY)), EventDecision::LosesData);
+    assert_eq!(at(&[DeliveryState::Cancelled], after(DAY)), EventDecision::LosesData);
+    assert_eq!(at(&[DeliveryState::Expired], after(DAY)), EventDecision::Stays, "it may be replayed");
+    assert_eq!(at(&[DeliveryState::Dead], after(DAY)), EventDecision::Stays);
+    assert_eq!(decide(&event, &[], after(DAY)).event, EventDecision::LosesData, "no endpoint subscribed");
 }
 
 #[test]
@@ -268,9 +268,9 @@ fn a_closed_dead_letter_is_kept_as_any_other_delivery() {
     let mut closed = month(DeliveryState::Dead, Some(after(HOUR)));
     closed.keep.dead_letters = RetentionPeriod::Forever;
     let event = plain(closed.keep);
-    assert!(decide(&event, &[closed], after(DAY * 400)).is_nothing());
+    assert!(decide(&event, &[closed], after(DAY * 400)).changes_nothing());
     closed.is_closed = true;
-    assert_eq!(decide(&event, &[closed], after(DAY * 30)).event, EventFate::Goes);
+    assert_eq!(decide(&event, &[closed], after(DAY * 30)).event, EventDecision::Goes);
 }
 
 #[test]
@@ -280,10 +280,10 @@ fn a_dead_letter_of_a_shorter_time_is_closed_and_its_event_is_kept_as_long_as_it
     let mut event = plain(dead.keep);
     event.keep.events = RetentionPeriod::For(DAY);
     let fate = decide(&event, &[dead], after(DAY * 2));
-    assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Closes]));
+    assert_eq!((fate.event, fate.deliveries), (EventDecision::Stays, vec![DeliveryDecision::Closes]));
     let (event, closed) = apply_decision(event, &[dead], after(DAY * 2)).unwrap();
-    assert!(decide(&event, &closed, after(DAY * 29)).is_nothing());
-    assert_eq!(decide(&event, &closed, after(DAY * 30)).event, EventFate::Goes);
+    assert!(decide(&event, &closed, after(DAY * 29)).changes_nothing());
+    assert_eq!(decide(&event, &closed, after(DAY * 30)).event, EventDecision::Goes);
 }
 
 #[test]
@@ -291,19 +291,19 @@ fn a_dead_letter_that_is_held_for_an_extra_attempt_keeps_its_payload() {
     let mut held = DeliveryFacts { returns_to_dead: true, ..month(DeliveryState::Held, None) };
     held.keep.dead_letters = RetentionPeriod::Forever;
     let fate = decide(&plain(held.keep), &[held], after(DAY * 31));
-    assert_eq!((fate.event, fate.deliveries), (EventFate::Stays, vec![DeliveryFate::Ends]));
+    assert_eq!((fate.event, fate.deliveries), (EventDecision::Stays, vec![DeliveryDecision::Ends]));
 }
 
 #[test]
 fn a_scheduled_event_counts_from_its_time_and_a_replay_from_when_it_was_asked_for() {
     let done = month(DeliveryState::Delivered, Some(after(DAY * 20)));
     let scheduled = EventFacts { deliver_at: Some(after(DAY * 20)), ..plain(done.keep) };
-    assert!(decide(&scheduled, &[done], after(DAY * 49)).is_nothing());
-    assert_eq!(decide(&scheduled, &[done], after(DAY * 50)).event, EventFate::Goes);
+    assert!(decide(&scheduled, &[done], after(DAY * 49)).changes_nothing());
+    assert_eq!(decide(&scheduled, &[done], after(DAY * 50)).event, EventDecision::Goes);
     let replayed = DeliveryFacts { restarted_at: Some(after(DAY * 100)), ..month(DeliveryState::Pending, None) };
-    assert!(decide(&plain(done.keep), &[replayed], after(DAY * 129)).is_nothing());
+    assert!(decide(&plain(done.keep), &[replayed], after(DAY * 129)).changes_nothing());
     let fate = decide(&plain(done.keep), &[replayed], after(DAY * 130));
-    assert_eq!(fate.deliveries, [DeliveryFate::Ends]);
+    assert_eq!(fate.deliveries, [DeliveryDecision::Ends]);
 }
 
 #[test]
@@ -311,15 +311,15 @@ fn an_idempotency_key_outlives_an_event_that_is_kept_for_an_hour() {
     let mut done = month(DeliveryState::Delivered, Some(START));
     done.keep.events = RetentionPeriod::For(HOUR);
     let event = EventFacts { has_idempotency_key: true, ..plain(done.keep) };
-    assert_eq!(decide(&event, &[done], after(HOUR)).event, EventFate::LosesData);
-    assert_eq!(decide(&event, &[done], after(HOUR * 23)).event, EventFate::LosesData);
-    assert_eq!(decide(&event, &[done], after(DAY)).event, EventFate::Goes);
+    assert_eq!(decide(&event, &[done], after(HOUR)).event, EventDecision::LosesData);
+    assert_eq!(decide(&event, &[done], after(HOUR * 23)).event, EventDecision::LosesData);
+    assert_eq!(decide(&event, &[done], after(DAY)).event, EventDecision::Goes);
 }
 
 #[test]
 fn ages_are_the_finite_retention_periods() {
     let mut keep = month(DeliveryState::Pending, None).keep;
     (keep.attempts, keep.dead_letters) = (RetentionPeriod::For(DAY), RetentionPeriod::Forever);
-    assert_eq!(ages([keep, keep]).into_iter().collect::<Vec<_>>(), [DAY, DAY * 30]);
-    assert!(ages([Retention::FOREVER]).is_empty());
+    assert_eq!(retention_ages([keep, keep]).into_iter().collect::<Vec<_>>(), [DAY, DAY * 30]);
+    assert!(retention_ages([Retention::FOREVER]).is_empty());
 }

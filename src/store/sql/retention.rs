@@ -18,7 +18,7 @@ use crate::{
         delivery::{Delivery, EndReason, TransitionError, SavedState, DeliveryState},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
-        retention::{DeliveryFacts, DeliveryFate, EventFacts, EventFate, Fate, RetentionPolicy, decide},
+        retention::{DeliveryFacts, DeliveryDecision, EventFacts, EventDecision, RetentionDecision, RetentionPolicy, decide},
         statistics::StatBatch,
         time::Timestamp,
     },
@@ -53,7 +53,7 @@ struct DeliveryToCheck {
 }
 
 impl EventWithDeliveries {
-    fn fate(&self, now: Timestamp) -> Fate {
+    fn fate(&self, now: Timestamp) -> RetentionDecision {
         let deliveries: Vec<_> = self.deliveries.iter().map(|delivery| delivery.facts).collect();
         decide(&self.facts, &deliveries, now)
     }
@@ -106,14 +106,14 @@ fn is_near(first: i64, last: i64) -> bool {
 }
 
 /// Whether anything is left to remove. Whether a history is gone already is looked up only where that decides.
-fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &Fate) -> Result<bool> {
-    let is_done = |fate: DeliveryFate| matches!(fate, DeliveryFate::Stays | DeliveryFate::LosesHistory);
-    if fate.event != EventFate::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
+fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &RetentionDecision) -> Result<bool> {
+    let is_done = |fate: DeliveryDecision| matches!(fate, DeliveryDecision::Stays | DeliveryDecision::LosesHistory);
+    if fate.event != EventDecision::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
         return Ok(true);
     }
     let has_history = "SELECT EXISTS (SELECT 1 FROM attempts WHERE delivery = ?1)";
     for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
-        if *fate == DeliveryFate::LosesHistory && connection.exists(has_history, params![delivery.id])? {
+        if *fate == DeliveryDecision::LosesHistory && connection.exists(has_history, params![delivery.id])? {
             return Ok(true);
         }
     }
@@ -176,8 +176,8 @@ struct Step {
 
 impl Step {
     /// Carries out the decision on one event; `false` if that is too much for one step and something is left.
-    fn carry_out(&mut self, tx: &dyn Sql, found: EventWithDeliveries, fate: &Fate) -> Result<bool> {
-        if fate.event == EventFate::Goes {
+    fn carry_out(&mut self, tx: &dyn Sql, found: EventWithDeliveries, fate: &RetentionDecision) -> Result<bool> {
+        if fate.event == EventDecision::Goes {
             return Ok(self.remove(found));
         }
         let mut is_needed = false;
@@ -189,13 +189,13 @@ impl Step {
             }
             match fate {
                 // A delivery goes only with its event, which is removed as a whole.
-                DeliveryFate::Stays | DeliveryFate::Goes => {}
-                DeliveryFate::LosesHistory => self.expired.attempts += remove_attempts(tx, delivery.id)?,
-                DeliveryFate::Closes => {
+                DeliveryDecision::Stays | DeliveryDecision::Goes => {}
+                DeliveryDecision::LosesHistory => self.expired.attempts += remove_attempts(tx, delivery.id)?,
+                DeliveryDecision::Closes => {
                     self.expired.attempts += remove_attempts(tx, delivery.id)?;
                     self.change(tx, delivery.id, Delivery::close)?;
                 }
-                DeliveryFate::Ends => {
+                DeliveryDecision::Ends => {
                     let now = self.now;
                     if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.expire_by_retention(now))? {
                         self.expired.ended.push((ended.id, ended.endpoint));
@@ -208,7 +208,7 @@ impl Step {
                 }
             }
         }
-        if fate.event == EventFate::LosesData && !is_needed {
+        if fate.event == EventDecision::LosesData && !is_needed {
             let sql = "UPDATE events SET data = ?2 WHERE id = ?1";
             self.expired.payloads += tx.execute(sql, params![found.id, NO_DATA])? as u64;
         }
