@@ -5,11 +5,11 @@ use std::time::Duration;
 
 /// The wait after the attempt that used slot `place`, or `None` when the schedule has no more.
 /// `dice` is uniform in [0, 1).
-pub fn wait_after(retry: &RetryRule, retry_index: u32, dice: f64) -> Option<Duration> {
-    retry.waits.get(retry_index as usize).map(|&wait| spread(wait, retry.jitter, dice))
+pub fn delay_after(retry: &RetryRule, retry_index: u32, dice: f64) -> Option<Duration> {
+    retry.waits.get(retry_index as usize).map(|&wait| apply_jitter(wait, retry.jitter, dice))
 }
 
-fn spread(wait: Duration, jitter: Jitter, dice: f64) -> Duration {
+fn apply_jitter(wait: Duration, jitter: Jitter, dice: f64) -> Duration {
     let factor = match jitter {
         Jitter::None => return wait,
         Jitter::Full => dice,
@@ -30,9 +30,9 @@ mod tests {
         #[test]
         fn jitter_stays_within_its_bounds(dice in 0.0..1.0f64, percent in 1u8..=100, secs in 1u64..2_592_000) {
             let wait = Duration::from_secs(secs);
-            prop_assert_eq!(spread(wait, Jitter::None, dice), wait);
-            prop_assert!(spread(wait, Jitter::Full, dice) <= wait);
-            let spread = spread(wait, Jitter::Percent(percent), dice).as_secs_f64();
+            prop_assert_eq!(apply_jitter(wait, Jitter::None, dice), wait);
+            prop_assert!(apply_jitter(wait, Jitter::Full, dice) <= wait);
+            let spread = apply_jitter(wait, Jitter::Percent(percent), dice).as_secs_f64();
             let reach = wait.as_secs_f64() * f64::from(percent) / 100.0 + 0.001;
             prop_assert!((spread - wait.as_secs_f64()).abs() <= reach);
         }
@@ -40,18 +40,18 @@ mod tests {
 
     #[test]
     fn jitter_reaches_both_ends_and_is_even() {
-        assert_eq!(spread(MINUTE, Jitter::Full, 0.0), Duration::ZERO);
-        assert_eq!(spread(MINUTE, Jitter::Full, 0.5), Duration::from_secs(30));
-        assert_eq!(spread(MINUTE, Jitter::Percent(20), 0.0), Duration::from_secs(48));
-        assert_eq!(spread(MINUTE, Jitter::Percent(20), 0.5), MINUTE);
-        assert_eq!(spread(MINUTE, Jitter::Percent(20), 0.999_999_9), Duration::from_secs(72));
+        assert_eq!(apply_jitter(MINUTE, Jitter::Full, 0.0), Duration::ZERO);
+        assert_eq!(apply_jitter(MINUTE, Jitter::Full, 0.5), Duration::from_secs(30));
+        assert_eq!(apply_jitter(MINUTE, Jitter::Percent(20), 0.0), Duration::from_secs(48));
+        assert_eq!(apply_jitter(MINUTE, Jitter::Percent(20), 0.5), MINUTE);
+        assert_eq!(apply_jitter(MINUTE, Jitter::Percent(20), 0.999_999_9), Duration::from_secs(72));
     }
 
     #[test]
     fn the_schedule_ends_after_its_last_wait() {
         let retry = fixtures::zerofee().retry;
-        assert_eq!(wait_after(&retry, 4, 0.3), Some(Duration::from_hours(8)));
-        assert_eq!(wait_after(&retry, 5, 0.3), None);
-        assert_eq!(wait_after(&retry, u32::MAX, 0.3), None);
+        assert_eq!(delay_after(&retry, 4, 0.3), Some(Duration::from_hours(8)));
+        assert_eq!(delay_after(&retry, 5, 0.3), None);
+        assert_eq!(delay_after(&retry, u32::MAX, 0.3), None);
     }
 }

@@ -129,7 +129,7 @@ fn retry(
     dice: f64,
     wait_min: Duration,
 ) -> Verdict {
-    let (wait, then) = match backoff::wait_after(&contract.retry, standing.retry_index, dice) {
+    let (wait, then) = match backoff::delay_after(&contract.retry, standing.retry_index, dice) {
         Some(wait) => (wait.max(wait_min), DueAction::Attempt),
         None => match contract.retry.final_wait {
             Some(wait) if standing.is_local_outage => (wait, DueAction::ExhaustUncounted),

@@ -66,7 +66,7 @@ impl Contract {
         for place in 0.. {
             timeline.attempts.push(next.until(give_up));
             timeline.certain_attempts += usize::from(next.latest < give_up);
-            let wait = |dice| backoff::wait_after(retry, place, dice);
+            let wait = |dice| backoff::delay_after(retry, place, dice);
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {
