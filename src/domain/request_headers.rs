@@ -6,7 +6,7 @@ use super::{
     body::EventParts,
     contract::{Contract, SignatureEncoding, Segment, Template, Variable},
     id::{AttemptId, DeliveryId},
-    signer::{Signer, SigningFailed, SigningKey},
+    signer::{Signer, SigningError, SigningKey},
     time::Timestamp,
 };
 use aws_lc_rs::hmac;
@@ -37,7 +37,7 @@ pub fn headers(
     contract: &Contract,
     signer: &Signer,
     request: &RequestParts,
-) -> Result<Vec<Header>, SigningFailed> {
+) -> Result<Vec<Header>, SigningError> {
     let values = TemplateValues::new(contract, request);
     let mut headers = Vec::with_capacity(contract.headers.len() + 3);
     headers.push((Cow::Borrowed("content-type"), "application/json".to_owned()));
@@ -55,7 +55,7 @@ fn sign(
     signer: &Signer,
     request: &RequestParts,
     values: &TemplateValues,
-) -> Result<String, SigningFailed> {
+) -> Result<String, SigningError> {
     let rule = &contract.signature;
     let mut header = String::new();
     for key in signer.keys_at(request.now) {
@@ -77,7 +77,7 @@ fn sign(
         }
         header.push_str(&values.fill(template, &signature));
     }
-    if header.is_empty() { Err(SigningFailed::NoValidSecret) } else { Ok(header) }
+    if header.is_empty() { Err(SigningError::NoValidSecret) } else { Ok(header) }
 }
 
 fn encode(encoding: SignatureEncoding, bytes: &[u8]) -> String {

@@ -13,11 +13,11 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use std::{cmp::Reverse, fmt};
 
 /// Prefix of a public key in the Standard Webhooks specification.
-pub(super) const PUBLIC_PREFIX: &str = "whpk_";
+pub(super) const PUBLIC_KEY_PREFIX: &str = "whpk_";
 
 /// Why a request cannot be signed. Never holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SigningFailed {
+pub enum SigningError {
     #[error("a secret of the endpoint cannot sign under its contract: it {0}")]
     UnusableSecret(String),
     #[error("the endpoint has no secret that is valid now")]
@@ -41,12 +41,12 @@ pub struct Signer {
     /// The newest first.
     keys: Vec<TimedKey>,
     /// Start of the first secret, even if that is not among the keys.
-    begins: Option<Timestamp>,
+    first_valid_from: Option<Timestamp>,
     rotation: Rotation,
 }
 
 impl Signer {
-    pub fn prepare(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
+    pub fn prepare(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningError> {
         let mut keys = secrets
             .iter()
             .map(|secret| {
@@ -56,16 +56,16 @@ impl Signer {
             .collect::<Result<Vec<_>, _>>()?;
         keys.sort_by_key(|timed| Reverse(timed.valid_from));
         let begins = secrets.iter().map(|secret| secret.valid_from).min();
-        Ok(Self { keys, begins, rotation: contract.secret.rotation })
+        Ok(Self { keys, first_valid_from: begins, rotation: contract.secret.rotation })
     }
 
     /// Prepares only the secrets that fit the contract: a new secret repairs an endpoint whose old one has become useless.
     /// Fails if none fits.
-    pub fn prepare_what_fits(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningFailed> {
+    pub fn prepare_usable(contract: &Contract, secrets: &[Secret]) -> Result<Self, SigningError> {
         let fits = |secret: &&Secret| signing_key(&contract.secret, secret).is_ok();
         let fitting: Vec<Secret> = secrets.iter().filter(fits).cloned().collect();
         let signer = Self::prepare(contract, if fitting.is_empty() { secrets } else { &fitting })?;
-        Ok(Self { begins: secrets.iter().map(|secret| secret.valid_from).min(), ..signer })
+        Ok(Self { first_valid_from: secrets.iter().map(|secret| secret.valid_from).min(), ..signer })
     }
 
     /// Returns the keys that sign at `now`: every valid one, or only the newest where the contract says so. The first also
@@ -75,7 +75,7 @@ impl Signer {
             Rotation::Both => usize::MAX,
             Rotation::Switch => 1,
         };
-        let now = validity_instant(self.begins, now);
+        let now = validity_instant(self.first_valid_from, now);
         let is_valid =
             move |key: &&TimedKey| key.valid_from <= now && key.valid_until.is_none_or(|until| now < until);
         self.keys.iter().filter(is_valid).map(|timed| &timed.key).take(count_max)
@@ -87,7 +87,7 @@ pub fn public_key(contract: &Contract, secret: &Secret) -> Option<String> {
     match signing_key(&contract.secret, secret).ok()? {
         SigningKey::Hmac(_) => None,
         SigningKey::Ed25519(pair) => {
-            Some(format!("{PUBLIC_PREFIX}{}", BASE64_STANDARD.encode(pair.public_key().as_ref())))
+            Some(format!("{PUBLIC_KEY_PREFIX}{}", BASE64_STANDARD.encode(pair.public_key().as_ref())))
         }
     }
 }
@@ -98,9 +98,9 @@ impl fmt::Debug for Signer {
     }
 }
 
-fn signing_key(rule: &SecretRule, secret: &Secret) -> Result<SigningKey, SigningFailed> {
-    let rejected = |_| SigningFailed::UnusableSecret("is not an ed25519 key".into());
-    match &key_bytes(rule, &secret.text).map_err(SigningFailed::UnusableSecret)? {
+fn signing_key(rule: &SecretRule, secret: &Secret) -> Result<SigningKey, SigningError> {
+    let rejected = |_| SigningError::UnusableSecret("is not an ed25519 key".into());
+    match &key_bytes(rule, &secret.text).map_err(SigningError::UnusableSecret)? {
         KeyBytes::Hmac(bytes) => Ok(SigningKey::Hmac(Box::new(hmac::Key::new(hmac::HMAC_SHA256, bytes)))),
         KeyBytes::Ed25519(bytes) => match bytes.split_at(32) {
             (seed, []) => Ed25519KeyPair::from_seed_unchecked(seed),

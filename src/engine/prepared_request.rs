@@ -11,7 +11,7 @@ use crate::{
         outcome::{Attempt, Class, Outcome},
         port::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
-        signer::{Signer, SigningFailed},
+        signer::{Signer, SigningError},
         time::Timestamp,
     },
     outbound::OutboundRequest,
@@ -105,11 +105,11 @@ impl PreparedRequest {
     }
 }
 
-fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningFailed> {
+fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningError> {
     if let Some(signer) = &endpoint.signer {
         return request_headers::headers(&endpoint.contract, signer, request);
     }
-    let signer = Signer::prepare_what_fits(&endpoint.contract, &endpoint.secrets)?;
+    let signer = Signer::prepare_usable(&endpoint.contract, &endpoint.secrets)?;
     request_headers::headers(&endpoint.contract, &signer, request)
 }
 

@@ -1,7 +1,7 @@
 //! Errors that keep a leased delivery from being sent. None is caused by the receiver.
 
 use crate::domain::{
-    body::SerialisationFailed, event_type::NoSuchVersion, signer::SigningFailed, verdict::DeadReason,
+    body::SerialisationFailed, event_type::NoSuchVersion, signer::SigningError, verdict::DeadReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl From<NoSuchVersion> for RenderError {
     }
 }
 
-impl From<SigningFailed> for RenderError {
-    fn from(failed: SigningFailed) -> Self {
+impl From<SigningError> for RenderError {
+    fn from(failed: SigningError) -> Self {
         Self { dead_reason: Some(DeadReason::SigningFailed), error: failed.to_string() }
     }
 }

@@ -143,7 +143,7 @@ impl Service {
             let fits = self.contract_of(app, &endpoint.record.settings).and_then(|resolved| {
                 self.check_urls(&mut endpoint.record.settings.clone(), &resolved.contract)?;
                 check_headers(&endpoint.headers, &resolved.contract)?;
-                Signer::prepare_what_fits(&resolved.contract, &endpoint.secrets)
+                Signer::prepare_usable(&resolved.contract, &endpoint.secrets)
                     .map_err(|error| Error::field("contract", error))
             });
             if let Err(error) = fits {

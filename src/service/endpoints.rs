@@ -357,7 +357,7 @@ impl Service {
             self.check_health_url(settings, &contract)?;
         }
         if hash != endpoint.contract_hash {
-            Signer::prepare_what_fits(&contract, &endpoint.secrets)
+            Signer::prepare_usable(&contract, &endpoint.secrets)
                 .map_err(|error| Error::field("contract", error))?;
         }
         match patch.headers {

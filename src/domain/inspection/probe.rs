@@ -13,7 +13,7 @@ use crate::domain::{
     id::{AttemptId, DeliveryId, EventId, InspectionId},
     request_headers::{self, Header, RequestParts},
     secret::{self, Secret},
-    signer::{Signer, SigningFailed},
+    signer::{Signer, SigningError},
     time::Timestamp,
 };
 use bytes::Bytes;
@@ -77,7 +77,7 @@ pub enum ProbeError {
     #[error(transparent)]
     Serialisation(#[from] SerialisationFailed),
     #[error(transparent)]
-    Signing(#[from] SigningFailed),
+    Signing(#[from] SigningError),
 }
 
 /// A probe, ready to be sent.
@@ -120,7 +120,7 @@ impl<'a> InspectionSubject<'a> {
                 valid_until: None,
             })
             .collect();
-        let newest = lasting.last().ok_or(SigningFailed::NoValidSecret)?;
+        let newest = lasting.last().ok_or(SigningError::NoValidSecret)?;
         let unknown = Secret {
             text: secret::generate_like(&contract.secret, &newest.text, &random),
             valid_from: Timestamp::from_millis(i64::MIN),
@@ -130,7 +130,7 @@ impl<'a> InspectionSubject<'a> {
             inspection,
             app,
             endpoint,
-            signer: Signer::prepare_what_fits(contract, &lasting)?,
+            signer: Signer::prepare_usable(contract, &lasting)?,
             unknown_signer: Signer::prepare(contract, &[unknown])?,
             started_at: now,
         })

@@ -197,7 +197,7 @@ fn without_a_valid_secret_nothing_is_signed() {
         RequestParts { event: &event, root: attempt.delivery, attempt, number: 1, now: NOW, body: b"{}" };
     for secrets in [vec![], vec![secret(VECTOR_SECRET, 0, Some(NOW.as_millis()))]] {
         let signer = Signer::prepare(&contract, &secrets).unwrap();
-        assert_eq!(headers(&contract, &signer, &request), Err(SigningFailed::NoValidSecret));
+        assert_eq!(headers(&contract, &signer, &request), Err(SigningError::NoValidSecret));
     }
     let refusal = Signer::prepare(&contract, &[secret("whsec_marker", 0, None)]).unwrap_err();
     assert!(!refusal.to_string().contains("marker"));

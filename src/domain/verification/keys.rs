@@ -4,7 +4,7 @@ use super::Mismatch;
 use crate::domain::{
     contract::{KeyForm, SecretRule},
     secret::{KeyBytes, key_bytes},
-    signer::PUBLIC_PREFIX,
+    signer::PUBLIC_KEY_PREFIX,
 };
 use aws_lc_rs::{
     hmac,
@@ -70,10 +70,10 @@ pub(super) fn contract_keys(rule: &SecretRule, secrets: &[String]) -> Result<Vec
 
 fn key(rule: &SecretRule, secret: &str) -> Result<VerifyingKey, String> {
     if rule.ed25519_prefix.is_some()
-        && let Some(encoded) = secret.strip_prefix(PUBLIC_PREFIX)
+        && let Some(encoded) = secret.strip_prefix(PUBLIC_KEY_PREFIX)
     {
         let bytes = BASE64_STANDARD.decode(encoded).ok().filter(|bytes| bytes.len() == 32);
-        let message = || format!("must be \"{PUBLIC_PREFIX}\" and base64 of the 32 bytes of a public key");
+        let message = || format!("must be \"{PUBLIC_KEY_PREFIX}\" and base64 of the 32 bytes of a public key");
         return bytes.map(VerifyingKey::Ed25519).ok_or_else(message);
     }
     match &key_bytes(rule, secret)? {
