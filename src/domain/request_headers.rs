@@ -33,7 +33,7 @@ pub struct RequestParts<'a> {
 pub type Header = (Cow<'static, str>, String);
 
 /// Renders every header of the contract. Fails if no secret of the endpoint is valid at the attempt's start.
-pub fn headers(
+pub fn render_headers(
     contract: &Contract,
     signer: &Signer,
     request: &RequestParts,

@@ -107,10 +107,10 @@ impl PreparedRequest {
 
 fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec<Header>, SigningError> {
     if let Some(signer) = &endpoint.signer {
-        return request_headers::headers(&endpoint.contract, signer, request);
+        return request_headers::render_headers(&endpoint.contract, signer, request);
     }
     let signer = Signer::prepare_usable(&endpoint.contract, &endpoint.secrets)?;
-    request_headers::headers(&endpoint.contract, &signer, request)
+    request_headers::render_headers(&endpoint.contract, &signer, request)
 }
 
 /// Builds the history row of an attempt at this endpoint as it is now.

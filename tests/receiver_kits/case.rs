@@ -136,7 +136,7 @@ impl Case {
         let attempt = AttemptId { delivery: root, position: 1 };
         let request = RequestParts { event: &event, root, attempt, number: 1, now, body: &body };
         // The user agent holds the product's version, which is not tested here.
-        let headers = request_headers::headers(&contract, &signer, &request)
+        let headers = request_headers::render_headers(&contract, &signer, &request)
             .unwrap()
             .into_iter()
             .filter(|(name, _)| name != "user-agent")

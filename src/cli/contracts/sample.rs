@@ -55,7 +55,7 @@ pub(super) fn sample_request(contract: &Contract) -> Option<SampleRequest> {
         now: STARTED_AT,
         body: &body,
     };
-    let headers = request_headers::headers(contract, &signer, &parts).ok()?;
+    let headers = request_headers::render_headers(contract, &signer, &parts).ok()?;
     let headers = headers.into_iter().map(|(name, value)| (name.into_owned(), value));
     Some(SampleRequest {
         secret,

@@ -167,7 +167,7 @@ impl<'a> InspectionSubject<'a> {
             body: &signed,
         };
         let signer = if probe == InspectionProbe::UnknownSignature { &self.unknown_signer } else { &self.signer };
-        let mut headers = request_headers::headers(contract, signer, &request)?;
+        let mut headers = request_headers::render_headers(contract, signer, &request)?;
         headers.push(inspection_header(self.inspection));
         let body = if probe == InspectionProbe::Tampered {
             let changed = self.data(probe, 900);

@@ -34,7 +34,7 @@ fn rendered(contract: &Contract, secrets: &[Secret], id: &str, body: &[u8]) -> B
     let event = event(id);
     let request =
         RequestParts { event: &event, root: DeliveryId::from_i64(2), attempt, number: 4, now: NOW, body };
-    let headers = headers(contract, &signer, &request).unwrap();
+    let headers = render_headers(contract, &signer, &request).unwrap();
     let count = headers.len();
     let by_name: BTreeMap<_, _> =
         headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
@@ -197,7 +197,7 @@ fn without_a_valid_secret_nothing_is_signed() {
         RequestParts { event: &event, root: attempt.delivery, attempt, number: 1, now: NOW, body: b"{}" };
     for secrets in [vec![], vec![secret(VECTOR_SECRET, 0, Some(NOW.as_millis()))]] {
         let signer = Signer::prepare(&contract, &secrets).unwrap();
-        assert_eq!(headers(&contract, &signer, &request), Err(SigningError::NoValidSecret));
+        assert_eq!(render_headers(&contract, &signer, &request), Err(SigningError::NoValidSecret));
     }
     let refusal = Signer::prepare(&contract, &[secret("whsec_marker", 0, None)]).unwrap_err();
     assert!(!refusal.to_string().contains("marker"));

@@ -5,7 +5,7 @@ use crate::domain::{
     body::EventParts,
     contract::fixtures,
     id::{AttemptId, DeliveryId, EventId},
-    request_headers::{RequestParts, headers},
+    request_headers::{RequestParts, render_headers},
     secret::Secret,
     signer::Signer,
 };
@@ -35,7 +35,7 @@ fn signed(contract: &Contract, secret: &str, body: &[u8]) -> Headers {
     let attempt = AttemptId { delivery: DeliveryId::from_i64(3), position: 1 };
     let request =
         RequestParts { event: &event, root: DeliveryId::from_i64(3), attempt, number: 1, now: NOW, body };
-    let made = headers(contract, &signer, &request).unwrap();
+    let made = render_headers(contract, &signer, &request).unwrap();
     made.into_iter().map(|(name, value)| (name.into_owned(), value)).collect()
 }
 
