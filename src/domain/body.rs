@@ -27,7 +27,7 @@ pub struct EventParts<'a> {
 
 /// Why no body can be made of this event's data under the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SerialisationFailed {
+pub enum SerialisationError {
     #[error("the contract sends a flat body, and the event's data is not an object")]
     NotAnObject,
     #[error(
@@ -45,9 +45,9 @@ pub fn render(
     contract: &Contract,
     event: &EventParts,
     root: DeliveryId,
-) -> Result<Bytes, SerialisationFailed> {
+) -> Result<Bytes, SerialisationError> {
     if event.data.is_empty() {
-        return Err(SerialisationFailed::Erased);
+        return Err(SerialisationError::Erased);
     }
     let rule = &contract.body;
     let names: usize = rule.fields.iter().map(|field| field.name.len() + 40).sum();
@@ -61,9 +61,9 @@ pub fn render(
         write_value(&mut out, contract, field.from, event, root)?;
     }
     if rule.form == BodyForm::Flat {
-        let inside = json::object_inside(event.data).ok_or(SerialisationFailed::NotAnObject)?;
+        let inside = json::object_inside(event.data).ok_or(SerialisationError::NotAnObject)?;
         if rule.fields.iter().any(|field| json::has_member(inside, &field.name)) {
-            return Err(SerialisationFailed::NameTaken);
+            return Err(SerialisationError::NameTaken);
         }
         if !inside.trim_ascii().is_empty() {
             out.push(b',');
@@ -75,7 +75,7 @@ pub fn render(
 }
 
 /// Whether the body contains the payload version.
-pub fn names_version(contract: &Contract) -> bool {
+pub fn contains_payload_version(contract: &Contract) -> bool {
     contract.body.fields.iter().any(|field| field.from == BodySource::PayloadVersion)
 }
 
@@ -90,7 +90,7 @@ fn write_value(
     from: BodySource,
     event: &EventParts,
     root: DeliveryId,
-) -> Result<(), SerialisationFailed> {
+) -> Result<(), SerialisationError> {
     let sorted = contract.body.json == JsonForm::Sorted;
     let text = if sorted { json::write_ascii_string } else { json::write_string };
     match from {
@@ -101,7 +101,7 @@ fn write_value(
             TimeForm::Seconds => text(out, &event.created_at.rfc3339_seconds()),
         },
         BodySource::Data if sorted => {
-            json::write_sorted(out, event.data).ok_or(SerialisationFailed::NotJson)?;
+            json::write_sorted(out, event.data).ok_or(SerialisationError::NotJson)?;
         }
         BodySource::Data => out.extend_from_slice(event.data),
         BodySource::Livemode => out.extend_from_slice(if event.livemode { b"true" } else { b"false" }),
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    fn body(contract: &Contract, data: &str) -> Result<String, SerialisationFailed> {
+    fn body(contract: &Contract, data: &str) -> Result<String, SerialisationError> {
         let bytes = render(contract, &event(data), DeliveryId::from_i64(2))?;
         Ok(String::from_utf8(bytes.to_vec()).unwrap())
     }
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn erased_data_has_no_body_under_any_contract() {
         for contract in fixtures::all() {
-            assert_eq!(body(&contract, ""), Err(SerialisationFailed::Erased), "{}", contract.name);
+            assert_eq!(body(&contract, ""), Err(SerialisationError::Erased), "{}", contract.name);
         }
     }
 
@@ -189,10 +189,10 @@ mod tests {
     fn a_flat_body_refuses_data_that_it_cannot_hold() {
         let flat = fixtures::orientedos();
         for data in ["1", "null", "[]", "\"{}\"", "[{}]"] {
-            assert_eq!(body(&flat, data), Err(SerialisationFailed::NotAnObject), "{data}");
+            assert_eq!(body(&flat, data), Err(SerialisationError::NotAnObject), "{data}");
         }
         for data in [r#"{"event":1}"#, r#"{"a":1,"\u0065vent":2}"#] {
-            assert_eq!(body(&flat, data), Err(SerialisationFailed::NameTaken), "{data}");
+            assert_eq!(body(&flat, data), Err(SerialisationError::NameTaken), "{data}");
         }
         for empty in ["{}", "{ }"] {
             let sent: serde_json::Value = serde_json::from_str(&body(&flat, empty).unwrap()).unwrap();

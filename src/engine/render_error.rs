@@ -1,7 +1,7 @@
 //! Errors that keep a leased delivery from being sent. None is caused by the receiver.
 
 use crate::domain::{
-    body::SerialisationFailed, event_type::NoSuchVersion, signer::SigningError, verdict::DeadReason,
+    body::SerialisationError, event_type::NoSuchVersion, signer::SigningError, verdict::DeadReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl RenderError {
     }
 }
 
-impl From<SerialisationFailed> for RenderError {
-    fn from(failed: SerialisationFailed) -> Self {
+impl From<SerialisationError> for RenderError {
+    fn from(failed: SerialisationError) -> Self {
         Self::no_payload(failed.to_string())
     }
 }

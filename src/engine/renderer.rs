@@ -60,7 +60,7 @@ impl Renderer {
         endpoint: &Endpoint,
     ) -> Result<Payload, RenderError> {
         let Some(pinned) = &endpoint.record.settings.payload_version else {
-            let is_named = body::names_version(&endpoint.contract);
+            let is_named = body::contains_payload_version(&endpoint.contract);
             let newest = || directory.catalogue().newest(&event.event_type).cloned();
             return Ok(Payload { converted: None, version: is_named.then(newest).flatten() });
         };

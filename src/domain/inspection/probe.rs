@@ -6,7 +6,7 @@
 use super::CheckName;
 use crate::domain::{
     app::App,
-    body::{self, EventParts, SerialisationFailed},
+    body::{self, EventParts, SerialisationError},
     contract::{Contract, Variable},
     endpoint::Endpoint,
     event::TEST_EVENT_TYPE,
@@ -75,7 +75,7 @@ impl InspectionProbe {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     #[error(transparent)]
-    Serialisation(#[from] SerialisationFailed),
+    Serialisation(#[from] SerialisationError),
     #[error(transparent)]
     Signing(#[from] SigningError),
 }
