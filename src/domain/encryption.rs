@@ -25,7 +25,7 @@ pub enum EncryptionError {
     #[error("the id of encryption key {0} must be 1 to 32 characters out of A-Z a-z 0-9 _ -")]
     InvalidKeyId(usize),
     #[error("encryption key {0} is given twice, or its id is")]
-    Twice(usize),
+    DuplicateKey(usize),
     #[error("sealed with the encryption key \"{0}\", which is not among the given ones")]
     UnknownKey(String),
     #[error(
@@ -54,7 +54,7 @@ impl Keyring {
         for (i, entry) in text.split(',').enumerate() {
             let key = parse_key(entry.trim(), i + 1)?;
             if keys.iter().any(|other| other.id == key.id || other.fingerprint == key.fingerprint) {
-                return Err(EncryptionError::Twice(i + 1));
+                return Err(EncryptionError::DuplicateKey(i + 1));
             }
             keys.push(key);
         }
@@ -231,8 +231,8 @@ mod tests {
             (format!("{},a:marker!", key(1)), EncryptionError::InvalidKey(2)),
             (format!("a b:{}", key(1)), EncryptionError::InvalidKeyId(1)),
             (format!(":{}", key(1)), EncryptionError::InvalidKeyId(1)),
-            (format!("a:{},a:{}", key(1), key(2)), EncryptionError::Twice(2)),
-            (format!("a:{},b:{}", key(1), key(1)), EncryptionError::Twice(2)),
+            (format!("a:{},a:{}", key(1), key(2)), EncryptionError::DuplicateKey(2)),
+            (format!("a:{},b:{}", key(1), key(1)), EncryptionError::DuplicateKey(2)),
         ];
         for (text, expected) in cases {
             let refusal = Keyring::parse(&text).unwrap_err();
