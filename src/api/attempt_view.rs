@@ -9,7 +9,7 @@ use super::{
 use crate::{
     domain::{
         id::{AttemptId, DeliveryId},
-        outcome::{Class, Timings},
+        outcome::{OutcomeClass, Timings},
     },
     service::paging::{Page, PastAttempt},
 };
@@ -91,7 +91,7 @@ impl AttemptView {
             duration_ms: (outcome.timings.total_us + 500) / 1000,
             timings: TimingsView::of(outcome.timings),
             status_code: outcome.status,
-            success: outcome.class == Class::Ok,
+            success: outcome.class == OutcomeClass::Ok,
             class: outcome.class.name(),
             error: outcome.error,
             note: attempt.note,
@@ -171,7 +171,7 @@ mod tests {
                 ("set-cookie".into(), Bytes::from_static(b"\xfe")),
             ],
             timings: Timings { total_us: 1_499, ..Timings::default() },
-            ..Outcome::failed(Class::Http, "odd")
+            ..Outcome::failed(OutcomeClass::Http, "odd")
         };
         let attempt = Attempt {
             started_at: Timestamp::from_millis(0),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        outcome::Class,
+        outcome::OutcomeClass,
         tally::{Histogram, Mails, Reading, RemovedKind, Tally},
     },
     service::storage_limits::StoreUsage,
@@ -61,7 +61,7 @@ impl Collector for MetricsCollector {
 
         let help = "HTTP requests to receivers, by how they ended";
         let mut attempts = encoder.encode_descriptor("attempts", help, None, MetricType::Counter)?;
-        for class in Class::ALL {
+        for class in OutcomeClass::ALL {
             let count = ConstCounter::new(tally.attempts_total(class));
             count.encode(attempts.encode_family(&[("class", class.name())])?)?;
         }
@@ -189,7 +189,7 @@ mod tests {
     fn every_metric_is_rendered_as_openmetrics_text() {
         let tally = Tally::default();
         tally.accepted(3);
-        tally.attempt(Class::Timeout);
+        tally.attempt(OutcomeClass::Timeout);
         tally.set_waiting(7);
         tally.set_oldest_overdue(1_500);
         tally.accept_took(1_000);

@@ -8,7 +8,7 @@
 
 use super::{
     id::AppId,
-    outcome::{Class, Outcome},
+    outcome::{OutcomeClass, Outcome},
     target::Host,
     time::Timestamp,
 };
@@ -97,23 +97,23 @@ impl OutageDetector {
         let mut state = self.state();
         state.advance_clock(now);
         match outcome.class {
-            Class::Ok | Class::Http => {
+            OutcomeClass::Ok | OutcomeClass::Http => {
                 state.clear_dial_failures();
                 state.record_answer(app, host, now);
                 true
             }
-            Class::Dns | Class::Connect | Class::Timeout | Class::Tls => {
+            OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Timeout | OutcomeClass::Tls => {
                 state.clear_dial_failures();
                 state.record_silence(app, host, now);
                 state.outage_since.is_none()
             }
-            Class::AddressRefused => true,
-            Class::Local => {
+            OutcomeClass::AddressRefused => true,
+            OutcomeClass::Local => {
                 let before = state.undialled_host.replace(host.clone());
                 state.cannot_dial |= before.is_some_and(|other| other != *host) || state.hosts.len() <= 1;
                 false
             }
-            Class::StaleConnection | Class::Unknown => false,
+            OutcomeClass::StaleConnection | OutcomeClass::Unknown => false,
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 /// How an attempt ended, in the words that the API shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum OutcomeClass {
     /// A complete answer whose status the contract counts as success.
     Ok,
     /// A complete answer with any other status.
@@ -27,7 +27,7 @@ pub enum Class {
     Unknown,
 }
 
-impl Class {
+impl OutcomeClass {
     pub const ALL: [Self; 10] = [
         Self::Ok,
         Self::Http,
@@ -78,7 +78,7 @@ pub struct Timings {
 pub struct Outcome {
     /// The contract's response rules decide between `Ok` and `Http`; the HTTP client reports any complete
     /// response as `Http`.
-    pub class: Class,
+    pub class: OutcomeClass,
     pub status: Option<u16>,
     /// Description for people; never holds a secret.
     pub error: Option<String>,
@@ -94,7 +94,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// An outcome without an answer.
-    pub fn failed(class: Class, error: impl Into<String>) -> Self {
+    pub fn failed(class: OutcomeClass, error: impl Into<String>) -> Self {
         Self {
             class,
             status: None,

@@ -10,7 +10,7 @@ pub use span::Span;
 use super::{
     delivery::DeliveryState,
     id::{AppId, EndpointId},
-    outcome::{Class, Outcome},
+    outcome::{OutcomeClass, Outcome},
     tally::Histogram,
     time::Timestamp,
 };
@@ -142,11 +142,11 @@ impl ResultCode {
     const STATUS_MIN: u16 = 100;
 
     pub fn of(outcome: &Outcome) -> Self {
-        let is_answer = matches!(outcome.class, Class::Ok | Class::Http);
-        let class = || Class::ALL.iter().position(|class| *class == outcome.class).unwrap_or(0) as u16;
+        let is_answer = matches!(outcome.class, OutcomeClass::Ok | OutcomeClass::Http);
+        let class = || OutcomeClass::ALL.iter().position(|class| *class == outcome.class).unwrap_or(0) as u16;
         let code = outcome.status.filter(|_| is_answer).unwrap_or_else(class);
         let code = i16::try_from(code).unwrap_or(i16::MAX);
-        Self(if outcome.class == Class::Ok { code } else { -code })
+        Self(if outcome.class == OutcomeClass::Ok { code } else { -code })
     }
 
     pub const fn is_success(self) -> bool {
@@ -161,7 +161,7 @@ impl ResultCode {
     /// Returns the status, else the name of the class.
     pub fn name(self) -> String {
         let class =
-            || Class::ALL.get(usize::from(self.0.unsigned_abs())).map_or("unknown", |class| class.name());
+            || OutcomeClass::ALL.get(usize::from(self.0.unsigned_abs())).map_or("unknown", |class| class.name());
         self.status().map_or_else(|| class().to_owned(), |status| status.to_string())
     }
 }
@@ -269,7 +269,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
     fn took_so_long(succeeded: bool, total_us: u32) -> Outcome {
-        let class = if succeeded { Class::Ok } else { Class::Http };
+        let class = if succeeded { OutcomeClass::Ok } else { OutcomeClass::Http };
         let status = Some(if succeeded { 200 } else { 500 });
         let timings = Timings { total_us, ..Timings::default() };
         Outcome { status, timings, ..Outcome::failed(class, "") }
@@ -279,14 +279,14 @@ mod tests {
     fn a_result_code_has_the_status_or_the_class_and_whether_it_failed() {
         let ended = |class, status| ResultCode::of(&Outcome { status, ..Outcome::failed(class, "") });
         for (class, status, name, is_success, shown) in [
-            (Class::Ok, Some(204), "204", true, Some(204)),
-            (Class::Ok, Some(409), "409", true, Some(409)),
-            (Class::Http, Some(200), "200", false, Some(200)),
-            (Class::Http, Some(503), "503", false, Some(503)),
-            (Class::Timeout, None, "timeout", false, None),
+            (OutcomeClass::Ok, Some(204), "204", true, Some(204)),
+            (OutcomeClass::Ok, Some(409), "409", true, Some(409)),
+            (OutcomeClass::Http, Some(200), "200", false, Some(200)),
+            (OutcomeClass::Http, Some(503), "503", false, Some(503)),
+            (OutcomeClass::Timeout, None, "timeout", false, None),
             // The status arrived and the rest of the answer did not.
-            (Class::Timeout, Some(200), "timeout", false, None),
-            (Class::AddressRefused, None, "address_refused", false, None),
+            (OutcomeClass::Timeout, Some(200), "timeout", false, None),
+            (OutcomeClass::AddressRefused, None, "address_refused", false, None),
         ] {
             let ending = ended(class, status);
             assert_eq!((&*ending.name(), ending.is_success(), ending.status()), (name, is_success, shown));
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn failures_are_listed_with_the_most_common_first() {
         let mut sums = Sums::default();
-        for (class, status) in [(Class::Ok, 200), (Class::Http, 503), (Class::Http, 500), (Class::Http, 503)]
+        for (class, status) in [(OutcomeClass::Ok, 200), (OutcomeClass::Http, 503), (OutcomeClass::Http, 500), (OutcomeClass::Http, 503)]
         {
             sums.attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
         }

@@ -2,7 +2,7 @@
 //!
 //! Histograms have fixed buckets, each twice as wide as the one before, so that noting a value costs two additions.
 
-use super::outcome::Class;
+use super::outcome::OutcomeClass;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The last bucket with an upper bound holds values up to 2²⁷: two minutes in microseconds, a day and a half in
@@ -103,7 +103,7 @@ impl Mails {
 #[derive(Debug, Default)]
 pub struct Tally {
     accepted: AtomicU64,
-    attempts: [AtomicU64; Class::ALL.len()],
+    attempts: [AtomicU64; OutcomeClass::ALL.len()],
     in_flight: AtomicU64,
     waiting: AtomicU64,
     oldest_overdue_ms: AtomicU64,
@@ -131,7 +131,7 @@ impl Tally {
         self.accept_us.note(us);
     }
 
-    pub fn attempt(&self, class: Class) {
+    pub fn attempt(&self, class: OutcomeClass) {
         self.attempts[class as usize].fetch_add(1, Relaxed);
     }
 
@@ -206,7 +206,7 @@ impl Tally {
         self.accepted.load(Relaxed)
     }
 
-    pub fn attempts_total(&self, class: Class) -> u64 {
+    pub fn attempts_total(&self, class: OutcomeClass) -> u64 {
         self.attempts[class as usize].load(Relaxed)
     }
 
@@ -245,10 +245,10 @@ mod tests {
     #[test]
     fn every_class_has_a_counter_of_its_own() {
         let tally = Tally::default();
-        for (times, class) in Class::ALL.into_iter().enumerate() {
+        for (times, class) in OutcomeClass::ALL.into_iter().enumerate() {
             (0..times).for_each(|_| tally.attempt(class));
         }
-        for (times, class) in Class::ALL.into_iter().enumerate() {
+        for (times, class) in OutcomeClass::ALL.into_iter().enumerate() {
             assert_eq!(tally.attempts_total(class), times as u64, "{class:?}");
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{
     contract::{ResponseMeaning, Contract, Pacing, RetryAfter},
-    outcome::{Class, Outcome},
+    outcome::{OutcomeClass, Outcome},
     retry_after, backoff,
     time::Timestamp,
 };
@@ -77,9 +77,9 @@ impl DeadReason {
 
 /// Sets the class of a success to `Ok`, and describes any other complete response in words.
 pub fn classify(outcome: &mut Outcome, contract: &Contract) {
-    let (Class::Http, Some(status)) = (outcome.class, outcome.status) else { return };
+    let (OutcomeClass::Http, Some(status)) = (outcome.class, outcome.status) else { return };
     if contract.answers.meaning(status) == ResponseMeaning::Success {
-        outcome.class = Class::Ok;
+        outcome.class = OutcomeClass::Ok;
     } else {
         outcome.error.get_or_insert_with(|| format!("HTTP {status}"));
     }
@@ -102,10 +102,10 @@ pub fn decide(
         again(ended_at.plus(wait.min(LOCAL_FAILURE_WAIT_MAX)))
     };
     match outcome.class {
-        Class::Ok => Verdict::Delivered,
-        Class::Local => wait_out(),
-        Class::StaleConnection | Class::Unknown => again(ended_at),
-        Class::Http => {
+        OutcomeClass::Ok => Verdict::Delivered,
+        OutcomeClass::Local => wait_out(),
+        OutcomeClass::StaleConnection | OutcomeClass::Unknown => again(ended_at),
+        OutcomeClass::Http => {
             match outcome.status.map_or(ResponseMeaning::Retry, |status| contract.answers.meaning(status)) {
                 ResponseMeaning::Success => Verdict::Delivered,
                 ResponseMeaning::Never => refused(false),
@@ -115,8 +115,8 @@ pub fn decide(
                 }
             }
         }
-        Class::Timeout | Class::Dns | Class::Connect | Class::Tls if is_waited_out => wait_out(),
-        Class::Timeout | Class::Dns | Class::Connect | Class::Tls | Class::AddressRefused => {
+        OutcomeClass::Timeout | OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Tls if is_waited_out => wait_out(),
+        OutcomeClass::Timeout | OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Tls | OutcomeClass::AddressRefused => {
             retry(standing, contract, ended_at, dice, Duration::ZERO)
         }
     }

@@ -12,7 +12,7 @@ use crate::domain::{
     circuit::{AHEAD, Change, AttemptResult, May, DelayReason, RequestedPause, PausedUntil, rate_note},
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
-    outcome::Class,
+    outcome::OutcomeClass,
     port::LeasedDelivery,
     rate::Tokens,
     time::Timestamp,
@@ -65,7 +65,7 @@ impl AdmissionTicket {
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendResult {
-    pub(super) class: Class,
+    pub(super) class: OutcomeClass,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Timestamp,
     pub(super) requested_pause: Option<RequestedPause>,
@@ -258,13 +258,13 @@ impl EndpointQueueState {
     ) -> Change {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
-        let counts = |report: &SendResult| report.class == Class::Ok || leave.is_probe || !leave.is_test;
+        let counts = |report: &SendResult| report.class == OutcomeClass::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
             // After a lost connection the next probe may be sent at once; a local error, or what kept it from being sent, is
             // not over so soon.
             match report.map(|report| report.class) {
                 _ if !leave.is_probe => {}
-                None | Some(Class::Local) => self.circuit.put_off_probe(now),
+                None | Some(OutcomeClass::Local) => self.circuit.put_off_probe(now),
                 Some(_) => self.circuit.drop_probe(),
             }
             return Change::Nothing;
@@ -272,7 +272,7 @@ impl EndpointQueueState {
         let SendResult { started_at, ended_at, requested_pause: asked, class } = report;
         let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
         let ended = AttemptResult { delivery, started_at, ended_at, is_probe, order };
-        if class != Class::Ok {
+        if class != OutcomeClass::Ok {
             return self.circuit.failed(&ended, asked);
         }
         if self.circuit.is_calm() {

@@ -17,7 +17,7 @@ use crate::{
         endpoint::{Endpoint, DisabledReason, DisabledBy, Disabled},
         event::TEST_EVENT_TYPE,
         health::Sighting,
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         port::LeasedDelivery,
         tally::Tally,
         time::Timestamp,
@@ -97,7 +97,7 @@ impl DeliveryWorker {
     fn report(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
         let last = custody.attempts().last()?;
         let class = last.outcome.class;
-        let class = if counts || !class.is_numbered() { class } else { Class::Local };
+        let class = if counts || !class.is_numbered() { class } else { OutcomeClass::Local };
         let ended_at = self.clock.now();
         let asked = RequestedPause::by(&last.outcome, &endpoint.contract, ended_at);
         Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
@@ -124,9 +124,9 @@ impl DeliveryWorker {
         fault: RenderError,
     ) {
         let now = self.clock.now();
-        let mut outcome = Outcome::failed(Class::Local, fault.error);
+        let mut outcome = Outcome::failed(OutcomeClass::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
-        self.tally.attempt(Class::Local);
+        self.tally.attempt(OutcomeClass::Local);
         custody.add_attempt(new_attempt(endpoint, begun_at, outcome));
         match fault.dead_reason {
             Some(reason) => {
@@ -164,7 +164,7 @@ impl DeliveryWorker {
             self.tally.attempt(outcome.class);
             let Endpoint { record, target, .. } = &*parcel.endpoint;
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
-            let is_stale = outcome.class == Class::StaleConnection;
+            let is_stale = outcome.class == OutcomeClass::StaleConnection;
             custody.add_attempt(new_attempt(&parcel.endpoint, started_at, outcome));
             let may_repeat = || self.ledger.can_record() && lane.may_repeat(leave, self.clock.now());
             if !is_stale || fresh || !may_repeat() {

@@ -9,7 +9,7 @@ use crate::{
         endpoint::Endpoint,
         id::InspectionId,
         inspection::{Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport, InspectionSubject, health_headers},
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         request_headers::Header,
         target::Target,
     },
@@ -163,7 +163,7 @@ impl Inspector {
             ..empty_request(endpoint, endpoint.target.clone(), headers)
         };
         let outcome = into_outcome(self.delivery_worker.http_sender.post(request.clone()).await);
-        if outcome.class != Class::StaleConnection {
+        if outcome.class != OutcomeClass::StaleConnection {
             return outcome;
         }
         into_outcome(self.delivery_worker.http_sender.post(OutboundRequest { fresh: true, ..request }).await)
@@ -181,7 +181,7 @@ impl Inspector {
 
 fn into_outcome(posted: Result<Outcome, GateClosed>) -> Outcome {
     posted.unwrap_or_else(|GateClosed| {
-        Outcome::failed(Class::Local, "this node may not send: it has lost touch with its store")
+        Outcome::failed(OutcomeClass::Local, "this node may not send: it has lost touch with its store")
     })
 }
 

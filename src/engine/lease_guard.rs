@@ -6,7 +6,7 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::Disabled,
         health::Sighting,
-        outcome::{Attempt, Class, Outcome},
+        outcome::{Attempt, OutcomeClass, Outcome},
         port::LeasedDelivery,
         time::Timestamp,
         verdict::Verdict,
@@ -102,7 +102,7 @@ impl Drop for LeaseGuard {
             let error = "this node stopped waiting for the answer; the request may have arrived";
             self.attempts.push(Attempt {
                 started_at,
-                outcome: Outcome::failed(Class::Unknown, error),
+                outcome: Outcome::failed(OutcomeClass::Unknown, error),
                 contract: ContractHash([0; 16]),
                 endpoint_revision: 0,
                 url: None,

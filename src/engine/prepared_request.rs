@@ -8,7 +8,7 @@ use crate::{
         endpoint::Endpoint,
         event::Payload,
         id::AttemptId,
-        outcome::{Attempt, Class, Outcome},
+        outcome::{Attempt, OutcomeClass, Outcome},
         port::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
         signer::{Signer, SigningError},
@@ -117,7 +117,7 @@ fn signed_headers(endpoint: &Endpoint, request: &RequestParts<'_>) -> Result<Vec
 pub(super) fn new_attempt(endpoint: &Endpoint, started_at: Timestamp, outcome: Outcome) -> Attempt {
     Attempt {
         started_at,
-        url: (outcome.class != Class::Ok).then(|| endpoint.record.settings.url.clone()),
+        url: (outcome.class != OutcomeClass::Ok).then(|| endpoint.record.settings.url.clone()),
         outcome,
         contract: endpoint.contract_hash,
         endpoint_revision: endpoint.record.revision,

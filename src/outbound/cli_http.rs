@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     address::AddressPolicy,
-    outcome::Class,
+    outcome::OutcomeClass,
     target::{Target, TargetError},
 };
 use bytes::Bytes;
@@ -102,7 +102,7 @@ impl CliClient {
         progress.phase = AttemptPhase::Reading;
         let body = body.collect().await.map_err(|error| {
             if meter.is_exhausted() {
-                return SendError::new(Class::Connect, "the answer is too large");
+                return SendError::new(OutcomeClass::Connect, "the answer is too large");
             }
             SendError::exchange(&error)
         })?;

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::domain::{
     address::AddressPolicy,
-    outcome::{Class, Outcome},
+    outcome::{OutcomeClass, Outcome},
     port::DialGate,
     proxy::Proxy,
 };
@@ -144,7 +144,7 @@ impl HttpClient {
     ) -> Result<(), AttemptError> {
         self.check_gate()?;
         if request.https_only && !request.target.is_https() {
-            return Err(SendError::new(Class::AddressRefused, "https required").into());
+            return Err(SendError::new(OutcomeClass::AddressRefused, "https required").into());
         }
         let mut unsent = None;
         while let Some(connection) = self.take_idle(request, progress.started()) {
@@ -170,7 +170,7 @@ impl HttpClient {
             ExchangeError::NotSent => AttemptError::NotSent,
             ExchangeError::Failed(fault) => fault.into(),
             ExchangeError::Unsent(_) => {
-                SendError::new(Class::Connect, "the server closed the connection at once").into()
+                SendError::new(OutcomeClass::Connect, "the server closed the connection at once").into()
             }
         })
     }

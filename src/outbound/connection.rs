@@ -12,7 +12,7 @@ use super::{
     send_error::SendError,
     stream::TargetStream,
 };
-use crate::domain::outcome::Class;
+use crate::domain::outcome::OutcomeClass;
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame};
@@ -134,7 +134,7 @@ impl HttpConnection {
                 progress.timings.first_byte_us = Some(micros(began.elapsed()));
             }
             if self.meter.interim_answers() > INTERIM_ANSWERS_MAX {
-                let fault = SendError::new(Class::Connect, "the server sent too many interim answers");
+                let fault = SendError::new(OutcomeClass::Connect, "the server sent too many interim answers");
                 return Poll::Ready(Err(ExchangeError::Failed(fault)));
             }
             // The answer can only come out of the driver, so polling before the first byte is useless.
@@ -155,14 +155,14 @@ impl HttpConnection {
         }
         if self.meter.is_exhausted() {
             return ExchangeError::Failed(SendError::new(
-                Class::Connect,
+                OutcomeClass::Connect,
                 "the head of the answer is too large",
             ));
         }
         let fault = SendError::exchange(&error.into_error());
-        if self.is_reused && !self.meter.has_read() && fault.class == Class::Connect {
+        if self.is_reused && !self.meter.has_read() && fault.class == OutcomeClass::Connect {
             let words = "the kept-alive connection was closed before an answer came";
-            return ExchangeError::Failed(SendError::new(Class::StaleConnection, words));
+            return ExchangeError::Failed(SendError::new(OutcomeClass::StaleConnection, words));
         }
         ExchangeError::Failed(fault)
     }

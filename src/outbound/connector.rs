@@ -17,7 +17,7 @@ use super::{
 };
 use crate::domain::{
     address::{AddressPolicy, Refused, Vetted},
-    outcome::Class,
+    outcome::OutcomeClass,
     target::{Host, Target},
 };
 use rustls::RootCertStore;
@@ -124,8 +124,8 @@ impl Connector {
             found => found,
         };
         let found = found.map_err(|error| match error {
-            ResolveError::NotFound | ResolveError::Broken => SendError::new(Class::Dns, error.to_string()),
-            ResolveError::Unavailable => SendError::new(Class::Local, error.to_string()),
+            ResolveError::NotFound | ResolveError::Broken => SendError::new(OutcomeClass::Dns, error.to_string()),
+            ResolveError::Unavailable => SendError::new(OutcomeClass::Local, error.to_string()),
         })?;
         found.into_iter().map(|ip| Ok(policy.check(SocketAddr::new(ip, port))?)).collect()
     }
@@ -155,7 +155,7 @@ impl Connector {
                 Err(fault) => worst = Some(more_telling(worst, fault)),
             }
         }
-        Err(worst.unwrap_or_else(|| SendError::new(Class::Dns, ResolveError::NotFound.to_string())))
+        Err(worst.unwrap_or_else(|| SendError::new(OutcomeClass::Dns, ResolveError::NotFound.to_string())))
     }
 
     async fn connect_to(
@@ -224,7 +224,7 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
 /// failure.
 fn more_telling(known: Option<SendError>, new: SendError) -> SendError {
     match known {
-        Some(known) if known.class != Class::Local || new.class == Class::Local => known,
+        Some(known) if known.class != OutcomeClass::Local || new.class == OutcomeClass::Local => known,
         _ => new,
     }
 }

@@ -7,7 +7,7 @@ use super::{
     send_error::SendError,
     stream::ProxiedStream,
 };
-use crate::domain::{outcome::Class, proxy::Credentials};
+use crate::domain::{outcome::OutcomeClass, proxy::Credentials};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -79,7 +79,7 @@ fn check_reply(head: &[u8]) -> Result<(), SendError> {
         407 if is_from_smokescreen(head) => Err(address_refused(status)),
         401 | 407 => Err(SendError::proxy("does not accept our credentials")),
         502..=504 => Err(SendError::new(
-            Class::Connect,
+            OutcomeClass::Connect,
             format!("the proxy could not reach the host (it answered {status})"),
         )),
         _ => Err(SendError::proxy(format!("answered {status} instead of opening a tunnel"))),
@@ -88,7 +88,7 @@ fn check_reply(head: &[u8]) -> Result<(), SendError> {
 
 fn address_refused(status: u16) -> SendError {
     SendError::new(
-        Class::AddressRefused,
+        OutcomeClass::AddressRefused,
         format!("the proxy does not allow the address (it answered {status})"),
     )
 }
@@ -111,22 +111,22 @@ mod tests {
             assert_eq!(class(answer), Ok(()), "{answer}");
         }
         for (answer, expected) in [
-            ("HTTP/1.1 502 Bad Gateway\r\n\r\n", Class::Connect),
-            ("HTTP/1.1 503 No\r\n\r\n", Class::Connect),
-            ("HTTP/1.1 504\r\n\r\n", Class::Connect),
-            ("HTTP/1.1 403 Forbidden\r\n\r\n", Class::AddressRefused),
-            ("HTTP/1.1 407 Request rejected\r\nX-Smokescreen-Error: no\r\n\r\n", Class::AddressRefused),
-            ("HTTP/1.1 407 No\r\nproxy-authenticate: Basic\r\n\r\n", Class::Local),
-            ("HTTP/1.1 407 No\r\n\r\n", Class::Local),
-            ("HTTP/1.1 401 No\r\n\r\n", Class::Local),
-            ("HTTP/1.1 500 Oops\r\n\r\n", Class::Local),
-            ("HTTP/1.1 405 Not here\r\n\r\n", Class::Local),
-            ("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/\r\n\r\n", Class::Local),
-            ("HTTP/1.1 100 Continue\r\n\r\n", Class::Local),
-            ("HTTP/2 200\r\n\r\n", Class::Local),
-            ("HTTP/1.1 2000 No\r\n\r\n", Class::Local),
-            ("HTTP/1.1 2x0 No\r\n\r\n", Class::Local),
-            ("", Class::Local),
+            ("HTTP/1.1 502 Bad Gateway\r\n\r\n", OutcomeClass::Connect),
+            ("HTTP/1.1 503 No\r\n\r\n", OutcomeClass::Connect),
+            ("HTTP/1.1 504\r\n\r\n", OutcomeClass::Connect),
+            ("HTTP/1.1 403 Forbidden\r\n\r\n", OutcomeClass::AddressRefused),
+            ("HTTP/1.1 407 Request rejected\r\nX-Smokescreen-Error: no\r\n\r\n", OutcomeClass::AddressRefused),
+            ("HTTP/1.1 407 No\r\nproxy-authenticate: Basic\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 407 No\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 401 No\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 500 Oops\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 405 Not here\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1/\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 100 Continue\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/2 200\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 2000 No\r\n\r\n", OutcomeClass::Local),
+            ("HTTP/1.1 2x0 No\r\n\r\n", OutcomeClass::Local),
+            ("", OutcomeClass::Local),
         ] {
             assert_eq!(class(answer), Err(expected), "{answer}");
         }

@@ -4,7 +4,7 @@
 //! again here, where they would do the harm.
 
 use super::{OutboundRequest, send_error::SendError};
-use crate::domain::{outcome::Class, target::Target, tls::EndpointTls};
+use crate::domain::{outcome::OutcomeClass, target::Target, tls::EndpointTls};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
@@ -32,7 +32,7 @@ pub(super) struct Route {
 
 impl Route {
     pub(super) fn new(target: Target, tls: Option<Arc<EndpointTls>>) -> Result<Self, SendError> {
-        let unusable = || SendError::new(Class::Connect, "the URL cannot be used in a request");
+        let unusable = || SendError::new(OutcomeClass::Connect, "the URL cannot be used in a request");
         let uri = target.path_and_query().parse().map_err(|_| unusable())?;
         let host = target.authority().parse().map_err(|_| unusable())?;
         Ok(Self { target, tls, uri, host })
@@ -85,7 +85,7 @@ impl Route {
 }
 
 fn put(headers: &mut HeaderMap, name: &str, value: Option<HeaderValue>) -> Result<(), SendError> {
-    let unsendable = || SendError::new(Class::Local, "a header of the request cannot be sent");
+    let unsendable = || SendError::new(OutcomeClass::Local, "a header of the request cannot be sent");
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unsendable())?;
     if is_reserved(&name) {
         return Err(unsendable());
@@ -179,7 +179,7 @@ mod tests {
             ("Expect", "100-continue"),
         ] {
             for fault in [render(&[(name, value)], &[], "{}"), render(&[], &[(name, value)], "{}")] {
-                assert_eq!(fault.map(|_| ()).unwrap_err().class, Class::Local, "{name:?}: {value:?}");
+                assert_eq!(fault.map(|_| ()).unwrap_err().class, OutcomeClass::Local, "{name:?}: {value:?}");
             }
         }
     }

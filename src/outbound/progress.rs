@@ -2,7 +2,7 @@
 //! where the time went.
 
 use super::{answer::ReceivedAnswer, send_error::SendError};
-use crate::domain::outcome::{Class, Outcome, Timings};
+use crate::domain::outcome::{OutcomeClass, Outcome, Timings};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::time::Instant;
 
@@ -60,7 +60,7 @@ impl AttemptProgress {
             format!("{} ms", timeout.as_millis())
         };
         // A proxy that does not answer is a local failure.
-        let class = if self.phase == AttemptPhase::ReachingProxy { Class::Local } else { Class::Timeout };
+        let class = if self.phase == AttemptPhase::ReachingProxy { OutcomeClass::Local } else { OutcomeClass::Timeout };
         SendError::new(class, format!("timed out after {limit} while {}", self.phase.description()))
     }
 
@@ -79,7 +79,7 @@ impl AttemptProgress {
         let answer = self.answer;
         let retry_after = answer.retry_after.filter(|_| ended.is_ok());
         let (class, status, error) = match (ended, answer.status) {
-            (Ok(()), status) => (Class::Http, status, None),
+            (Ok(()), status) => (OutcomeClass::Http, status, None),
             (Err(fault), Some(status)) => {
                 (fault.class, None, Some(format!("{} (the answer began with status {status})", fault.message)))
             }

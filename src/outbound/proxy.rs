@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     address::Vetted,
-    outcome::Class,
+    outcome::OutcomeClass,
     proxy::{Proxy, ProxyKind},
     target::Host,
 };
@@ -164,7 +164,7 @@ impl ProxyConnector {
 
 fn unreachable_proxy(error: &io::Error) -> SendError {
     match SendError::io(error) {
-        local @ SendError { class: Class::Local, .. } => local,
+        local @ SendError { class: OutcomeClass::Local, .. } => local,
         fault => SendError::proxy(format!("cannot be reached: {}", fault.message)),
     }
 }
@@ -172,7 +172,7 @@ fn unreachable_proxy(error: &io::Error) -> SendError {
 /// The error for a proxy that closed the connection in the middle of its answer.
 pub(super) fn closed_early(error: &io::Error) -> SendError {
     match SendError::io(error) {
-        local @ SendError { class: Class::Local, .. } => local,
+        local @ SendError { class: OutcomeClass::Local, .. } => local,
         _ => SendError::proxy("closed the connection instead of answering"),
     }
 }

@@ -4,40 +4,40 @@
 //! because they must not count against the receiver.
 
 use super::tls;
-use crate::domain::{address::Refused, outcome::Class};
+use crate::domain::{address::Refused, outcome::OutcomeClass};
 use rustix::io::Errno;
 use std::{borrow::Cow, fmt::Display, io};
 
 #[derive(Debug)]
 pub(super) struct SendError {
-    pub(super) class: Class,
+    pub(super) class: OutcomeClass,
     pub(super) message: Cow<'static, str>,
 }
 
 impl SendError {
-    pub(super) fn new(class: Class, words: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn new(class: OutcomeClass, words: impl Into<Cow<'static, str>>) -> Self {
         Self { class, message: words.into() }
     }
 
     /// A socket error while connecting or exchanging.
     pub(super) fn io(error: &io::Error) -> Self {
         match (local_message(error), tls::alert_message(error)) {
-            (Some(words), _) => Self::new(Class::Local, words),
-            (None, Some(words)) => Self::new(Class::Tls, words),
-            (None, None) => Self::new(Class::Connect, peer_message(error)),
+            (Some(words), _) => Self::new(OutcomeClass::Local, words),
+            (None, Some(words)) => Self::new(OutcomeClass::Tls, words),
+            (None, None) => Self::new(OutcomeClass::Connect, peer_message(error)),
         }
     }
 
     /// The operator's proxy fails: not counted against the receiver.
     pub(super) fn proxy(words: impl Display) -> Self {
-        Self::new(Class::Local, format!("the proxy {words}"))
+        Self::new(OutcomeClass::Local, format!("the proxy {words}"))
     }
 
     /// The kernel has no route to an address: no byte was sent, and the failure is not counted against the receiver.
     pub(super) fn no_route(error: &io::Error) -> Self {
         match local_message(error) {
-            Some(words) => Self::new(Class::Local, words),
-            None => Self::new(Class::Local, "this machine has no route to the address"),
+            Some(words) => Self::new(OutcomeClass::Local, words),
+            None => Self::new(OutcomeClass::Local, "this machine has no route to the address"),
         }
     }
 
@@ -55,13 +55,13 @@ impl SendError {
         } else {
             "the connection broke before a complete answer came"
         };
-        Self::new(Class::Connect, words)
+        Self::new(OutcomeClass::Connect, words)
     }
 }
 
 impl From<Refused> for SendError {
     fn from(refused: Refused) -> Self {
-        Self::new(Class::AddressRefused, refused.to_string())
+        Self::new(OutcomeClass::AddressRefused, refused.to_string())
     }
 }
 
@@ -118,14 +118,14 @@ mod tests {
             Errno::PERM,
             Errno::AFNOSUPPORT,
         ] {
-            assert_eq!(SendError::io(&ours.into()).class, Class::Local, "{ours:?}");
+            assert_eq!(SendError::io(&ours.into()).class, OutcomeClass::Local, "{ours:?}");
         }
         for theirs in [Errno::CONNREFUSED, Errno::CONNRESET, Errno::TIMEDOUT, Errno::HOSTUNREACH, Errno::PIPE]
         {
-            assert_eq!(SendError::io(&theirs.into()).class, Class::Connect, "{theirs:?}");
+            assert_eq!(SendError::io(&theirs.into()).class, OutcomeClass::Connect, "{theirs:?}");
         }
         // From the kernel before any byte is sent the error is local; from the network later it is the receiver's.
-        assert_eq!(SendError::no_route(&Errno::NETUNREACH.into()).class, Class::Local);
-        assert_eq!(SendError::io(&Errno::NETUNREACH.into()).class, Class::Connect);
+        assert_eq!(SendError::no_route(&Errno::NETUNREACH.into()).class, OutcomeClass::Local);
+        assert_eq!(SendError::io(&Errno::NETUNREACH.into()).class, OutcomeClass::Connect);
     }
 }

@@ -5,7 +5,7 @@ use super::{
     send_error::SendError,
     stream::ProxiedStream,
 };
-use crate::domain::{outcome::Class, proxy::Credentials};
+use crate::domain::{outcome::OutcomeClass, proxy::Credentials};
 use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -96,10 +96,10 @@ pub(super) async fn open_tunnel(link: &mut ProxiedStream, goal: &DialTarget<'_>)
 fn check_reply(reply: u8) -> Result<(), SendError> {
     match reply {
         0 => Ok(()),
-        2 => Err(SendError::new(Class::AddressRefused, "the proxy does not allow the address")),
-        3 => Err(SendError::new(Class::Connect, "the proxy knows no way to the host's network")),
-        4 | 6 => Err(SendError::new(Class::Connect, "the proxy could not reach the host")),
-        5 => Err(SendError::new(Class::Connect, "connection refused, says the proxy")),
+        2 => Err(SendError::new(OutcomeClass::AddressRefused, "the proxy does not allow the address")),
+        3 => Err(SendError::new(OutcomeClass::Connect, "the proxy knows no way to the host's network")),
+        4 | 6 => Err(SendError::new(OutcomeClass::Connect, "the proxy could not reach the host")),
+        5 => Err(SendError::new(OutcomeClass::Connect, "connection refused, says the proxy")),
         _ => Err(SendError::proxy(format!("failed (SOCKS reply {reply})"))),
     }
 }
@@ -122,12 +122,12 @@ mod tests {
     fn only_the_proxys_replies_about_the_receiver_count_against_it() {
         let class = |reply| check_reply(reply).map_err(|fault| fault.class);
         assert_eq!(class(0), Ok(()));
-        assert_eq!(class(2), Err(Class::AddressRefused));
+        assert_eq!(class(2), Err(OutcomeClass::AddressRefused));
         for reply in 3..=6 {
-            assert_eq!(class(reply), Err(Class::Connect), "{reply}");
+            assert_eq!(class(reply), Err(OutcomeClass::Connect), "{reply}");
         }
         for reply in [1, 7, 8, 9, 255] {
-            assert_eq!(class(reply), Err(Class::Local), "{reply}");
+            assert_eq!(class(reply), Err(OutcomeClass::Local), "{reply}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::send_error::SendError;
 use crate::domain::{
-    outcome::Class,
+    outcome::OutcomeClass,
     target::Host,
     tls::{EndpointTls, provider},
 };
@@ -61,7 +61,7 @@ pub(super) fn connector_of(
 ) -> Result<TlsConnector, SendError> {
     let made = tls.config(|| config(tls.roots(public), tls.identity()));
     made.map(TlsConnector::from)
-        .map_err(|_| SendError::new(Class::Local, "the endpoint's TLS settings cannot be used"))
+        .map_err(|_| SendError::new(OutcomeClass::Local, "the endpoint's TLS settings cannot be used"))
 }
 
 fn config(
@@ -88,7 +88,7 @@ pub(super) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     let name = match host {
         Host::Address(ip) => ServerName::from(*ip),
         Host::Name(name) => ServerName::try_from(name.clone())
-            .map_err(|_| SendError::new(Class::Tls, "the host name cannot be used with TLS"))?,
+            .map_err(|_| SendError::new(OutcomeClass::Tls, "the host name cannot be used with TLS"))?,
     };
     connector.connect(name, stream).await.map(Box::new).map_err(|error| handshake_error(&error))
 }
@@ -124,12 +124,12 @@ fn handshake_error(error: &io::Error) -> SendError {
         None => {
             let io = SendError::io(error);
             return match io.class {
-                Class::Local => io,
-                _ => SendError::new(Class::Tls, "the connection was closed during the TLS handshake"),
+                OutcomeClass::Local => io,
+                _ => SendError::new(OutcomeClass::Tls, "the connection was closed during the TLS handshake"),
             };
         }
     };
-    SendError::new(Class::Tls, words)
+    SendError::new(OutcomeClass::Tls, words)
 }
 
 fn certificate_message(why: &CertificateError) -> &'static str {

@@ -6,7 +6,7 @@ use posthaste::{
         delivery::DeliveryState,
         event::{DedupSpace, Event},
         id::{DeliveryId, EventId},
-        outcome::{Attempt, Class, Outcome},
+        outcome::{Attempt, OutcomeClass, Outcome},
         verdict::{DeadReason, Verdict},
     },
     store::browse::{LastError, Owner, Thing},
@@ -53,10 +53,10 @@ pub(crate) async fn another_app_finds_nothing(mut stage: Stage) {
 }
 
 pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_first(mut stage: Stage) {
-    let id = stage.concluded(retry_at(NOW), attempt(Class::Http, 500)).await;
+    let id = stage.concluded(retry_at(NOW), attempt(OutcomeClass::Http, 500)).await;
     let carried = stage.claim(id, NOW).await;
     let event = carried.event.clone();
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 204)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 204)]).await;
     let (listed, history) = stage.listed(id).await.unwrap();
     assert_eq!((&listed.delivery.id, &listed.event), (&id, &*event));
     let statuses: Vec<_> = history.iter().map(|row| row.attempt.outcome.status).collect();
@@ -71,13 +71,13 @@ pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage)
     let id = carried.delivery.id;
     let listed = stage.listed(id).await.unwrap().0;
     assert_eq!((listed.last_error, listed.last_contract), (None, None));
-    let attempts = vec![failed(Class::Dns, "no such name"), failed(Class::Timeout, "too slow")];
+    let attempts = vec![failed(OutcomeClass::Dns, "no such name"), failed(OutcomeClass::Timeout, "too slow")];
     stage.record(carried, retry_at(NOW), attempts).await;
     let listed = stage.listed(id).await.unwrap().0;
     assert_eq!(listed.last_error, Some(LastError { status: None, error: Some("too slow".into()) }));
-    assert_eq!(listed.last_contract, Some(attempt(Class::Ok, 0).contract));
+    assert_eq!(listed.last_contract, Some(attempt(OutcomeClass::Ok, 0).contract));
     let carried = stage.claim(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn waiting_deliveries_are_counted(mut stage: Stage) {
 }
 
 pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(mut stage: Stage) {
-    let at = |seconds| Attempt { started_at: after(seconds), ..attempt(Class::Http, 500) };
+    let at = |seconds| Attempt { started_at: after(seconds), ..attempt(OutcomeClass::Http, 500) };
     let retried = stage.concluded(retry_at(after(1)), at(0)).await;
     let dead = stage.concluded(dead(DeadReason::Exhausted), at(5)).await;
     // Retried much later, after newer ones arrived.

@@ -15,7 +15,7 @@ use posthaste::{
         health::Sighting,
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
-        outcome::Class,
+        outcome::OutcomeClass,
         port::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
@@ -142,14 +142,14 @@ impl Play {
     fn record(&mut self, (what, which, how): Draw) {
         let Some(carried) = self.take(which) else { return };
         let (class, verdict) = match how % 8 {
-            0 => (Class::Http, retry_at(after(60))),
-            1 => (Class::Http, dead(DeadReason::Exhausted)),
-            2 => (Class::Http, Verdict::RetryUncounted { due: after(30) }),
-            _ => (Class::Ok, Verdict::Delivered),
+            0 => (OutcomeClass::Http, retry_at(after(60))),
+            1 => (OutcomeClass::Http, dead(DeadReason::Exhausted)),
+            2 => (OutcomeClass::Http, Verdict::RetryUncounted { due: after(30) }),
+            _ => (OutcomeClass::Ok, Verdict::Delivered),
         };
-        let mut attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];
+        let mut attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
         if how & 0x30 == 0x30 {
-            attempts.insert(0, attempt(Class::StaleConnection, 0));
+            attempts.insert(0, attempt(OutcomeClass::StaleConnection, 0));
         }
         let sighting = (what & 8 == 8).then_some(Sighting { clock: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
@@ -293,7 +293,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
     let (ended, store) = (first.delivery.id, stage.shared());
     let asked = in_one_batch(&mut stage, |stage| {
         for carried in [first, second] {
-            let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+            let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
             let record = Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
             stage.store().record(record);

@@ -7,7 +7,7 @@ use posthaste::{
         delivery::{Delivery, EndReason, DeliveryState},
         event::DedupSpace,
         id::{AppId, DeliveryId, EventId},
-        outcome::Class,
+        outcome::OutcomeClass,
     },
     store::{
         browse::{DeliveryListFilter, EventFilter},
@@ -23,14 +23,14 @@ pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outc
     assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     let row = stage.history(id).await.remove(0);
-    assert_eq!((row.position, row.number, row.attempt.outcome.class), (1, None, Class::Unknown));
+    assert_eq!((row.position, row.number, row.attempt.outcome.class), (1, None, OutcomeClass::Unknown));
     assert!(row.attempt.outcome.error.is_some() && row.attempt.started_at == after(5));
     assert_eq!(stage.store().join(after(6)).await.unwrap().taken_over, 0, "once");
     assert_eq!(stage.history(id).await.len(), 1);
 }
 
 pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
-    let id = stage.concluded(retry_at(after(1)), attempt(Class::Http, 500)).await;
+    let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
     stage.claim(id, after(1)).await;
     stage.reopen();
     stage.store().join(after(5)).await.unwrap();
@@ -38,7 +38,7 @@ pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
     assert_eq!((delivery.state, delivery.due), (DeliveryState::Retrying, Some(after(5))));
     assert_eq!((delivery.retry_index, delivery.attempt_count, delivery.history_len), (1, 1, 2));
     let last_contract = stage.listed(id).await.unwrap().0.last_contract;
-    assert_eq!(last_contract, Some(attempt(Class::Http, 500).contract), "the unknown one names none");
+    assert_eq!(last_contract, Some(attempt(OutcomeClass::Http, 500).contract), "the unknown one names none");
 }
 
 pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous_state(mut stage: Stage) {

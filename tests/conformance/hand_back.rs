@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
         delivery::{EndReason, DeliveryState},
-        outcome::Class,
+        outcome::OutcomeClass,
         port::LeasedDelivery,
         verdict::Verdict,
     },
@@ -31,7 +31,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
 }
 
 pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
-    let id = stage.concluded(retry_at(after(1)), attempt(Class::Http, 500)).await;
+    let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
     let carried = stage.claim(id, after(1)).await;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
@@ -69,7 +69,7 @@ pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage:
     let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.permits.take());
     let (delivery, due, epoch) = (carried.delivery.clone(), carried.due, carried.epoch);
     let twin = LeasedDelivery { delivery, event, due, permit: hand, epoch };
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let before = stage.delivery(id).await;
     hand_back(&stage, twin).await;
     assert_eq!(stage.delivery(id).await, before);

@@ -9,7 +9,7 @@ use posthaste::{
         endpoint::{DisabledReason, DisabledBy},
         health,
         id::EndpointId,
-        outcome::Class,
+        outcome::OutcomeClass,
         port::LeasedDelivery,
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
@@ -43,8 +43,8 @@ pub(crate) fn counted(
     ended_at: Timestamp,
 ) -> Record {
     let attempt = match verdict {
-        Verdict::Delivered => attempt(Class::Ok, 200),
-        _ => attempt(Class::Http, 500),
+        Verdict::Delivered => attempt(OutcomeClass::Ok, 200),
+        _ => attempt(OutcomeClass::Http, 500),
     };
     let (sighting, contract) =
         (Some(health::Sighting { clock: CLOCK, paused: None }), Some(contract.clone()));
@@ -81,7 +81,7 @@ pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut
         see(&mut stage, verdict, &plain).await;
     }
     // Without a health sample: a test, or a local failure.
-    stage.concluded(EXHAUSTED, attempt(Class::Http, 500)).await;
+    stage.concluded(EXHAUSTED, attempt(OutcomeClass::Http, 500)).await;
     assert_eq!(report(&stage, after(2)).await.hour.attempts(), 0, "not rolled up yet");
     assert_eq!(roll_up(&stage, after(2)).await, [stage.endpoint], "something failed");
     for _ in 0..2 {
@@ -185,7 +185,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
         permit: stage.permits.take(),
         epoch: carried.epoch,
     };
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     stage.store().record(counted(twin, EXHAUSTED, &one, after(2)));
     stage.quiet().await;
     assert!(roll_up(&stage, after(3)).await.is_empty());
@@ -317,7 +317,7 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
 pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let ours = Verdict::Retry { due: after(60), then: DueAction::ExhaustUncounted };
-    let id = stage.concluded(ours, attempt(Class::Timeout, 0)).await;
+    let id = stage.concluded(ours, attempt(OutcomeClass::Timeout, 0)).await;
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead);
     assert!(roll_up(&stage, after(61)).await.is_empty());

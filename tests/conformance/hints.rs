@@ -10,7 +10,7 @@ use posthaste::{
         delivery::Availability,
         hint::Hint,
         id::DeliveryId,
-        outcome::Class,
+        outcome::OutcomeClass,
         verdict::{DueAction, Verdict},
     },
     store::ledger::{AdvanceRetries, Settle},
@@ -23,7 +23,7 @@ fn deliveries(stage: &Stage) -> [Hint; 1] {
 
 pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Stage) {
     for then in [DueAction::Exhaust, DueAction::Expire] {
-        stage.concluded(Verdict::Retry { due: after(60), then }, attempt(Class::Http, 500)).await;
+        stage.concluded(Verdict::Retry { due: after(60), then }, attempt(OutcomeClass::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 9, after(59)).await;
     assert_eq!(stage.recorder.take_hints(), [], "nothing ended");
@@ -49,7 +49,7 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
 }
 
 pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Stage) {
-    let id = stage.concluded(retry_at(after(300)), attempt(Class::Http, 500)).await;
+    let id = stage.concluded(retry_at(after(300)), attempt(OutcomeClass::Http, 500)).await;
     let first = (NOW, DeliveryId::from_i64(0));
     let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
     for expected in [&deliveries(&stage)[..], &[]] {

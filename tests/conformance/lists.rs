@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, IdSource},
-        outcome::Class,
+        outcome::OutcomeClass,
         time::Timestamp,
         verdict::DeadReason,
     },
@@ -181,7 +181,7 @@ pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_st
 async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    let (attempts, verdict) = (vec![attempt(Class::Http, 500)], dead(DeadReason::Exhausted));
+    let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
     stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: at, contract });
     stage.quiet().await;

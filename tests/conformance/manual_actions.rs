@@ -6,7 +6,7 @@ use posthaste::{
         contract::WaitingWhenDisabled,
         delivery::{EndReason, TransitionError, DeliveryState},
         id::DeliveryId,
-        outcome::Class,
+        outcome::OutcomeClass,
         verdict::Verdict,
     },
     store::ledger::{Ask, ActionResult},
@@ -85,7 +85,7 @@ pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage
     assert_eq!(stage.delivery(id).await, delivery);
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     let carried = stage.claim(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let numbers: Vec<_> = stage.history(id).await.iter().map(|row| row.number).collect();
     assert_eq!(numbers, [Some(1), Some(2)], "numbering continues");
 }
@@ -101,7 +101,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
     assert_eq!(stage.delivery(id).await, before, "the old one never changes");
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     let carried = stage.claim(made.id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let ask = replay(&mut stage);
     let ActionResult::Made(third) = stage.request(made.id, ask).await else { panic!() };
     assert_eq!((third.root, third.replay_of), (id, Some(made.id)), "the root is the first of the chain");

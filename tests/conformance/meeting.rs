@@ -6,7 +6,7 @@ use crate::{
     stage::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
-    domain::{outage_detector::Account, event::DedupSpace, outcome::Class, verdict::Verdict},
+    domain::{outage_detector::Account, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},
     store::ledger::{Accepted, Record},
 };
 use std::time::Duration;
@@ -94,7 +94,7 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
     });
     held.until_waiting(1).await;
     for carried in carried {
-        let (attempts, verdict) = (vec![attempt(Class::Http, 500)], retry_at(after(60)));
+        let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], retry_at(after(60)));
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
         store.record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }

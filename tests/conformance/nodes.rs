@@ -12,7 +12,7 @@ use posthaste::{
         endpoint::{DisabledReason, Disabled},
         event_type::{EventTypeDocument, EventTypeRecord},
         id::EventTypeId,
-        outcome::Class,
+        outcome::OutcomeClass,
         port::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 
 /// Makes the result of a request that was answered with 200.
 fn delivered(carried: LeasedDelivery) -> Record {
-    let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+    let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
     Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: after(1), contract }
 }
@@ -48,7 +48,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
     assert_eq!(pair.take_over().await, Some(1));
     let delivery = pair.stage.delivery(carried.delivery.id).await;
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 1));
-    assert_eq!(pair.stage.history(delivery.id).await[0].attempt.outcome.class, Class::Unknown);
+    assert_eq!(pair.stage.history(delivery.id).await[0].attempt.outcome.class, OutcomeClass::Unknown);
     assert_eq!(pair.stage.recorder.take_waiting(), [(pair.stage.endpoint, NOW)]);
     let view = pair.view().await;
     assert_eq!(view.nodes.iter().map(|node| node.epoch).collect::<Vec<_>>(), [pair.epoch]);

@@ -8,7 +8,7 @@ use posthaste::{
         event::DedupSpace,
         id::{AppId, DeliveryId, EndpointId, ReplayId},
         notice::{MailState, Notice, NoticeKind},
-        outcome::Class,
+        outcome::OutcomeClass,
         replay::{Deliveries, Replay, ReplayState, Selection},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
@@ -43,7 +43,7 @@ fn digest() -> Arc<Contract> {
 async fn die(stage: &mut Stage, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    let failed = attempt(Class::Http, 500);
+    let failed = attempt(OutcomeClass::Http, 500);
     stage.record_under(carried, dead(DeadReason::Exhausted), vec![failed], contract.into()).await;
     id
 }
@@ -123,7 +123,7 @@ pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: S
 pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut stage: Stage) {
     for (then, told) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
         let last = Verdict::Retry { due: after(60), then };
-        let mut failed = attempt(Class::Http, 503);
+        let mut failed = attempt(OutcomeClass::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());
         stage.concluded(last, failed).await;
         let want = Want { contract: Some(each()), ..stage.want(stage.endpoint, 1) };
@@ -138,14 +138,14 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
 pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Stage) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::RetryUncounted { due: after(9) }] {
         let carried = stage.leased().await;
-        stage.record_under(carried, verdict, vec![attempt(Class::Http, 500)], Some(each())).await;
+        stage.record_under(carried, verdict, vec![attempt(OutcomeClass::Http, 500)], Some(each())).await;
     }
     for event_type in ["webhook.test", "posthaste.endpoint.disabled"] {
         let mut new = stage.one_with_permit();
         Arc::get_mut(&mut new.event).unwrap().event_type = event_type.into();
         stage.publish(new).await;
         let carried = stage.only_leased();
-        let failed = vec![attempt(Class::Http, 500)];
+        let failed = vec![attempt(OutcomeClass::Http, 500)];
         stage.record_under(carried, dead(DeadReason::Exhausted), failed, Some(each())).await;
     }
     assert_eq!(of_app(&stage).await, []);
@@ -153,7 +153,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     stage.request(id, Ask::Retry).await;
     let carried = stage.claim(id, after(100)).await;
     stage
-        .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)], Some(each()))
+        .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)], Some(each()))
         .await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead, "it went back to where it was");
     assert_eq!(of_app(&stage).await.len(), 1, "that one was reported before");

@@ -10,7 +10,7 @@ use posthaste::{
         delivery::{Delivery, EndReason, DeliveryState, Availability},
         id::DeliveryId,
         ordering::{OnDead, OrderingMode, OrderingKey},
-        outcome::Class,
+        outcome::OutcomeClass,
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
@@ -55,7 +55,7 @@ async fn three(stage: &mut Stage, key: &str) -> [DeliveryId; 3] {
 
 async fn end(stage: &Stage, verdict: Verdict) {
     let carried = stage.only_leased();
-    stage.record(carried, verdict, vec![attempt(Class::Http, 500)]).await;
+    stage.record(carried, verdict, vec![attempt(OutcomeClass::Http, 500)]).await;
 }
 
 /// Checks the stored ordering groups: each has exactly one head, and the others wait.
@@ -99,7 +99,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     );
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
     stage.recorder.take_waiting();
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(1))], "as soon as it has ended");
     stage.refill(stage.endpoint, 9, after(6)).await;
     assert_eq!(stage.only_leased().delivery.id, ids[1]);
@@ -185,7 +185,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                     let ask = if retried == "retried, delivered" { Ask::Retry } else { replay };
                     stage.request(first, ask).await;
                     let carried = stage.claim(first, NOW).await;
-                    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+                    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
                 }
             }
         }
@@ -258,7 +258,7 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     for ask in [Ask::Retry, replay] {
         stage.request(ids[0], ask).await;
         let carried = stage.claim(ids[0], NOW).await;
-        stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(Class::Http, 400)]).await;
+        stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)]).await;
         stage.reopen();
         stage.store().join(after(1)).await.unwrap();
         assert!(is_head(&stage, ids[0]).await && stage.delivery(ids[1]).await.is_queued_behind());

@@ -10,7 +10,7 @@ use posthaste::{
         circuit::PROBE_AHEAD,
         delivery::{Delivery, DeliveryState},
         id::{DeliveryId, made_at},
-        outcome::{Attempt, Class},
+        outcome::{Attempt, OutcomeClass},
         port::LeasedDelivery,
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
@@ -80,7 +80,7 @@ pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
     stage.request(dead, Ask::Retry).await;
     let carried = stage.claim(dead, after(10)).await;
     assert!(carried.delivery.is_manual);
-    stage.record(carried, retry_at(after(20)), vec![attempt(Class::Http, 500)]).await;
+    stage.record(carried, retry_at(after(20)), vec![attempt(OutcomeClass::Http, 500)]).await;
     let overdue = due_at(&mut stage, EPOCH).await;
     let selection = deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered]);
     let replay = begin(&mut stage, selection).await;
@@ -93,7 +93,7 @@ pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
 }
 
 fn tried_at(started_at: Timestamp) -> Attempt {
-    Attempt { started_at, ..attempt(Class::Http, 500) }
+    Attempt { started_at, ..attempt(OutcomeClass::Http, 500) }
 }
 
 fn recovery(stage: &Stage, most: usize) -> AdvanceRetries {
@@ -168,11 +168,11 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
     let carried = probe(&stage, after(10)).await.unwrap();
     assert_eq!((carried.delivery.id, carried.due), (first, after(10)));
     assert!(carried.delivery.is_early_probe());
-    stage.record(carried, retry_at(after(900)), vec![attempt(Class::Http, 500)]).await;
+    stage.record(carried, retry_at(after(900)), vec![attempt(OutcomeClass::Http, 500)]).await;
     let (history_len, attempt_count) = (planned.history_len + 1, planned.attempt_count + 1);
     assert_eq!(stage.delivery(first).await, Delivery { history_len, attempt_count, ..planned });
     let carried = probe(&stage, after(20)).await.unwrap();
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.ended(first).await, (DeliveryState::Delivered, None));
     assert_eq!(probe(&stage, after(20)).await.unwrap().delivery.id, later);
 }

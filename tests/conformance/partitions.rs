@@ -9,7 +9,7 @@ use crate::{
 use posthaste::{
     domain::{
         id::{DeliveryId, EventId, first_id_at},
-        outcome::Class,
+        outcome::OutcomeClass,
         port::Handover,
         time::Timestamp,
         verdict::DeadReason,
@@ -64,7 +64,7 @@ fn make_old_day(database: &Database) {
 async fn dead_letter(stage: &Stage, event: i64) -> DeliveryId {
     let id = stage.publish(draft(stage.app, &[stage.endpoint], event)).await;
     let carried = stage.claim(id, NOW).await;
-    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)]).await;
+    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     id
 }
 

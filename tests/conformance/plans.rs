@@ -16,7 +16,7 @@ use posthaste::{
         event::DedupSpace,
         id::{DeliveryId, EventId, first_id_at},
         ordering::OrderingKey,
-        outcome::Class,
+        outcome::OutcomeClass,
         time::Timestamp,
         verdict::Verdict,
     },
@@ -85,7 +85,7 @@ async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
         stage.publish(new).await;
     }
     let carried = stage.only_leased();
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
 }
 
 /// Checks that both ends of a group's queue are found in the index, without a sort.
@@ -155,7 +155,7 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     let carried = stage.recorder.take_leased();
     assert_eq!(carried.len(), MANY);
     for carried in carried {
-        let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+        let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
         stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }

@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, attempt};
 use bytes::Bytes;
 use posthaste::{
-    domain::{delivery::DeliveryState, outcome::Class, verdict::Verdict},
+    domain::{delivery::DeliveryState, outcome::OutcomeClass, verdict::Verdict},
     store::{
         StoreError,
         ledger::{Accepted, Ask, NewEvent, Record},
@@ -61,7 +61,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
     stage.recorder.gate.wait_for_the_store();
     let full = stage.one();
     let full = store.accept(vec![full]);
-    let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+    let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
     store.record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: NOW, contract });
     stage.recorder.gate.open();
@@ -77,7 +77,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     let taken = stage.one();
     let taken_id = taken.births[0].delivery.id;
     let store = stage.shared();
-    let (attempts, verdict) = (vec![attempt(Class::Ok, 200)], Verdict::Delivered);
+    let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
     store.record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: NOW, contract });
     let answer = store.accept(vec![taken]);

@@ -7,7 +7,7 @@ use posthaste::{
         contract::{ContractHash, WaitingWhenDisabled},
         delivery::{EndReason, DeliveryState},
         endpoint::{DisabledReason, Disabled},
-        outcome::{Attempt, Class, Outcome, Timings},
+        outcome::{Attempt, OutcomeClass, Outcome, Timings},
         port::LeasedDelivery,
         verdict::{DueAction, DeadReason, Verdict},
     },
@@ -30,7 +30,7 @@ fn twin(stage: &Stage, carried: &LeasedDelivery) -> LeasedDelivery {
 async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
     stage.store().record(Record {
         leased: carried,
-        attempts: vec![attempt(Class::Http, 410)],
+        attempts: vec![attempt(OutcomeClass::Http, 410)],
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true },
         disable: Some(off),
         sighting: None,
@@ -41,7 +41,7 @@ async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
 }
 
 pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
-    let id = stage.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await;
+    let id = stage.concluded(Verdict::Delivered, attempt(OutcomeClass::Ok, 200)).await;
     stage.reopen();
     let delivery = stage.delivery(id).await;
     assert_eq!(
@@ -54,7 +54,7 @@ pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
 }
 
 pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
-    let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
+    let id = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Retrying, Some(after(60)), 1));
     assert_eq!(delivery.next_attempt_at(), Some(after(60)));
@@ -65,7 +65,7 @@ pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
 
 pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage: Stage) {
     let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
-    let id = stage.concluded(last, attempt(Class::Http, 500)).await;
+    let id = stage.concluded(last, attempt(OutcomeClass::Http, 500)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.at_due), (DeliveryState::Retrying, DueAction::Exhaust));
     assert_eq!(delivery.next_attempt_at(), None);
@@ -74,7 +74,7 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
 }
 
 pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Stage) {
-    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(Class::Local, 0)).await;
+    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Local, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
@@ -89,7 +89,7 @@ pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
         (DeadReason::SerialisationFailed, EndReason::SerialisationFailed),
         (DeadReason::SigningFailed, EndReason::SigningFailed),
     ] {
-        let id = stage.concluded(dead(reason), attempt(Class::Http, 400)).await;
+        let id = stage.concluded(dead(reason), attempt(OutcomeClass::Http, 400)).await;
         assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(kept)));
         assert_eq!(stage.delivery(id).await.finished_at, Some(after(1)));
     }
@@ -98,17 +98,17 @@ pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
 pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(mut stage: Stage) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    let two = vec![attempt(Class::StaleConnection, 0), attempt(Class::Http, 500)];
+    let two = vec![attempt(OutcomeClass::StaleConnection, 0), attempt(OutcomeClass::Http, 500)];
     stage.record(carried, retry_at(NOW), two).await;
     let carried = stage.claim(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let rows: Vec<_> = stage
         .history(id)
         .await
         .iter()
         .map(|row| (row.position, row.number, row.attempt.outcome.class))
         .collect();
-    let expected = [(1, None, Class::StaleConnection), (2, Some(1), Class::Http), (3, Some(2), Class::Ok)];
+    let expected = [(1, None, OutcomeClass::StaleConnection), (2, Some(1), OutcomeClass::Http), (3, Some(2), OutcomeClass::Ok)];
     assert_eq!(rows, expected);
     assert_eq!(stage.delivery(id).await.attempt_count, 2);
 }
@@ -117,7 +117,7 @@ pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut
     let sent = Attempt {
         started_at: after(3),
         outcome: Outcome {
-            class: Class::Http,
+            class: OutcomeClass::Http,
             status: Some(599),
             error: Some("HTTP 599\0\r\n\u{1b}[31m".into()),
             timings: Timings {
@@ -148,24 +148,24 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let failed = |class| Attempt { outcome: Outcome::failed(class, class.name()), ..attempt(class, 0) };
-    let attempts: Vec<Attempt> = Class::ALL.into_iter().map(failed).collect();
+    let attempts: Vec<Attempt> = OutcomeClass::ALL.into_iter().map(failed).collect();
     stage.record(carried, retry_at(NOW), attempts.clone()).await;
     let read: Vec<Attempt> = stage.history(id).await.into_iter().map(|row| row.attempt).collect();
     assert_eq!(read, attempts);
 }
 
 pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Stage) {
-    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(Class::Timeout, 0)).await;
+    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Timeout, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
     assert_eq!(stage.history(id).await[0].number, None);
     let carried = stage.claim(id, after(5)).await;
-    stage.record(carried, retry_at(after(9)), vec![attempt(Class::Timeout, 0)]).await;
+    stage.record(carried, retry_at(after(9)), vec![attempt(OutcomeClass::Timeout, 0)]).await;
     assert_eq!(stage.history(id).await[1].number, Some(1));
 }
 
 pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: Stage) {
-    let mut ok = attempt(Class::Ok, 200);
+    let mut ok = attempt(OutcomeClass::Ok, 200);
     ok.outcome.response_headers = vec![("server".into(), Bytes::from_static(b"x"))];
     ok.outcome.response_body = Bytes::from_static(b"thanks");
     let id = stage.concluded(Verdict::Delivered, ok).await;
@@ -179,7 +179,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
     let id = carried.delivery.id;
     assert_eq!(stage.permits.taken(), 1);
     stage.permits.gate.shut();
-    let attempts = vec![attempt(Class::Ok, 200)];
+    let attempts = vec![attempt(OutcomeClass::Ok, 200)];
     let verdict = Verdict::Delivered;
     stage.store().record(Record {
         leased: carried,
@@ -201,8 +201,8 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
 pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Stage) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    let late = [vec![attempt(Class::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    let late = [vec![attempt(OutcomeClass::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let (before, history) = (stage.delivery(id).await, stage.history(id).await.len());
     for (twin, attempts) in late {
         stage.record(twin, dead(DeadReason::Exhausted), attempts).await;
@@ -216,13 +216,13 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
     let carried = stage.leased().await;
     let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
     let foreign = |stage: &Stage| LeasedDelivery { epoch: carried.epoch + 1, ..twin(stage, &carried) };
-    stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     record_410(&stage, foreign(&stage), GONE_DISABLED).await;
     stage.store().release(vec![foreign(&stage)], after(1)).await.unwrap();
     assert_eq!((stage.delivery(id).await, stage.history(id).await.len()), (before, 0));
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
     assert_eq!(stage.permits.taken(), 1, "the other permits are free all the same");
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }
 
@@ -239,7 +239,7 @@ pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stag
 pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Stage) {
     let carried = stage.leased().await;
     let late = twin(&stage, &carried);
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     record_410(&stage, late, GONE_DISABLED).await;
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().disabled, None);
     assert!(stage.recorder.take_disabled().is_empty());
@@ -264,14 +264,14 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
         let carried = stage.leased().await;
         let id = carried.delivery.id;
         stage.set_availability(stage.endpoint, Some(waiting)).await;
-        stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
+        stage.record(carried, retry_at(after(60)), vec![attempt(OutcomeClass::Http, 500)]).await;
         assert_eq!(stage.ended(id).await, ended);
         stage.set_availability(stage.endpoint, None).await;
     }
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
-    stage.record(carried, retry_at(after(60)), vec![attempt(Class::Http, 500)]).await;
+    stage.record(carried, retry_at(after(60)), vec![attempt(OutcomeClass::Http, 500)]).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());
 }
@@ -280,7 +280,7 @@ pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_mea
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Delivered, None));
 }
 
@@ -291,7 +291,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
         stage.request(id, Ask::Retry).await;
         let carried = stage.claim(id, NOW).await;
         assert!(carried.delivery.saved_state.is_some());
-        stage.record(carried, retry_at(after(600)), vec![attempt(Class::Http, 500)]).await;
+        stage.record(carried, retry_at(after(600)), vec![attempt(OutcomeClass::Http, 500)]).await;
         let after_it = stage.delivery(id).await;
         let (history_len, attempt_count) = (before.history_len + 1, before.attempt_count + 1);
         let restarted_at = Some(NOW);
@@ -305,7 +305,7 @@ pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
     let carried = stage.claim(id, NOW).await;
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.reason, delivery.saved_state), (DeliveryState::Delivered, None, None));
     assert_eq!(stage.history(id).await.last().unwrap().number, Some(2), "numbering continues");

@@ -6,7 +6,7 @@ use posthaste::{
     domain::{
         delivery::{EndReason, DeliveryState},
         id::DeliveryId,
-        outcome::Class,
+        outcome::OutcomeClass,
         time::Timestamp,
         verdict::{DueAction, Verdict},
     },
@@ -133,7 +133,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
         (DueAction::Expire, (DeliveryState::Expired, Some(EndReason::GaveUp))),
     ] {
         let last = Verdict::Retry { due: after(60), then };
-        let id = stage.concluded(last, attempt(Class::Http, 500)).await;
+        let id = stage.concluded(last, attempt(OutcomeClass::Http, 500)).await;
         stage.refill(stage.endpoint, 1, after(59)).await;
         assert_eq!(stage.delivery(id).await.state, DeliveryState::Retrying, "not before its time");
         stage.refill(stage.endpoint, 1, after(61)).await;
@@ -171,7 +171,7 @@ pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_perm
 }
 
 pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Stage) {
-    let id = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
+    let id = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
     stage.reopen();
     stage.refill(stage.endpoint, 1, after(60)).await;
     let delivery = stage.only_leased().delivery;

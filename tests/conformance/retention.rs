@@ -12,7 +12,7 @@ use posthaste::{
         event::{DedupKey, DedupSpace},
         hint::Hint,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
-        outcome::Class,
+        outcome::OutcomeClass,
         retention::RetentionPolicy,
         time::Timestamp,
         verdict::{DeadReason, Verdict},
@@ -91,7 +91,7 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     let event = new.event.id;
     let id = stage.publish(new).await;
     let carried = stage.only_leased();
-    stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
     assert!(matches!(stage.request(id, Ask::Replay { as_new, give_up_at: None }).await, ActionResult::Made(_)));
     stage.request(as_new, Ask::Cancel).await;
@@ -140,7 +140,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR - 1)).await;
     assert_eq!(done, Expired::default(), "on record for as long as attempts are kept");
     let late = carried.delivery.id;
-    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(Class::Http, 500)]).await;
+    stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR)).await;
     assert_eq!((done.events, done.deliveries), (4, 4), "the one that was carried died meanwhile");
     assert!(stage.listed(late).await.is_none());
@@ -170,7 +170,7 @@ pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut 
 pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut stage: Stage) {
     let mut contract = Contract::builtin().unwrap().swap_remove(0);
     contract.retention.dead_letters = days(7);
-    let mut attempt = attempt(Class::Http, 500);
+    let mut attempt = attempt(OutcomeClass::Http, 500);
     attempt.contract = contract.hash();
     stage.store().store_contract(contract.hash(), contract.to_json()).await.unwrap();
     let id = stage.concluded(dead(DeadReason::Exhausted), attempt).await;

@@ -7,7 +7,7 @@ use posthaste::{
         delivery::{EndReason, DeliveryState, Availability},
         event::DedupSpace,
         id::DeliveryId,
-        outcome::Class,
+        outcome::OutcomeClass,
     },
     store::ledger::{Accepted, Ask, Settle},
 };
@@ -43,7 +43,7 @@ async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> 
 async fn crowd(stage: &mut Stage) -> [DeliveryId; 6] {
     let other = stage.new_endpoint(stage.app).await;
     let elsewhere = stage.draft(&[other]);
-    let retrying = stage.concluded(retry_at(after(60)), attempt(Class::Http, 500)).await;
+    let retrying = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
     let ids = [
         stage.waiting().await,
         retrying,

@@ -11,7 +11,7 @@ use posthaste::{
         health::Sighting,
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
-        outcome::Class,
+        outcome::OutcomeClass,
         port::LeasedDelivery,
         verdict::Verdict,
     },
@@ -126,15 +126,15 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
             .map(|one| (one, pair.stage.shared()))
             .chain(there.into_iter().map(|one| (one, pair.other.store.clone())))
         {
-            store.record(record_of(carried, Class::Ok, Verdict::Delivered, None));
+            store.record(record_of(carried, OutcomeClass::Ok, Verdict::Delivered, None));
             store.flush().await.unwrap();
         }
     }
     assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
 }
 
-fn record_of(carried: LeasedDelivery, class: Class, verdict: Verdict, sighting: Option<Sighting>) -> Record {
-    let attempts = vec![attempt(class, if class == Class::Ok { 200 } else { 500 })];
+fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sighting: Option<Sighting>) -> Record {
+    let attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
     let contract = sighting
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
@@ -167,7 +167,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
         let failing = nodes.map(|(store, recorder, _)| {
             let sighting = || Some(Sighting { clock: Duration::from_secs(1), paused: None });
             for carried in recorder.take_leased() {
-                store.record(record_of(carried, Class::Http, retry_at(after(600)), sighting()));
+                store.record(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
             }
             store
         });

@@ -10,7 +10,7 @@ use posthaste::{
         endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, Disabled},
         event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
-        outcome::{Attempt, Class, Outcome},
+        outcome::{Attempt, OutcomeClass, Outcome},
         port::{LeasedDelivery, Handover},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
@@ -267,9 +267,9 @@ impl Stage {
         let id = match state {
             DeliveryState::Pending => self.waiting().await,
             DeliveryState::InFlight => self.leased().await.delivery.id,
-            DeliveryState::Retrying => self.concluded(retry, attempt(Class::Http, 500)).await,
-            DeliveryState::Delivered => self.concluded(Verdict::Delivered, attempt(Class::Ok, 200)).await,
-            DeliveryState::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(Class::Http, 500)).await,
+            DeliveryState::Retrying => self.concluded(retry, attempt(OutcomeClass::Http, 500)).await,
+            DeliveryState::Delivered => self.concluded(Verdict::Delivered, attempt(OutcomeClass::Ok, 200)).await,
+            DeliveryState::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(OutcomeClass::Http, 500)).await,
             DeliveryState::Held => self.born_held(self.endpoint).await,
             DeliveryState::Cancelled => {
                 let id = self.waiting().await;
@@ -326,7 +326,7 @@ impl Drop for Stage {
     }
 }
 
-pub(crate) fn attempt(class: Class, status: u16) -> Attempt {
+pub(crate) fn attempt(class: OutcomeClass, status: u16) -> Attempt {
     let outcome = Outcome { status: Some(status), error: None, ..Outcome::failed(class, "") };
     Attempt {
         started_at: NOW,

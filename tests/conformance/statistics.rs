@@ -8,7 +8,7 @@ use posthaste::{
     domain::{
         delivery::DeliveryState,
         id::{AppId, EndpointId},
-        outcome::Class,
+        outcome::OutcomeClass,
         statistics::{Span, Sums},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
@@ -86,11 +86,11 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
 }
 
 pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Stage) {
-    let local = || attempt(Class::Local, 0);
+    let local = || attempt(OutcomeClass::Local, 0);
     let unmade = stage.concluded(dead(DeadReason::SerialisationFailed), local()).await;
     stage.concluded(dead(DeadReason::SigningFailed), local()).await;
     for then in [DueAction::Exhaust, DueAction::ExhaustUncounted, DueAction::Expire] {
-        stage.concluded(Verdict::Retry { due: after(30), then }, attempt(Class::Http, 500)).await;
+        stage.concluded(Verdict::Retry { due: after(30), then }, attempt(OutcomeClass::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 10, after(30)).await;
     stage.one_in(DeliveryState::Cancelled).await;

@@ -12,7 +12,7 @@ use posthaste::{
         delivery::{DeliveryState, Availability},
         id::DeliveryId,
         ordering::OnDead,
-        outcome::Class,
+        outcome::OutcomeClass,
         verdict::Verdict,
     },
     store::ledger::{Accepted, Ask, NewEvent, Settle},
@@ -47,7 +47,7 @@ async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
         assert!(carried.len() <= 1, "one at a time");
         let Some(carried) = carried.pop() else { return delivered };
         delivered.push(carried.delivery.id);
-        stage.record(carried, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+        stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(
     check_groups(&stage).await;
     let first = stage.only_leased();
     assert_eq!(first.delivery.id, ids[0]);
-    stage.record(first, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    stage.record(first, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(deliver_all(&stage).await, ids[1..]);
     let again = publish_newest_first(&mut stage, 3).await;
     drop(stage.recorder.take_leased());
@@ -111,7 +111,7 @@ async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_i
     assert_eq!(pair.other.recorder.take_leased().len(), 0);
     let first = pair.stage.only_leased();
     assert_eq!(first.delivery.id, ids[0]);
-    pair.stage.record(first, Verdict::Delivered, vec![attempt(Class::Ok, 200)]).await;
+    pair.stage.record(first, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(deliver_all(&pair.stage).await, ids[1..]);
 }
 

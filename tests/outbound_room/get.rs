@@ -5,7 +5,7 @@ use crate::receiver::{
     ENDPOINT, ScriptedReceiver, assert_answered, assert_failed, client, client_with, loopback, post, request,
 };
 use posthaste::{
-    domain::outcome::Class,
+    domain::outcome::OutcomeClass,
     outbound::{ClientOptions, HttpSender, OutboundRequest},
 };
 use std::time::Duration;
@@ -39,12 +39,12 @@ async fn a_get_goes_only_where_a_post_may_go_and_follows_nothing() {
     for url in [canary.url(), by_name] {
         assert_failed(
             &guarded.get(request(&url)).await.unwrap(),
-            Class::AddressRefused,
+            OutcomeClass::AddressRefused,
             "address not allowed",
         );
     }
     let https_only = OutboundRequest { https_only: true, ..request(&canary.url()) };
-    assert_failed(&client().get(https_only).await.unwrap(), Class::AddressRefused, "https required");
+    assert_failed(&client().get(https_only).await.unwrap(), OutcomeClass::AddressRefused, "https required");
     let location = format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", canary.url());
     let mover = ScriptedReceiver::answering(location.leak().as_bytes()).await;
     assert_answered(&client().get(request(&mover.url())).await.unwrap(), 302);
@@ -59,7 +59,7 @@ async fn a_get_that_hangs_or_never_ends_is_bounded() {
     })
     .await;
     let brief = OutboundRequest { timeout: Duration::from_millis(100), ..request(&silent.url()) };
-    assert_failed(&client().get(brief).await.unwrap(), Class::Timeout, "while waiting for the answer");
+    assert_failed(&client().get(brief).await.unwrap(), OutcomeClass::Timeout, "while waiting for the answer");
     let endless = ScriptedReceiver::start(|_, mut peer| async move {
         peer.request().await;
         peer.send(b"HTTP/1.1 200 OK\r\ncontent-length: 10000000000\r\n\r\n").await;

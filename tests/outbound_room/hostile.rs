@@ -4,7 +4,7 @@ use crate::receiver::{
     OK, ScriptedReceiver, assert_answered, assert_failed, client, post, post_within, request,
 };
 use posthaste::{
-    domain::outcome::{Class, Outcome},
+    domain::outcome::{OutcomeClass, Outcome},
     outbound::{HttpSender, OutboundRequest},
 };
 use std::{sync::Arc, time::Duration};
@@ -74,7 +74,7 @@ async fn an_endless_body_is_left_after_64_kib_and_the_status_counts() {
     let outcome = post_to(endless(64 * 1024), 10_000).await;
     assert_answered(&outcome, 201);
     assert_eq!(outcome.response_body, vec![b'x'; 1024]);
-    assert_failed(&post_to(endless(63 * 1024), 300).await, Class::Timeout, "while reading the answer");
+    assert_failed(&post_to(endless(63 * 1024), 300).await, OutcomeClass::Timeout, "while reading the answer");
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn a_dripping_answer_ends_at_the_deadline_wherever_it_is() {
         })
         .await;
         let began = Instant::now();
-        assert_failed(&post_within(&client(), &receiver.url(), 300).await, Class::Timeout, words);
+        assert_failed(&post_within(&client(), &receiver.url(), 300).await, OutcomeClass::Timeout, words);
         let took = began.elapsed();
         assert!(took >= Duration::from_millis(300) && took < Duration::from_secs(2), "{took:?}");
     }
@@ -178,7 +178,7 @@ async fn abused_heads_fail_clean() {
         (b"SSH-2.0-OpenSSH_9.2\r\n\r\n".to_vec(), "the answer is not valid HTTP"),
         (b"HTTP/1.1 999999 Odd\r\n\r\n".to_vec(), "the answer is not valid HTTP"),
     ] {
-        assert_failed(&post_to(answer, 10_000).await, Class::Connect, words);
+        assert_failed(&post_to(answer, 10_000).await, OutcomeClass::Connect, words);
     }
 }
 
@@ -190,14 +190,14 @@ async fn ten_interim_answers_are_enough() {
         answer
     };
     assert_answered(&post_to(flood(10), 10_000).await, 200);
-    assert_failed(&post_to(flood(11), 10_000).await, Class::Connect, "too many interim answers");
+    assert_failed(&post_to(flood(11), 10_000).await, OutcomeClass::Connect, "too many interim answers");
 
     let receiver = ScriptedReceiver::start(|_, mut peer| async move {
         peer.request().await;
         while peer.send(b"HTTP/1.1 100 Continue\r\n\r\n").await {}
     })
     .await;
-    assert_failed(&post(&client(), &receiver.url()).await, Class::Connect, "too many interim answers");
+    assert_failed(&post(&client(), &receiver.url()).await, OutcomeClass::Connect, "too many interim answers");
 }
 
 #[tokio::test]
@@ -217,17 +217,17 @@ async fn an_answer_that_breaks_off_is_no_answer() {
             peer.send(answer).await;
         })
         .await;
-        assert_failed(&post(&client(), &receiver.url()).await, Class::Connect, words);
+        assert_failed(&post(&client(), &receiver.url()).await, OutcomeClass::Connect, words);
     }
 }
 
 #[tokio::test]
 async fn a_receiver_that_hangs_up_at_once_or_is_not_there_is_a_connect_failure() {
     let receiver = ScriptedReceiver::start(|_, peer| async move { drop(peer) }).await;
-    assert_failed(&post(&client(), &receiver.url()).await, Class::Connect, "");
+    assert_failed(&post(&client(), &receiver.url()).await, OutcomeClass::Connect, "");
 
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_failed(&post(&client(), &format!("http://{closed}/")).await, Class::Connect, "connection refused");
+    assert_failed(&post(&client(), &format!("http://{closed}/")).await, OutcomeClass::Connect, "connection refused");
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn plain_http_is_refused_where_https_is_required() {
     let canary = ScriptedReceiver::answering(OK).await;
     let outcome =
         client().post(OutboundRequest { https_only: true, ..request(&canary.url()) }).await.unwrap();
-    assert_failed(&outcome, Class::AddressRefused, "https required");
+    assert_failed(&outcome, OutcomeClass::AddressRefused, "https required");
     assert_eq!(canary.accepted(), 0);
 }
 

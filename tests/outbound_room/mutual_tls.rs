@@ -9,7 +9,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         tls::{EndpointTls, TlsDocument},
     },
     outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
@@ -101,7 +101,7 @@ async fn only_the_right_client_certificate_gets_in() {
         (Some(ready(&client_identity(None, |_| {}))), "client certificate"),
         (Some(expired), "does not accept the client certificate"),
     ] {
-        assert_failed(&post(&client, &receiver, tls).await, Class::Tls, words);
+        assert_failed(&post(&client, &receiver, tls).await, OutcomeClass::Tls, words);
     }
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
@@ -115,9 +115,9 @@ async fn a_private_authority_takes_the_place_of_all_others_for_its_endpoint_alon
     let pinned = ready(&TlsDocument { ca: Some(private.pem()), ..TlsDocument::default() });
     assert_answered(&post(&client, &behind_private, pinned.clone()).await, 200);
     let untrusted = "not signed by a trusted authority";
-    assert_failed(&post(&client, &behind_known, pinned).await, Class::Tls, untrusted);
+    assert_failed(&post(&client, &behind_known, pinned).await, OutcomeClass::Tls, untrusted);
     assert_answered(&post(&client, &behind_known, None).await, 200);
-    assert_failed(&post(&client, &behind_private, None).await, Class::Tls, untrusted);
+    assert_failed(&post(&client, &behind_private, None).await, OutcomeClass::Tls, untrusted);
     let both = TlsDocument { ca: Some(private.pem() + &known.pem()), ..TlsDocument::default() };
     assert_answered(&post(&client, &behind_known, ready(&both)).await, 200);
 }
@@ -133,7 +133,7 @@ async fn a_connection_is_never_used_again_under_another_certificate() {
     assert_eq!(seen.lock().unwrap().len(), 1, "the same document, read again, is the same");
     assert_answered(&post(&client, &receiver, ready(&second)).await, 200);
     assert_eq!((seen.lock().unwrap().len(), client.idle()), (2, 1), "the old connection is closed");
-    assert_failed(&post(&client, &receiver, None).await, Class::Tls, "client certificate");
+    assert_failed(&post(&client, &receiver, None).await, OutcomeClass::Tls, "client certificate");
     assert_eq!(client.idle(), 0);
 }
 

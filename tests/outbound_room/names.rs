@@ -6,7 +6,7 @@ use crate::receiver::{
     post_within,
 };
 use posthaste::{
-    domain::{address::AddressPolicy, outcome::Class},
+    domain::{address::AddressPolicy, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, ResolveError, ResolveFuture, Resolver},
 };
 use std::sync::Arc;
@@ -35,7 +35,7 @@ async fn one_forbidden_answer_among_allowed_ones_refuses_the_name() {
     for answer in answers {
         let client = client_with(only_127_0_0_1(), &[("hooks.example.com", &[answer])]);
         let outcome = post(&client, &format!("http://hooks.example.com:{}/", canary.address.port())).await;
-        assert_failed(&outcome, Class::AddressRefused, "");
+        assert_failed(&outcome, OutcomeClass::AddressRefused, "");
         assert_eq!(
             (outcome.error.as_deref(), outcome.address),
             (Some("address not allowed"), None),
@@ -60,7 +60,7 @@ async fn a_name_with_changing_addresses_is_connected_to_only_at_a_checked_one() 
             assert_answered(&outcome, 200);
             assert_eq!(outcome.address, Some(good.address));
         } else {
-            assert_failed(&outcome, Class::AddressRefused, "address not allowed");
+            assert_failed(&outcome, OutcomeClass::AddressRefused, "address not allowed");
         }
     }
     assert_eq!(good.accepted(), 100);
@@ -79,7 +79,7 @@ async fn the_next_address_is_tried_when_one_does_not_answer() {
     assert!(outcome.timings.dns_us.is_some());
     let four: [&[&str]; 1] = [&["127.0.0.9", "127.0.0.8", "127.0.0.7", "127.0.0.1"]];
     let outcome = post(&client_with(options(), &[("hooks.example.com", &four)]), &url).await;
-    assert_failed(&outcome, Class::Connect, "connection refused");
+    assert_failed(&outcome, OutcomeClass::Connect, "connection refused");
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn single_labels_are_not_even_looked_up() {
     let options = ClientOptions { policy: loopback(), ..ClientOptions::default() };
     let client = HttpClient::new(options, Arc::clone(&script) as _).unwrap();
     for url in ["http://backend/", "http://localhost/", "http://metadata/", "http://a.localhost/"] {
-        assert_failed(&post(&client, url).await, Class::AddressRefused, "address not allowed");
+        assert_failed(&post(&client, url).await, OutcomeClass::AddressRefused, "address not allowed");
     }
     assert_eq!(script.lookups.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
@@ -121,13 +121,13 @@ async fn a_missing_name_counts_against_the_receiver_and_a_dead_resolver_does_not
     let url = "http://hooks.example.com/";
     let client = |error| HttpClient::new(ClientOptions::default(), Arc::new(Failing(error))).unwrap();
     let outcome = post(&client(Some(ResolveError::NotFound)), url).await;
-    assert_failed(&outcome, Class::Dns, "the host name was not found");
+    assert_failed(&outcome, OutcomeClass::Dns, "the host name was not found");
     let outcome = post(&client(Some(ResolveError::Broken)), url).await;
-    assert_failed(&outcome, Class::Dns, "its name servers do not answer");
+    assert_failed(&outcome, OutcomeClass::Dns, "its name servers do not answer");
     let outcome = post(&client(Some(ResolveError::Unavailable)), url).await;
-    assert_failed(&outcome, Class::Local, "resolver does not answer");
+    assert_failed(&outcome, OutcomeClass::Local, "resolver does not answer");
     let outcome = post_within(&client(None), url, 200).await;
-    assert_failed(&outcome, Class::Timeout, "timed out after 200 ms while looking up the host name");
+    assert_failed(&outcome, OutcomeClass::Timeout, "timed out after 200 ms while looking up the host name");
     let empty = client_with(ClientOptions::default(), &[("hooks.example.com", &[&[]])]);
-    assert_failed(&post(&empty, url).await, Class::Dns, "the host name was not found");
+    assert_failed(&post(&empty, url).await, OutcomeClass::Dns, "the host name was not found");
 }

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use posthaste::{
-    domain::{address::AddressPolicy, outcome::Class},
+    domain::{address::AddressPolicy, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use std::sync::{
@@ -150,7 +150,7 @@ async fn tls_goes_through_the_tunnel_and_is_verified_against_the_name() {
             assert_eq!(outcome.timings.tls_us.is_some(), n == 0);
         }
         let other = post(&client, &format!("https://two.example.com:{port}/")).await;
-        assert_failed(&other, Class::Tls, "the certificate is for another host name");
+        assert_failed(&other, OutcomeClass::Tls, "the certificate is for another host name");
     }
     canary.was_left_alone();
 }
@@ -213,7 +213,7 @@ async fn a_failing_proxy_is_a_local_failure_and_no_connection_bypasses_it() {
         (at("http", &closing), "closed the connection instead of answering"),
     ] {
         let outcome = post(&client(&setting), &url(&receiver)).await;
-        assert_failed(&outcome, Class::Local, words);
+        assert_failed(&outcome, OutcomeClass::Local, words);
         assert!(!format!("{outcome:?}").contains("wrong"), "{outcome:?}");
     }
     assert_eq!(receiver.accepted(), 0);
@@ -225,11 +225,11 @@ async fn bytes_sent_behind_a_tunnels_opening_are_never_taken_for_an_answer() {
     let receiver = ScriptedReceiver::answering(OK).await;
     let forged = b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let outcome = post(&client(&at("http", &saying(forged).await)), &url(&receiver)).await;
-    assert_failed(&outcome, Class::Local, "sent more than its answer");
+    assert_failed(&outcome, OutcomeClass::Local, "sent more than its answer");
     let forged =
         b"\x05\x00\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
     let outcome = post(&client(&at("socks5", &greeting(forged).await)), &url(&receiver)).await;
-    assert_failed(&outcome, Class::Local, "sent more than its answer");
+    assert_failed(&outcome, OutcomeClass::Local, "sent more than its answer");
 }
 
 #[tokio::test]
@@ -237,20 +237,20 @@ async fn a_proxys_answer_about_the_receiver_counts_against_the_receiver() {
     let receiver = ScriptedReceiver::answering(OK).await;
     let canary = Canary::beside(&receiver).await;
     for (answer, class) in [
-        (&b"HTTP/1.1 502 Bad Gateway\r\n\r\n"[..], Class::Connect),
-        (b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\n\r\nno.", Class::Connect),
-        (b"HTTP/1.1 504 Gateway Timeout\r\n\r\n", Class::Connect),
-        (b"HTTP/1.1 403 Forbidden\r\n\r\n<html>", Class::AddressRefused),
+        (&b"HTTP/1.1 502 Bad Gateway\r\n\r\n"[..], OutcomeClass::Connect),
+        (b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 3\r\n\r\nno.", OutcomeClass::Connect),
+        (b"HTTP/1.1 504 Gateway Timeout\r\n\r\n", OutcomeClass::Connect),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n<html>", OutcomeClass::AddressRefused),
         (
             b"HTTP/1.1 407 Request rejected by proxy\r\nX-Smokescreen-Error: denied\r\n\r\n",
-            Class::AddressRefused,
+            OutcomeClass::AddressRefused,
         ),
     ] {
         let outcome = post(&client(&at("http", &saying(answer).await)), &url(&receiver)).await;
         assert_failed(&outcome, class, "the proxy");
     }
     for (reply, class) in
-        [(2, Class::AddressRefused), (3, Class::Connect), (4, Class::Connect), (5, Class::Connect)]
+        [(2, OutcomeClass::AddressRefused), (3, OutcomeClass::Connect), (4, OutcomeClass::Connect), (5, OutcomeClass::Connect)]
     {
         let proxy = TestProxy::socks5_refusing(reply).await;
         let outcome = post(&client(&at("socks5", &proxy.receiver)), &url(&receiver)).await;
@@ -266,7 +266,7 @@ async fn a_hanging_proxy_is_a_local_failure_until_it_knows_the_destination_and_t
     let hanging = ScriptedReceiver::start(|_, peer| peer.hang()).await;
     for scheme in ["socks5", "https"] {
         let outcome = post_within(&client(&at(scheme, &hanging)), &url(&receiver), 200).await;
-        assert_failed(&outcome, Class::Local, "while reaching the proxy");
+        assert_failed(&outcome, OutcomeClass::Local, "while reaching the proxy");
     }
     for proxy in [
         at("http", &hanging),
@@ -274,7 +274,7 @@ async fn a_hanging_proxy_is_a_local_failure_until_it_knows_the_destination_and_t
         at("http", &saying(b"HTTP/1.1 2").await),
     ] {
         let outcome = post_within(&client(&proxy), &url(&receiver), 200).await;
-        assert_failed(&outcome, Class::Timeout, "while connecting");
+        assert_failed(&outcome, OutcomeClass::Timeout, "while connecting");
     }
 }
 
@@ -317,11 +317,11 @@ async fn the_address_policy_is_checked_before_the_proxy_is_contacted() {
             "http://localhost/",
             "http://intranet/",
         ] {
-            assert_failed(&post(&client, url).await, Class::AddressRefused, "address not allowed");
+            assert_failed(&post(&client, url).await, OutcomeClass::AddressRefused, "address not allowed");
         }
         if !proxy_resolves {
             let private = post(&client, "http://private.example.com/").await;
-            assert_failed(&private, Class::AddressRefused, "address not allowed");
+            assert_failed(&private, OutcomeClass::AddressRefused, "address not allowed");
         }
     }
     assert_eq!(proxy.receiver.accepted(), 0);

@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         address::AddressPolicy,
         id::EndpointId,
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         target::Target,
     },
     outbound::{
@@ -188,11 +188,11 @@ pub(crate) async fn post_within(client: &HttpClient, url: &str, timeout_ms: u64)
 
 #[track_caller]
 pub(crate) fn assert_answered(outcome: &Outcome, status: u16) {
-    assert_eq!((outcome.class, outcome.status), (Class::Http, Some(status)), "{outcome:?}");
+    assert_eq!((outcome.class, outcome.status), (OutcomeClass::Http, Some(status)), "{outcome:?}");
 }
 
 #[track_caller]
-pub(crate) fn assert_failed(outcome: &Outcome, class: Class, words: &str) {
+pub(crate) fn assert_failed(outcome: &Outcome, class: OutcomeClass, words: &str) {
     assert_eq!((outcome.class, outcome.status), (class, None), "{outcome:?}");
     assert!(outcome.error.as_deref().unwrap_or_default().contains(words), "{outcome:?}");
 }

@@ -5,7 +5,7 @@ use crate::receiver::{
     loopback, post, request,
 };
 use posthaste::{
-    domain::{address::AddressPolicy, id::EndpointId, outcome::Class},
+    domain::{address::AddressPolicy, id::EndpointId, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use std::{
@@ -33,7 +33,7 @@ async fn an_endpoint_queue_keeps_its_connection_for_every_form_of_answer() {
         let client = client();
         for n in 0..20 {
             let outcome = post(&client, &receiver.url()).await;
-            assert_eq!(outcome.class, Class::Http, "{outcome:?}");
+            assert_eq!(outcome.class, OutcomeClass::Http, "{outcome:?}");
             assert_eq!(outcome.timings.connect_us.is_none(), n > 0);
             assert_eq!(outcome.address, Some(receiver.address));
         }
@@ -150,7 +150,7 @@ async fn a_reused_connection_lost_before_any_byte_is_stale_and_is_not_sent_again
         let outcome = post(&client, &receiver.url()).await;
         assert_failed(
             &outcome,
-            Class::StaleConnection,
+            OutcomeClass::StaleConnection,
             "the kept-alive connection was closed before an answer came",
         );
         assert_eq!(receiver.accepted(), 1);
@@ -173,7 +173,7 @@ async fn a_reused_connection_lost_within_an_answer_is_the_receivers_failure() {
     .await;
     let client = client();
     post(&client, &receiver.url()).await;
-    assert_failed(&post(&client, &receiver.url()).await, Class::Connect, "closed before a complete answer");
+    assert_failed(&post(&client, &receiver.url()).await, OutcomeClass::Connect, "closed before a complete answer");
 }
 
 /// A receiver on threads of its own that closes idle connections or writes to them at a moment that the test chooses.
@@ -267,7 +267,7 @@ async fn an_answer_framed_in_two_ways_is_read_but_its_connection_is_not_used_aga
         let receiver = ScriptedReceiver::answering(answer).await;
         let client = client();
         for n in 1..=3 {
-            assert_eq!(post(&client, &receiver.url()).await.class, Class::Http);
+            assert_eq!(post(&client, &receiver.url()).await.class, OutcomeClass::Http);
             assert_eq!(receiver.accepted(), n, "{}", String::from_utf8_lossy(answer));
         }
     }
@@ -279,7 +279,7 @@ async fn an_idle_connection_is_not_used_once_the_policy_forbids_its_address() {
     let client = client();
     post(&client, &receiver.url()).await;
     client.set_policy(AddressPolicy::default());
-    assert_failed(&post(&client, &receiver.url()).await, Class::AddressRefused, "address not allowed");
+    assert_failed(&post(&client, &receiver.url()).await, OutcomeClass::AddressRefused, "address not allowed");
     assert_eq!((receiver.accepted(), client.idle()), (1, 0));
 }
 
@@ -296,7 +296,7 @@ async fn a_name_is_looked_up_at_every_connect_and_not_for_an_idle_connection() {
     assert_eq!(script.lookups.load(Ordering::SeqCst), 1);
     let fresh =
         client.post(OutboundRequest { fresh: true, endpoint_id: ENDPOINT, ..request(&url) }).await.unwrap();
-    assert_failed(&fresh, Class::AddressRefused, "address not allowed");
+    assert_failed(&fresh, OutcomeClass::AddressRefused, "address not allowed");
     assert_eq!(receiver.accepted(), 1);
 }
 

@@ -6,7 +6,7 @@
 
 use crate::receiver::{ScriptedResolver, assert_failed, client_with, post, post_within};
 use posthaste::{
-    domain::{address::AddressPolicy, outcome::Class},
+    domain::{address::AddressPolicy, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, SystemResolver},
 };
 use std::{
@@ -132,7 +132,7 @@ async fn inside_the_namespace() {
     let guarded = client_with(ClientOptions::default(), &names);
     for (host, _) in hosts() {
         let outcome = post(&guarded, &url(host)).await;
-        assert_failed(&outcome, Class::AddressRefused, "address not allowed");
+        assert_failed(&outcome, OutcomeClass::AddressRefused, "address not allowed");
         assert_eq!(outcome.address, None);
     }
     assert_eq!(*reached.lock().unwrap(), BTreeSet::new());
@@ -152,13 +152,13 @@ async fn inside_the_namespace() {
 
 async fn a_missing_route_is_a_local_failure(guarded: &HttpClient) {
     for public in ["http://8.8.8.8/", "https://[2606:4700::1111]/"] {
-        assert_failed(&post(guarded, public).await, Class::Local, "no route");
+        assert_failed(&post(guarded, public).await, OutcomeClass::Local, "no route");
     }
     let name = ScriptedResolver::new(&[("hooks.example.com", &[&["8.8.8.8", "2606:4700::1111"]])]);
     let outcome =
         post(&HttpClient::new(ClientOptions::default(), name).unwrap(), "http://hooks.example.com/").await;
-    assert_failed(&outcome, Class::Local, "no route");
+    assert_failed(&outcome, OutcomeClass::Local, "no route");
     let system = HttpClient::new(ClientOptions::default(), Arc::new(SystemResolver::default())).unwrap();
     let outcome = post_within(&system, "http://hooks.example.com/", 10_000).await;
-    assert_failed(&outcome, Class::Local, "resolver does not answer");
+    assert_failed(&outcome, OutcomeClass::Local, "resolver does not answer");
 }

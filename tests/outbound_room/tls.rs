@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use posthaste::{
-    domain::outcome::Class,
+    domain::outcome::OutcomeClass,
     outbound::{ClientOptions, HttpClient, TlsError},
 };
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -65,7 +65,7 @@ async fn a_certificate_for_an_address_is_accepted_for_that_address() {
     let outcome = post(&client(Some(&authority)), &format!("https://{}/", receiver.address)).await;
     assert_answered(&outcome, 200);
     let outcome = post(&client(Some(&authority)), &url(&receiver)).await;
-    assert_failed(&outcome, Class::Tls, "the certificate is for another host name");
+    assert_failed(&outcome, OutcomeClass::Tls, "the certificate is for another host name");
 }
 
 #[tokio::test]
@@ -94,7 +94,7 @@ async fn invalid_certificates_are_refused_with_a_reason() {
             "the certificate is not valid yet",
         ),
     ] {
-        assert_failed(&post(&client, &url(&receiver)).await, Class::Tls, words);
+        assert_failed(&post(&client, &url(&receiver)).await, OutcomeClass::Tls, words);
     }
 }
 
@@ -103,7 +103,7 @@ async fn without_the_operators_authority_its_certificates_are_refused() {
     let receiver = receiver("hooks.example.com", Some(&authority("ours")), |_| {}).await;
     assert_failed(
         &post(&client(None), &url(&receiver)).await,
-        Class::Tls,
+        OutcomeClass::Tls,
         "not signed by a trusted authority",
     );
 }
@@ -115,18 +115,18 @@ async fn a_server_without_valid_tls_fails_cleanly() {
         peer.hang().await;
     })
     .await;
-    assert_failed(&post(&client(None), &url(&plain)).await, Class::Tls, "does not speak TLS");
+    assert_failed(&post(&client(None), &url(&plain)).await, OutcomeClass::Tls, "does not speak TLS");
     let too_old = ScriptedReceiver::start(|_, mut peer| async move {
         peer.send(b"\x15\x03\x01\x00\x02\x02\x46").await;
         peer.hang().await;
     })
     .await;
-    assert_failed(&post(&client(None), &url(&too_old)).await, Class::Tls, "broke off the TLS handshake");
+    assert_failed(&post(&client(None), &url(&too_old)).await, OutcomeClass::Tls, "broke off the TLS handshake");
     let closing = ScriptedReceiver::start(|_, peer| async move { drop(peer) }).await;
-    assert_failed(&post(&client(None), &url(&closing)).await, Class::Tls, "during the TLS handshake");
+    assert_failed(&post(&client(None), &url(&closing)).await, OutcomeClass::Tls, "during the TLS handshake");
     let stalling = ScriptedReceiver::start(|_, peer| peer.hang()).await;
     let outcome = post_within(&client(None), &url(&stalling), 300).await;
-    assert_failed(&outcome, Class::Timeout, "while setting up TLS");
+    assert_failed(&outcome, OutcomeClass::Timeout, "while setting up TLS");
 }
 
 #[tokio::test]

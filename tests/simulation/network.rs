@@ -6,7 +6,7 @@ use fastrand::Rng;
 use posthaste::{
     domain::{
         id::{AttemptId, EndpointId},
-        outcome::{Class, Outcome, Timings},
+        outcome::{OutcomeClass, Outcome, Timings},
         time::Timestamp,
     },
     outbound::{HttpSender, OutboundRequest, SendFuture},
@@ -59,7 +59,7 @@ pub(crate) struct SeenRequest {
     /// When the sender got its answer or gave up; `None`: it died before.
     pub(crate) ended_at: Option<Timestamp>,
     /// Outcome that the sender saw; meaningless if `ended_at` is `None`.
-    pub(crate) class: Class,
+    pub(crate) class: OutcomeClass,
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<u32>,
     /// When the receiver did its work.
@@ -73,7 +73,7 @@ pub(crate) struct Fate {
     /// The receiver does its work after this many milliseconds, if at all.
     pub(crate) works_after: Option<i64>,
     pub(crate) ends_after: i64,
-    class: Class,
+    class: OutcomeClass,
     status: Option<u16>,
     retry_after: Option<u32>,
     /// Whether it arrives although its sender dies.
@@ -99,7 +99,7 @@ impl HttpSender for FakeHttpSender {
 
     /// No endpoint here has a health address.
     fn get(&self, _: OutboundRequest) -> SendFuture<'_> {
-        Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
+        Box::pin(std::future::ready(Ok(Outcome::failed(OutcomeClass::Connect, "connection refused"))))
     }
 }
 
@@ -177,7 +177,7 @@ impl Fate {
         let answer = |status, ends_after| Self {
             works_after: (status < 300).then_some(way),
             ends_after,
-            class: Class::Http,
+            class: OutcomeClass::Http,
             status: Some(status),
             retry_after: None,
             arrives_anyway,
@@ -189,15 +189,15 @@ impl Fate {
             ReceiverMode::Slow(ms) => answer(204, ms),
             ReceiverMode::Status(status) => answer(status, way * 2),
             ReceiverMode::TooMany(seconds) => Self { retry_after: Some(seconds), ..answer(429, way * 2) },
-            ReceiverMode::Hang => failed(Class::Timeout, timeout_ms),
-            ReceiverMode::Refused => failed(Class::Connect, way),
-            ReceiverMode::Stale => failed(Class::StaleConnection, way),
-            ReceiverMode::Local => failed(Class::Local, 0),
-            ReceiverMode::Dns => failed(Class::Dns, way),
-            ReceiverMode::Lie => Self { works_after: Some(way), ..failed(Class::Connect, way * 2) },
+            ReceiverMode::Hang => failed(OutcomeClass::Timeout, timeout_ms),
+            ReceiverMode::Refused => failed(OutcomeClass::Connect, way),
+            ReceiverMode::Stale => failed(OutcomeClass::StaleConnection, way),
+            ReceiverMode::Local => failed(OutcomeClass::Local, 0),
+            ReceiverMode::Dns => failed(OutcomeClass::Dns, way),
+            ReceiverMode::Lie => Self { works_after: Some(way), ..failed(OutcomeClass::Connect, way * 2) },
         };
         if fate.ends_after > timeout_ms {
-            fate = Self { class: Class::Timeout, status: None, ends_after: timeout_ms, ..fate };
+            fate = Self { class: OutcomeClass::Timeout, status: None, ends_after: timeout_ms, ..fate };
         }
         fate
     }

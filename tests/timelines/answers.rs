@@ -3,11 +3,11 @@
 use crate::fixture::{Behaviour, Fixture};
 use posthaste::domain::{
     delivery::{EndReason, DeliveryState},
-    outcome::Class,
+    outcome::OutcomeClass,
 };
 use std::time::Duration;
 
-const FAILURES: [Class; 4] = [Class::Timeout, Class::Connect, Class::Dns, Class::Tls];
+const FAILURES: [OutcomeClass; 4] = [OutcomeClass::Timeout, OutcomeClass::Connect, OutcomeClass::Dns, OutcomeClass::Tls];
 
 /// State soon after the first attempt.
 async fn after_one(contract: &str, does: Behaviour) -> (DeliveryState, Option<EndReason>, bool) {

@@ -8,7 +8,7 @@ use posthaste::{
         delivery::Delivery,
         directory::{AppEntry, Directory},
         id::Ids,
-        outcome::{Class, Outcome, Timings},
+        outcome::{OutcomeClass, Outcome, Timings},
         tenure::Tenure,
         time::Timestamp,
     },
@@ -42,7 +42,7 @@ pub(crate) enum Behaviour {
     Answer(u16),
     /// An answer with `Retry-After`, in seconds.
     AnswerLater(u16, u32),
-    Fail(Class),
+    Fail(OutcomeClass),
     /// This node may not send.
     NotSent,
 }
@@ -101,8 +101,8 @@ impl HttpSender for Receiver {
 
 fn outcome(does: Behaviour) -> Outcome {
     let (class, status, retry_after) = match does {
-        Behaviour::Answer(status) => (Class::Http, Some(status), None),
-        Behaviour::AnswerLater(status, seconds) => (Class::Http, Some(status), Some(seconds.to_string())),
+        Behaviour::Answer(status) => (OutcomeClass::Http, Some(status), None),
+        Behaviour::AnswerLater(status, seconds) => (OutcomeClass::Http, Some(status), Some(seconds.to_string())),
         Behaviour::Fail(class) => (class, None, None),
         Behaviour::NotSent => unreachable!("nothing came of what was not sent"),
     };

@@ -6,7 +6,7 @@ use posthaste::{
         delivery::DeliveryState,
         endpoint::DisabledBy,
         notice::{Facts, NoticeKind},
-        outcome::Class,
+        outcome::OutcomeClass,
         time::Timestamp,
     },
     runtime::Clock,
@@ -226,7 +226,7 @@ async fn an_outage_of_everything_counts_against_no_endpoint() {
         stage.add_endpoint(&format!("ep{number}"), None).await;
     }
     hourly(&stage, 2).await;
-    stage.set_behaviour(Behaviour::Fail(Class::Connect));
+    stage.set_behaviour(Behaviour::Fail(OutcomeClass::Connect));
     for _ in 0..2 {
         hourly(&stage, 48).await;
         // Not even if the process starts again in the midst of it.
@@ -249,7 +249,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
         stage.add_endpoint(&format!("ep{number}"), None).await;
     }
     hourly(&stage, 1).await;
-    stage.set_behaviour(Behaviour::Fail(Class::Connect));
+    stage.set_behaviour(Behaviour::Fail(OutcomeClass::Connect));
     stage.publish().await;
     stage.pass(DAY * 5).await;
     for delivery in &stage.deliveries().await[..6] {
@@ -270,7 +270,7 @@ async fn an_outage_of_everything_ends_nothing_where_pacing_adapts() {
 async fn local_errors_count_against_no_endpoint() {
     let stage = Fixture::new("bastionary", FAILS).await;
     hourly(&stage, 30).await;
-    stage.set_behaviour(Behaviour::Fail(Class::Local));
+    stage.set_behaviour(Behaviour::Fail(OutcomeClass::Local));
     hourly(&stage, 60).await;
     stage.set_behaviour(FAILS);
     hourly(&stage, 10).await;

@@ -10,7 +10,7 @@ use posthaste::{
         delivery::DeliveryState,
         directory::Directory,
         id::Ids,
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         port::DialGate,
         tenure::{Home, Tenure},
         time::Timestamp,
@@ -65,7 +65,7 @@ impl HttpSender for NodeHttpSender {
                 std::future::pending::<()>().await;
             }
             let status = Some(self.net.answers.load(SeqCst));
-            Ok(Outcome { status, error: None, ..Outcome::failed(Class::Http, "") })
+            Ok(Outcome { status, error: None, ..Outcome::failed(OutcomeClass::Http, "") })
         })
     }
 

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::domain::{
         contract::{OverrideLevel, fixtures},
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         time::Timestamp,
         verdict::{DueAction, RetryContext, Verdict, decide},
     };
@@ -161,7 +161,7 @@ mod tests {
             let timeline = contract.timeline();
             let start = Timestamp::from_millis(0);
             let give_up_at = contract.retry.give_up_after.map(|age| start.plus(age));
-            let outcome = Outcome { status: Some(500), ..Outcome::failed(Class::Http, "") };
+            let outcome = Outcome { status: Some(500), ..Outcome::failed(OutcomeClass::Http, "") };
             let inside = |span: TimeWindow, at: Timestamp| (span.earliest..=span.latest).contains(&at.since(start));
             let (mut now, mut made) = (start, 0);
             let (state, at) = loop {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::domain::{
     contract::Contract,
-    outcome::{Class, Outcome},
+    outcome::{OutcomeClass, Outcome},
     verdict::classify,
 };
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl<'a> InspectionEvaluator<'a> {
             evaluate_forged(probe, &outcome)
         };
         let came_back = messages::describe_response(&outcome);
-        if outcome.class == Class::Ok {
+        if outcome.class == OutcomeClass::Ok {
             self.accepted_us.push(outcome.timings.total_us);
         } else if probe == InspectionProbe::Correct {
             self.stopped_by = Some(came_back.clone());
@@ -105,7 +105,7 @@ impl<'a> InspectionEvaluator<'a> {
         };
         let is_well = outcome.status.is_some_and(|status| (200..300).contains(&status));
         let finding = match outcome.class {
-            Class::Local => InspectionFinding::Unknown,
+            OutcomeClass::Local => InspectionFinding::Unknown,
             _ if is_well => InspectionFinding::Passed,
             _ => InspectionFinding::Failed,
         };
@@ -180,11 +180,11 @@ impl<'a> InspectionEvaluator<'a> {
 
 /// Evaluates a request that a receiver must accept.
 fn evaluate_genuine(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
-    if outcome.class == Class::Ok {
+    if outcome.class == OutcomeClass::Ok {
         let once = (probe == InspectionProbe::Repeated).then(|| messages::CHECK_PROCESSED_ONCE.to_owned());
         return (InspectionFinding::Passed, once);
     }
-    if outcome.class == Class::Local {
+    if outcome.class == OutcomeClass::Local {
         return (InspectionFinding::Unknown, Some(messages::LOCAL_FAILURE.into()));
     }
     if probe != InspectionProbe::Correct && asks_to_retry_later(outcome) {
@@ -196,10 +196,10 @@ fn evaluate_genuine(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFin
 /// Evaluates a request that a receiver must refuse.
 fn evaluate_forged(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     match (outcome.class, outcome.status) {
-        (Class::Ok, _) => (InspectionFinding::Failed, Some(messages::advice_on_accepted_forgery(probe).into())),
-        (Class::Http, _) if asks_to_retry_later(outcome) => (InspectionFinding::Unknown, Some(messages::BUSY.into())),
-        (Class::Http, Some(400..500)) => (InspectionFinding::Passed, None),
-        (Class::Local | Class::Dns | Class::AddressRefused, _) => {
+        (OutcomeClass::Ok, _) => (InspectionFinding::Failed, Some(messages::advice_on_accepted_forgery(probe).into())),
+        (OutcomeClass::Http, _) if asks_to_retry_later(outcome) => (InspectionFinding::Unknown, Some(messages::BUSY.into())),
+        (OutcomeClass::Http, Some(400..500)) => (InspectionFinding::Passed, None),
+        (OutcomeClass::Local | OutcomeClass::Dns | OutcomeClass::AddressRefused, _) => {
             (InspectionFinding::Unknown, Some(messages::LOCAL_FAILURE.into()))
         }
         _ => (InspectionFinding::Failed, Some(messages::REFUSED_WITHOUT_4XX.into())),

@@ -11,7 +11,7 @@ use crate::domain::{
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     event::TEST_EVENT_TYPE,
     id::{AppId, EndpointId, InspectionId},
-    outcome::{Class, Outcome, Timings},
+    outcome::{OutcomeClass, Outcome, Timings},
     request_headers::Header,
     secret::{self, Secret},
     signer::Signer,
@@ -217,7 +217,7 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
 
 fn answer(status: u16) -> Outcome {
     let timings = Timings { total_us: 12_000, ..Timings::default() };
-    Outcome { status: Some(status), error: None, timings, ..Outcome::failed(Class::Http, "") }
+    Outcome { status: Some(status), error: None, timings, ..Outcome::failed(OutcomeClass::Http, "") }
 }
 
 fn finding(probe: InspectionProbe, outcome: Outcome) -> InspectionFinding {
@@ -247,10 +247,10 @@ fn forged_requests_must_be_refused_with_a_4xx() {
             assert_eq!(finding(probe, answer(status)), expected, "{probe:?} {status}");
         }
         for (class, expected) in [
-            (Class::Timeout, Failed),
-            (Class::Connect, Failed),
-            (Class::Local, Unknown),
-            (Class::Dns, Unknown),
+            (OutcomeClass::Timeout, Failed),
+            (OutcomeClass::Connect, Failed),
+            (OutcomeClass::Local, Unknown),
+            (OutcomeClass::Dns, Unknown),
         ] {
             assert_eq!(finding(probe, Outcome::failed(class, "x")), expected, "{probe:?} {class:?}");
         }
@@ -273,8 +273,8 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
         ] {
             assert_eq!(finding(probe, answer(status)), expected, "{probe:?} {status}");
         }
-        assert_eq!(finding(probe, Outcome::failed(Class::Timeout, "x")), Failed);
-        assert_eq!(finding(probe, Outcome::failed(Class::Local, "x")), Unknown);
+        assert_eq!(finding(probe, Outcome::failed(OutcomeClass::Timeout, "x")), Failed);
+        assert_eq!(finding(probe, Outcome::failed(OutcomeClass::Local, "x")), Unknown);
     }
 }
 
@@ -351,8 +351,8 @@ fn a_health_address_must_answer_2xx() {
     for status in [199, 302, 401, 404, 503] {
         assert_eq!(health(Some(answer(status))).finding, InspectionFinding::Failed, "{status}");
     }
-    assert_eq!(health(Some(Outcome::failed(Class::Timeout, "x"))).finding, InspectionFinding::Failed);
-    assert_eq!(health(Some(Outcome::failed(Class::Local, "x"))).finding, InspectionFinding::Unknown);
+    assert_eq!(health(Some(Outcome::failed(OutcomeClass::Timeout, "x"))).finding, InspectionFinding::Failed);
+    assert_eq!(health(Some(Outcome::failed(OutcomeClass::Local, "x"))).finding, InspectionFinding::Unknown);
 }
 
 #[test]

@@ -12,10 +12,10 @@ const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 const FRESH: RetryContext = RetryContext { retry_index: 0, give_up_at: None, unnumbered: 0, is_local_outage: false };
 
 fn answer(status: u16) -> Outcome {
-    Outcome { status: Some(status), error: None, ..Outcome::failed(Class::Http, "") }
+    Outcome { status: Some(status), error: None, ..Outcome::failed(OutcomeClass::Http, "") }
 }
 
-fn failed(class: Class) -> Outcome {
+fn failed(class: OutcomeClass) -> Outcome {
     Outcome::failed(class, "failed")
 }
 
@@ -115,12 +115,12 @@ fn classify_recognises_success_and_describes_failure() {
         classify(&mut outcome, &fixtures::standard());
         (outcome.class, outcome.error)
     };
-    assert_eq!(classified(204), (Class::Ok, None));
-    assert_eq!(classified(500), (Class::Http, Some("HTTP 500".into())));
-    assert_eq!(classified(302), (Class::Http, Some("HTTP 302".into())));
-    let mut timeout = failed(Class::Timeout);
+    assert_eq!(classified(204), (OutcomeClass::Ok, None));
+    assert_eq!(classified(500), (OutcomeClass::Http, Some("HTTP 500".into())));
+    assert_eq!(classified(302), (OutcomeClass::Http, Some("HTTP 302".into())));
+    let mut timeout = failed(OutcomeClass::Timeout);
     classify(&mut timeout, &fixtures::standard());
-    assert_eq!(timeout, failed(Class::Timeout));
+    assert_eq!(timeout, failed(OutcomeClass::Timeout));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_t
         decide(&failed(class), &RetryContext { is_local_outage: false, ..standing }, contract, START, 0.5)
     };
     let builtin = Contract::builtin().unwrap();
-    for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls] {
+    for class in [OutcomeClass::Timeout, OutcomeClass::Dns, OutcomeClass::Connect, OutcomeClass::Tls] {
         for contract in &builtin {
             let expected = match contract.pacing {
                 Pacing::Adaptive => Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) },
@@ -141,7 +141,7 @@ fn a_local_outage_uses_no_slot_under_adaptive_pacing_and_strict_contracts_keep_t
         }
     }
     let adaptive = fixtures::standard();
-    for class in [Class::Ok, Class::Http, Class::AddressRefused] {
+    for class in [OutcomeClass::Ok, OutcomeClass::Http, OutcomeClass::AddressRefused] {
         assert_eq!(
             by(class, &adaptive),
             plain(class, &adaptive),
@@ -158,7 +158,7 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
     let place = patient.retry.waits.len() as u32;
     for (is_ours, expected) in [(false, DueAction::Exhaust), (true, DueAction::ExhaustUncounted)] {
         let standing = RetryContext { retry_index: place, is_local_outage: is_ours, ..FRESH };
-        let verdict = decide(&failed(Class::Timeout), &standing, &patient, START, 0.5);
+        let verdict = decide(&failed(OutcomeClass::Timeout), &standing, &patient, START, 0.5);
         assert!(matches!(verdict, Verdict::Retry { then, .. } if then == expected), "{verdict:?}");
     }
 }
@@ -166,16 +166,16 @@ fn a_final_wait_after_a_failure_in_a_local_outage_does_not_count_against_the_rec
 #[test]
 fn local_failures_use_no_slot_of_the_schedule() {
     let by = |class| decide(&failed(class), &FRESH, &fixtures::standard(), START, 0.5);
-    assert_eq!(by(Class::Local), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) });
+    assert_eq!(by(OutcomeClass::Local), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(5)) });
     let after = |unnumbered| {
         let standing = RetryContext { unnumbered, ..FRESH };
-        decide(&failed(Class::Local), &standing, &fixtures::standard(), START, 0.5)
+        decide(&failed(OutcomeClass::Local), &standing, &fixtures::standard(), START, 0.5)
     };
     assert_eq!(after(2), Verdict::RetryUncounted { due: START.plus(Duration::from_secs(20)) });
     assert_eq!(after(u32::MAX), Verdict::RetryUncounted { due: START.plus(Duration::from_mins(10)) });
-    assert_eq!(by(Class::StaleConnection), Verdict::RetryUncounted { due: START });
-    assert_eq!(by(Class::Unknown), Verdict::RetryUncounted { due: START });
-    for class in Class::ALL {
+    assert_eq!(by(OutcomeClass::StaleConnection), Verdict::RetryUncounted { due: START });
+    assert_eq!(by(OutcomeClass::Unknown), Verdict::RetryUncounted { due: START });
+    for class in OutcomeClass::ALL {
         let is_again = matches!(by(class), Verdict::RetryUncounted { .. });
         assert_eq!(is_again, !class.is_numbered(), "{}", class.name());
     }
@@ -183,7 +183,7 @@ fn local_failures_use_no_slot_of_the_schedule() {
 
 #[test]
 fn a_request_that_never_reached_the_receiver_is_retried_on_schedule() {
-    for class in [Class::Timeout, Class::Dns, Class::Connect, Class::Tls, Class::AddressRefused] {
+    for class in [OutcomeClass::Timeout, OutcomeClass::Dns, OutcomeClass::Connect, OutcomeClass::Tls, OutcomeClass::AddressRefused] {
         let verdict = decide(&failed(class), &FRESH, &fixtures::sendnomi(), START, 0.5);
         let due = START.plus(Duration::from_mins(1));
         assert_eq!(verdict, Verdict::Retry { due, then: DueAction::Attempt }, "{}", class.name());
@@ -198,13 +198,13 @@ fn a_delivery_that_gives_up_before_its_next_attempt_expires_at_that_instant() {
         decide(&failed(class), &RetryContext { give_up_at: Some(give_up_at), ..FRESH }, &contract, START, 0.5)
     };
     let due = at(60_000);
-    assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: DueAction::Attempt });
+    assert_eq!(by(due, OutcomeClass::Timeout), Verdict::Retry { due, then: DueAction::Attempt });
     let due = at(59_999);
-    assert_eq!(by(due, Class::Timeout), Verdict::Retry { due, then: DueAction::Expire });
+    assert_eq!(by(due, OutcomeClass::Timeout), Verdict::Retry { due, then: DueAction::Expire });
     let past = Timestamp::from_millis(START.as_millis() - 1);
-    assert_eq!(by(past, Class::Timeout), Verdict::Retry { due: START, then: DueAction::Expire });
-    assert_eq!(by(at(4999), Class::Local), Verdict::Retry { due: at(4999), then: DueAction::Expire });
-    assert_eq!(by(at(5000), Class::Local), Verdict::RetryUncounted { due: at(5000) });
+    assert_eq!(by(past, OutcomeClass::Timeout), Verdict::Retry { due: START, then: DueAction::Expire });
+    assert_eq!(by(at(4999), OutcomeClass::Local), Verdict::Retry { due: at(4999), then: DueAction::Expire });
+    assert_eq!(by(at(5000), OutcomeClass::Local), Verdict::RetryUncounted { due: at(5000) });
 }
 
 #[test]
@@ -258,14 +258,14 @@ proptest! {
     ) {
         let give_up_at = Timestamp::from_millis(START.as_millis() + age_ms);
         let standing = RetryContext { retry_index, give_up_at: Some(give_up_at), ..FRESH };
-        let class = Class::ALL[class];
+        let class = OutcomeClass::ALL[class];
         let outcome = Outcome { class, retry_after: Some(retry_after), ..answer(status) };
         for contract in fixtures::all() {
             match decide(&outcome, &standing, &contract, START, dice) {
                 Verdict::Retry { due, .. } | Verdict::RetryUncounted { due } => {
                     prop_assert!(due >= START && due <= give_up_at.max(START));
                 }
-                Verdict::Delivered => prop_assert!(class == Class::Http && status / 100 == 2),
+                Verdict::Delivered => prop_assert!(class == OutcomeClass::Http && status / 100 == 2),
                 Verdict::Dead { disable_endpoint, .. } => prop_assert!(!switch_off || status == 410),
             }
         }

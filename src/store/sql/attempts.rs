@@ -4,7 +4,7 @@ use super::{Error, Result, Row, Sql, ToValue, params, row::named};
 use crate::domain::{
     contract::ContractHash,
     id::{AttemptId, DeliveryId},
-    outcome::{Attempt, Class, Outcome, Timings},
+    outcome::{Attempt, OutcomeClass, Outcome, Timings},
     time::Timestamp,
 };
 use crate::store::browse::PastAttempt;
@@ -49,7 +49,7 @@ pub(super) fn rows(
         let Attempt { outcome, .. } = attempt;
         let numbered = number.filter(|_| outcome.class.is_numbered());
         number = numbered.map(|number| number + 1).or(number);
-        let failed = outcome.class != Class::Ok && !outcome.response_headers.is_empty();
+        let failed = outcome.class != OutcomeClass::Ok && !outcome.response_headers.is_empty();
         write(params![
             delivery,
             place,
@@ -97,7 +97,7 @@ pub(super) fn insert_unknown(
             None::<u32>,
             None::<String>,
             None::<u16>,
-            class_number(Class::Unknown),
+            class_number(OutcomeClass::Unknown),
             error,
             None::<Vec<u8>>,
             None::<u32>,
@@ -178,12 +178,12 @@ fn read_attempt(row: &Row<'_>, position: u32) -> Result<PastAttempt> {
     })
 }
 
-pub(super) fn class_number(class: Class) -> i64 {
-    Class::ALL.iter().position(|known| *known == class).unwrap_or(0) as i64
+pub(super) fn class_number(class: OutcomeClass) -> i64 {
+    OutcomeClass::ALL.iter().position(|known| *known == class).unwrap_or(0) as i64
 }
 
-pub(super) fn class_from(number: i64) -> Result<Class> {
-    let known = usize::try_from(number).ok().and_then(|place| Class::ALL.get(place).copied());
+pub(super) fn class_from(number: i64) -> Result<OutcomeClass> {
+    let known = usize::try_from(number).ok().and_then(|place| OutcomeClass::ALL.get(place).copied());
     known.ok_or_else(|| Error::Wrong(format!("{number} is no class")))
 }
 

@@ -10,7 +10,7 @@ use crate::{
         delivery::EndReason,
         event::{DedupKey, DedupSpace, Event},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
-        outcome::Class,
+        outcome::OutcomeClass,
         time::Timestamp,
     },
     store::browse::{
@@ -164,7 +164,7 @@ fn last_attempt(connection: &dyn Sql, delivery: DeliveryId) -> Result<Option<Las
             let class = row::named(delivery, attempts::class_from(row.get(0)?))?;
             let error = LastError { status: row.get(1)?, error: row.get(2)? };
             let contract = row.get::<Option<[u8; 16]>>(3)?.map(ContractHash);
-            Ok(((class != Class::Ok).then_some(error), contract, row.get(4)?))
+            Ok(((class != OutcomeClass::Ok).then_some(error), contract, row.get(4)?))
         },
     )
 }

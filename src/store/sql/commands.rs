@@ -11,7 +11,7 @@ use crate::{
         event::{DedupKey, TEST_EVENT_TYPE},
         hint::Hint,
         id::{AppId, EndpointId},
-        outcome::Class,
+        outcome::OutcomeClass,
         port::{LeasedDelivery, Permit},
         statistics::StatBatch,
         time::Timestamp,
@@ -182,7 +182,7 @@ impl Work for Recording {
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
         locks.digests.extend(is_dead.then_some(app));
         let (true, Some(last)) = (sighting.is_some() && contract.is_some(), attempts.last()) else { return };
-        if last.outcome.class == Class::Ok {
+        if last.outcome.class == OutcomeClass::Ok {
             locks.health_if_unwell.insert(endpoint);
         } else {
             locks.health.insert(endpoint);

@@ -15,7 +15,7 @@ use crate::{
         event::{Event, TEST_EVENT_TYPE},
         health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, Moment, News, HealthState, TroubleNotice, Windows},
         id::{AppId, EndpointId},
-        outcome::Class,
+        outcome::OutcomeClass,
         statistics::{Sums, Width},
         time::Timestamp,
         verdict::{DeadReason, Verdict},
@@ -177,7 +177,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) ->
     let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;
-    if last.outcome.class == Class::Ok {
+    if last.outcome.class == OutcomeClass::Ok {
         // For most endpoints nothing changes, and nothing is locked for them.
         if read(tx, endpoint)?.is_none_or(|health| health.is_clean()) {
             return Ok(None);

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         delivery::{Delivery, DeliveryState, Availability},
         id::{DeliveryId, EndpointId},
-        outcome::Class,
+        outcome::OutcomeClass,
         verdict::Verdict,
     },
     store::{
@@ -79,7 +79,7 @@ impl Recording {
         let Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
-        let is_ok = attempt.outcome.class == Class::Ok;
+        let is_ok = attempt.outcome.class == OutcomeClass::Ok;
         let says_nothing = sighting.is_none() || contract.is_none();
         let is_plain = *verdict == Verdict::Delivered
             && carried.epoch == epoch

@@ -9,7 +9,7 @@ use crate::event_log::{Promise, Violation};
 use posthaste::domain::{
     contract::{PublishedWhileDisabled, WaitingWhenDisabled},
     delivery::{EndReason, DeliveryState},
-    outcome::Class,
+    outcome::OutcomeClass,
     time::Timestamp,
     verdict::DueAction,
 };
@@ -96,7 +96,7 @@ fn is_punctual(
 
 /// Delivered means that the last attempt succeeded, and that the receiver really got it.
 fn delivered(file: &DeliveryFile<'_>) -> Option<Violation> {
-    let last = file.rows.last().filter(|row| row.class == Class::Ok);
+    let last = file.rows.last().filter(|row| row.class == OutcomeClass::Ok);
     let receipt = last.and_then(|row| file.post_of(row)).filter(|post| post.done_at.is_some());
     match receipt {
         Some(_) => None,

@@ -11,7 +11,7 @@ use posthaste::domain::{
     delivery::{EndReason, DeliveryState},
     event::TEST_EVENT_TYPE,
     id::{DeliveryId, EndpointId, EventId},
-    outcome::Class,
+    outcome::OutcomeClass,
     time::Timestamp,
 };
 use rusqlite::Connection;
@@ -74,7 +74,7 @@ pub(crate) struct AttemptRow {
     pub(crate) position: u32,
     pub(crate) number: Option<u32>,
     pub(crate) started_at: Timestamp,
-    pub(crate) class: Class,
+    pub(crate) class: OutcomeClass,
     pub(crate) status: Option<u16>,
     note: Option<String>,
     pub(crate) gone_at: Option<Timestamp>,
@@ -221,7 +221,7 @@ impl DeliveryFile<'_> {
 
     pub(crate) fn is_recorded_success(&self, post: &SeenRequest) -> bool {
         self.rows.iter().any(|row| {
-            row.class == Class::Ok
+            row.class == OutcomeClass::Ok
                 && row.position == post.attempt.position
                 && row.started_at == post.started_at
         })
@@ -240,7 +240,7 @@ impl AttemptRow {
 }
 
 fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
-    row.class == Class::Http
+    row.class == OutcomeClass::Http
         && row.status.is_some_and(|status| contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint)
 }
 
@@ -293,7 +293,7 @@ fn read_attempts(disk: &Connection) -> Vec<(DeliveryId, AttemptRow)> {
             position: row.get(1)?,
             number: row.get(2)?,
             started_at: row.get(3).map(Timestamp::from_millis)?,
-            class: Class::ALL[row.get::<_, u8>(4)? as usize],
+            class: OutcomeClass::ALL[row.get::<_, u8>(4)? as usize],
             status: row.get(5)?,
             note: row.get(6)?,
             gone_at: instant(row, 7)?,

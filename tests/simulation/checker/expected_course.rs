@@ -16,7 +16,7 @@ use posthaste::domain::{
     contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenDisabled},
     delivery::{Delivery, EndReason, DeliveryState},
     id::made_at,
-    outcome::Class,
+    outcome::OutcomeClass,
     time::Timestamp,
     verdict::DueAction,
 };
@@ -271,13 +271,13 @@ impl Course<'_> {
         let end = post.ended_at.or(post.dropped_at).unwrap_or(post.started_at).as_millis();
         self.standing.last_end = end;
         match row.class {
-            Class::Ok => self.standing.end = Some(CourseEnd::Delivered(end)),
-            Class::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
+            OutcomeClass::Ok => self.standing.end = Some(CourseEnd::Delivered(end)),
+            OutcomeClass::StaleConnection if !is_ahead => self.standing.due = Window::at(end),
             // An automatic one: it ends like any other.
             _ if is_ahead && self.refuses(post) => self.standing.end = Some(CourseEnd::Refused(end)),
             _ if self.standing.extra.is_some() => self.standing = self.standing.back_if_extra(),
-            Class::Unknown => self.standing.due = Window::at(end),
-            Class::Local => {
+            OutcomeClass::Unknown => self.standing.due = Window::at(end),
+            OutcomeClass::Local => {
                 let wait = (LOCAL_ERROR_WAIT << self.unnumbered.min(10)).min(LOCAL_ERROR_WAIT_MAX);
                 self.wait(Window::at(end + wait), DueAction::Attempt);
             }
@@ -318,7 +318,7 @@ impl Course<'_> {
     /// Whether the answer says that there is no point in trying again.
     fn refuses(&self, post: &SeenRequest) -> bool {
         let answers = &self.receiver.contract.answers;
-        let meaning = post.status.filter(|_| post.class == Class::Http).map(|status| answers.meaning(status));
+        let meaning = post.status.filter(|_| post.class == OutcomeClass::Http).map(|status| answers.meaning(status));
         matches!(meaning, Some(ResponseMeaning::Never | ResponseMeaning::DisableEndpoint))
     }
 

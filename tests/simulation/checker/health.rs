@@ -14,7 +14,7 @@ use posthaste::domain::{
     delivery::{EndReason, DeliveryState},
     endpoint::{DisabledReason, Disabled},
     id::EndpointId,
-    outcome::Class,
+    outcome::OutcomeClass,
     time::Timestamp,
 };
 use rusqlite::Connection;
@@ -81,7 +81,7 @@ impl<'a> EndpointHistory<'a> {
         for file in &files {
             for row in file.rows.iter().filter(|row| row.class.is_numbered()) {
                 let ended_at = file.post_of(row).and_then(|post| post.ended_at);
-                attempts.extend(ended_at.map(|at| (at.as_millis(), row.class == Class::Ok)));
+                attempts.extend(ended_at.map(|at| (at.as_millis(), row.class == OutcomeClass::Ok)));
                 gone.extend(
                     ended_at.map(Timestamp::as_millis).filter(|_| row.status.is_some_and(switches_off)),
                 );
@@ -107,7 +107,7 @@ impl<'a> EndpointHistory<'a> {
         let kills =
             journal.lives.iter().filter(|life| life.ending != Some(ProcessEnd::Stopped)).count() as i64;
         let has_local =
-            evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == Class::Local));
+            evidence.files.iter().any(|file| file.rows.iter().any(|row| row.class == OutcomeClass::Local));
         let is_plain =
             by_hand.iter().all(|fact| fact.kind == AvailabilityAction::Touch) && journal.troubles.is_empty();
         Self {
@@ -158,7 +158,7 @@ impl<'a> EndpointHistory<'a> {
         let Some(first) = failures.first() else { return false };
         let may_have_ended = self.files.iter().filter(|file| {
             let ended = file.finished_at.map_or(i64::MAX, Timestamp::as_millis);
-            let has_failed = file.rows.iter().any(|row| row.class != Class::Ok);
+            let has_failed = file.rows.iter().any(|row| row.class != OutcomeClass::Ok);
             !file.asks.is_empty() || (has_failed && ended >= *first && ended <= at)
         });
         failures.len() >= events as usize && may_have_ended.count() >= events as usize

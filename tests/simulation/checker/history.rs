@@ -5,7 +5,7 @@ use crate::{
     event_log::{ProcessEnd, Promise, Violation},
     network::SeenRequest,
 };
-use posthaste::domain::outcome::Class;
+use posthaste::domain::outcome::OutcomeClass;
 
 pub(crate) fn check(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, violations: &mut Vec<Violation>) {
     violations.extend(numbering(file));
@@ -13,8 +13,8 @@ pub(crate) fn check(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, violations
         let matching = file.posts.iter().filter(|post| tells_of(row, post)).count();
         // A delivery whose payload is gone is not sent, and its history says so.
         let erased_at = evidence.events.get(&file.event).and_then(|event| event.erased_at);
-        let is_empty = row.class == Class::Local && erased_at.is_some_and(|at| at <= row.started_at);
-        if row.class != Class::Unknown && matching != 1 && !(is_empty && matching == 0) {
+        let is_empty = row.class == OutcomeClass::Local && erased_at.is_some_and(|at| at <= row.started_at);
+        if row.class != OutcomeClass::Unknown && matching != 1 && !(is_empty && matching == 0) {
             let what = format!("{matching} requests fit the row {row:?}");
             violations.push(file.complain(Promise::Hidden, what));
         }
@@ -48,11 +48,11 @@ fn numbering(file: &DeliveryFile<'_>) -> Option<Violation> {
 fn tells_of(row: &AttemptRow, post: &SeenRequest) -> bool {
     let is_same = row.position == post.attempt.position && row.started_at == post.started_at;
     let class = match (post.ended_at, post.class) {
-        (None, _) => Class::Unknown,
-        (_, Class::Http) if post.status.is_some_and(|status| status < 300) => Class::Ok,
+        (None, _) => OutcomeClass::Unknown,
+        (_, OutcomeClass::Http) if post.status.is_some_and(|status| status < 300) => OutcomeClass::Ok,
         (_, class) => class,
     };
-    is_same && class == row.class && (class == Class::Unknown || row.status == post.status)
+    is_same && class == row.class && (class == OutcomeClass::Unknown || row.status == post.status)
 }
 
 /// Whether the process died before it could record the request, and the next one recorded that in its place. The second
@@ -62,7 +62,7 @@ fn is_unknown(evidence: &Evidence<'_>, file: &DeliveryFile<'_>, post: &SeenReque
     let died = matches!(life.ending, Some(ProcessEnd::Killed | ProcessEnd::Exited))
         || !evidence.journal.troubles.is_empty();
     let takeover = |position| {
-        let row = file.rows.iter().find(|row| row.position == position && row.class == Class::Unknown);
+        let row = file.rows.iter().find(|row| row.position == position && row.class == OutcomeClass::Unknown);
         row.is_some_and(|row| life.ended_at.is_some_and(|ended| ended <= row.started_at))
     };
     let position = post.attempt.position;

@@ -12,7 +12,7 @@ use crate::{
 use posthaste::{
     domain::{
         id::DeliveryId,
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
     },
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
 };
@@ -38,7 +38,7 @@ impl HttpSender for NodeHttpSender {
 
     /// No endpoint here has a health address.
     fn get(&self, _: OutboundRequest) -> SendFuture<'_> {
-        Box::pin(std::future::ready(Ok(Outcome::failed(Class::Connect, "connection refused"))))
+        Box::pin(std::future::ready(Ok(Outcome::failed(OutcomeClass::Connect, "connection refused"))))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     domain::{
-        outcome::{Class, Outcome},
+        outcome::{OutcomeClass, Outcome},
         statistics::Width,
     },
     store::sqlite::open::open_in_memory,
@@ -30,7 +30,7 @@ fn fail_at(store: &Connection, endpoints: std::ops::RangeInclusive<i64>) {
     for number in endpoints {
         let endpoint = Some(EndpointId::from_i64(number));
         let sums = batch.of(AppId::from_i64(1), endpoint, "payment.paid", NOW);
-        sums.attempt(&Outcome::failed(Class::Http, ""), NOW);
+        sums.attempt(&Outcome::failed(OutcomeClass::Http, ""), NOW);
     }
     log(store, &batch).unwrap();
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     domain::{
-        outcome::{Class, Outcome, Timings},
+        outcome::{OutcomeClass, Outcome, Timings},
         statistics::StatBatch,
     },
     store::{
@@ -27,8 +27,8 @@ fn ago(hours: i64) -> Timestamp {
 }
 
 fn outcome(n: u32) -> Outcome {
-    let class = if n.is_multiple_of(10) { Class::Http } else { Class::Ok };
-    let status = Some(if class == Class::Ok { 200 } else { 503 });
+    let class = if n.is_multiple_of(10) { OutcomeClass::Http } else { OutcomeClass::Ok };
+    let status = Some(if class == OutcomeClass::Ok { 200 } else { 503 });
     let timings = Timings { total_us: 1000 + n * 700, ..Timings::default() };
     Outcome { status, timings, ..Outcome::failed(class, "") }
 }
