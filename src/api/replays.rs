@@ -144,7 +144,7 @@ impl ReplayView {
             average_per_second: replay.average_per_second(),
             created_at: replay.created_at.rfc3339_millis(),
             changed_at: replay.changed_at.rfc3339_millis(),
-            finished_at: replay.state.is_over().then(|| replay.changed_at.rfc3339_millis()),
+            finished_at: replay.state.is_ended().then(|| replay.changed_at.rfc3339_millis()),
             last_refusal: replay.last_refusal,
         }
     }

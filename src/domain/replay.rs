@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// States from which a delivery can be replayed.
-pub const REPLAYABLE: [DeliveryState; 4] = [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Cancelled, DeliveryState::Expired];
+pub const REPLAYABLE_STATES: [DeliveryState; 4] = [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Cancelled, DeliveryState::Expired];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
     pub id: ReplayId,
     pub app: AppId,
-    pub selection: Selection,
+    pub selection: ReplaySelection,
     /// Most sources that are sent again in a second.
     pub per_second: u32,
     pub state: ReplayState,
@@ -38,17 +38,17 @@ pub struct Replay {
     pub created_at: Timestamp,
     pub changed_at: Timestamp,
     /// How long it was running, without pauses and times without a process.
-    pub ran: Duration,
+    pub running_time: Duration,
 }
 
 /// A running replay has a page more often than this; the rest of a longer gap is not counted as running.
-const PAGE_WITHIN: Duration = Duration::from_secs(5);
+const PAGE_INTERVAL_MAX: Duration = Duration::from_secs(5);
 
 impl Replay {
     /// Adds the time since the last change to the running time, and sets the last change to `now`.
-    pub fn run_until(&mut self, now: Timestamp) {
+    pub fn record_progress(&mut self, now: Timestamp) {
         if self.state == ReplayState::Running {
-            self.ran += now.since(self.changed_at).min(PAGE_WITHIN);
+            self.running_time += now.since(self.changed_at).min(PAGE_INTERVAL_MAX);
         }
         self.changed_at = now;
     }
@@ -56,16 +56,16 @@ impl Replay {
     /// Average rate while it was running.
     pub fn average_per_second(&self) -> f64 {
         // The first page takes no time, though it is meant for a second that has not passed: hence the upper bound.
-        let seconds = self.ran.as_secs_f64();
+        let seconds = self.running_time.as_secs_f64();
         if seconds > 0.0 { (self.replayed as f64 / seconds).min(f64::from(self.per_second)) } else { 0.0 }
     }
 }
 
 /// Sources of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Selection {
+pub enum ReplaySelection {
     #[serde(rename = "deliveries")]
-    Deliveries(Deliveries),
+    Deliveries(ReplayFilter),
     #[serde(rename = "backfill")]
     Backfill(Backfill),
 }
@@ -73,7 +73,7 @@ pub enum Selection {
 /// Filter of past deliveries; absent fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Deliveries {
+pub struct ReplayFilter {
     #[serde(rename = "endpoint", deserialize_with = "nullable")]
     pub endpoint: Option<i64>,
     #[serde(rename = "event_type", deserialize_with = "nullable")]
@@ -96,7 +96,7 @@ pub struct Backfill {
     pub event_type: Option<String>,
 }
 
-impl Selection {
+impl ReplaySelection {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Deliveries(_) => "replay",
@@ -114,7 +114,7 @@ impl Selection {
 
     pub fn event_type(&self) -> Option<&str> {
         match self {
-            Self::Deliveries(Deliveries { event_type, .. }) | Self::Backfill(Backfill { event_type, .. }) => {
+            Self::Deliveries(ReplayFilter { event_type, .. }) | Self::Backfill(Backfill { event_type, .. }) => {
                 event_type.as_deref()
             }
         }
@@ -132,7 +132,7 @@ impl Selection {
     pub fn states(&self) -> Vec<DeliveryState> {
         match self {
             Self::Deliveries(deliveries) => {
-                let named = |name: &String| REPLAYABLE.into_iter().find(|state| state.name() == name);
+                let named = |name: &String| REPLAYABLE_STATES.into_iter().find(|state| state.name() == name);
                 deliveries.states.iter().filter_map(named).collect()
             }
             Self::Backfill(_) => Vec::new(),
@@ -160,14 +160,14 @@ impl ReplayState {
         }
     }
 
-    pub const fn is_over(self) -> bool {
+    pub const fn is_ended(self) -> bool {
         matches!(self, Self::Finished | Self::Cancelled)
     }
 
     /// Whether a person may change this state to `next`.
     pub const fn may_become(self, next: Self) -> bool {
         match next {
-            Self::Running | Self::Paused | Self::Cancelled => !self.is_over(),
+            Self::Running | Self::Paused | Self::Cancelled => !self.is_ended(),
             Self::Finished => false,
         }
     }
@@ -186,23 +186,23 @@ mod tests {
                 assert_eq!(from.may_become(to), allowed, "{from:?} to {to:?}");
             }
         }
-        assert!(Finished.is_over() && Cancelled.is_over() && !Paused.is_over());
+        assert!(Finished.is_ended() && Cancelled.is_ended() && !Paused.is_ended());
     }
 
     #[test]
     fn a_selection_survives_being_written_down() {
         let all = [
-            Selection::Deliveries(Deliveries {
+            ReplaySelection::Deliveries(ReplayFilter {
                 endpoint: Some(7),
                 event_type: None,
                 states: vec!["dead".into(), "expired".into()],
                 missed_since: Some(Timestamp::from_millis(5)),
             }),
-            Selection::Backfill(Backfill { endpoint: 9, event_type: Some("a.b".into()) }),
+            ReplaySelection::Backfill(Backfill { endpoint: 9, event_type: Some("a.b".into()) }),
         ];
         for selection in all {
             let text = serde_json::to_string(&selection).unwrap();
-            assert_eq!(serde_json::from_str::<Selection>(&text).unwrap(), selection, "{text}");
+            assert_eq!(serde_json::from_str::<ReplaySelection>(&text).unwrap(), selection, "{text}");
         }
     }
 }

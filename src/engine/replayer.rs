@@ -7,7 +7,7 @@ use crate::{
         contract::NoticeChannel,
         directory::Directory,
         id::{DeliveryId, EndpointId, EventId, Ids},
-        replay::{Replay, Selection},
+        replay::{Replay, ReplaySelection},
         storage::Storage,
         time::Timestamp,
     },
@@ -167,7 +167,7 @@ impl Replayer {
         let next_at = now.plus(Duration::from_millis(took.max(1)));
         // Short of capacity, the next page waits as long as this one did.
         let waited = if is_short { NO_CAPACITY_PAUSE_MAX / 2 } else { Duration::ZERO };
-        Ok((!replay.state.is_over()).then_some(RunningReplay { replay, next_at, waited }))
+        Ok((!replay.state.is_ended()).then_some(RunningReplay { replay, next_at, waited }))
     }
 
     /// Returns how many of these sources, from the first on, their queues can take now. Only queues of the replay's own
@@ -207,7 +207,7 @@ impl Replayer {
 
     fn page(&self, replay: &Replay, sources: Sources, now: Timestamp) -> ReplayPage {
         let first_new = self.ids.take(now, sources.found.len() as u32);
-        let of_events = matches!(replay.selection, Selection::Backfill(_));
+        let of_events = matches!(replay.selection, ReplaySelection::Backfill(_));
         let source = |((id, endpoint), new): ((i64, EndpointId), i64)| {
             let endpoint = self.config_cache.endpoint(endpoint);
             let age = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);

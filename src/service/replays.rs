@@ -12,7 +12,7 @@ use crate::{
         directory::AppEntry,
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
-        replay::{Backfill, Deliveries, REPLAYABLE, Replay, ReplayState, Selection},
+        replay::{Backfill, ReplayFilter, REPLAYABLE_STATES, Replay, ReplayState, ReplaySelection},
         subscription::check_event_type,
         time::Timestamp,
     },
@@ -141,7 +141,7 @@ impl Service {
     /// Refuses if `more` additional replays would exceed the limit.
     pub(super) async fn check_replay_count(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
         let newest = self.query_store.replays(entry.app().id, None, 100).await?;
-        if newest.rows.iter().filter(|other| !other.state.is_over()).count() + more <= UNFINISHED_REPLAYS_MAX
+        if newest.rows.iter().filter(|other| !other.state.is_ended()).count() + more <= UNFINISHED_REPLAYS_MAX
         {
             return Ok(());
         }
@@ -160,7 +160,7 @@ impl Service {
     ) -> Result<Vec<Replay>, Error> {
         let new = NewReplay { per_second: missed.per_second, ..NewReplay::default() };
         let states = [DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired].map(|state| state.name().to_owned());
-        let deliveries = Selection::Deliveries(Deliveries {
+        let deliveries = ReplaySelection::Deliveries(ReplayFilter {
             endpoint: Some(endpoint.id().as_i64()),
             event_type: None,
             states: states.into(),
@@ -189,20 +189,20 @@ impl Service {
             Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
         };
         let states = new.states.clone().unwrap_or_else(|| vec!["dead".to_owned()]);
-        let allowed = REPLAYABLE.map(DeliveryState::name);
+        let allowed = REPLAYABLE_STATES.map(DeliveryState::name);
         if states.is_empty() || states.iter().any(|state| !allowed.contains(&state.as_str())) {
             return Err(Error::field("status", format!("must be one or more of {}", allowed.join(", "))));
         }
         let event_type = new.event_type.clone();
         let selection =
-            Selection::Deliveries(Deliveries { endpoint, event_type, states, missed_since: None });
+            ReplaySelection::Deliveries(ReplayFilter { endpoint, event_type, states, missed_since: None });
         self.build_replay(entry, selection, new)
     }
 
     /// Builds a backfill: deliveries for past events of which the endpoint has none.
     pub fn backfill_of(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?.id().as_i64();
-        let selection = Selection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
+        let selection = ReplaySelection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
         let mut replay = self.build_replay(entry, selection, new)?;
         // Other nodes may not have the endpoint yet, or their ids may be ahead. Events that have a delivery get no second one.
         if new.to.is_none() && !self.node_state.is_alone() {
@@ -211,7 +211,7 @@ impl Service {
         Ok(replay)
     }
 
-    fn build_replay(&self, entry: &AppEntry, selection: Selection, new: &NewReplay) -> Result<Replay, Error> {
+    fn build_replay(&self, entry: &AppEntry, selection: ReplaySelection, new: &NewReplay) -> Result<Replay, Error> {
         if let Some(event_type) = &new.event_type {
             check_event_type(event_type).map_err(|message| Error::field("event_type", message))?;
         }
@@ -243,7 +243,7 @@ impl Service {
             last_refusal: None,
             created_at: now,
             changed_at: now,
-            ran: Duration::ZERO,
+            running_time: Duration::ZERO,
         })
     }
 

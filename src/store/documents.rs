@@ -9,7 +9,7 @@ use crate::domain::{
     inspection::InspectionReport,
     notice::{AboutEvent, Digest, Facts},
     portal::Theme,
-    replay::Selection,
+    replay::ReplaySelection,
     statistics::ResultCode,
     tls::TlsDocument,
 };
@@ -32,7 +32,7 @@ macro_rules! stored_documents {
             "disabled": SwitchedOff,
             "portal_theme": Theme,
             "event_type": EventTypeDocument,
-            "replay_selection": Selection,
+            "replay_selection": ReplaySelection,
             "inspection_report": Report,
             "notice_details": Facts,
             "notice_event": AboutEvent,

@@ -4,7 +4,7 @@ use crate::domain::{
     contract::NoticeChannel,
     directory::Directory,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
-    replay::{Replay, Selection},
+    replay::{Replay, ReplaySelection},
     subscription::Patterns,
     time::Timestamp,
 };
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 #[derive(Clone, Debug)]
 pub struct SourceSearch {
     pub app: AppId,
-    pub selection: Selection,
+    pub selection: ReplaySelection,
     /// The app's endpoints: a deleted one gets nothing.
     pub endpoints: HashSet<EndpointId>,
     /// For a backfill: what its endpoint subscribes to.
@@ -29,8 +29,8 @@ impl SourceSearch {
     /// Search for the remaining sources of a replay.
     pub fn of(replay: &Replay, directory: &Directory) -> Self {
         let subscriber = match &replay.selection {
-            Selection::Deliveries(_) => None,
-            Selection::Backfill(_) => replay.selection.endpoint().and_then(|id| directory.endpoint(id)),
+            ReplaySelection::Deliveries(_) => None,
+            ReplaySelection::Backfill(_) => replay.selection.endpoint().and_then(|id| directory.endpoint(id)),
         };
         Self {
             app: replay.app,

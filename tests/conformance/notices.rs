@@ -9,7 +9,7 @@ use posthaste::{
         id::{AppId, DeliveryId, EndpointId, ReplayId},
         notice::{MailState, Notice, NoticeKind},
         outcome::OutcomeClass,
-        replay::{Deliveries, Replay, ReplayState, Selection},
+        replay::{ReplayFilter, Replay, ReplayState, ReplaySelection},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
@@ -68,7 +68,7 @@ async fn end(stage: &Stage, mail: &[Notice], end: MailEnd) {
 /// Makes a notice about a replay, of a kind that shares mails.
 async fn gathering(stage: &mut Stage, app: AppId) {
     let id = stage.next_id();
-    let selection = Selection::Deliveries(Deliveries {
+    let selection = ReplaySelection::Deliveries(ReplayFilter {
         endpoint: None,
         event_type: None,
         states: vec!["dead".into()],
@@ -89,7 +89,7 @@ async fn gathering(stage: &mut Stage, app: AppId) {
         last_refusal: Some("dlv_1 is held by now".into()),
         created_at: NOW,
         changed_at: NOW,
-        ran: Duration::ZERO,
+        running_time: Duration::ZERO,
     };
     stage.store().begin_replay(replay.clone(), None).await.unwrap();
     let page = ReplayPage {

@@ -7,7 +7,7 @@ use posthaste::{
         contract::{NoticeChannel, RetentionPeriod, Retention, WaitingWhenDisabled},
         delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
-        replay::{Backfill, Deliveries, Replay, ReplayState, Selection},
+        replay::{Backfill, ReplayFilter, Replay, ReplayState, ReplaySelection},
         retention::RetentionPolicy,
         subscription::Patterns,
     },
@@ -22,8 +22,8 @@ pub(crate) fn deliveries(
     endpoint: Option<EndpointId>,
     event_type: Option<&str>,
     states: &[DeliveryState],
-) -> Selection {
-    Selection::Deliveries(Deliveries {
+) -> ReplaySelection {
+    ReplaySelection::Deliveries(ReplayFilter {
         endpoint: endpoint.map(EndpointId::as_i64),
         event_type: event_type.map(str::to_owned),
         states: states.iter().map(|state| state.name().to_owned()).collect(),
@@ -31,12 +31,12 @@ pub(crate) fn deliveries(
     })
 }
 
-fn backfill(endpoint: EndpointId) -> Selection {
-    Selection::Backfill(Backfill { endpoint: endpoint.as_i64(), event_type: None })
+fn backfill(endpoint: EndpointId) -> ReplaySelection {
+    ReplaySelection::Backfill(Backfill { endpoint: endpoint.as_i64(), event_type: None })
 }
 
 /// Makes a replay of everything stored now.
-pub(crate) fn running(stage: &mut Stage, selection: Selection) -> Replay {
+pub(crate) fn running(stage: &mut Stage, selection: ReplaySelection) -> Replay {
     let id = stage.next_id();
     Replay {
         id: ReplayId::from_i64(id),
@@ -53,11 +53,11 @@ pub(crate) fn running(stage: &mut Stage, selection: Selection) -> Replay {
         last_refusal: None,
         created_at: NOW,
         changed_at: NOW,
-        ran: Duration::ZERO,
+        running_time: Duration::ZERO,
     }
 }
 
-pub(crate) async fn begin(stage: &mut Stage, selection: Selection) -> Replay {
+pub(crate) async fn begin(stage: &mut Stage, selection: ReplaySelection) -> Replay {
     let replay = running(stage, selection);
     stage.store().begin_replay(replay.clone(), None).await.unwrap();
     replay
@@ -69,7 +69,7 @@ async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
         app: replay.app,
         selection: replay.selection.clone(),
         endpoints: [stage.endpoint].into(),
-        patterns: matches!(replay.selection, Selection::Backfill(_)).then_some(patterns),
+        patterns: matches!(replay.selection, ReplaySelection::Backfill(_)).then_some(patterns),
         after_id: replay.reached,
         to_id: replay.to_id,
     };
@@ -78,8 +78,8 @@ async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
 
 fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
     let what = |id| match replay.selection {
-        Selection::Deliveries(_) => SourceId::Delivery(DeliveryId::from_i64(id)),
-        Selection::Backfill(_) => SourceId::Event(EventId::from_i64(id)),
+        ReplaySelection::Deliveries(_) => SourceId::Delivery(DeliveryId::from_i64(id)),
+        ReplaySelection::Backfill(_) => SourceId::Event(EventId::from_i64(id)),
     };
     let mut source = |id| ReplaySource {
         what: what(id),
@@ -312,8 +312,8 @@ pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Stage) 
         .await
         .unwrap()
     {
-        ReplayChanged::Done(replay) => (true, replay.ran.as_secs()),
-        ReplayChanged::Unchanged(replay) => (false, replay.ran.as_secs()),
+        ReplayChanged::Done(replay) => (true, replay.running_time.as_secs()),
+        ReplayChanged::Unchanged(replay) => (false, replay.running_time.as_secs()),
         other => panic!("{other:?}"),
     };
     assert_eq!(change(ReplayState::Paused, 2).await, (true, 2));
@@ -355,7 +355,7 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: S
     let joined = stage.store().join(NOW).await.unwrap();
     assert_eq!(joined.newest_id, replay.id.as_i64());
     let running = stage.store().running_replays().await.unwrap();
-    assert_eq!(running, [Replay { changed_at: after(1), ran: Duration::from_secs(1), ..replay }]);
+    assert_eq!(running, [Replay { changed_at: after(1), running_time: Duration::from_secs(1), ..replay }]);
 }
 
 pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Stage) {

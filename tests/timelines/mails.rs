@@ -9,7 +9,7 @@ use posthaste::{
         contract::NoticeChannel,
         id::{AppId, ReplayId},
         notice::{Letter, MailState},
-        replay::{Deliveries, Replay, ReplayState, Selection},
+        replay::{ReplayFilter, Replay, ReplayState, ReplaySelection},
         time::Timestamp,
     },
     outbound::SendMailResult,
@@ -36,7 +36,7 @@ async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
     let replay = Replay {
         id: ReplayId::from_i64(number),
         app,
-        selection: Selection::Deliveries(Deliveries {
+        selection: ReplaySelection::Deliveries(ReplayFilter {
             endpoint: None,
             event_type: None,
             states,
@@ -53,7 +53,7 @@ async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
         last_refusal: None,
         created_at: now,
         changed_at: now,
-        ran: Duration::ZERO,
+        running_time: Duration::ZERO,
     };
     stage.store.begin_replay(replay, None).await.unwrap();
     let page = ReplayPage {

@@ -8,7 +8,7 @@ use crate::domain::{
     directory::Directory,
     event::{Event, is_our_own},
     id::{DeliveryId, ReplayId},
-    replay::{Replay, Selection},
+    replay::{Replay, ReplaySelection},
     time::Timestamp,
 };
 use serde_json::{Value, json};
@@ -72,8 +72,8 @@ pub(in crate::domain) fn dead_letters(count: u32) -> String {
 /// Makes the notice of a finished replay.
 pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) -> NewNotice {
     let what = match replay.selection {
-        Selection::Deliveries(_) => ("replay", "sent again"),
-        Selection::Backfill(_) => ("backfill", "sent"),
+        ReplaySelection::Deliveries(_) => ("replay", "sent again"),
+        ReplaySelection::Backfill(_) => ("backfill", "sent"),
     };
     let refused = match replay.refused {
         0 => String::new(),

@@ -10,7 +10,7 @@ use crate::domain::{
     ordering::{OnDead, OrderingMode},
     quota::Quota,
     rate::{AppLimits, RateLimit},
-    replay::{Backfill, Deliveries},
+    replay::{Backfill, ReplayFilter},
     time::Timestamp,
 };
 use serde::de::{Deserializer, Error as _, Visitor, value::Error};
@@ -66,7 +66,7 @@ fn parts() -> Vec<Entry> {
         "disabled" "/waiting": WaitingWhenDisabled,
         "disabled" "/by": DisabledBy,
         "event_type" "/versions/*": VersionDocument,
-        "replay_selection" "/deliveries": Deliveries,
+        "replay_selection" "/deliveries": ReplayFilter,
         "replay_selection" "/backfill": Backfill,
         "inspection_report" "/checks/*": InspectionCheck,
         "inspection_report" "/checks/*/name": CheckName,

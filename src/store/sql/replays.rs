@@ -16,7 +16,7 @@ use crate::{
         event::{TEST_EVENT_TYPE, is_our_own},
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         notice::replay_finished,
-        replay::{Replay, ReplayState, Selection},
+        replay::{Replay, ReplayState, ReplaySelection},
         time::Timestamp,
     },
     store::{
@@ -47,7 +47,7 @@ fn read(row: &Row<'_>) -> Result<Replay> {
         last_refusal: row.get(11)?,
         created_at: row.get(12)?,
         changed_at: row.get(13)?,
-        ran: Duration::from_millis(row.get::<i64>(14)?.unsigned_abs()),
+        running_time: Duration::from_millis(row.get::<i64>(14)?.unsigned_abs()),
     })
 }
 
@@ -72,7 +72,7 @@ pub(super) fn begin(tx: &dyn Sql, replay: &Replay) -> Result<()> {
         replay.last_refusal,
         replay.created_at,
         replay.changed_at,
-        replay.ran.as_millis() as i64,
+        replay.running_time.as_millis() as i64,
     ],
     )?;
     Ok(())
@@ -111,8 +111,8 @@ pub(super) fn running(connection: &dyn Sql) -> Result<Vec<Replay>> {
 
 pub(super) fn sources(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Result<Sources> {
     match &search.selection {
-        Selection::Deliveries(_) => past_deliveries(connection, search, most),
-        Selection::Backfill(_) => past_events(connection, search, most),
+        ReplaySelection::Deliveries(_) => past_deliveries(connection, search, most),
+        ReplaySelection::Backfill(_) => past_events(connection, search, most),
     }
 }
 
@@ -224,7 +224,7 @@ pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result
         }
     }
     replay.reached = page.reached;
-    replay.run_until(now);
+    replay.record_progress(now);
     if page.is_last {
         replay.state = ReplayState::Finished;
     }
@@ -238,7 +238,7 @@ pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result
         replay.refused as i64,
         replay.last_refusal,
         now,
-        replay.ran.as_millis() as i64
+        replay.running_time.as_millis() as i64
     ],
     )?;
     if page.is_last {
@@ -343,11 +343,11 @@ pub(super) fn change(
     if replay.state == to {
         return Ok(ReplayChanged::Unchanged(replay));
     }
-    replay.run_until(now);
+    replay.record_progress(now);
     replay.state = to;
     tx.execute(
         "UPDATE replays SET state = ?2, changed_at = ?3, ran_ms = ?4 WHERE id = ?1",
-        params![id, to, now, replay.ran.as_millis() as i64],
+        params![id, to, now, replay.running_time.as_millis() as i64],
     )?;
     Ok(ReplayChanged::Done(replay))
 }

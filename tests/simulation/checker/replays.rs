@@ -9,7 +9,7 @@ use crate::{
 use posthaste::domain::{
     delivery::DeliveryState,
     id::{DeliveryId, EndpointId},
-    replay::{ReplayState, Selection},
+    replay::{ReplayState, ReplaySelection},
 };
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 struct ReplayRow {
     id: i64,
     state: ReplayState,
-    selection: Selection,
+    selection: ReplaySelection,
     to_id: i64,
     replayed: usize,
 }
