@@ -84,7 +84,7 @@ fn endless(name: &str) -> Value {
     ] })
 }
 
-const PATIENCE: Duration = Duration::from_mins(3);
+const ENDLESS_FUNCTION_WAIT_MAX: Duration = Duration::from_mins(3);
 
 #[tokio::test]
 async fn an_endless_function_delays_no_other_delivery() {
@@ -132,7 +132,7 @@ async fn an_endless_function_delays_no_other_delivery() {
     for (name, delivery) in &others {
         let end = if *name == "unknown.type" { "dead" } else { "delivered" };
         // Deliveries of the same function and app may be released a few times, each time for longer, while the function is in doubt.
-        let within = if *name == "bad.one" { PATIENCE } else { WAIT_MAX };
+        let within = if *name == "bad.one" { ENDLESS_FUNCTION_WAIT_MAX } else { WAIT_MAX };
         wait_until(&format!("{name} is {end}"), within, async || {
             app.delivery(delivery).await["status"] == end
         })
