@@ -47,7 +47,7 @@ const LAGGED_EVENT: &str = "event: lagged\ndata: {\"kind\":\"lagged\"}\n\n";
 
 /// Something happened: look again.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Hint, example = json!({
+#[schema(as = LiveUpdate, example = json!({
     "kind": "attempt", "app_id": "merchant-17", "event_id": "evt_01jd2s3c8g000", "delivery_id": "dlv_01jd2s3c8g001",
     "endpoint_id": "ep_01jd2s0a5g000", "state": "retrying",
 }))]
@@ -182,7 +182,7 @@ async fn run_stream(
     }
 }
 
-fn format_updates(service: &Service, hints: Vec<crate::domain::hint::Hint>) -> Bytes {
+fn format_updates(service: &Service, hints: Vec<crate::domain::live_update::LiveUpdate>) -> Bytes {
     let mut text = String::new();
     for hint in hints.into_iter().filter_map(|hint| service.name_update(hint)) {
         let view = LiveUpdateView::of(hint);

@@ -18,7 +18,7 @@ pub mod event;
 pub mod event_type;
 pub mod field;
 pub mod health;
-pub mod hint;
+pub mod live_update;
 pub mod id;
 pub mod inspection;
 pub mod json;

@@ -8,7 +8,7 @@ use super::{
     delivery::Delivery,
     endpoint::Disabled,
     event::Event,
-    hint::Hint,
+    live_update::LiveUpdate,
     id::{AppId, EndpointId},
     time::Timestamp,
 };
@@ -144,5 +144,5 @@ pub trait Handover: Send + Sync {
         false
     }
     /// A live update for subscribers that no other call implies. No action is needed.
-    fn changed(&self, _: Hint) {}
+    fn live_update(&self, _: LiveUpdate) {}
 }

@@ -7,7 +7,7 @@ use crate::{
         app::App,
         endpoint::Endpoint,
         event_type::EventType,
-        hint::Watchers,
+        live_update::UpdateSink,
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::KEY_OF_SETTINGS,
     },
@@ -50,7 +50,7 @@ impl Service {
         let mut known = None;
         loop {
             self.clock.sleep_for(OTHER_NODES_POLL_INTERVAL).await;
-            if !self.streams.any() {
+            if !self.streams.has_subscribers() {
                 known = None;
             } else if let Ok(view) = self.cluster_store.nodes().await
                 && known.replace(view.written) != Some(view.written)

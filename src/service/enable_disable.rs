@@ -12,7 +12,7 @@ use crate::{
         delivery::Availability,
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, DisabledReason, DisabledBy, Disabled},
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{AppId, EndpointId},
         replay::Replay,
         time::Timestamp,
@@ -135,7 +135,7 @@ impl Service {
         }
         self.config_cache.remove_endpoint(id);
         self.permits.endpoint_changed(id);
-        self.publish_update(|| Hint::endpoint(entry.app().id, id));
+        self.publish_update(|| LiveUpdate::endpoint(entry.app().id, id));
         self.apply_to_waiting(entry.app().id, id, Settle::Disabled(Availability::Deleted)).await
     }
 
@@ -156,7 +156,7 @@ impl Service {
         if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }
-        self.publish_update(|| Hint::endpoint(app, endpoint));
+        self.publish_update(|| LiveUpdate::endpoint(app, endpoint));
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         audit::{AuditAction, AuditEntry},
         directory::AppEntry,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         ordering::{OnDead, OrderingMode},
         rate::RateLimit,
@@ -161,7 +161,7 @@ impl Service {
             Inserted::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
                 self.permits.endpoint_changed(id);
-                self.publish_update(|| Hint::endpoint(app.id, id));
+                self.publish_update(|| LiveUpdate::endpoint(app.id, id));
                 Ok(endpoint)
             }
         }
@@ -276,7 +276,7 @@ impl Service {
             }
         }
         self.permits.endpoint_changed(id);
-        self.publish_update(|| Hint::endpoint(app.id, id));
+        self.publish_update(|| LiveUpdate::endpoint(app.id, id));
         Ok(endpoint)
     }
 

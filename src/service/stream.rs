@@ -4,7 +4,7 @@
 use super::{Caller, Error, Service};
 use crate::domain::{
     app::App,
-    hint::{About, Hint, Moved, Watchers},
+    live_update::{LiveUpdateKind, LiveUpdate, DeliveryUpdate, UpdateSink},
     id::{AppId, EndpointId},
 };
 use std::{
@@ -38,14 +38,14 @@ pub struct Streams {
 #[derive(Default)]
 struct UpdateBuffers {
     /// By app; `None` is the buffer for all apps.
-    by_app: HashMap<Option<AppId>, broadcast::Sender<Hint>>,
+    by_app: HashMap<Option<AppId>, broadcast::Sender<LiveUpdate>>,
     is_closed: bool,
 }
 
 /// A subscription to live updates, open until it is dropped.
 pub struct Subscription {
     app: Option<AppId>,
-    updates: broadcast::Receiver<Hint>,
+    updates: broadcast::Receiver<LiveUpdate>,
     other_nodes: watch::Receiver<()>,
     streams: Arc<Streams>,
 }
@@ -54,7 +54,7 @@ pub struct Subscription {
 #[derive(Debug, PartialEq, Eq)]
 pub enum StreamItem {
     /// Updates in the order of publication.
-    Updates(Vec<Hint>),
+    Updates(Vec<LiveUpdate>),
     /// Some updates were lost, or another node wrote something.
     Lagged,
     /// The stream ended: the node is stopping.
@@ -120,13 +120,13 @@ impl Streams {
     }
 }
 
-impl Watchers for Streams {
-    fn any(&self) -> bool {
+impl UpdateSink for Streams {
+    fn has_subscribers(&self) -> bool {
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    fn tell(&self, hint: Hint) {
-        if !self.any() {
+    fn tell(&self, hint: LiveUpdate) {
+        if !self.has_subscribers() {
             return;
         }
         let rings = self.buffers();
@@ -195,14 +195,14 @@ impl Service {
         self.streams.close();
     }
 
-    pub(super) fn publish_update(&self, hint: impl FnOnce() -> Hint) {
-        if self.streams.any() {
+    pub(super) fn publish_update(&self, hint: impl FnOnce() -> LiveUpdate) {
+        if self.streams.has_subscribers() {
             self.streams.tell(hint());
         }
     }
 
     /// Adds public names to an update; `None` if its app was deleted.
-    pub fn name_update(&self, hint: Hint) -> Option<NamedUpdate> {
+    pub fn name_update(&self, hint: LiveUpdate) -> Option<NamedUpdate> {
         let app = self.config_cache.app_by_id(hint.app)?.app();
         let named = NamedUpdate {
             kind: "",
@@ -213,23 +213,23 @@ impl Service {
             replay: None,
             state: None,
         };
-        Some(match hint.about {
-            About::Event(event) => {
+        Some(match hint.kind {
+            LiveUpdateKind::Event(event) => {
                 NamedUpdate { kind: "event", event: Some(event.with_prefix(app.id_prefix())), ..named }
             }
-            About::Delivery(moved) => {
+            LiveUpdateKind::Delivery(moved) => {
                 self.name_delivery_update(moved, &app, NamedUpdate { kind: "delivery", ..named })
             }
-            About::Attempt(moved) => {
+            LiveUpdateKind::Attempt(moved) => {
                 self.name_delivery_update(moved, &app, NamedUpdate { kind: "attempt", ..named })
             }
-            About::Deliveries(endpoint) => {
+            LiveUpdateKind::Deliveries(endpoint) => {
                 NamedUpdate { kind: "delivery", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }
-            About::Endpoint(endpoint) => {
+            LiveUpdateKind::Endpoint(endpoint) => {
                 NamedUpdate { kind: "endpoint", endpoint: Some(self.endpoint_uid(endpoint)), ..named }
             }
-            About::Replay(replay, state) => NamedUpdate {
+            LiveUpdateKind::Replay(replay, state) => NamedUpdate {
                 kind: "replay",
                 replay: Some(replay.to_string()),
                 state: Some(state.name()),
@@ -238,7 +238,7 @@ impl Service {
         })
     }
 
-    fn name_delivery_update(&self, moved: Moved, app: &App, named: NamedUpdate) -> NamedUpdate {
+    fn name_delivery_update(&self, moved: DeliveryUpdate, app: &App, named: NamedUpdate) -> NamedUpdate {
         NamedUpdate {
             event: Some(moved.event.with_prefix(app.id_prefix())),
             delivery: Some(moved.delivery.to_string()),
@@ -262,8 +262,8 @@ mod tests {
     const ONE: AppId = AppId::from_i64(1);
     const OTHER: AppId = AppId::from_i64(2);
 
-    fn event(app: AppId, number: i64) -> Hint {
-        Hint::event(app, EventId::from_i64(number))
+    fn event(app: AppId, number: i64) -> LiveUpdate {
+        LiveUpdate::event(app, EventId::from_i64(number))
     }
 
     fn streams() -> Arc<Streams> {
@@ -315,13 +315,13 @@ mod tests {
     #[test]
     fn a_buffer_exists_only_while_it_has_subscribers() {
         let streams = streams();
-        assert!(!streams.any());
+        assert!(!streams.has_subscribers());
         let (first, second) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(Some(ONE)).unwrap());
-        assert!(streams.any());
+        assert!(streams.has_subscribers());
         drop(first);
-        assert!(streams.any() && streams.buffers().by_app.contains_key(&Some(ONE)));
+        assert!(streams.has_subscribers() && streams.buffers().by_app.contains_key(&Some(ONE)));
         drop(second);
-        assert!(!streams.any() && streams.buffers().by_app.is_empty());
+        assert!(!streams.has_subscribers() && streams.buffers().by_app.is_empty());
     }
 
     #[test]

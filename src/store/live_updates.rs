@@ -19,7 +19,7 @@ use crate::domain::{
     delivery::Availability,
     directory::Directory,
     endpoint::Disabled,
-    hint::{Hint, Watchers},
+    live_update::{LiveUpdate, UpdateSink},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
     port::{LeasedDelivery, Handover},
@@ -36,29 +36,29 @@ pub struct LiveUpdateStore {
 
 struct Shared {
     ledger: Arc<dyn Ledger>,
-    watchers: Arc<dyn Watchers>,
+    watchers: Arc<dyn UpdateSink>,
     /// Updates for results that may not be durable yet. A task waits for the flush as long as there are any.
-    recorded: Mutex<Vec<Hint>>,
+    recorded: Mutex<Vec<LiveUpdate>>,
 }
 
 impl LiveUpdateStore {
-    pub fn new(ledger: Arc<dyn Ledger>, watchers: Arc<dyn Watchers>) -> Self {
+    pub fn new(ledger: Arc<dyn Ledger>, watchers: Arc<dyn UpdateSink>) -> Self {
         Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
     }
 
     /// Returns the updates to publish for each of these events if it is new.
-    fn updates_of_events<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<Hint>> {
-        if self.shared.watchers.any() { events.into_iter().map(of_new).collect() } else { Vec::new() }
+    fn updates_of_events<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<LiveUpdate>> {
+        if self.shared.watchers.has_subscribers() { events.into_iter().map(updates_of_new).collect() } else { Vec::new() }
     }
 
     /// Passes the answer through, and publishes the live updates that follow from it.
     fn publish_after<'a, T: Send + 'a>(
         &'a self,
         answer: Reply<'a, T>,
-        hints: impl FnOnce(&T) -> Vec<Hint> + Send + 'a,
+        hints: impl FnOnce(&T) -> Vec<LiveUpdate> + Send + 'a,
     ) -> Reply<'a, T> {
         let watchers = &self.shared.watchers;
-        if !watchers.any() {
+        if !watchers.has_subscribers() {
             return answer;
         }
         Box::pin(async move {
@@ -72,12 +72,12 @@ impl LiveUpdateStore {
 }
 
 impl Shared {
-    fn recorded(&self) -> MutexGuard<'_, Vec<Hint>> {
+    fn recorded(&self) -> MutexGuard<'_, Vec<LiveUpdate>> {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes the update once everything recorded so far is durable. One flush serves all that arrive meanwhile.
-    fn tell_when_durable(self: &Arc<Self>, hint: Hint) {
+    fn publish_when_durable(self: &Arc<Self>, hint: LiveUpdate) {
         let mut recorded = self.recorded();
         recorded.push(hint);
         if recorded.len() > 1 {
@@ -108,21 +108,21 @@ impl Shared {
 }
 
 /// Live update of a result, computed as if the endpoint were enabled at that moment.
-fn of_record(record: &Record) -> Option<Hint> {
+fn update_of_result(record: &Record) -> Option<LiveUpdate> {
     let mut delivery = record.leased.delivery.clone();
     let made = record.attempts.len() as u32;
     delivery.apply_verdict(&record.verdict, (made, made), Availability::Enabled, record.ended_at).ok()?;
-    Some(if made > 0 { Hint::attempt(&delivery) } else { Hint::delivery(&delivery) })
+    Some(if made > 0 { LiveUpdate::attempt(&delivery) } else { LiveUpdate::delivery(&delivery) })
 }
 
 /// Live updates of a new event. A delivery with a permit is published later, by the commit listener.
-fn of_new(new: &NewEvent) -> Vec<Hint> {
-    let event = Hint::event(new.event.app, new.event.id);
+fn updates_of_new(new: &NewEvent) -> Vec<LiveUpdate> {
+    let event = LiveUpdate::event(new.event.app, new.event.id);
     let waiting = new.births.iter().filter(|birth| birth.permit.is_none());
-    [event].into_iter().chain(waiting.map(|birth| Hint::delivery(&birth.delivery))).collect()
+    [event].into_iter().chain(waiting.map(|birth| LiveUpdate::delivery(&birth.delivery))).collect()
 }
 
-fn of_accepted(born: Vec<Vec<Hint>>, accepted: &[Accepted]) -> Vec<Hint> {
+fn updates_of_accepted(born: Vec<Vec<LiveUpdate>>, accepted: &[Accepted]) -> Vec<LiveUpdate> {
     let new = born.into_iter().zip(accepted).filter(|(_, accepted)| **accepted == Accepted::New);
     new.flat_map(|(hints, _)| hints).collect()
 }
@@ -143,19 +143,19 @@ impl Ledger for LiveUpdateStore {
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let born = self.updates_of_events(&events);
-        self.publish_after(self.shared.ledger.accept(events), move |accepted| of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.accept(events), move |accepted| updates_of_accepted(born, accepted))
     }
 
     fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
         let born = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
-        self.publish_after(self.shared.ledger.take_in(intake), move |accepted| of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.take_in(intake), move |accepted| updates_of_accepted(born, accepted))
     }
 
     fn record(&self, record: Record) {
-        let hint = if self.shared.watchers.any() { of_record(&record) } else { None };
+        let hint = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
         self.shared.ledger.record(record);
         if let Some(hint) = hint {
-            self.shared.tell_when_durable(hint);
+            self.shared.publish_when_durable(hint);
         }
     }
 
@@ -168,19 +168,19 @@ impl Ledger for LiveUpdateStore {
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
         self.publish_after(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
-            ActionResult::Done(delivery) | ActionResult::Made(delivery) => vec![Hint::delivery(delivery)],
+            ActionResult::Done(delivery) | ActionResult::Made(delivery) => vec![LiveUpdate::delivery(delivery)],
             ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
         })
     }
 
     fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
-        let hint = Hint::replay(&replay);
+        let hint = LiveUpdate::replay(&replay);
         self.publish_after(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
     }
 
     fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
         self.publish_after(self.shared.ledger.proceed(page, now), |replay| {
-            replay.iter().map(Hint::replay).collect()
+            replay.iter().map(LiveUpdate::replay).collect()
         })
     }
 
@@ -193,7 +193,7 @@ impl Ledger for LiveUpdateStore {
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
         self.publish_after(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| match changed {
-            ReplayChanged::Done(replay) => vec![Hint::replay(replay)],
+            ReplayChanged::Done(replay) => vec![LiveUpdate::replay(replay)],
             _ => Vec::new(),
         })
     }
@@ -220,21 +220,21 @@ impl Ledger for LiveUpdateStore {
 /// the store makes by itself.
 pub struct LiveUpdateListener {
     handover: Arc<dyn Handover>,
-    watchers: Arc<dyn Watchers>,
+    watchers: Arc<dyn UpdateSink>,
     directory: Arc<Directory>,
 }
 
 impl LiveUpdateListener {
-    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn Watchers>, directory: Arc<Directory>) -> Self {
+    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn UpdateSink>, directory: Arc<Directory>) -> Self {
         Self { handover, watchers, directory }
     }
 }
 
 impl Handover for LiveUpdateListener {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
-        if self.watchers.any() {
+        if self.watchers.has_subscribers() {
             for one in &carried {
-                self.watchers.tell(Hint::delivery(&one.delivery));
+                self.watchers.tell(LiveUpdate::delivery(&one.delivery));
             }
         }
         self.handover.deliveries_leased(carried);
@@ -250,8 +250,8 @@ impl Handover for LiveUpdateListener {
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         self.handover.endpoint_disabled(endpoint, off, revision);
-        if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.any()) {
-            self.watchers.tell(Hint::endpoint(known.record.app, endpoint));
+        if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.has_subscribers()) {
+            self.watchers.tell(LiveUpdate::endpoint(known.record.app, endpoint));
         }
     }
 
@@ -275,7 +275,7 @@ impl Handover for LiveUpdateListener {
         self.handover.is_elsewhere(endpoint)
     }
 
-    fn changed(&self, hint: Hint) {
+    fn live_update(&self, hint: LiveUpdate) {
         self.watchers.tell(hint);
     }
 }

@@ -55,13 +55,13 @@ impl StreamClient {
         read
     }
 
-    fn hints(&self) -> Vec<Value> {
+    fn live_updates(&self) -> Vec<Value> {
         let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
         data.map(|data| serde_json::from_str(data).unwrap()).collect()
     }
 
     /// Reads until a live update has all of these members.
-    async fn hint(&mut self, wanted: Value) -> Value {
+    async fn live_update(&mut self, wanted: Value) -> Value {
         let fits = |text: &str| {
             let tail = text.lines().filter_map(|line| line.strip_prefix("data: "));
             let hints = tail.filter_map(|data| serde_json::from_str::<Value>(data).ok());
@@ -100,15 +100,15 @@ async fn changes_of_an_event_are_streamed_at_once_and_without_its_content() {
     let published = app.post("/events", &event).await.is(202);
     let delivery = text(&published["deliveries"][0]["id"]);
     let ended = json!({ "kind": "attempt", "delivery_id": delivery, "state": "delivered" });
-    let hint = tail.hint(ended).await;
+    let hint = tail.live_update(ended).await;
     let shown = app.delivery(&delivery).await;
     assert_eq!(shown["status"], "delivered", "whoever looks because of a hint finds what it is about");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     assert_eq!((&hint["app_id"], &hint["endpoint_id"]), (&json!(app.id), &json!("shop")));
     let ours = text(&hint["event_id"]);
     assert_eq!(app.get(&format!("/events/{ours}")).await.is(200)["id"], "order-1", "{ours} is the event");
-    tail.hint(json!({ "kind": "event", "event_id": ours })).await;
-    tail.hint(json!({ "kind": "delivery", "delivery_id": delivery, "state": "in_flight" })).await;
+    tail.live_update(json!({ "kind": "event", "event_id": ours })).await;
+    tail.live_update(json!({ "kind": "delivery", "delivery_id": delivery, "state": "in_flight" })).await;
     assert!(!tail.text.contains("4711-payload") && !tail.text.contains("127.0.0.1"), "{}", tail.text);
 }
 
@@ -120,34 +120,34 @@ async fn retries_actions_endpoints_and_replays_are_streamed() {
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "dies", "event_types": ["a"], "overrides": quick() }))
         .await;
-    tail.hint(json!({ "kind": "endpoint", "endpoint_id": "dies" })).await;
+    tail.live_update(json!({ "kind": "endpoint", "endpoint_id": "dies" })).await;
     app.endpoint(&receiver.url(HOOK), json!({ "id": "waits", "event_types": ["b"], "overrides": slow() }))
         .await;
     let dead = text(&app.publish("a").await["deliveries"][0]["id"]);
-    tail.hint(json!({ "kind": "attempt", "delivery_id": dead, "state": "retrying" })).await;
-    tail.hint(json!({ "kind": "attempt", "delivery_id": dead, "state": "dead" })).await;
+    tail.live_update(json!({ "kind": "attempt", "delivery_id": dead, "state": "retrying" })).await;
+    tail.live_update(json!({ "kind": "attempt", "delivery_id": dead, "state": "dead" })).await;
     let waits = text(&app.publish("b").await["deliveries"][0]["id"]);
-    tail.hint(json!({ "kind": "attempt", "delivery_id": waits, "state": "retrying" })).await;
+    tail.live_update(json!({ "kind": "attempt", "delivery_id": waits, "state": "retrying" })).await;
     app.act(&format!("/deliveries/{waits}/cancel")).await.is(200);
-    tail.hint(json!({ "kind": "delivery", "delivery_id": waits, "state": "cancelled" })).await;
+    tail.live_update(json!({ "kind": "delivery", "delivery_id": waits, "state": "cancelled" })).await;
     let replay = text(&app.post("/replays", &json!({ "event_type": "a" })).await.is(201)["id"]);
-    tail.hint(json!({ "kind": "replay", "replay_id": replay, "state": "running" })).await;
-    tail.hint(json!({ "kind": "replay", "replay_id": replay, "state": "finished" })).await;
+    tail.live_update(json!({ "kind": "replay", "replay_id": replay, "state": "running" })).await;
+    tail.live_update(json!({ "kind": "replay", "replay_id": replay, "state": "finished" })).await;
     let held = text(&app.publish("b").await["deliveries"][0]["id"]);
-    tail.hint(json!({ "kind": "attempt", "delivery_id": held, "state": "retrying" })).await;
+    tail.live_update(json!({ "kind": "attempt", "delivery_id": held, "state": "retrying" })).await;
     app.act("/endpoints/waits/disable").await.is(200);
     let is_about_several = |hint: &Value| hint["kind"] == "delivery" && hint.get("delivery_id").is_none();
     wait_for("what was held is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
-        tail.hints().into_iter().find(|hint| is_about_several(hint) && hint["endpoint_id"] == "waits")
+        tail.live_updates().into_iter().find(|hint| is_about_several(hint) && hint["endpoint_id"] == "waits")
     })
     .await;
     assert_eq!(app.delivery(&held).await["status"], "held", "whoever looks finds it so");
-    let before = tail.hints().len();
+    let before = tail.live_updates().len();
     app.delete("/endpoints/waits").await.is(204);
     wait_for("its end is told", WAIT_MAX, async || {
         timeout(Duration::from_millis(50), tail.read()).await.ok();
-        let new = tail.hints().split_off(before);
+        let new = tail.live_updates().split_off(before);
         new.into_iter().find(|hint| hint["kind"] == "endpoint")
     })
     .await;
@@ -165,9 +165,9 @@ async fn a_stream_is_of_one_app_and_only_an_admin_key_watches_all() {
     world.with_key(None).get(&app.path("/stream")).await.refused(401, "unauthorized");
     other.publish("x").await;
     app.publish("x").await;
-    mine.hint(json!({ "kind": "event", "app_id": app.id })).await;
-    all.hint(json!({ "kind": "event", "app_id": app.id })).await;
-    all.hint(json!({ "kind": "event", "app_id": other.id })).await;
+    mine.live_update(json!({ "kind": "event", "app_id": app.id })).await;
+    all.live_update(json!({ "kind": "event", "app_id": app.id })).await;
+    all.live_update(json!({ "kind": "event", "app_id": other.id })).await;
     assert!(!mine.text.contains(&other.id), "{}", mine.text);
 }
 
@@ -189,7 +189,7 @@ async fn a_stream_ends_when_its_key_is_revoked_or_expires_or_its_app_is_deleted(
     expiring.ended().await;
     watcher.get(&app.path("/stream")).await.refused(401, "unauthorized");
     app.publish("x").await;
-    kept.hint(json!({ "kind": "event" })).await;
+    kept.live_update(json!({ "kind": "event" })).await;
 }
 
 #[tokio::test]
@@ -232,10 +232,10 @@ async fn a_client_that_misses_updates_is_notified_of_the_gap() {
     let mut tail = StreamClient::open(&app.api, &app.path("/stream")).await;
     let events: Vec<Value> = (0..1000).map(|n| json!({ "type": "x", "data": n })).collect();
     app.post("/events/batch", &json!({ "events": events })).await.is(200);
-    tail.hint(json!({ "kind": "lagged" })).await;
-    assert!(tail.hints().len() < 1000, "{}", tail.hints().len());
+    tail.live_update(json!({ "kind": "lagged" })).await;
+    assert!(tail.live_updates().len() < 1000, "{}", tail.live_updates().len());
     let last = app.publish("x").await;
-    tail.hint(json!({ "kind": "event", "event_id": last["id"] })).await;
+    tail.live_update(json!({ "kind": "event", "event_id": last["id"] })).await;
 }
 
 #[tokio::test]
@@ -248,5 +248,5 @@ async fn a_quiet_stream_stays_open_with_keep_alives() {
     assert!(timeout(Duration::from_secs(100), watching).await.is_err(), "it ended: {}", tail.text);
     assert!(tail.text.matches("\n:\n\n").count() >= 7, "{}", tail.text);
     app.publish("x").await;
-    tail.hint(json!({ "kind": "event" })).await;
+    tail.live_update(json!({ "kind": "event" })).await;
 }

@@ -25,7 +25,7 @@ mod explained;
 mod hand_back;
 mod health;
 mod heart;
-mod hints;
+mod live_updates;
 mod inspections;
 mod lists;
 mod meeting;

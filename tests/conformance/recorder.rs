@@ -3,7 +3,7 @@
 
 use posthaste::domain::{
     endpoint::Disabled,
-    hint::Hint,
+    live_update::LiveUpdate,
     id::EndpointId,
     port::{LeasedDelivery, Permit, PermitSource, Handover},
     time::Timestamp,
@@ -73,12 +73,12 @@ pub(crate) struct Recorder {
     configuration_waits: AtomicUsize,
     /// Whether every queue is owned by another node.
     pub(crate) is_never_home: AtomicBool,
-    hints: Mutex<Vec<Hint>>,
+    hints: Mutex<Vec<LiveUpdate>>,
     pub(crate) gate: Gate,
 }
 
 impl Recorder {
-    pub(crate) fn take_hints(&self) -> Vec<Hint> {
+    pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
         std::mem::take(&mut self.hints.lock().unwrap())
     }
 
@@ -148,7 +148,7 @@ impl Handover for Recorder {
         self.is_never_home.load(Ordering::SeqCst)
     }
 
-    fn changed(&self, hint: Hint) {
+    fn live_update(&self, hint: LiveUpdate) {
         self.hints.lock().unwrap().push(hint);
     }
 }

@@ -10,7 +10,7 @@ use posthaste::{
         contract::{Contract, RetentionPeriod, Retention},
         delivery::{EndReason, DeliveryState},
         event::{DedupKey, DedupSpace},
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
         outcome::OutcomeClass,
         retention::RetentionPolicy,
@@ -124,7 +124,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     ended.sort();
     assert_eq!(ended, [pending, retrying, held]);
     stage.quiet().await;
-    assert_eq!(stage.recorder.take_hints(), [Hint::deliveries(stage.app, stage.endpoint)]);
+    assert_eq!(stage.recorder.take_live_updates(), [LiveUpdate::deliveries(stage.app, stage.endpoint)]);
     assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
     for id in [pending, retrying, held] {
         let delivery = stage.delivery(id).await;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The reason why an event is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleBroken {
-    #[error("there is no event type \"{name}\" in the catalogue, and unknown ones are refused{}", hint(nearest.as_deref()))]
+    #[error("there is no event type \"{name}\" in the catalogue, and unknown ones are refused{}", suggestion(nearest.as_deref()))]
     Unknown { name: String, nearest: Option<String> },
     #[error("{name} is archived since {since}, and can be published no more")]
     Archived { name: String, since: Timestamp },
@@ -21,7 +21,7 @@ pub enum RuleBroken {
     OutOfTime { name: String, version: Arc<str> },
 }
 
-fn hint(nearest: Option<&str>) -> String {
+fn suggestion(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
 }
 

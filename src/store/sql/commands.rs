@@ -9,7 +9,7 @@ use crate::{
     domain::{
         delivery::{Delivery, DeliveryState, Availability},
         event::{DedupKey, TEST_EVENT_TYPE},
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
         port::{LeasedDelivery, Permit},
@@ -132,8 +132,8 @@ impl Work for Accept {
 }
 
 /// Live update that deliveries of the endpoint changed.
-fn hint_of(delivery: &Delivery) -> Hint {
-    Hint::deliveries(delivery.app, delivery.endpoint)
+fn update_of(delivery: &Delivery) -> LiveUpdate {
+    LiveUpdate::deliveries(delivery.app, delivery.endpoint)
 }
 
 /// Notes a delivery that waits in the store now, for the engine.
@@ -211,7 +211,7 @@ impl Work for Recording {
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         if let Some(Recorded { delivery, disabled: went_off, woken, is_turn }) = self.recorded {
             note(&delivery, after);
-            after.hints.extend(is_turn.then(|| Hint::endpoint(delivery.app, delivery.endpoint)));
+            after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
         }
@@ -293,7 +293,7 @@ impl Work for Refill {
                 hand.add_bytes(event.data.len());
                 LeasedDelivery { delivery, event: Arc::new(event), due, permit: hand, epoch }
             };
-            after.hints.extend(found.ended.first().map(|ended| hint_of(&ended.delivery)));
+            after.live_updates.extend(found.ended.first().map(|ended| update_of(&ended.delivery)));
             let by_hand = found.manual.into_iter().zip(want.manual_permits);
             let oldest = found.oldest.into_iter().zip(want.permits);
             let fresh = found.fresh.into_iter().zip(want.fresh_permits);
@@ -355,7 +355,7 @@ impl Work for Release {
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
         after.waiting.extend(self.waiting);
-        after.hints.extend(self.changed.into_iter().map(|(app, endpoint)| Hint::deliveries(app, endpoint)));
+        after.live_updates.extend(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
         let _ = self.reply.send(Ok(()));
     }
 

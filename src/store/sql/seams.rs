@@ -19,7 +19,7 @@ use crate::{
         delivery::DeliveryState,
         endpoint::EndpointRecord,
         event_type::EventTypeRecord,
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
         key::Key,
@@ -126,7 +126,7 @@ impl<D: Desk> Ledger for D {
             move |(_, app), after| {
                 if let Some(app) = *app {
                     after.waiting.push((recovery.endpoint, now));
-                    after.hints.push(Hint::deliveries(app, recovery.endpoint));
+                    after.live_updates.push(LiveUpdate::deliveries(app, recovery.endpoint));
                 }
             },
         );
@@ -140,7 +140,7 @@ impl<D: Desk> Ledger for D {
                 if settled.is_released {
                     after.waiting.push((endpoint, now));
                 }
-                after.hints.extend(settled.app.map(|app| Hint::deliveries(app, endpoint)));
+                after.live_updates.extend(settled.app.map(|app| LiveUpdate::deliveries(app, endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(|settled| settled.count) })
@@ -155,7 +155,7 @@ impl<D: Desk> Ledger for D {
             move |tx| retention::expire(tx, &ranges, &*keeps, now),
             |(_, (woken, changed)), after| {
                 after.waiting.extend(woken);
-                after.hints.extend(changed.iter().map(|(app, endpoint)| Hint::deliveries(*app, *endpoint)));
+                after.live_updates.extend(changed.iter().map(|(app, endpoint)| LiveUpdate::deliveries(*app, *endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(|(expired, _)| expired) })
@@ -174,7 +174,7 @@ impl<D: Desk> Ledger for D {
             |(replay, waiting), after| {
                 let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();
                 for app in replay.iter().map(|replay| replay.app) {
-                    after.hints.extend(endpoints.iter().map(|endpoint| Hint::deliveries(app, *endpoint)));
+                    after.live_updates.extend(endpoints.iter().map(|endpoint| LiveUpdate::deliveries(app, *endpoint)));
                 }
                 after.waiting.extend(waiting);
             },

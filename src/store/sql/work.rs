@@ -5,7 +5,7 @@ use crate::{
     domain::{
         endpoint::Disabled,
         event::DedupKey,
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{AppId, EndpointId},
         port::{LeasedDelivery, Handover},
         statistics::StatBatch,
@@ -102,7 +102,7 @@ pub(in crate::store) struct Aftermath {
     /// For other nodes only: the caller on this node notifies its own engine.
     pub(in crate::store) replays_wait: bool,
     /// Live updates that no other place publishes.
-    pub(super) hints: Vec<Hint>,
+    pub(super) live_updates: Vec<LiveUpdate>,
 }
 
 impl Aftermath {
@@ -130,8 +130,8 @@ impl Aftermath {
         if self.notices_wait {
             handover.notices_wait();
         }
-        for hint in self.hints {
-            handover.changed(hint);
+        for hint in self.live_updates {
+            handover.live_update(hint);
         }
     }
 }

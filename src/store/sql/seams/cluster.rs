@@ -7,7 +7,7 @@ use crate::store::sql::{
 use crate::{
     domain::{
         outage_detector::Account,
-        hint::Hint,
+        live_update::LiveUpdate,
         id::{EndpointId, KeyId},
         replay::Replay,
         retention::RetentionPolicy,
@@ -162,8 +162,8 @@ impl<D: Desk> Cluster for D {
             |judged, after| {
                 after.switched_off.extend(judged.disabled.iter().cloned());
                 after
-                    .hints
-                    .extend(judged.turned.iter().map(|(app, endpoint)| Hint::endpoint(*app, *endpoint)));
+                    .live_updates
+                    .extend(judged.turned.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(drop) })

@@ -9,22 +9,22 @@ use super::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hint {
+pub struct LiveUpdate {
     pub app: AppId,
-    pub about: About,
+    pub kind: LiveUpdateKind,
 }
 
 /// The change, and the object it happened to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum LiveUpdateKind {
     /// The event was accepted.
     Event(EventId),
     /// The delivery was created, or its state changed.
-    Delivery(Moved),
+    Delivery(DeliveryUpdate),
     /// Some deliveries of the endpoint changed their state or their due time.
     Deliveries(EndpointId),
     /// An attempt of the delivery ended.
-    Attempt(Moved),
+    Attempt(DeliveryUpdate),
     /// The endpoint was created, changed, enabled, disabled or deleted, or its health changed.
     Endpoint(EndpointId),
     /// The replay was created or made progress, or its state changed.
@@ -33,40 +33,40 @@ pub enum About {
 
 /// A delivery with its state when the live update was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct DeliveryUpdate {
     pub delivery: DeliveryId,
     pub event: EventId,
     pub endpoint: EndpointId,
     pub state: DeliveryState,
 }
 
-impl Hint {
+impl LiveUpdate {
     pub const fn event(app: AppId, event: EventId) -> Self {
-        Self { app, about: About::Event(event) }
+        Self { app, kind: LiveUpdateKind::Event(event) }
     }
 
     pub const fn endpoint(app: AppId, endpoint: EndpointId) -> Self {
-        Self { app, about: About::Endpoint(endpoint) }
+        Self { app, kind: LiveUpdateKind::Endpoint(endpoint) }
     }
 
     pub const fn deliveries(app: AppId, endpoint: EndpointId) -> Self {
-        Self { app, about: About::Deliveries(endpoint) }
+        Self { app, kind: LiveUpdateKind::Deliveries(endpoint) }
     }
 
     pub const fn delivery(delivery: &Delivery) -> Self {
-        Self { app: delivery.app, about: About::Delivery(Moved::of(delivery)) }
+        Self { app: delivery.app, kind: LiveUpdateKind::Delivery(DeliveryUpdate::of(delivery)) }
     }
 
     pub const fn attempt(delivery: &Delivery) -> Self {
-        Self { app: delivery.app, about: About::Attempt(Moved::of(delivery)) }
+        Self { app: delivery.app, kind: LiveUpdateKind::Attempt(DeliveryUpdate::of(delivery)) }
     }
 
     pub const fn replay(replay: &Replay) -> Self {
-        Self { app: replay.app, about: About::Replay(replay.id, replay.state) }
+        Self { app: replay.app, kind: LiveUpdateKind::Replay(replay.id, replay.state) }
     }
 }
 
-impl Moved {
+impl DeliveryUpdate {
     const fn of(delivery: &Delivery) -> Self {
         let Delivery { id, event, endpoint, state, .. } = *delivery;
         Self { delivery: id, event, endpoint, state }
@@ -74,10 +74,10 @@ impl Moved {
 }
 
 /// The subscribers to live updates.
-pub trait Watchers: Send + Sync {
+pub trait UpdateSink: Send + Sync {
     /// Whether there are subscribers. Checked before a live update is made, so that without subscribers it costs one atomic load.
-    fn any(&self) -> bool;
+    fn has_subscribers(&self) -> bool;
 
     /// Publishes a live update without waiting. A subscriber that is too slow misses it and is notified of the gap.
-    fn tell(&self, hint: Hint);
+    fn tell(&self, update: LiveUpdate);
 }

@@ -8,7 +8,7 @@ use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
         delivery::Availability,
-        hint::Hint,
+        live_update::LiveUpdate,
         id::DeliveryId,
         outcome::OutcomeClass,
         verdict::{DueAction, Verdict},
@@ -17,8 +17,8 @@ use posthaste::{
 };
 use serde_json::json;
 
-fn deliveries(stage: &Stage) -> [Hint; 1] {
-    [Hint::deliveries(stage.app, stage.endpoint)]
+fn deliveries(stage: &Stage) -> [LiveUpdate; 1] {
+    [LiveUpdate::deliveries(stage.app, stage.endpoint)]
 }
 
 pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Stage) {
@@ -26,9 +26,9 @@ pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut sta
         stage.concluded(Verdict::Retry { due: after(60), then }, attempt(OutcomeClass::Http, 500)).await;
     }
     stage.refill(stage.endpoint, 9, after(59)).await;
-    assert_eq!(stage.recorder.take_hints(), [], "nothing ended");
+    assert_eq!(stage.recorder.take_live_updates(), [], "nothing ended");
     stage.refill(stage.endpoint, 9, after(60)).await;
-    assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
+    assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
 pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Stage) {
@@ -39,13 +39,13 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
         for expected in [&deliveries(&stage)[..], &[]] {
             stage.store().settle(stage.endpoint, settle, 9, after(9)).await.unwrap();
             stage.quiet().await;
-            assert_eq!(stage.recorder.take_hints(), expected);
+            assert_eq!(stage.recorder.take_live_updates(), expected);
         }
     }
     assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
     stage.store().settle(stage.endpoint, Settle::Disabled(Availability::Deleted), 9, after(9)).await.unwrap();
     stage.quiet().await;
-    assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
+    assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
 pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Stage) {
@@ -55,33 +55,33 @@ pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stag
     for expected in [&deliveries(&stage)[..], &[]] {
         stage.store().bring_forward(recovery, after(11)).await.unwrap();
         stage.quiet().await;
-        assert_eq!(stage.recorder.take_hints(), expected);
+        assert_eq!(stage.recorder.take_live_updates(), expected);
     }
     let carried = stage.claim(id, after(11)).await;
     stage.store().release(vec![carried], after(12)).await.unwrap();
     stage.quiet().await;
-    assert_eq!(stage.recorder.take_hints(), deliveries(&stage));
+    assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
 pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Stage) {
-    let endpoint = [Hint::endpoint(stage.app, stage.endpoint)];
+    let endpoint = [LiveUpdate::endpoint(stage.app, stage.endpoint)];
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     for failed in 1..=10 {
         see(&mut stage, retry_at(after(60)), &plain()).await;
         let expected = if failed == 10 { &endpoint[..] } else { &[] };
-        assert_eq!(stage.recorder.take_hints(), expected, "failing after ten, and this is {failed}");
+        assert_eq!(stage.recorder.take_live_updates(), expected, "failing after ten, and this is {failed}");
     }
     for _ in 0..3 {
         see(&mut stage, Verdict::Delivered, &plain()).await;
     }
-    assert_eq!(stage.recorder.take_hints(), endpoint, "well again");
+    assert_eq!(stage.recorder.take_live_updates(), endpoint, "well again");
     // Never ten in a row.
     for (count, verdict) in [(9, EXHAUSTED), (1, Verdict::Delivered), (9, EXHAUSTED)] {
         some(&mut stage, count, verdict, &own, after(120)).await;
     }
-    assert_eq!(stage.recorder.take_hints(), []);
+    assert_eq!(stage.recorder.take_live_updates(), []);
     for expected in [&endpoint[..], &[]] {
         judge(&stage, &own, after(122)).await;
-        assert_eq!(stage.recorder.take_hints(), expected);
+        assert_eq!(stage.recorder.take_live_updates(), expected);
     }
 }
