@@ -11,7 +11,7 @@ use crate::{
         id::{AttemptId, DeliveryId},
         outcome::{OutcomeClass, Timings},
     },
-    service::paging::{Page, PastAttempt},
+    service::paging::{Page, AttemptRow},
 };
 use axum::extract::State;
 use http::Uri;
@@ -71,8 +71,8 @@ pub(super) struct TimingsView {
 }
 
 impl AttemptView {
-    pub(super) fn of(delivery: DeliveryId, past: PastAttempt) -> Self {
-        let PastAttempt { position, number, attempt } = past;
+    pub(super) fn of(delivery: DeliveryId, past: AttemptRow) -> Self {
+        let AttemptRow { position, number, attempt } = past;
         let outcome = attempt.outcome;
         let mut headers: BTreeMap<String, String> = BTreeMap::new();
         for (name, value) in &outcome.response_headers {
@@ -116,7 +116,7 @@ pub(super) async fn list_endpoint_attempts(
 ) -> ApiResult {
     let query = Query::read(&uri, &[])?;
     let page = Page { rows: api.service.recent_attempts(&entry, &path_id).await?, next: None };
-    let view = |(delivery, past): (DeliveryId, PastAttempt)| EndpointAttemptView {
+    let view = |(delivery, past): (DeliveryId, AttemptRow)| EndpointAttemptView {
         delivery_id: delivery.to_string(),
         attempt: AttemptView::of(delivery, past),
     };
@@ -181,7 +181,7 @@ mod tests {
             url: None,
             note: None,
         };
-        let past = PastAttempt { position: 3, number: None, attempt };
+        let past = AttemptRow { position: 3, number: None, attempt };
         let view = serde_json::to_value(AttemptView::of(DeliveryId::from_i64(9), past)).unwrap();
         assert_eq!(view["response_body"], "a\u{fffd}\0b");
         assert_eq!(view["response_headers"]["set-cookie"], "a=1, \u{fffd}");

@@ -9,7 +9,7 @@ use super::{
     replays::ReplayView,
     response::{self, ApiResult},
 };
-use crate::domain::field::FieldError;
+use crate::domain::field_error::FieldError;
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;

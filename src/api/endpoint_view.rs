@@ -2,7 +2,7 @@
 
 use super::replays::ReplayView;
 use crate::{
-    domain::{certificate::Certificate, endpoint::Endpoint, id::KeyId, rate::RateLimit, tls},
+    domain::{certificate::Certificate, endpoint::Endpoint, id::KeyId, rate_limit::RateLimit, tls},
     service::Caller,
 };
 use serde::Serialize;

@@ -2,7 +2,7 @@
 
 use super::problem::{ErrorCode, Problem};
 use crate::{
-    domain::{field::FieldError, json, time::Timestamp},
+    domain::{field_error::FieldError, json, time::Timestamp},
     service::publish::PublishRequest,
 };
 use bytes::Bytes;

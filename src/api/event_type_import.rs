@@ -10,7 +10,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{field::FieldError, time::Timestamp},
+    domain::{field_error::FieldError, time::Timestamp},
     service::event_type_import::{ImportResult, ParsedType},
 };
 use axum::extract::{Request, State};

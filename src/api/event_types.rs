@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         event_type::{EventType, EventTypeDocument, VersionDocument},
-        field::FieldError,
+        field_error::FieldError,
         time::Timestamp,
     },
     service::{Caller, event_types::VersionTrial},

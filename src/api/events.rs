@@ -83,8 +83,8 @@ impl EventView {
             accepted_at: event.accepted_at.rfc3339_millis(),
             key: event.key.clone(),
             deliver_at: event.deliver_at.map(Timestamp::rfc3339_millis),
-            is_skipped: event.is_skipped,
-            reason: event.is_skipped.then_some(NO_ENDPOINT),
+            is_skipped: event.has_no_subscribers,
+            reason: event.has_no_subscribers.then_some(NO_ENDPOINT),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{
-        field::FieldError,
+        field_error::FieldError,
         ordering::{OnDead, OrderingMode},
         time::{DURATION_FORM, Timestamp, parse_duration},
     },

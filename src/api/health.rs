@@ -113,7 +113,7 @@ impl EndpointHealthView {
             first_failure_at: time(health.first_failure.map(|moment| moment.at)),
             last_success_at: time(last_success_at),
             last_error: health.last_error,
-            warned_at: time(health.warned.map(|moment| moment.at)),
+            warned_at: time(health.warned_at.map(|moment| moment.at)),
             disables_at: time(off_at),
             windows: windows.iter().map(|(name, sums)| (*name, WindowView::of(sums))).collect(),
         }

@@ -18,7 +18,7 @@ use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::{Registry, Unit},
+    registry::{ConfigStore, Unit},
 };
 use std::{fmt, sync::Arc};
 
@@ -39,7 +39,7 @@ pub(super) async fn metrics(State(api): State<Arc<ApiState>>) -> ApiResult {
 }
 
 fn render(tally: Arc<Tally>, store: StoreUsage) -> Result<String, fmt::Error> {
-    let mut registry = Registry::with_prefix("posthaste");
+    let mut registry = ConfigStore::with_prefix("posthaste");
     registry.register_collector(Box::new(MetricsCollector { metrics: tally, store }));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;

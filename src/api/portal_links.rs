@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     domain::{
-        field::FieldError,
+        field_error::FieldError,
         key::{Key, Scope},
-        portal::Theme,
+        portal_theme::PortalTheme,
         time::Timestamp,
     },
     service::portal_links::NewPortalLink,
@@ -65,7 +65,7 @@ pub(super) struct ThemeView {
 }
 
 impl ThemeView {
-    pub(super) fn of(theme: Theme) -> Self {
+    pub(super) fn of(theme: PortalTheme) -> Self {
         Self { name: theme.name, logo_url: theme.logo_url, accent: theme.accent }
     }
 }
@@ -135,7 +135,7 @@ pub(super) async fn create_portal_link(
     let new = NewPortalLink {
         expires_in: new.expires_in,
         is_read_only: new.read_only.unwrap_or_default(),
-        theme: new.theme.map_or_else(|| Ok(Theme::default()), read_theme)?,
+        theme: new.theme.map_or_else(|| Ok(PortalTheme::default()), read_theme)?,
     };
     let (link, token) = api.service.add_portal_link(caller, &entry, new).await?;
     let url = Some(api.service.portal_address(&link, &token));
@@ -143,10 +143,10 @@ pub(super) async fn create_portal_link(
     response::json(StatusCode::CREATED, &view)
 }
 
-fn read_theme(mut given: Map<String, Value>) -> Result<Theme, FieldError> {
+fn read_theme(mut given: Map<String, Value>) -> Result<PortalTheme, FieldError> {
     let inside = |error: FieldError| FieldError { field: format!("theme.{}", error.field), ..error };
     let PortalThemeFields { name, logo_url, accent } = read_object(&mut given).map_err(inside)?;
-    Ok(Theme { name, logo_url, accent })
+    Ok(PortalTheme { name, logo_url, accent })
 }
 
 /// List portal links

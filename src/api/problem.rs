@@ -4,7 +4,7 @@
 
 use super::response;
 use crate::{
-    domain::{event_type::RuleBroken, field::FieldError},
+    domain::{event_type::PublishRuleError, field_error::FieldError},
     service,
 };
 use axum::response::{IntoResponse, Response};
@@ -271,11 +271,11 @@ impl FieldErrorView {
     }
 }
 
-fn rule_error_code(broken: &RuleBroken) -> ErrorCode {
+fn rule_error_code(broken: &PublishRuleError) -> ErrorCode {
     match broken {
-        RuleBroken::Unknown { .. } => ErrorCode::UnknownEventType,
-        RuleBroken::Archived { .. } => ErrorCode::EventTypeArchived,
-        RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => ErrorCode::SchemaMismatch,
+        PublishRuleError::Unknown { .. } => ErrorCode::UnknownEventType,
+        PublishRuleError::Archived { .. } => ErrorCode::EventTypeArchived,
+        PublishRuleError::Mismatch { .. } | PublishRuleError::OutOfTime { .. } => ErrorCode::SchemaMismatch,
     }
 }
 

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{
-            event::{Event, RenderedBodies},
+            event::{Event, BodyCache},
             id::{AppId, DeliveryId, EventId},
             time::Timestamp,
         },
@@ -253,8 +253,8 @@ mod tests {
             data: bytes::Bytes::new(),
             key: None,
             deliver_at: None,
-            is_skipped: false,
-            bodies: RenderedBodies::default(),
+            has_no_subscribers: false,
+            body_cache: BodyCache::default(),
         };
         let name = |uid: &str| EndpointUid::Text(uid.to_owned());
         let deliveries = vec![(DeliveryId::from_i64(6), name("a")), (DeliveryId::from_i64(7), name("b"))];

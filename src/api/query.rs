@@ -3,7 +3,7 @@
 
 use super::problem::{ErrorCode, Problem};
 use crate::{
-    domain::{field::nearest, time::Timestamp},
+    domain::{field_error::nearest, time::Timestamp},
     service::{
         Service,
         paging::{Cursor, Page},

@@ -3,19 +3,19 @@
 use super::open_store;
 use crate::{
     config::Settings,
-    store::sqlite::{self, Inventory},
+    store::sqlite::{self, BackupContents},
 };
 use std::path::Path;
 
 /// Copies the store to a new file; the server may be running.
-pub fn back_up(settings: &Settings, to: &Path) -> anyhow::Result<Inventory> {
+pub fn back_up(settings: &Settings, to: &Path) -> anyhow::Result<BackupContents> {
     let store =
         open_store::sqlite_path(settings, "backup", "back it up with pg_dump, or as your other databases")?;
     Ok(sqlite::back_up(store, to)?)
 }
 
 /// Makes the store out of a backup; there must be none yet.
-pub fn restore(from: &Path, settings: &Settings) -> anyhow::Result<Inventory> {
+pub fn restore(from: &Path, settings: &Settings) -> anyhow::Result<BackupContents> {
     let store = open_store::sqlite_path(
         settings,
         "restore",

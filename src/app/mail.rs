@@ -4,7 +4,7 @@
 use super::extra_ca;
 use crate::{
     config::{Settings, SmtpSecurity},
-    domain::target::Host,
+    domain::target_url::Host,
     engine::MailSettings,
     outbound::{MailSecurity, SmtpMailer, SmtpOptions, SystemResolver},
 };

@@ -19,12 +19,12 @@ use crate::{
     api::{self, server::ServerLimits},
     config::{Settings, StoreLocation, UnknownEventTypes},
     domain::{
-        address::AddressPolicy,
+        address_policy::AddressPolicy,
         directory::Directory,
-        id::Ids,
-        rate::RateLimit,
+        id::IdGenerator,
+        rate_limit::RateLimit,
         encryption::Keyring,
-        storage::{Storage, StorageLimits},
+        storage::{StorageSpace, StorageLimits},
         tally::Tally,
         tenure::Tenure,
     },
@@ -119,15 +119,15 @@ impl StartedNode {
         if !joined.is_alone {
             tenure.enter(joined.epoch);
         }
-        let storage = Arc::new(Storage::new(StorageLimits {
+        let storage = Arc::new(StorageSpace::new(StorageLimits {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
             disk_free_min: settings.disk_free_min as u64,
         }));
-        storage.measured(open_store::usage(settings, &*store).await?);
-        let ids = Ids::new(joined.slot, joined.newest_id);
+        storage.set_usage(open_store::usage(settings, &*store).await?);
+        let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let addresses = AddressPolicy {
             allow: settings.allow_addresses.clone(),
-            own: host::own_addresses(),
+            own_addresses: host::own_addresses(),
             dev: is_dev,
         };
         let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };

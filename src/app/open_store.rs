@@ -4,7 +4,7 @@
 use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{port::Handover, storage::StorageUsage, tally::Tally},
+    domain::{ports::Handover, storage::StorageUsage, tally::Tally},
     runtime::Clock,
     store::{
         Store, StoreError,

@@ -4,7 +4,7 @@ use super::{failed, load, print, setting_flags::SettingFlags};
 use crate::{
     app,
     config::{DefaultsMode, Settings},
-    store::sqlite::Inventory,
+    store::sqlite::BackupContents,
 };
 use clap::Args;
 use serde_json::json;
@@ -63,7 +63,7 @@ fn run(
     flags: SettingFlags,
     json: bool,
     done: &str,
-    work: impl FnOnce(&Settings) -> anyhow::Result<Inventory>,
+    work: impl FnOnce(&Settings) -> anyhow::Result<BackupContents>,
 ) -> ExitCode {
     let settings = match load(DefaultsMode::Serve, flags.0) {
         Ok(settings) => settings,
@@ -76,13 +76,13 @@ fn run(
     }
 }
 
-fn as_json(inventory: &Inventory) -> serde_json::Value {
-    let Inventory { bytes, apps, endpoints, events, deliveries } = inventory;
+fn as_json(inventory: &BackupContents) -> serde_json::Value {
+    let BackupContents { bytes, apps, endpoints, events, deliveries } = inventory;
     json!({ "bytes": bytes, "apps": apps, "endpoints": endpoints, "events": events, "deliveries": deliveries })
 }
 
-fn in_words(done: &str, inventory: &Inventory) -> String {
-    let Inventory { bytes, apps, endpoints, events, deliveries } = inventory;
+fn in_words(done: &str, inventory: &BackupContents) -> String {
+    let BackupContents { bytes, apps, endpoints, events, deliveries } = inventory;
     let mib = *bytes as f64 / f64::from(1 << 20);
     format!(
         "{done} and verified: {apps} apps, {endpoints} endpoints, {events} events, {deliveries} deliveries, {mib:.1} MiB\n"

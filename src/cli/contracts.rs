@@ -11,7 +11,7 @@ use super::exit::CommandError;
 use crate::{
     api, app,
     config::{self, DefaultsMode, SETTINGS, SettingValues},
-    domain::{contract::Contract, field::nearest},
+    domain::{contract::Contract, field_error::nearest},
 };
 use clap::{Args, builder::NonEmptyStringValueParser};
 use serde_json::{Value, json};

@@ -17,10 +17,10 @@ use super::secret::HiddenText;
 use crate::domain::{
     contract::RetentionPeriod,
     proxy::{PROXY_FORM, Proxy},
-    rate,
+    rate_limit,
     encryption::Keyring,
     static_headers,
-    target::Target,
+    target_url::TargetUrl,
     time::parse_duration,
 };
 use ipnet::IpNet;
@@ -151,7 +151,7 @@ pub(super) const IN_FLIGHT_LIMIT: ValueFormat<Option<usize>> =
 
 pub(super) const RATE_LIMIT: ValueFormat<Option<u32>> =
     ValueFormat::new("a whole number up to 100000; 0 for no limit", |text| {
-        limit(text, rate::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
+        limit(text, rate_limit::PER_SECOND_MAX as usize).map(|rate| rate.map(|rate| rate as u32))
     });
 
 pub(super) const ACCEPT_QUEUE: ValueFormat<usize> =
@@ -235,7 +235,7 @@ fn limit(text: &str, most: usize) -> Option<Option<usize>> {
 
 /// Parses an origin. It is sent in a header, so it may hold no character that has a meaning there.
 fn origin(text: &str) -> Option<String> {
-    let target = Target::stored(text).ok()?;
+    let target = TargetUrl::from_stored(text).ok()?;
     (target.path_and_query() == "/").then(|| target.as_str().trim_end_matches('/').to_owned())
 }
 

@@ -8,7 +8,7 @@ use super::{
     secret::HiddenText,
     sources::{ConfigError, variable},
 };
-use crate::domain::field::nearest;
+use crate::domain::field_error::nearest;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,

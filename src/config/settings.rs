@@ -7,7 +7,7 @@ use super::{
     secret::HiddenText,
     sources::GivenSettings,
 };
-use crate::domain::{contract::RetentionPeriod, email::Sender, proxy::Proxy};
+use crate::domain::{contract::RetentionPeriod, email_address::Mailbox, proxy::Proxy};
 use ipnet::IpNet;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -274,7 +274,7 @@ settings! {
         default: "30s",
         reader: "outbound",
     }
-    mail_from: Option<Sender> {
+    mail_from: Option<Mailbox> {
         meaning: "Whoever mails come from. Must be set where smtp_server is.",
         form: parse::MAIL_FROM,
         default: "",

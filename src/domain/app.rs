@@ -4,7 +4,7 @@ use super::{
     contract::{NoticeChannel, Contract, Retention},
     id::AppId,
     quota::Quota,
-    rate::AppLimits,
+    rate_limit::AppLimits,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub struct AppRules {
 
 impl AppRules {
     /// The rules of an app whose contract is missing: keep everything, and only list notices.
-    pub const UNKNOWN: Self = Self { retention: Retention::FOREVER, replay_finished: NoticeChannel::List };
+    pub const MISSING_CONTRACT: Self = Self { retention: Retention::FOREVER, replay_finished: NoticeChannel::List };
 
     pub fn of(contract: &Contract) -> Self {
         Self { retention: contract.retention, replay_finished: contract.notices.replay_finished }

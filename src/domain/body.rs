@@ -61,7 +61,7 @@ pub fn render(
         write_value(&mut out, contract, field.from, event, root)?;
     }
     if rule.form == BodyForm::Flat {
-        let inside = json::object_inside(event.data).ok_or(SerialisationError::NotAnObject)?;
+        let inside = json::object_interior(event.data).ok_or(SerialisationError::NotAnObject)?;
         if rule.fields.iter().any(|field| json::has_member(inside, &field.name)) {
             return Err(SerialisationError::NameTaken);
         }

@@ -7,7 +7,7 @@
 mod tests;
 mod messages;
 
-pub use messages::{AHEAD, PROBE_AHEAD, DelayReason, rate_note};
+pub use messages::{UNNEEDED_PROBE_NOTE, EARLY_PROBE_NOTE, DelayReason, rate_note};
 
 use super::{contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict};
 use std::time::Duration;
@@ -27,14 +27,14 @@ pub struct Circuit {
     /// Failures in a row, since the last success.
     failures: u32,
     failing_since: Option<Timestamp>,
-    failed_first: Option<DeliveryId>,
-    is_several: bool,
+    first_failed_delivery: Option<DeliveryId>,
+    has_several_deliveries: bool,
     /// The limit on concurrent requests after a closure; absent if only the endpoint's own limit holds.
     ramp: Option<Ramp>,
     /// Pauses in a row, since a success that was sent after one.
     pauses: u32,
     /// The last time that nothing was sent.
-    last_closure: Option<Closure>,
+    last_quiet_period: Option<QuietPeriod>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,18 +77,18 @@ struct Ramp {
     successes: u32,
     /// Requests sent before this do not count: they say nothing about the endpoint as it is now.
     since: Timestamp,
-    after: After,
+    after: RampOrigin,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
+enum RampOrigin {
     Pause,
     Open,
 }
 
 /// A span of time in which nothing automatic was sent.
 #[derive(Clone, Copy, Debug)]
-struct Closure {
+struct QuietPeriod {
     from: Timestamp,
     until: Timestamp,
     /// Absent if the circuit was open.
@@ -136,7 +136,7 @@ impl RequestedPause {
 
 /// The decision on what may be sent now, apart from manual requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum May {
+pub enum SendDecision {
     /// Requests may be sent, at most this many at a time if there is a limit.
     Send(Option<u32>),
     /// A probe may be sent, once a delivery is fetched for it.
@@ -149,12 +149,12 @@ pub enum May {
 
 /// The change that a reported result caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    Nothing,
+pub enum CircuitTransition {
+    Unchanged,
     /// Automatic sending has stopped for a while.
-    Closed,
+    Stopped,
     /// More requests may be sent at a time.
-    Wider,
+    Widened,
     /// The circuit was open, and the endpoint answers again.
     Recovered,
 }
@@ -215,21 +215,21 @@ impl Circuit {
         self.ramp.map(|ramp| ramp.width)
     }
 
-    pub fn may(&mut self, now: Timestamp) -> May {
+    pub fn may(&mut self, now: Timestamp) -> SendDecision {
         match self.state {
             BreakerState::Paused(pause) if pause.until <= now => {
                 let (from, until) = (pause.began_at, pause.until);
-                self.last_closure = Some(Closure { from, until, pause: Some(pause) });
-                self.begin_ramp(until, After::Pause);
-                May::Send(self.width())
+                self.last_quiet_period = Some(QuietPeriod { from, until, pause: Some(pause) });
+                self.begin_ramp(until, RampOrigin::Pause);
+                SendDecision::Send(self.width())
             }
-            BreakerState::Paused(pause) => May::Wait(Some(pause.until)),
-            BreakerState::Closed => May::Send(self.width()),
+            BreakerState::Paused(pause) => SendDecision::Wait(Some(pause.until)),
+            BreakerState::Closed => SendDecision::Send(self.width()),
             BreakerState::Open(open) => match open.probe {
-                ProbeState::None if open.probe_at <= now => May::Probe,
-                ProbeState::None => May::Wait(Some(open.probe_at)),
-                ProbeState::Fetched => May::SendProbe,
-                ProbeState::Out => May::Wait(None),
+                ProbeState::None if open.probe_at <= now => SendDecision::Probe,
+                ProbeState::None => SendDecision::Wait(Some(open.probe_at)),
+                ProbeState::Fetched => SendDecision::SendProbe,
+                ProbeState::Out => SendDecision::Wait(None),
             },
         }
     }
@@ -259,7 +259,7 @@ impl Circuit {
     /// Closes the circuit when its probe would be due, because another node does the probing. One request at a time may be sent.
     pub fn lapse(&mut self, now: Timestamp) {
         if self.is_open() && self.opens_at().is_some_and(|at| at <= now) {
-            self.begin_ramp(now, After::Open);
+            self.begin_ramp(now, RampOrigin::Open);
         }
     }
 
@@ -275,66 +275,66 @@ impl Circuit {
     }
 
     /// Records a success, automatic or manual.
-    pub fn succeeded(&mut self, ended: &AttemptResult, in_flight_max: u32) -> Change {
-        (self.failures, self.failing_since, self.failed_first, self.is_several) = (0, None, None, false);
+    pub fn succeeded(&mut self, ended: &AttemptResult, in_flight_max: u32) -> CircuitTransition {
+        (self.failures, self.failing_since, self.first_failed_delivery, self.has_several_deliveries) = (0, None, None, false);
         match self.state {
             // A request that was sent before the circuit opened says nothing about the endpoint as it is now.
-            BreakerState::Open(open) if !ended.is_probe && ended.started_at < open.began_at => Change::Nothing,
+            BreakerState::Open(open) if !ended.is_probe && ended.started_at < open.began_at => CircuitTransition::Unchanged,
             BreakerState::Open(open) => {
                 let (from, until) = (open.began_at, ended.ended_at);
-                self.last_closure = Some(Closure { from, until, pause: None });
+                self.last_quiet_period = Some(QuietPeriod { from, until, pause: None });
                 self.pauses = 0;
-                self.begin_ramp(until, After::Open);
-                Change::Recovered
+                self.begin_ramp(until, RampOrigin::Open);
+                CircuitTransition::Recovered
             }
-            BreakerState::Paused(_) => Change::Nothing,
+            BreakerState::Paused(_) => CircuitTransition::Unchanged,
             BreakerState::Closed => self.widen(ended, in_flight_max),
         }
     }
 
-    fn widen(&mut self, ended: &AttemptResult, in_flight_max: u32) -> Change {
+    fn widen(&mut self, ended: &AttemptResult, in_flight_max: u32) -> CircuitTransition {
         let Some(ramp) = self.ramp.as_mut().filter(|ramp| ended.started_at >= ramp.since) else {
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         };
         self.pauses = 0;
         ramp.successes += 1;
         if ramp.successes < ramp.width {
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         }
         (ramp.width, ramp.successes) = (ramp.width.saturating_mul(2), 0);
         if ramp.width >= in_flight_max {
             self.ramp = None;
         }
-        Change::Wider
+        CircuitTransition::Widened
     }
 
     /// Records a failure that counts against the endpoint.
-    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> Change {
+    pub fn failed(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> CircuitTransition {
         let is_late = self.ramp.is_some_and(|ramp| ended.started_at < ramp.since);
         if is_late && asked.is_none() {
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         }
         self.failures = self.failures.saturating_add(1);
         self.failing_since.get_or_insert(ended.ended_at);
-        let first = *self.failed_first.get_or_insert(ended.delivery);
-        self.is_several |= first != ended.delivery;
+        let first = *self.first_failed_delivery.get_or_insert(ended.delivery);
+        self.has_several_deliveries |= first != ended.delivery;
         let wait_min = asked.and_then(|asked| asked.wait).unwrap_or_default();
         if let BreakerState::Open(open) = self.state {
             // Not a probe that was sent before the circuit closed and opened again.
             if ended.is_probe && ended.started_at >= open.began_at {
                 self.open(open.began_at, next_probe_after(open.wait), ended.ended_at, wait_min);
             }
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         }
         let falls_back = !is_late && self.ramp.is_some_and(|ramp| ramp.width == 1);
-        let reopens = falls_back && self.ramp.is_some_and(|ramp| ramp.after == After::Open);
+        let reopens = falls_back && self.ramp.is_some_and(|ramp| ramp.after == RampOrigin::Open);
         if reopens || self.has_failed_enough(ended.order) {
             let rest = match self.state {
                 BreakerState::Paused(pause) => pause.until.since(ended.ended_at),
                 _ => Duration::ZERO,
             };
             self.open(ended.ended_at, FIRST_PROBE_AFTER, ended.ended_at, wait_min.max(rest));
-            return Change::Closed;
+            return CircuitTransition::Stopped;
         }
         if asked.is_some() || falls_back {
             return self.pause(ended, asked);
@@ -342,14 +342,14 @@ impl Circuit {
         if let Some(ramp) = &mut self.ramp {
             (ramp.width, ramp.successes) = ((ramp.width / 2).max(1), 0);
         }
-        Change::Nothing
+        CircuitTransition::Unchanged
     }
 
     /// Whether there were enough failures to open. Without order they must be of several deliveries, as one delivery may itself be
     /// the cause; in an ordering group only the head is sent.
     fn has_failed_enough(&self, order: OrderingMode) -> bool {
         match order {
-            OrderingMode::None => self.failures >= OPENS_AFTER && self.is_several,
+            OrderingMode::None => self.failures >= OPENS_AFTER && self.has_several_deliveries,
             OrderingMode::Key => self.failures >= OPENS_AFTER,
             OrderingMode::Endpoint => self.failures >= OPENS_AFTER_FAILURES_ORDERED,
         }
@@ -361,7 +361,7 @@ impl Circuit {
         self.state = BreakerState::Open(OpenState { began_at, probe_at, wait, probe: ProbeState::None });
     }
 
-    fn pause(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> Change {
+    fn pause(&mut self, ended: &AttemptResult, asked: Option<RequestedPause>) -> CircuitTransition {
         let now = ended.ended_at;
         // Several requests in flight together may each ask for a pause; only one sent after the pause began counts as a further pause.
         if let BreakerState::Paused(pause) = &mut self.state
@@ -371,7 +371,7 @@ impl Circuit {
             if now.plus(wait) > pause.until {
                 (pause.until, pause.requested) = (now.plus(wait), Some(wait));
             }
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         }
         let step = FIRST_PAUSE.saturating_mul(1 << self.pauses.min(10)).min(PAUSE_MAX);
         self.pauses = self.pauses.saturating_add(1);
@@ -384,10 +384,10 @@ impl Circuit {
         self.ramp = None;
         self.state =
             BreakerState::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), requested: wait });
-        Change::Closed
+        CircuitTransition::Stopped
     }
 
-    fn begin_ramp(&mut self, since: Timestamp, after: After) {
+    fn begin_ramp(&mut self, since: Timestamp, after: RampOrigin) {
         self.state = BreakerState::Closed;
         self.ramp = Some(Ramp { width: 1, successes: 0, since, after });
     }

@@ -10,7 +10,7 @@ use super::{
     event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
     key::{Key, KeyHash, LiveKey},
-    quota::{Bucket, Exceeded, Quota},
+    quota::{QuotaBucket, QuotaExceeded, Quota},
     retention::{self, RetentionPolicy},
     roster::Roster,
     time::Timestamp,
@@ -29,7 +29,7 @@ pub struct AppEntry {
     /// The rules of its contract.
     rules: ArcSwap<AppRules>,
     endpoints: ArcSwap<Roster>,
-    bucket: Mutex<Bucket>,
+    bucket: Mutex<QuotaBucket>,
 }
 
 impl AppEntry {
@@ -47,7 +47,7 @@ impl AppEntry {
     }
 
     /// Takes one event of this size from the quota, or returns an error and takes nothing.
-    pub fn spend(&self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
+    pub fn spend(&self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), QuotaExceeded> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(quota, bytes, now)
     }
 

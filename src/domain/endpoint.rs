@@ -11,11 +11,11 @@ use super::{
     delivery::Availability,
     id::{AppId, EndpointId},
     ordering::{OnDead, OrderingMode},
-    rate::RateLimit,
+    rate_limit::RateLimit,
     secret::Secret,
     signer::Signer,
     subscription::Patterns,
-    target::Target,
+    target_url::TargetUrl,
     time::Timestamp,
     tls::EndpointTls,
 };
@@ -176,9 +176,9 @@ pub struct EncryptedSecret {
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub record: EndpointRecord,
-    pub target: Target,
+    pub target: TargetUrl,
     /// The parsed `health_url`.
-    pub health: Option<Target>,
+    pub health_url: Option<TargetUrl>,
     pub patterns: Patterns,
     pub contract: Arc<Contract>,
     pub contract_hash: ContractHash,

@@ -16,7 +16,7 @@ pub const TEST_EVENT_TYPE: &str = "webhook.test";
 pub const OPERATIONAL_PREFIX: &str = "posthaste.";
 
 /// Whether events of this type are made by this server and not by a product.
-pub fn is_our_own(event_type: &str) -> bool {
+pub fn is_internal_type(event_type: &str) -> bool {
     event_type == TEST_EVENT_TYPE || event_type.starts_with(OPERATIONAL_PREFIX)
 }
 
@@ -36,8 +36,8 @@ pub struct Event {
     pub key: Option<String>,
     pub deliver_at: Option<Timestamp>,
     /// Whether no endpoint subscribed to it.
-    pub is_skipped: bool,
-    pub bodies: RenderedBodies,
+    pub has_no_subscribers: bool,
+    pub body_cache: BodyCache,
 }
 
 /// The data of an event as one endpoint gets it. Empty for most endpoints: they get the data as published.
@@ -50,16 +50,16 @@ pub struct Payload {
 }
 
 /// The result of making a payload version: the data, or the reason for its failure in words.
-pub type Converted = Result<Bytes, Arc<str>>;
+pub type ConversionResult = Result<Bytes, Arc<str>>;
 
 /// A cache of the results made from one event. Holds its data once per payload version, failures included, and one body
 /// per contract and payload, shared by all endpoints.
 #[derive(Default)]
-pub struct RenderedBodies(Mutex<Rendered>);
+pub struct BodyCache(Mutex<CachedBodies>);
 
 #[derive(Default)]
-struct Rendered {
-    versions: Vec<(Arc<PayloadVersion>, Converted)>,
+struct CachedBodies {
+    versions: Vec<(Arc<PayloadVersion>, ConversionResult)>,
     bodies: Vec<(ContractHash, Payload, Bytes)>,
 }
 
@@ -73,13 +73,13 @@ impl Payload {
     }
 
     /// Whether both are the same payload of one event. Compares the version and the identity of the bytes, not their content.
-    fn is(&self, other: &Self) -> bool {
+    fn is_same_payload(&self, other: &Self) -> bool {
         let place = |payload: &Self| payload.converted.as_ref().map(|data| data.as_ptr());
         place(self) == place(other) && self.version == other.version
     }
 }
 
-impl RenderedBodies {
+impl BodyCache {
     /// Returns the body of this payload under this contract, calling `render` if it is not cached.
     pub fn get_or_render<E>(
         &self,
@@ -88,7 +88,7 @@ impl RenderedBodies {
         render: impl FnOnce() -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         let bodies = &mut self.lock().bodies;
-        let known = bodies.iter().find(|(known, of, _)| *known == contract && of.is(payload));
+        let known = bodies.iter().find(|(known, of, _)| *known == contract && of.is_same_payload(payload));
         if let Some((_, _, body)) = known {
             return Ok(body.clone());
         }
@@ -98,37 +98,37 @@ impl RenderedBodies {
     }
 
     /// Returns the cached result of this version. A version is another one after a change of its type.
-    pub fn converted(&self, version: &Arc<PayloadVersion>) -> Option<Converted> {
+    pub fn converted(&self, version: &Arc<PayloadVersion>) -> Option<ConversionResult> {
         let rendered = self.lock();
         let known = rendered.versions.iter().find(|(known, _)| Arc::ptr_eq(known, version));
         known.map(|(_, converted)| converted.clone())
     }
 
-    pub fn keep_converted(&self, version: Arc<PayloadVersion>, converted: Converted) {
+    pub fn cache_converted(&self, version: Arc<PayloadVersion>, converted: ConversionResult) {
         self.lock().versions.push((version, converted));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rendered> {
+    fn lock(&self) -> MutexGuard<'_, CachedBodies> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Clone for RenderedBodies {
+impl Clone for BodyCache {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
 /// Always equal: a cache is derived from the event and its contracts and is no part of the event's value.
-impl PartialEq for RenderedBodies {
+impl PartialEq for BodyCache {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Eq for RenderedBodies {}
+impl Eq for BodyCache {}
 
-impl std::fmt::Debug for RenderedBodies {
+impl std::fmt::Debug for BodyCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("RenderedBodies")
     }
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_body_is_made_once_for_each_contract_and_payload() {
-        let rendered = RenderedBodies::default();
+        let rendered = BodyCache::default();
         let converted = |bytes: &'static [u8]| Some(Bytes::from_static(bytes));
         let named = |name: &str| Payload { version: Some(name.into()), ..Payload::default() };
         let payloads = [

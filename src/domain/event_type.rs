@@ -4,17 +4,17 @@
 //! not in the catalogue can still be published, unless the operator forbids it: it is treated as one without versions.
 
 mod catalogue;
-mod rules;
+mod publish_rules;
 #[cfg(test)]
 mod tests;
 mod version;
 
-pub use catalogue::{Catalogue, NoSuchVersion, ONLY_VERSION, Pinned};
-pub use rules::RuleBroken;
-pub use version::{ConversionFailed, PayloadVersion, VERSION_NAME_FORM, VersionDocument, is_version_name};
+pub use catalogue::{Catalogue, UnknownVersion, ONLY_VERSION, PinnedVersion};
+pub use publish_rules::PublishRuleError;
+pub use version::{ConversionError, PayloadVersion, VERSION_NAME_FORM, VersionDocument, is_version_name};
 
 use super::{
-    field::FieldError, id::EventTypeId, json, script, subscription::check_event_type, time::Timestamp,
+    field_error::FieldError, id::EventTypeId, json, payload_function, subscription::check_event_type, time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct EventTypeDocument {
 
 impl EventTypeDocument {
     /// Whether both mean the same. Ignores the spelling of the sample and the time of archiving.
-    pub fn says_the_same_as(&self, other: &Self) -> bool {
+    pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let read = |sample: &Option<String>| {
             sample.as_deref().and_then(|sample| serde_json::from_str::<serde_json::Value>(sample).ok())
         };
@@ -105,7 +105,7 @@ impl EventType {
             versions
                 .push(Arc::new(compiled.map_err(|error| FieldError::new(at(&error.field), error.message))?));
         }
-        let enforced = document.enforce_schema.then(|| rules::enforced_of(&versions)).transpose()?;
+        let enforced = document.enforce_schema.then(|| publish_rules::find_enforced(&versions)).transpose()?;
         Ok(Self { record, versions, enforced })
     }
 
@@ -134,7 +134,7 @@ impl EventType {
             let tried = version.convert(sample.as_bytes(), clock());
             tried.map_err(|failed| FieldError::new(format!("versions[{place}].function"), failed))?;
         }
-        self.admit(sample.as_bytes(), clock()).map_err(|broken| FieldError::new("sample", broken))
+        self.validate(sample.as_bytes(), clock()).map_err(|broken| FieldError::new("sample", broken))
     }
 }
 
@@ -158,7 +158,7 @@ fn check_sample(sample: &str) -> Result<(), FieldError> {
 
 /// Checks that a function's source is small enough and has no NUL character.
 fn check_source(source: &str) -> Result<(), FieldError> {
-    let most = script::SOURCE_BYTES_MAX;
+    let most = payload_function::SOURCE_BYTES_MAX;
     if (1..=most).contains(&source.len()) && !source.contains('\0') {
         return Ok(());
     }

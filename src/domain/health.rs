@@ -61,7 +61,7 @@ impl HealthState {
 
 /// An instant on both the wall clock and the outage-adjusted clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockedTime {
     pub at: Timestamp,
     pub clock: Duration,
 }
@@ -73,10 +73,10 @@ pub struct Health {
     pub consecutive_failures: u32,
     /// Events that ended failed in a row, in the order of their end.
     pub failed_events: u32,
-    pub first_failure: Option<Moment>,
+    pub first_failure: Option<ClockedTime>,
     pub last_error: Option<String>,
     /// When its owner was warned that it will be disabled.
-    pub warned: Option<Moment>,
+    pub warned_at: Option<ClockedTime>,
     /// Successes in a row, counted until it is healthy again.
     pub successes: u32,
     pub degraded_since: Option<Timestamp>,
@@ -108,7 +108,7 @@ pub struct FailedAttempt<'a> {
 
 /// The statistics that health is evaluated by.
 #[derive(Clone, Debug, Default)]
-pub struct Windows {
+pub struct HealthWindows {
     pub last_hour: Sums,
     /// Counters over the contract's `health.degraded_window`.
     pub degraded: Sums,
@@ -124,7 +124,7 @@ impl Health {
     }
 
     /// Returns the start of its current state; `None` if it never had trouble.
-    pub const fn since(&self) -> Option<Timestamp> {
+    pub const fn state_since(&self) -> Option<Timestamp> {
         match self.state() {
             HealthState::Failing => self.failing_since,
             HealthState::Degraded => self.degraded_since,
@@ -133,7 +133,7 @@ impl Health {
     }
 
     /// Whether a success changes nothing.
-    pub const fn is_clean(&self) -> bool {
+    pub const fn has_no_trouble(&self) -> bool {
         self.consecutive_failures == 0
             && self.failed_events == 0
             && self.failing_since.is_none()
@@ -145,7 +145,7 @@ impl Health {
     pub fn succeeded(&mut self, at: Timestamp) -> Option<News> {
         let was = self.state();
         (self.consecutive_failures, self.failed_events) = (0, 0);
-        (self.first_failure, self.warned) = (None, None);
+        (self.first_failure, self.warned_at) = (None, None);
         self.successes = self.successes.saturating_add(1);
         if self.successes >= RECOVERED_AFTER {
             self.failing_since = None;
@@ -158,12 +158,12 @@ impl Health {
         let FailedAttempt { at, clock, error, ends_event } = *failure;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         self.successes = 0;
-        self.first_failure.get_or_insert(Moment { at, clock });
+        self.first_failure.get_or_insert(ClockedTime { at, clock });
         self.last_error = Some(error.to_owned());
         if ends_event {
             self.failed_events = self.failed_events.saturating_add(1);
         }
-        if let Some(off) = self.too_many_events(rule).or_else(|| self.too_long(rule, clock)) {
+        if let Some(off) = self.check_failed_events(rule).or_else(|| self.check_failing_duration(rule, clock)) {
             self.tell(contract.notices.switched_off, self.first_failure.map_or(at, |first| first.at));
             return vec![off];
         }
@@ -176,8 +176,8 @@ impl Health {
                 news.push(News::Failing { in_a_row: self.consecutive_failures, since });
             }
         }
-        if let Some(off_in) = self.must_be_warned(rule, clock) {
-            self.warned = Some(Moment { at, clock });
+        if let Some(off_in) = self.warning_due(rule, clock) {
+            self.warned_at = Some(ClockedTime { at, clock });
             let since = self.first_failure.map_or(at, |first| first.at);
             self.tell(contract.notices.off_warning, since);
             news.push(News::Warning { since, disables_at: at.plus(off_in) });
@@ -186,19 +186,19 @@ impl Health {
     }
 
     /// Records a pause that the receiver asked for. The later end counts.
-    pub fn pause(&mut self, asked: Option<PausedUntil>) {
+    pub fn record_pause(&mut self, asked: Option<PausedUntil>) {
         self.paused = self.paused.into_iter().chain(asked).max_by_key(|paused| paused.until);
     }
 
     /// Records an event that ended failed without another attempt, when its final wait was over.
-    pub fn event_failed(&mut self) {
+    pub fn record_failed_event(&mut self) {
         self.failed_events = self.failed_events.saturating_add(1);
     }
 
     /// Evaluates the statistics, and the number of failed events, as some end without an attempt.
-    pub fn judge(&mut self, windows: &Windows, contract: &Contract, at: Timestamp) -> Option<News> {
+    pub fn judge(&mut self, windows: &HealthWindows, contract: &Contract, at: Timestamp) -> Option<News> {
         let rule = &contract.health;
-        if let Some(off) = self.too_many_events(rule) {
+        if let Some(off) = self.check_failed_events(rule) {
             return Some(off);
         }
         let (all, bad, above) = match rule.degraded_above {
@@ -235,26 +235,26 @@ impl Health {
         let left = off_after.saturating_sub(clock.saturating_sub(first.clock));
         let Some(warning_after) = rule.warning_after else { return Some(left) };
         let notice = off_after.saturating_sub(warning_after);
-        let warned_for = self.warned.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.clock));
+        let warned_for = self.warned_at.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.clock));
         Some(left.max(notice.saturating_sub(warned_for)))
     }
 
-    fn too_many_events(&self, rule: &HealthRule) -> Option<News> {
+    fn check_failed_events(&self, rule: &HealthRule) -> Option<News> {
         let events = rule.off_after_failed_events.filter(|events| self.failed_events >= *events)?;
-        Some(News::TooManyEvents { events, since: self.first_failure.map(|first| first.at) })
+        Some(News::TooManyFailedEvents { events, since: self.first_failure.map(|first| first.at) })
     }
 
-    fn too_long(&self, rule: &HealthRule, clock: Duration) -> Option<News> {
+    fn check_failing_duration(&self, rule: &HealthRule, clock: Duration) -> Option<News> {
         let is_due = self.disables_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_MIN;
-        let is_warned = rule.warning_after.is_none() || self.warned.is_some();
+        let is_warned = rule.warning_after.is_none() || self.warned_at.is_some();
         let since = self.first_failure?.at;
         (is_due && is_warned).then_some(News::FailingTooLong { since })
     }
 
-    fn must_be_warned(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
+    fn warning_due(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
         let (first, warning_after) = (self.first_failure?, rule.warning_after?);
         let is_due = clock.saturating_sub(first.clock) >= warning_after;
-        let is_new = self.warned.is_none() && self.consecutive_failures >= FAILURES_MIN;
+        let is_new = self.warned_at.is_none() && self.consecutive_failures >= FAILURES_MIN;
         self.disables_in(rule, clock).filter(|_| is_due && is_new)
     }
 

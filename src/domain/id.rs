@@ -142,7 +142,7 @@ impl IdSource {
     }
 
     /// Returns the first of `count` consecutive numbers that were never handed out before.
-    pub fn take(&mut self, now: Timestamp, count: u32) -> i64 {
+    pub fn next_range(&mut self, now: Timestamp, count: u32) -> i64 {
         let count = i64::from(count.clamp(1, IDS_AT_ONCE_MAX));
         let clock_ms = (now.as_millis() - EPOCH_MS).clamp(0, TIME_MAX);
         let first = self.start_of(clock_ms).max(self.last + 1);
@@ -184,16 +184,16 @@ pub fn is_given_id(text: &str) -> bool {
 
 /// The id source shared by a whole process.
 #[derive(Clone, Debug)]
-pub struct Ids(Arc<Mutex<IdSource>>);
+pub struct IdGenerator(Arc<Mutex<IdSource>>);
 
-impl Ids {
+impl IdGenerator {
     pub fn new(slot: u8, after: i64) -> Self {
         Self(Arc::new(Mutex::new(IdSource::new(slot, after))))
     }
 
     /// Returns the first of `count` consecutive unused numbers.
-    pub fn take(&self, now: Timestamp, count: u32) -> i64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(now, count)
+    pub fn next_range(&self, now: Timestamp, count: u32) -> i64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_range(now, count)
     }
 
     /// Continues in another slot, after every number made so far.
@@ -237,7 +237,7 @@ mod tests {
             let (mut now, mut end) = (1_800_000_000_000, 0);
             for (step, count) in asks {
                 now += step;
-                let first = source.take(Timestamp::from_millis(now), count);
+                let first = source.next_range(Timestamp::from_millis(now), count);
                 prop_assert!(first > end);
                 end = first + i64::from(count) - 1;
                 for edge in [first, end] {
@@ -250,9 +250,9 @@ mod tests {
     #[test]
     fn numbers_grow_past_the_newest_of_the_store_even_with_a_clock_in_the_past() {
         let mut before = IdSource::new(3, 0);
-        let newest = before.take(Timestamp::from_millis(1_900_000_000_000), 5) + 4;
+        let newest = before.next_range(Timestamp::from_millis(1_900_000_000_000), 5) + 4;
         let mut after = IdSource::new(3, newest);
-        assert!(after.take(Timestamp::from_millis(1_700_000_000_000), 1) > newest);
+        assert!(after.next_range(Timestamp::from_millis(1_700_000_000_000), 1) > newest);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod number;
 
-pub(super) use number::first_inexact;
+pub(super) use number::first_inexact_number;
 
 /// Deeper nesting than this is refused; it is also refused when an event is accepted.
 const DEPTH_MAX: u32 = 128;
@@ -54,7 +54,7 @@ pub(super) fn write_ascii_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Returns the bytes between the braces, if `json` is an object.
-pub(super) fn object_inside(json: &[u8]) -> Option<&[u8]> {
+pub(super) fn object_interior(json: &[u8]) -> Option<&[u8]> {
     json.trim_ascii().strip_prefix(b"{")?.strip_suffix(b"}")
 }
 
@@ -93,7 +93,7 @@ pub(super) fn write_sorted(out: &mut Vec<u8>, json: &[u8]) -> Option<()> {
 /// A value parsed as far as sorting needs it.
 enum JsonNode<'a> {
     /// A number, `true`, `false` or `null`.
-    Bare(&'a [u8]),
+    Literal(&'a [u8]),
     /// A string, as code points: JSON can name lone surrogates, which `str` cannot hold.
     Text(Vec<u32>),
     List(Vec<JsonNode<'a>>),
@@ -112,23 +112,23 @@ impl<'a> JsonReader<'a> {
             b'{' => self.object(depth + 1),
             b'[' => self.list(depth + 1),
             b'"' => self.string().map(JsonNode::Text),
-            _ => self.bare(),
+            _ => self.literal(),
         }
     }
 
     fn object(&mut self, depth: u32) -> Option<JsonNode<'a>> {
-        self.take(b'{')?;
+        self.consume(b'{')?;
         let mut members = Vec::new();
-        if self.take(b'}').is_some() {
+        if self.consume(b'}').is_some() {
             return Some(JsonNode::Object(members));
         }
         loop {
             self.skip_space();
             let key = self.string()?;
-            self.take(b':')?;
+            self.consume(b':')?;
             members.push((key, self.value(depth)?));
-            if self.take(b',').is_none() {
-                self.take(b'}')?;
+            if self.consume(b',').is_none() {
+                self.consume(b'}')?;
                 break;
             }
         }
@@ -141,15 +141,15 @@ impl<'a> JsonReader<'a> {
     }
 
     fn list(&mut self, depth: u32) -> Option<JsonNode<'a>> {
-        self.take(b'[')?;
+        self.consume(b'[')?;
         let mut entries = Vec::new();
-        if self.take(b']').is_some() {
+        if self.consume(b']').is_some() {
             return Some(JsonNode::List(entries));
         }
         loop {
             entries.push(self.value(depth)?);
-            if self.take(b',').is_none() {
-                self.take(b']')?;
+            if self.consume(b',').is_none() {
+                self.consume(b']')?;
                 return Some(JsonNode::List(entries));
             }
         }
@@ -162,15 +162,15 @@ impl<'a> JsonReader<'a> {
         code_points(inside)
     }
 
-    fn bare(&mut self) -> Option<JsonNode<'a>> {
+    fn literal(&mut self) -> Option<JsonNode<'a>> {
         let is_bare = |b: &u8| b.is_ascii_alphanumeric() || b"+-.".contains(b);
         let length = self.rest.iter().take_while(|b| is_bare(b)).count();
         let (bare, after) = self.rest.split_at(length);
         self.rest = after;
-        (length > 0).then_some(JsonNode::Bare(bare))
+        (length > 0).then_some(JsonNode::Literal(bare))
     }
 
-    fn take(&mut self, byte: u8) -> Option<()> {
+    fn consume(&mut self, byte: u8) -> Option<()> {
         self.skip_space();
         self.rest = self.rest.strip_prefix(&[byte])?;
         Some(())
@@ -238,7 +238,7 @@ fn hexadecimal(chars: &mut std::str::Chars) -> Option<u32> {
 
 fn write_node(out: &mut Vec<u8>, node: &JsonNode) {
     match node {
-        JsonNode::Bare(bare) => out.extend_from_slice(bare),
+        JsonNode::Literal(bare) => out.extend_from_slice(bare),
         JsonNode::Text(points) => write_code_points(out, points.iter().copied()),
         JsonNode::List(entries) => {
             out.push(b'[');

@@ -2,7 +2,7 @@
 
 use super::{
     id::{AppId, KeyId},
-    portal::Theme,
+    portal_theme::PortalTheme,
     time::Timestamp,
 };
 use std::{
@@ -106,7 +106,7 @@ pub struct Key {
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
     /// The portal's theme, for a portal link.
-    pub theme: Option<Theme>,
+    pub theme: Option<PortalTheme>,
 }
 
 /// A key in the configuration cache. Its last use is collected here and written later, never by the request.

@@ -7,9 +7,9 @@ mod news;
 #[cfg(test)]
 mod tests;
 
-pub use digest::{Digest, Example, EndpointCount};
+pub use digest::{Digest, DigestExample, EndpointCount};
 pub use letter::{Desk, Letter};
-pub use news::{dead_letter, in_the_event, replay_finished};
+pub use news::{dead_letter, webhook_data, replay_finished};
 
 use super::{
     contract::NoticeChannel,
@@ -64,7 +64,7 @@ kinds! {
 /// The details of a notice. They suffice to render its mail years later, whatever was changed since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Facts {
+pub struct NoticeDetails {
     /// A sentence for people.
     #[serde(rename = "text")]
     pub text: String,
@@ -94,20 +94,20 @@ pub struct NewNotice {
     /// The channel from the contract. A notice with channel `None` is not written.
     pub channel: NoticeChannel,
     /// The period for which it is merged with others of its kind and app into a digest, if it is.
-    pub digest: Option<Duration>,
-    pub facts: Facts,
+    pub digest_window: Option<Duration>,
+    pub details: NoticeDetails,
 }
 
 impl NewNotice {
     /// Returns the details of a digest that had `before` and counts `count` with this notice.
-    pub fn in_digest_since(&self, before: &Facts, count: u32) -> Facts {
+    pub fn merged_into_digest(&self, before: &NoticeDetails, count: u32) -> NoticeDetails {
         let text = match self.kind {
-            NoticeKind::DeliveryDead => news::dead_letters(count),
-            _ => format!("{count} times: {}", self.facts.text),
+            NoticeKind::DeliveryDead => news::dead_letters_text(count),
+            _ => format!("{count} times: {}", self.details.text),
         };
-        let reason = self.facts.reason.clone().filter(|reason| Some(reason) == before.reason.as_ref());
-        let since = before.since.into_iter().chain(self.facts.since).min();
-        Facts { text, since, reason, ..self.facts.clone() }
+        let reason = self.details.reason.clone().filter(|reason| Some(reason) == before.reason.as_ref());
+        let since = before.since.into_iter().chain(self.details.since).min();
+        NoticeDetails { text, since, reason, ..self.details.clone() }
     }
 }
 
@@ -123,9 +123,9 @@ pub struct Notice {
     pub delivery: Option<DeliveryId>,
     pub replay: Option<ReplayId>,
     pub at: Timestamp,
-    pub facts: Facts,
+    pub details: NoticeDetails,
     /// The event of its delivery.
-    pub event: Option<AboutEvent>,
+    pub event: Option<EventRef>,
     /// The summary of the merged notices, if this is a digest.
     pub digest: Option<Digest>,
     /// The number of notices merged into it: more than one in a digest.
@@ -148,7 +148,7 @@ impl Notice {
 /// A reference to the event of a delivery, as people know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AboutEvent {
+pub struct EventRef {
     #[serde(rename = "number")]
     number: i64,
     #[serde(rename = "given_id", default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub struct AboutEvent {
     pub event_type: String,
 }
 
-impl AboutEvent {
+impl EventRef {
     pub fn of(event: &Event) -> Self {
         let (given_id, event_type) = (event.given_id.clone(), event.event_type.clone());
         Self { number: event.id.as_i64(), given_id, event_type }

@@ -9,7 +9,7 @@
 use super::{
     id::AppId,
     outcome::{OutcomeClass, Outcome},
-    target::Host,
+    target_url::Host,
     time::Timestamp,
 };
 use std::{

@@ -1,6 +1,6 @@
 //! The operator's outbound proxy, which every request to a receiver goes through. It is always shown without its credentials.
 
-use super::target::{Host, is_host_name};
+use super::target_url::{Host, is_host_name};
 use std::{fmt, net::IpAddr};
 
 /// Completes "give …".
@@ -30,7 +30,7 @@ impl ProxyKind {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
+pub struct ProxyCredentials {
     pub user: String,
     pub password: String,
 }
@@ -41,7 +41,7 @@ pub struct Proxy {
     /// A single-label name is allowed here: the operator knows what it means.
     pub host: Host,
     pub port: u16,
-    pub credentials: Option<Credentials>,
+    pub credentials: Option<ProxyCredentials>,
 }
 
 impl Proxy {
@@ -93,13 +93,13 @@ fn read_host(text: &str) -> Option<Host> {
     (is_host_name(text) && !ends_in_number).then(|| Host::Name(text.to_ascii_lowercase()))
 }
 
-fn credentials(text: &str) -> Option<Credentials> {
+fn credentials(text: &str) -> Option<ProxyCredentials> {
     let (user, password) = text.split_once(':')?;
     let (user, password) = (decoded(user)?, decoded(password)?);
     let fits = |text: &str| text.len() <= CREDENTIAL_BYTES_MAX && !text.chars().any(char::is_control);
     // The proxy would read the text after a colon as the password.
     let is_usable = !user.is_empty() && !user.contains(':') && fits(&user) && fits(&password);
-    is_usable.then_some(Credentials { user, password })
+    is_usable.then_some(ProxyCredentials { user, password })
 }
 
 fn decoded(text: &str) -> Option<String> {

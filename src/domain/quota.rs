@@ -3,8 +3,8 @@
 //! Pure arithmetic on thousandths, so that nothing is lost between two readings of a millisecond clock.
 
 use super::{
-    field::FieldError,
-    rate::{FilledTo, fill, time_for},
+    field_error::FieldError,
+    rate_limit::{RefilledAt, fill, time_to_fill},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const EVENTS_MAX: u64 = 1_000_000;
 const BYTES_MAX: u64 = 1_000_000_000_000;
-const NAMES: [&str; 2] = [Limit::Events.name(), Limit::Bytes.name()];
+const NAMES: [&str; 2] = [QuotaLimit::Events.name(), QuotaLimit::Bytes.name()];
 
 /// The limits that an operator sets for an app; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ impl Quota {
         if let Some(unknown) = fields.keys().find(|name| !NAMES.contains(&name.as_str())) {
             return Err(FieldError::unknown(format!("quota.{unknown}"), unknown, NAMES.into_iter()));
         }
-        let read = |limit: Limit, most: u64| match fields.get(limit.name()) {
+        let read = |limit: QuotaLimit, most: u64| match fields.get(limit.name()) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => {
                 let fitting = value.as_u64().filter(|rate| (1..=most).contains(rate));
@@ -46,8 +46,8 @@ impl Quota {
             }
         };
         let quota = Self {
-            events_per_second: read(Limit::Events, EVENTS_MAX)?.map(|rate| rate as u32),
-            bytes_per_second: read(Limit::Bytes, BYTES_MAX)?,
+            events_per_second: read(QuotaLimit::Events, EVENTS_MAX)?.map(|rate| rate as u32),
+            bytes_per_second: read(QuotaLimit::Bytes, BYTES_MAX)?,
         };
         Ok((quota != Self::default()).then_some(quota))
     }
@@ -55,12 +55,12 @@ impl Quota {
 
 /// The limit that is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum QuotaLimit {
     Events,
     Bytes,
 }
 
-impl Limit {
+impl QuotaLimit {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Events => "events_per_second",
@@ -71,14 +71,14 @@ impl Limit {
 
 /// The error if an event exceeds the quota now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exceeded {
-    pub limit: Limit,
+pub struct QuotaExceeded {
+    pub limit: QuotaLimit,
     pub per_second: u64,
     /// How long until the event would be admitted, if no other is admitted before.
     pub wait: Duration,
 }
 
-impl Exceeded {
+impl QuotaExceeded {
     /// Returns the wait in whole seconds, at least one.
     pub fn retry_after_seconds(&self) -> u64 {
         u64::try_from(self.wait.as_millis().div_ceil(1000)).unwrap_or(u64::MAX).max(1)
@@ -87,31 +87,31 @@ impl Exceeded {
 
 /// The remaining quota of an app, in thousandths of an event and of a byte.
 #[derive(Clone, Copy, Debug)]
-pub struct Bucket {
+pub struct QuotaBucket {
     events: i64,
     bytes: i64,
-    filled_to: FilledTo,
+    refilled_at: RefilledAt,
 }
 
-impl Default for Bucket {
+impl Default for QuotaBucket {
     /// Makes a full bucket; the first use limits it to the quota.
     fn default() -> Self {
-        Self { events: i64::MAX, bytes: i64::MAX, filled_to: FilledTo::default() }
+        Self { events: i64::MAX, bytes: i64::MAX, refilled_at: RefilledAt::default() }
     }
 }
 
-impl Bucket {
+impl QuotaBucket {
     /// Takes one event of this size, or nothing. An event larger than a second's worth of bytes is admitted when the
     /// bucket is full, and later ones wait until the debt is paid: otherwise it would be refused for ever.
-    pub fn take(&mut self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), Exceeded> {
-        let passed = self.filled_to.pass(now);
+    pub fn take(&mut self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), QuotaExceeded> {
+        let passed = self.refilled_at.elapsed_ms(now);
         let event_rate = quota.events_per_second.map(i64::from);
         let byte_rate = quota.bytes_per_second.map(|rate| i64::try_from(rate).unwrap_or(i64::MAX / 1000));
-        fill_a_second(&mut self.events, event_rate, passed);
-        fill_a_second(&mut self.bytes, byte_rate, passed);
+        fill_up_to_a_second(&mut self.events, event_rate, passed);
+        fill_up_to_a_second(&mut self.bytes, byte_rate, passed);
         let size = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_mul(1000);
-        let too_many = lacking(Limit::Events, self.events, event_rate, 1000);
-        let too_large = lacking(Limit::Bytes, self.bytes, byte_rate, size);
+        let too_many = check_level(QuotaLimit::Events, self.events, event_rate, 1000);
+        let too_large = check_level(QuotaLimit::Bytes, self.bytes, byte_rate, size);
         if let Some(exceeded) = too_many.into_iter().chain(too_large).max_by_key(|exceeded| exceeded.wait) {
             return Err(exceeded);
         }
@@ -122,17 +122,17 @@ impl Bucket {
 }
 
 /// Fills a level up to a second's worth.
-fn fill_a_second(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
+fn fill_up_to_a_second(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
     match rate {
         None => *level = i64::MAX,
         Some(rate) => fill(level, rate, rate, passed_ms),
     }
 }
 
-fn lacking(limit: Limit, level: i64, rate: Option<i64>, wanted: i64) -> Option<Exceeded> {
+fn check_level(limit: QuotaLimit, level: i64, rate: Option<i64>, wanted: i64) -> Option<QuotaExceeded> {
     let rate = rate?;
     let missing = wanted.min(rate.saturating_mul(1000)).saturating_sub(level);
-    (missing > 0).then(|| Exceeded { limit, per_second: rate.unsigned_abs(), wait: time_for(missing, rate) })
+    (missing > 0).then(|| QuotaExceeded { limit, per_second: rate.unsigned_abs(), wait: time_to_fill(missing, rate) })
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
             asks in prop::collection::vec((-50i64..700, 0usize..6000), 1..200),
         ) {
             let quota = quota(Some(events), Some(bytes));
-            let (mut bucket, mut now) = (Bucket::default(), 0);
+            let (mut bucket, mut now) = (QuotaBucket::default(), 0);
             let mut taken: Vec<(i64, u64)> = Vec::new();
             for (step, size) in asks {
                 // Some callers come late with an earlier reading of the clock.
@@ -192,7 +192,7 @@ mod tests {
             asks in prop::collection::vec((0i64..700, 0usize..20_000), 1..100),
         ) {
             let quota = quota(events, bytes);
-            let (mut bucket, mut now) = (Bucket::default(), 0);
+            let (mut bucket, mut now) = (QuotaBucket::default(), 0);
             for (step, size) in asks {
                 now += step;
                 if let Err(exceeded) = bucket.take(&quota, size, at(now)) {
@@ -209,28 +209,28 @@ mod tests {
     #[test]
     fn an_event_larger_than_a_second_is_admitted_by_a_full_bucket_and_paid_back() {
         let quota = quota(None, Some(100));
-        let mut bucket = Bucket::default();
+        let mut bucket = QuotaBucket::default();
         assert_eq!(bucket.take(&quota, 1000, at(0)), Ok(()));
         let exceeded = bucket.take(&quota, 100, at(0)).unwrap_err();
-        assert_eq!((exceeded.limit, exceeded.retry_after_seconds()), (Limit::Bytes, 10));
+        assert_eq!((exceeded.limit, exceeded.retry_after_seconds()), (QuotaLimit::Bytes, 10));
         assert!(bucket.take(&quota, 100, at(9_999)).is_err());
         assert_eq!(bucket.take(&quota, 100, at(10_000)), Ok(()));
     }
 
     #[test]
     fn a_changed_quota_applies_at_once_and_no_limit_never_refuses() {
-        let mut bucket = Bucket::default();
+        let mut bucket = QuotaBucket::default();
         for _ in 0..10_000 {
             assert_eq!(bucket.take(&quota(None, None), usize::MAX, at(0)), Ok(()));
         }
         assert_eq!(bucket.take(&quota(Some(1), None), 9, at(0)), Ok(()));
         let exceeded = bucket.take(&quota(Some(1), None), 9, at(0)).unwrap_err();
-        assert_eq!((exceeded.limit, exceeded.per_second), (Limit::Events, 1));
+        assert_eq!((exceeded.limit, exceeded.per_second), (QuotaLimit::Events, 1));
     }
 
     #[test]
     fn a_clock_that_is_set_back_neither_fills_the_bucket_nor_keeps_it_empty() {
-        let (mut bucket, quota) = (Bucket::default(), quota(Some(1), None));
+        let (mut bucket, quota) = (QuotaBucket::default(), quota(Some(1), None));
         assert_eq!(bucket.take(&quota, 0, at(3_600_000)), Ok(()));
         assert!(bucket.take(&quota, 0, at(0)).is_err());
         assert_eq!(bucket.take(&quota, 0, at(1_000)), Ok(()));

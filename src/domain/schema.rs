@@ -19,12 +19,12 @@ pub struct Schema(Validator);
 /// A mismatch between data and a schema: its JSON pointer and a message. Reveals nothing of the data itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("does not fit the schema at {path}: {message}")]
-pub struct Misfit {
+pub struct SchemaMismatch {
     pub path: String,
     pub message: String,
 }
 
-impl Misfit {
+impl SchemaMismatch {
     fn of(error: &ValidationError<'_>) -> Self {
         Self { path: pointer(error), message: error.masked().to_string() }
     }
@@ -32,8 +32,8 @@ impl Misfit {
 
 /// The reason why a check failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    Misfit(Misfit),
+pub enum SchemaCheckError {
+    Mismatch(SchemaMismatch),
     /// The check was stopped.
     OutOfTime,
 }
@@ -54,11 +54,11 @@ impl Schema {
     }
 
     /// Validates JSON against the schema. Stops soon after `keep_going` returns false.
-    pub fn check(&self, json: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), Unfit> {
+    pub fn check(&self, json: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), SchemaCheckError> {
         let value = read(json).map_err(|error| {
-            Unfit::Misfit(Misfit { path: "/".into(), message: format!("cannot be read: {error}") })
+            SchemaCheckError::Mismatch(SchemaMismatch { path: "/".into(), message: format!("cannot be read: {error}") })
         })?;
-        if question::answered_by(keep_going, || self.0.is_valid(&value)).ok_or(Unfit::OutOfTime)? {
+        if question::answered_by(keep_going, || self.0.is_valid(&value)).ok_or(SchemaCheckError::OutOfTime)? {
             return Ok(());
         }
         let mut left = DESCRIBING_QUESTIONS_MAX;
@@ -67,10 +67,10 @@ impl Schema {
                 left -= 1;
                 left > 0
             },
-            || self.0.validate(&value).err().map(|error| Misfit::of(&error)),
+            || self.0.validate(&value).err().map(|error| SchemaMismatch::of(&error)),
         );
-        let nowhere = || Misfit { path: "/".into(), message: "fits none of too many alternatives".into() };
-        Err(Unfit::Misfit(described.flatten().unwrap_or_else(nowhere)))
+        let nowhere = || SchemaMismatch { path: "/".into(), message: "fits none of too many alternatives".into() };
+        Err(SchemaCheckError::Mismatch(described.flatten().unwrap_or_else(nowhere)))
     }
 }
 

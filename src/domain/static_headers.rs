@@ -1,6 +1,6 @@
 //! Headers that an endpoint's owner adds to every request. They can never replace the server's own headers.
 
-use super::{contract::Contract, field::FieldError};
+use super::{contract::Contract, field_error::FieldError};
 
 const COUNT_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
@@ -33,7 +33,7 @@ pub fn check(name: &str, value: &str) -> Result<(), String> {
     if !is_name(&lower) {
         return Err(format!("must have a header name of 1 to {NAME_BYTES_MAX} characters"));
     }
-    if belongs_to_the_request(&lower) {
+    if is_reserved(&lower) {
         return Err("is a header that the product writes itself".into());
     }
     if is_signature_like(&lower) {
@@ -84,7 +84,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// Whether neither a contract nor an endpoint may set the header of this name, in lower case.
-pub(super) fn belongs_to_the_request(name: &str) -> bool {
+pub(super) fn is_reserved(name: &str) -> bool {
     OF_THE_REQUEST.contains(&name)
 }
 

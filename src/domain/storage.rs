@@ -1,4 +1,4 @@
-//! Storage space for more events. It is measured about once a second; between two measurements accepted events are added up,
+//! StorageSpace space for more events. It is measured about once a second; between two measurements accepted events are added up,
 //! so that publishing only reads memory.
 
 use arc_swap::ArcSwap;
@@ -35,11 +35,11 @@ pub enum StorageFull {
 }
 
 #[derive(Debug, Default)]
-pub struct Storage {
+pub struct StorageSpace {
     limits: StorageLimits,
     usage: ArcSwap<StorageUsage>,
     /// The estimated bytes used since the last measurement.
-    taken: AtomicU64,
+    added_bytes: AtomicU64,
 }
 
 /// The estimated size of an event or a delivery without data: its row, and those of a few attempts.
@@ -49,7 +49,7 @@ const ROW_BYTES: usize = 512;
 /// written to the log first.
 const FOR_THE_LOG: u64 = 4;
 
-impl Storage {
+impl StorageSpace {
     pub fn new(limits: StorageLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -62,19 +62,19 @@ impl Storage {
         **self.usage.load()
     }
 
-    pub fn measured(&self, usage: StorageUsage) {
-        self.taken.store(0, Relaxed);
+    pub fn set_usage(&self, usage: StorageUsage) {
+        self.added_bytes.store(0, Relaxed);
         self.usage.store(usage.into());
     }
 
     /// Adds an event of this size that was stored with this many deliveries.
-    pub fn took(&self, data_bytes: usize, deliveries: usize) {
-        self.taken.fetch_add((data_bytes + ROW_BYTES * (1 + deliveries)) as u64, Relaxed);
+    pub fn add_stored(&self, data_bytes: usize, deliveries: usize) {
+        self.added_bytes.fetch_add((data_bytes + ROW_BYTES * (1 + deliveries)) as u64, Relaxed);
     }
 
     /// Returns the reason why no more events are accepted now, if there is one.
     pub fn full_reason(&self) -> Option<StorageFull> {
-        let (usage, taken) = (self.usage.load(), self.taken.load(Relaxed));
+        let (usage, taken) = (self.usage.load(), self.added_bytes.load(Relaxed));
         if let Some(store_bytes_max) = self.limits.store_bytes_max {
             let used_bytes = usage.used_bytes + taken;
             if used_bytes >= store_bytes_max {
@@ -117,15 +117,15 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn storage(store_bytes_max: Option<u64>, disk_free_min: u64) -> Storage {
-        Storage::new(StorageLimits { store_bytes_max, disk_free_min })
+    fn storage(store_bytes_max: Option<u64>, disk_free_min: u64) -> StorageSpace {
+        StorageSpace::new(StorageLimits { store_bytes_max, disk_free_min })
     }
 
     #[test]
     fn without_a_measurement_or_a_limit_there_is_room() {
         assert_eq!(storage(Some(MIB), MIB).full_reason(), None);
         let endless = storage(None, 0);
-        endless.measured(StorageUsage {
+        endless.set_usage(StorageUsage {
             used_bytes: u64::MAX,
             disk_free_bytes: Some(0),
             ..StorageUsage::default()
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn the_store_is_full_when_measured_and_added_bytes_reach_the_limit() {
         let storage = storage(Some(MIB), 0);
-        storage.measured(StorageUsage { used_bytes: MIB - 2_000, ..StorageUsage::default() });
+        storage.set_usage(StorageUsage { used_bytes: MIB - 2_000, ..StorageUsage::default() });
         assert_eq!(storage.full_reason(), None);
-        storage.took(1_000, 1);
+        storage.add_stored(1_000, 1);
         let used_bytes = MIB - 2_000 + 1_000 + 2 * ROW_BYTES as u64;
         assert_eq!(storage.full_reason(), Some(StorageFull::Store { used_bytes, store_bytes_max: MIB }));
-        storage.measured(StorageUsage { used_bytes: MIB - 1, ..StorageUsage::default() });
+        storage.set_usage(StorageUsage { used_bytes: MIB - 1, ..StorageUsage::default() });
         assert_eq!(storage.full_reason(), None, "a new measurement knows it all");
     }
 
@@ -149,7 +149,7 @@ mod tests {
     fn free_space_inside_the_file_counts_but_the_log_needs_a_part_of_the_disk() {
         let storage = storage(None, 8 * MIB);
         let is_full = |free: u64, reusable_bytes: u64| {
-            storage.measured(StorageUsage {
+            storage.set_usage(StorageUsage {
                 reusable_bytes,
                 disk_free_bytes: Some(free),
                 ..StorageUsage::default()

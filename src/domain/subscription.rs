@@ -1,6 +1,6 @@
 //! Subscriptions of an endpoint to event types, and the form of an event type's name.
 
-use super::{event::OPERATIONAL_PREFIX, field::FieldError};
+use super::{event::OPERATIONAL_PREFIX, field_error::FieldError};
 
 const PATTERNS_MAX: usize = 500;
 

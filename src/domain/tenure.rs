@@ -6,7 +6,7 @@
 
 use super::{
     id::{AppId, EndpointId},
-    time::Steady,
+    time::Monotonic,
 };
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -115,16 +115,16 @@ impl Tenure {
         (0..=u8::MAX).filter(move |shard| self.home(*shard) == home)
     }
 
-    pub fn dial_until(&self) -> Steady {
-        Steady::from_millis(self.dial_until.load(SeqCst))
+    pub fn dial_until(&self) -> Monotonic {
+        Monotonic::from_millis(self.dial_until.load(SeqCst))
     }
 
-    pub fn may_dial_until(&self, until: Steady) {
+    pub fn may_dial_until(&self, until: Monotonic) {
         self.dial_until.store(until.as_millis(), SeqCst);
     }
 
     /// Whether a request may begin now. Reads the clock only if the lease has an end.
-    pub fn may_dial(&self, now: impl FnOnce() -> Steady) -> bool {
+    pub fn may_dial(&self, now: impl FnOnce() -> Monotonic) -> bool {
         let until = self.dial_until.load(SeqCst);
         until == i64::MAX || now().as_millis() < until
     }
@@ -148,7 +148,7 @@ impl Tenure {
 
     /// Returns a guard for a piece of leader work, if this node is the leader. The leader's shard stays here until the guard is
     /// dropped.
-    pub fn steward(self: &Arc<Self>, now: impl FnOnce() -> Steady) -> Option<Stewarding> {
+    pub fn steward(self: &Arc<Self>, now: impl FnOnce() -> Monotonic) -> Option<Stewarding> {
         // Counted before the check: the code that gives the shard up marks it before it checks for running work.
         self.stewarding.fetch_add(1, SeqCst);
         let at_work = Stewarding(self.clone());
@@ -174,17 +174,17 @@ impl Drop for Stewarding {
 
 /// Returns the shard of an endpoint whose app has no limits of its own.
 pub fn shard_of(endpoint: EndpointId) -> u8 {
-    mixed(endpoint.as_i64())
+    mix_id(endpoint.as_i64())
 }
 
 /// Returns the shard of all endpoints of an app with limits of its own, which hold for all of them together.
 pub fn shard_of_app(app: AppId) -> u8 {
-    mixed(app.as_i64())
+    mix_id(app.as_i64())
 }
 
 /// Mixes an id, made of a time, a slot and a count, so that every bit affects every bit of the result. All nodes must agree on
 /// it, so it never changes.
-fn mixed(number: i64) -> u8 {
+fn mix_id(number: i64) -> u8 {
     let mut mixed = number as u64;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -194,11 +194,11 @@ fn mixed(number: i64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{id::Ids, time::Timestamp};
+    use crate::domain::{id::IdGenerator, time::Timestamp};
     use std::{collections::HashMap, time::Duration};
 
-    fn at(ms: i64) -> Steady {
-        Steady::from_millis(ms)
+    fn at(ms: i64) -> Monotonic {
+        Monotonic::from_millis(ms)
     }
 
     #[test]
@@ -246,10 +246,10 @@ mod tests {
         for (gap_ms, slots) in [(0, 1), (1, 1), (60_000, 1), (0, 8)] {
             let mut counts: HashMap<u8, usize> = HashMap::new();
             for slot in 0..slots {
-                let ids = Ids::new(slot, 0);
+                let ids = IdGenerator::new(slot, 0);
                 for step in 0..25_600 / u64::from(slots) {
                     let made_at = now.plus(Duration::from_millis(step * gap_ms));
-                    *counts.entry(shard_of(EndpointId::from_i64(ids.take(made_at, 1)))).or_default() += 1;
+                    *counts.entry(shard_of(EndpointId::from_i64(ids.next_range(made_at, 1)))).or_default() += 1;
                 }
             }
             let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());

@@ -35,7 +35,7 @@ impl Timestamp {
 
     /// Whether periodic work that is next due at this time is due. Also true if the clock was set back by more than the period, so
     /// that the work does not wait until the clock has caught up.
-    pub fn has_come(self, every: Duration, now: Self) -> bool {
+    pub fn is_due(self, every: Duration, now: Self) -> bool {
         self <= now || self > now.plus(every)
     }
 
@@ -74,9 +74,9 @@ impl fmt::Display for Timestamp {
 /// An instant of a monotonic clock, in milliseconds since some start. The clock ignores changes of the wall clock and runs on
 /// while the machine sleeps. Instants mean nothing on another machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Steady(i64);
+pub struct Monotonic(i64);
 
-impl Steady {
+impl Monotonic {
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
@@ -128,7 +128,7 @@ pub fn format_duration(duration: Duration) -> String {
 
 /// Writes a duration for people, in hours and smaller units, or in days if it is more than three whole ones: `2h36m`,
 /// `72h`, `110h36m`, `7d`.
-pub fn say_duration(duration: Duration) -> String {
+pub fn humanize_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     if millis == 0 {
         return "0".into();
@@ -163,19 +163,19 @@ mod tests {
     #[test]
     fn periodic_work_is_due_although_the_clock_was_set_back() {
         let (next, every) = (Timestamp::from_millis(10_000), Duration::from_secs(5));
-        let has_come = |now_ms| next.has_come(every, Timestamp::from_millis(now_ms));
+        let has_come = |now_ms| next.is_due(every, Timestamp::from_millis(now_ms));
         assert_eq!([4_999, 5_000, 9_999, 10_000, 10_001].map(has_come), [true, false, false, true, true]);
     }
 
     #[test]
     fn durations_are_written_in_hours_and_smaller_units_or_whole_days() {
-        let said = |seconds| say_duration(Duration::from_secs(seconds));
+        let said = |seconds| humanize_duration(Duration::from_secs(seconds));
         assert_eq!(
             [0, 5, 60, 1270, 9360, 398_160].map(said),
             ["0", "5s", "1m", "21m10s", "2h36m", "110h36m"]
         );
         assert_eq!([86_400, 259_200, 604_800].map(said), ["24h", "72h", "7d"]);
-        assert_eq!(say_duration(Duration::from_millis(61_050)), "1m1s50ms");
+        assert_eq!(humanize_duration(Duration::from_millis(61_050)), "1m1s50ms");
     }
 
     #[test]

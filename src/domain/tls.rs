@@ -1,7 +1,7 @@
 //! TLS settings of an endpoint: a client certificate with its key, and authorities to trust instead of the public ones.
 //! Encrypted at rest as one document; the key is never shown, not even in part.
 
-use super::{certificate::Certificate, field::FieldError, time::Timestamp};
+use super::{certificate::Certificate, field_error::FieldError, time::Timestamp};
 use aws_lc_rs::digest;
 use rustls::{
     ClientConfig, InconsistentKeys, RootCertStore,
@@ -148,7 +148,7 @@ impl fmt::Debug for EndpointTls {
 }
 
 /// Returns the algorithms of every outgoing TLS connection.
-pub fn provider() -> Arc<CryptoProvider> {
+pub fn crypto_provider() -> Arc<CryptoProvider> {
     Arc::new(algorithms::default_provider())
 }
 
@@ -171,7 +171,7 @@ fn certificates(field: &str, pem: &str) -> Result<Vec<CertificateDer<'static>>, 
 fn identity(chain: Vec<CertificateDer<'static>>, key: &str) -> Result<CertifiedKey, FieldError> {
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|_| refused("client_key", "must be one private key in PEM, without a passphrase"))?;
-    CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+    CertifiedKey::from_der(chain, key, &crypto_provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
             refused("client_key", "does not belong to client_certificate")
         }

@@ -9,12 +9,12 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{AHEAD, Change, AttemptResult, May, DelayReason, RequestedPause, PausedUntil, rate_note},
+    circuit::{UNNEEDED_PROBE_NOTE, CircuitTransition, AttemptResult, SendDecision, DelayReason, RequestedPause, PausedUntil, rate_note},
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::OutcomeClass,
-    port::LeasedDelivery,
-    rate::Tokens,
+    ports::LeasedDelivery,
+    rate_limit::TokenBucket,
     time::Timestamp,
 };
 use std::sync::{
@@ -111,7 +111,7 @@ impl EndpointQueue {
 
     /// Starts the rate limit at `now` with no tokens saved up, as this process has sent nothing before.
     pub(super) fn start_rate_limit(&self, now: Timestamp) {
-        self.lock().tokens = Tokens::none_at(Some(now));
+        self.lock().tokens = TokenBucket::empty_at(Some(now));
     }
 
     /// Clears the timer, which has fired.
@@ -126,7 +126,7 @@ impl EndpointQueue {
         leave: &AdmissionTicket,
         report: Option<SendResult>,
         now: Timestamp,
-    ) -> (Change, Option<Timestamp>) {
+    ) -> (CircuitTransition, Option<Timestamp>) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
         if leave.took_tokens && !leave.was_sent.load(Relaxed) {
@@ -134,10 +134,10 @@ impl EndpointQueue {
         }
         // An answer from another URL says nothing about this one.
         if !state.settings.is_adaptive || leave.url != state.settings.url {
-            return (Change::Nothing, None);
+            return (CircuitTransition::Unchanged, None);
         }
         let change = state.update_circuit(leave, report, now);
-        let has_changed = change != Change::Nothing || state.circuit.is_closed();
+        let has_changed = change != CircuitTransition::Unchanged || state.circuit.is_closed();
         (change, if has_changed { state.next_refill_at() } else { None })
     }
 
@@ -200,9 +200,9 @@ impl EndpointQueue {
             return Vec::new();
         }
         match state.circuit_decision(now) {
-            May::Send(_) => Vec::new(),
-            May::SendProbe => state.ready.take_automatic(1),
-            May::Probe | May::Wait(_) => state.ready.take_automatic(0),
+            SendDecision::Send(_) => Vec::new(),
+            SendDecision::SendProbe => state.ready.take_automatic(1),
+            SendDecision::Probe | SendDecision::Wait(_) => state.ready.take_automatic(0),
         }
     }
 
@@ -240,7 +240,7 @@ impl EndpointQueue {
         let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
-        spared.or(starved).or(at_gates.then_some(DelayReason::Ceiling)).or(is_full.then_some(DelayReason::Full))
+        spared.or(starved).or(at_gates.then_some(DelayReason::Ceiling)).or(is_full.then_some(DelayReason::EndpointLimit))
     }
 
     pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
@@ -255,7 +255,7 @@ impl EndpointQueueState {
         leave: &AdmissionTicket,
         report: Option<SendResult>,
         now: Timestamp,
-    ) -> Change {
+    ) -> CircuitTransition {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
         let counts = |report: &SendResult| report.class == OutcomeClass::Ok || leave.is_probe || !leave.is_test;
@@ -267,7 +267,7 @@ impl EndpointQueueState {
                 None | Some(OutcomeClass::Local) => self.circuit.put_off_probe(now),
                 Some(_) => self.circuit.drop_probe(),
             }
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         };
         let SendResult { started_at, ended_at, requested_pause: asked, class } = report;
         let (delivery, is_probe, order) = (leave.delivery, leave.is_probe, self.settings.order);
@@ -276,7 +276,7 @@ impl EndpointQueueState {
             return self.circuit.failed(&ended, asked);
         }
         if self.circuit.is_calm() {
-            return Change::Nothing;
+            return CircuitTransition::Unchanged;
         }
         let in_flight_max = u32::try_from(self.settings.in_flight_max).unwrap_or(u32::MAX);
         self.circuit.succeeded(&ended, in_flight_max)
@@ -295,9 +295,9 @@ impl EndpointQueueState {
             return None;
         }
         match self.circuit_decision(now) {
-            May::Send(_) if self.in_flight < self.concurrency() => Some(false),
-            May::SendProbe => Some(true),
-            May::Send(_) | May::Probe | May::Wait(_) => None,
+            SendDecision::Send(_) if self.in_flight < self.concurrency() => Some(false),
+            SendDecision::SendProbe => Some(true),
+            SendDecision::Send(_) | SendDecision::Probe | SendDecision::Wait(_) => None,
         }
     }
 
@@ -342,7 +342,7 @@ impl EndpointQueueState {
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());
         let spared = match (is_probe, is_early, is_by_hand) {
             (true, ..) => Some(self.circuit.probe_note(delivery.is_early_probe())),
-            _ if delivery.is_early_probe() => Some(AHEAD.to_owned()),
+            _ if delivery.is_early_probe() => Some(UNNEEDED_PROBE_NOTE.to_owned()),
             (_, true, _) => Some("tried early: the endpoint answers again".to_owned()),
             (.., true) => None,
             _ => self.circuit.wait_note(*due),

@@ -6,7 +6,7 @@ use crate::domain::{
     delivery::Delivery,
     endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},
-    port::{LeasedDelivery, Permit, Handover, Permits},
+    ports::{LeasedDelivery, Permit, Handover, Permits},
     time::Timestamp,
 };
 use std::sync::{Arc, PoisonError};

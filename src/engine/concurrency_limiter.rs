@@ -5,7 +5,7 @@
 
 use crate::domain::{
     id::{AppId, EndpointId},
-    rate::{RateLimit, Tokens},
+    rate_limit::{RateLimit, TokenBucket},
     time::Timestamp,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -27,7 +27,7 @@ impl ConcurrencyLimit {
 struct LimitedScope {
     limit: ConcurrencyLimit,
     in_flight: usize,
-    tokens: Tokens,
+    tokens: TokenBucket,
 }
 
 /// Why no request is admitted now.
@@ -129,7 +129,7 @@ impl ConcurrencyLimiter {
     pub(super) fn start(&mut self, now: Timestamp) {
         self.started_at = Some(now);
         let apps = self.apps.values_mut().map(|own| &mut own.scope);
-        apps.chain([&mut self.node]).for_each(|gate| gate.tokens = Tokens::none_at(Some(now)));
+        apps.chain([&mut self.node]).for_each(|gate| gate.tokens = TokenBucket::empty_at(Some(now)));
     }
 
     /// Sets an app's limits; another rate than before starts with no token.

@@ -18,7 +18,7 @@ use crate::{
         event::TEST_EVENT_TYPE,
         health::Sighting,
         outcome::{OutcomeClass, Outcome},
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         tally::Tally,
         time::Timestamp,
         verdict::{self, RetryContext, Verdict},

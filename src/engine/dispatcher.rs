@@ -9,7 +9,7 @@ use super::{
     timers::{TIMER_AHEAD_MAX, TimerKey},
 };
 use crate::{
-    domain::{port::LeasedDelivery, time::Timestamp},
+    domain::{ports::LeasedDelivery, time::Timestamp},
     runtime::{Clock, Shutdown},
 };
 use std::{sync::Arc, time::Duration};

@@ -10,10 +10,10 @@ use super::{
     timers::TimerQueue,
 };
 use crate::domain::{
-    circuit::{Circuit, May},
+    circuit::{Circuit, SendDecision},
     id::{AppId, EndpointId},
-    port::{LeasedDelivery, Permit, PermitSource},
-    rate::Tokens,
+    ports::{LeasedDelivery, Permit, PermitSource},
+    rate_limit::TokenBucket,
     tenure::Tenure,
     time::Timestamp,
 };
@@ -94,7 +94,7 @@ impl EndpointQueue {
         endpoint: EndpointId,
         (app, share): (AppId, Arc<AppPermits>),
         settings: EndpointQueueSettings,
-        tokens: Tokens,
+        tokens: TokenBucket,
         around: Arc<QueueContext>,
     ) -> Self {
         let state = Mutex::new(EndpointQueueState::new(settings, tokens));
@@ -132,9 +132,9 @@ impl EndpointQueue {
         }
         let may = state.circuit_decision(now);
         let most = match may {
-            May::Send(_) => most,
-            May::Probe => 1,
-            May::SendProbe | May::Wait(_) => 0,
+            SendDecision::Send(_) => most,
+            SendDecision::Probe => 1,
+            SendDecision::SendProbe | SendDecision::Wait(_) => 0,
         };
         if most == 0 && !state.has_manual_waiting {
             return RefillDecision::NotBefore(state.next_refill_at());
@@ -150,7 +150,7 @@ impl EndpointQueue {
             (state.has_stored_backlog, state.is_blocked) = (true, true);
             return RefillDecision::Blocked;
         }
-        if may == May::Probe && !asking.overdue.is_empty() {
+        if may == SendDecision::Probe && !asking.overdue.is_empty() {
             state.circuit.fetch_probe();
             // Cleared when one is found, or noted meanwhile.
             (asking.is_probe, state.has_none_to_probe) = (true, true);

@@ -13,7 +13,7 @@ use crate::domain::{
     endpoint::{Endpoint, EndpointSettings},
     id::{AppId, EndpointId},
     ordering::OrderingMode,
-    rate::{AppLimits, RateLimit, Tokens},
+    rate_limit::{AppLimits, RateLimit, TokenBucket},
     tenure::{Home, Tenure, shard_of, shard_of_app},
     time::Timestamp,
 };
@@ -188,7 +188,7 @@ impl EndpointQueues {
         let share = shares.entry(app).or_default().clone();
         drop(shares);
         self.update_app_limit(app);
-        let tokens = Tokens::none_at(self.started_at.get().copied());
+        let tokens = TokenBucket::empty_at(self.started_at.get().copied());
         EndpointQueue::new(endpoint, (app, share), self.settings(endpoint), tokens, self.context.clone())
     }
 

@@ -7,7 +7,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
-        cluster::{RolledUp, Suspect},
+        cluster::{RollupResult, Suspect},
     },
 };
 use std::{
@@ -130,7 +130,7 @@ impl HealthWorker {
         let mut all = 0;
         loop {
             let now = self.clock.now();
-            let RolledUp { suspects, rows, has_more } =
+            let RollupResult { suspects, rows, has_more } =
                 self.cluster_store.roll_up(self.outage_detector.accountable(now), now).await?;
             self.candidates.extend(suspects);
             all += rows;

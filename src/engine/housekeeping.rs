@@ -5,12 +5,12 @@
 use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::RetentionPeriod, delivery::Availability, directory::Directory, id::EndpointId, storage::Storage,
+        contract::RetentionPeriod, delivery::Availability, directory::Directory, id::EndpointId, storage::StorageSpace,
         tally::Tally, time::Timestamp,
     },
     outbound::HttpSender,
     runtime::{Clock, Shutdown},
-    store::{Browse, Cluster, Ledger, StoreError, ledger::Settle},
+    store::{QueryStore, Cluster, Ledger, StoreError, deliveries::Settle},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ pub(super) struct Housekeeping {
     pub(super) config_cache: Arc<Directory>,
     pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
-    pub(super) query_store: Arc<dyn Browse>,
+    pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Tally>,
     pub(super) intervals: Intervals,
@@ -40,7 +40,7 @@ pub(super) struct Housekeeping {
     pub(super) purge_at: Timestamp,
     pub(super) key_uses_at: Timestamp,
     pub(super) audit_removal_at: Timestamp,
-    pub(super) storage: Arc<Storage>,
+    pub(super) storage: Arc<StorageSpace>,
     pub(super) audit_retention: RetentionPeriod,
     pub(super) leader: LeaderRole,
 }
@@ -92,10 +92,10 @@ impl Housekeeping {
         self.metrics.set_spared(paused as u64, open as u64);
         let oldest = self.queues.oldest_due();
         self.metrics.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
-        if self.measure_at.has_come(MEASURE_PAUSE_MAX, now) {
+        if self.measure_at.is_due(MEASURE_PAUSE_MAX, now) {
             self.measure(now).await;
         }
-        if self.count_at.has_come(self.intervals.count, now) {
+        if self.count_at.is_due(self.intervals.count, now) {
             self.count_at = now.plus(self.intervals.count);
             self.http_sender.sweep();
             match self.query_store.waiting_count().await {
@@ -107,15 +107,15 @@ impl Housekeeping {
                 Err(error) => tracing::warn!(%error, "could not count the notices that wait"),
             }
         }
-        if self.purge_at.has_come(self.intervals.purge, now) {
+        if self.purge_at.is_due(self.intervals.purge, now) {
             self.purge_at = now.plus(self.intervals.purge);
             self.purge(now).await;
         }
-        if self.key_uses_at.has_come(self.intervals.key_uses, now) {
+        if self.key_uses_at.is_due(self.intervals.key_uses, now) {
             self.key_uses_at = now.plus(self.intervals.key_uses);
             self.write_key_uses().await;
         }
-        if self.audit_removal_at.has_come(self.intervals.audit_retention, now)
+        if self.audit_removal_at.is_due(self.intervals.audit_retention, now)
             && let Some(_turn) = self.leader.try_lead()
         {
             self.audit_removal_at = now.plus(self.intervals.audit_retention);
@@ -128,7 +128,7 @@ impl Housekeeping {
     /// up.
     async fn measure(&mut self, now: Timestamp) {
         match self.cluster_store.usage().await {
-            Ok(usage) => self.storage.measured(usage),
+            Ok(usage) => self.storage.set_usage(usage),
             Err(error) => tracing::warn!(%error, "could not measure the store"),
         }
         let took = self.clock.now().since(now);
@@ -138,7 +138,7 @@ impl Housekeeping {
     /// Removes one step of what deleted apps left behind.
     async fn purge(&mut self, now: Timestamp) {
         let purged = match self.leader.try_lead() {
-            Some(_turn) => self.cluster_store.purge().await,
+            Some(_turn) => self.cluster_store.purge_deleted_apps().await,
             None => Ok(false),
         };
         match purged {
@@ -154,7 +154,7 @@ impl Housekeeping {
         let RetentionPeriod::For(kept) = self.audit_retention else { return };
         let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp::from_millis(now.as_millis().saturating_sub(kept_ms));
-        match self.cluster_store.forget(before).await {
+        match self.cluster_store.purge_records(before).await {
             Ok(forgotten) => {
                 forgotten.keys.into_iter().for_each(|key| self.config_cache.remove_key(key));
                 if forgotten.has_more {
@@ -171,7 +171,7 @@ impl Housekeeping {
         if uses.is_empty() {
             return;
         }
-        match self.cluster_store.keys_used(uses.clone()).await {
+        match self.cluster_store.record_key_uses(uses.clone()).await {
             Ok(()) => self.config_cache.uses_are_written(&uses),
             Err(error) => tracing::warn!(%error, "could not write down when keys were last used"),
         }

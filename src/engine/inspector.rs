@@ -11,7 +11,7 @@ use crate::{
         inspection::{Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport, InspectionSubject, health_headers},
         outcome::{OutcomeClass, Outcome},
         request_headers::Header,
-        target::Target,
+        target_url::TargetUrl,
     },
     outbound::{GateClosed, OutboundRequest},
     runtime::Shutdown,
@@ -78,7 +78,7 @@ impl Inspector {
     async fn start_waiting(&self, running: &mut RunningInspections) -> Result<(), StoreError> {
         while running.tasks.len() < INSPECTIONS_MAX {
             let Some(inspection) =
-                self.delivery_worker.ledger.take_inspection(INSPECTIONS_PER_APP_MAX).await?
+                self.delivery_worker.ledger.start_next_inspection(INSPECTIONS_PER_APP_MAX).await?
             else {
                 break;
             };
@@ -97,7 +97,7 @@ impl Inspector {
     async fn store_report(&self, inspection: InspectionId, report: Option<InspectionReport>) {
         let courier = &self.delivery_worker;
         while let Err(error) =
-            courier.ledger.end_inspection(inspection, report.clone(), courier.clock.now()).await
+            courier.ledger.finish_inspection(inspection, report.clone(), courier.clock.now()).await
         {
             tracing::warn!(%error, %inspection, "could not store the result of an inspection");
             if matches!(error, StoreError::Closed | StoreError::Corrupt(_)) {
@@ -130,7 +130,7 @@ impl Inspector {
             }
         }
         directory.endpoint(inspection.endpoint)?;
-        let health = match &endpoint.health {
+        let health = match &endpoint.health_url {
             None => None,
             Some(target) => Some(self.health(&endpoint, target, inspection.id).await),
         };
@@ -169,7 +169,7 @@ impl Inspector {
         into_outcome(self.delivery_worker.http_sender.post(OutboundRequest { fresh: true, ..request }).await)
     }
 
-    async fn health(&self, endpoint: &Endpoint, target: &Target, id: InspectionId) -> Outcome {
+    async fn health(&self, endpoint: &Endpoint, target: &TargetUrl, id: InspectionId) -> Outcome {
         into_outcome(
             self.delivery_worker
                 .http_sender
@@ -193,7 +193,7 @@ struct RunningInspections {
 }
 
 /// Builds an empty request under the endpoint's own rules.
-fn empty_request(endpoint: &Endpoint, target: Target, headers: Vec<Header>) -> OutboundRequest {
+fn empty_request(endpoint: &Endpoint, target: TargetUrl, headers: Vec<Header>) -> OutboundRequest {
     OutboundRequest {
         endpoint_id: endpoint.id(),
         target,

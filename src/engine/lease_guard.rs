@@ -7,12 +7,12 @@ use crate::{
         endpoint::Disabled,
         health::Sighting,
         outcome::{Attempt, OutcomeClass, Outcome},
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::Verdict,
     },
     runtime::Clock,
-    store::{Ledger, ledger::Record},
+    store::{Ledger, deliveries::Record},
 };
 use std::sync::Arc;
 

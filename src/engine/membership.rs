@@ -12,9 +12,9 @@ mod tests;
 use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
-        id::{EndpointId, Ids},
+        id::{EndpointId, IdGenerator},
         tenure::{Home, Tenure},
-        time::Steady,
+        time::Monotonic,
     },
     runtime::{Clock, Shutdown},
     store::{
@@ -54,7 +54,7 @@ pub(super) struct Membership {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) ids: Ids,
+    pub(super) ids: IdGenerator,
 }
 
 /// State shared by the parts of the membership.
@@ -62,7 +62,7 @@ struct MembershipState {
     queues: Arc<EndpointQueues>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
-    ids: Ids,
+    ids: IdGenerator,
     lease: OwnLease,
     stop: Shutdown,
     /// Counts claims and releases of shards: an answer from before one says nothing about shards.
@@ -143,7 +143,7 @@ impl MembershipState {
     }
 
     /// Notes that a heartbeat was answered: requests may begin until then.
-    fn extend_lease(&self, until: Steady) {
+    fn extend_lease(&self, until: Monotonic) {
         let now = self.clock.steady();
         self.lease.answered_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
@@ -162,8 +162,8 @@ impl MembershipState {
         let mut was_cut_at = None;
         loop {
             let now = self.clock.steady();
-            let silent_at = Steady::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
-            let ends_at = Steady::from_millis(self.lease.ends_at.load(SeqCst));
+            let silent_at = Monotonic::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
+            let ends_at = Monotonic::from_millis(self.lease.ends_at.load(SeqCst));
             let closes_at = silent_at.min(self.node_state().dial_until());
             if closes_at <= now && self.queues.close_send_gate() {
                 self.node_state().may_dial_until(now.min(self.node_state().dial_until()));
@@ -183,7 +183,7 @@ impl MembershipState {
     async fn join_again(&self) -> Result<(), StoreError> {
         tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
         self.queues.close_send_gate();
-        self.node_state().may_dial_until(Steady::from_millis(i64::MIN));
+        self.node_state().may_dial_until(Monotonic::from_millis(i64::MIN));
         self.queues.cut_exclusive();
         let joined = loop {
             match self.cluster_store.join(self.clock.now()).await {

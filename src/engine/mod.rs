@@ -49,9 +49,9 @@ pub use renderer::Renderer;
 pub use send_gate::NodeSendGate;
 
 use crate::{
-    domain::{contract::RetentionPeriod, id::Ids, port::Handover, storage::Storage, time::Timestamp},
+    domain::{contract::RetentionPeriod, id::IdGenerator, ports::Handover, storage::StorageSpace, time::Timestamp},
     runtime::Shutdown,
-    store::{Browse, Cluster, StoreError},
+    store::{QueryStore, Cluster, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -60,9 +60,9 @@ pub struct Engine {
     pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
     pub cluster_store: Arc<dyn Cluster>,
-    pub query_store: Arc<dyn Browse>,
-    pub ids: Ids,
-    pub storage: Arc<Storage>,
+    pub query_store: Arc<dyn QueryStore>,
+    pub ids: IdGenerator,
+    pub storage: Arc<StorageSpace>,
     /// How long audit records are kept.
     pub audit_retention: RetentionPeriod,
     /// Mail settings for notices; none are mailed if absent.

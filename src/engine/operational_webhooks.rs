@@ -8,17 +8,17 @@ use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         directory::{AppEntry, Directory},
-        event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
-        id::{EndpointId, EventId, Ids},
-        notice::{Notice, in_the_event},
-        storage::Storage,
+        event::{DedupKey, DedupSpace, Event, Fingerprint, BodyCache},
+        id::{EndpointId, EventId, IdGenerator},
+        notice::{Notice, webhook_data},
+        storage::StorageSpace,
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
     store::{
-        Browse, Ledger, StoreError,
+        QueryStore, Ledger, StoreError,
         births::{births, makes_a_delivery},
-        ledger::NewEvent,
+        deliveries::NewEvent,
     },
 };
 use bytes::Bytes;
@@ -34,10 +34,10 @@ pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<Directory>,
     pub(super) delivery_store: Arc<dyn Ledger>,
-    pub(super) query_store: Arc<dyn Browse>,
+    pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) ids: Ids,
-    pub(super) storage: Arc<Storage>,
+    pub(super) ids: IdGenerator,
+    pub(super) storage: Arc<StorageSpace>,
     /// Notified when a notice was written.
     pub(super) notices_waiting: Arc<Notify>,
     /// App whose endpoints may receive notices about all apps.
@@ -100,13 +100,13 @@ impl OperationalWebhooks {
         let events: Vec<NewEvent> =
             waiting.notices.iter().flat_map(|notice| self.events(notice, now)).collect();
         for new in &events {
-            self.storage.took(new.event.data.len(), new.births.len());
+            self.storage.add_stored(new.event.data.len(), new.births.len());
         }
         if !events.is_empty() {
             self.delivery_store.accept(events).await?;
         }
         self.delivery_store
-            .published_notices(waiting.notices.iter().map(|notice| notice.id).collect())
+            .mark_notices_published(waiting.notices.iter().map(|notice| notice.id).collect())
             .await?;
         Ok(now)
     }
@@ -116,7 +116,7 @@ impl OperationalWebhooks {
         let Some(about) = self.config_cache.app_by_id(notice.app) else { return Vec::new() };
         let operator = self.operator_app.as_deref().and_then(|uid| self.config_cache.app(uid));
         let operator = operator.filter(|entry| !Arc::ptr_eq(entry, &about));
-        let data = in_the_event(notice, &about.app(), &self.config_cache).to_string();
+        let data = webhook_data(notice, &about.app(), &self.config_cache).to_string();
         let data = Bytes::from(data);
         let both = [Some(about), operator].into_iter().flatten();
         both.filter_map(|entry| self.event(notice, &entry, data.clone(), now)).collect()
@@ -133,7 +133,7 @@ impl OperationalWebhooks {
         }
         let app = entry.app();
         let event = Arc::new(Event {
-            id: EventId::from_i64(self.ids.take(now, 1 + wanting.len() as u32)),
+            id: EventId::from_i64(self.ids.next_range(now, 1 + wanting.len() as u32)),
             app: app.id,
             given_id: None,
             event_type,
@@ -142,8 +142,8 @@ impl OperationalWebhooks {
             data,
             key: None,
             deliver_at: None,
-            is_skipped: false,
-            bodies: RenderedBodies::default(),
+            has_no_subscribers: false,
+            body_cache: BodyCache::default(),
         });
         let births = births(&event, &wanting, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::domain::{
     id::EndpointId,
-    port::LeasedDelivery,
+    ports::LeasedDelivery,
     tenure::{Home, Tenure},
     time::Timestamp,
 };

@@ -9,7 +9,7 @@ use crate::{
         event::Payload,
         id::AttemptId,
         outcome::{Attempt, OutcomeClass, Outcome},
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
         signer::{Signer, SigningError},
         time::Timestamp,
@@ -50,7 +50,7 @@ impl PreparedRequest {
         let rendered = if body::depends_on_delivery(contract) {
             render()
         } else {
-            event.bodies.get_or_render(parcel.endpoint.contract_hash, &parcel.payload, render)
+            event.body_cache.get_or_render(parcel.endpoint.contract_hash, &parcel.payload, render)
         };
         parcel.body = rendered?;
         Ok(parcel)

@@ -8,7 +8,7 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{Change, PausedUntil},
+    circuit::{CircuitTransition, PausedUntil},
     id::EndpointId,
     time::Timestamp,
 };
@@ -32,12 +32,12 @@ impl EndpointQueues {
     ) {
         let (change, look_at) = lane.finish_request(leave, report, now);
         self.wake_queues(lane.release_slot(leave, now), now);
-        if change == Change::Recovered {
+        if change == CircuitTransition::Recovered {
             let recovered = (lane.endpoint, report.map_or(now, |report| report.ended_at));
             let _ = self.recovered_endpoints.send(recovered);
         }
         // A throttled queue releases what it has in memory; a wider one needs more workers.
-        if change != Change::Nothing {
+        if change != CircuitTransition::Unchanged {
             let _ = self.ready.send(lane.clone());
         }
         if let Some(due) = look_at {

@@ -2,9 +2,9 @@
 
 use super::ready_queue::ReadyQueue;
 use crate::domain::{
-    circuit::{Circuit, May},
+    circuit::{Circuit, SendDecision},
     ordering::OrderingMode,
-    rate::{RateLimit, Tokens},
+    rate_limit::{RateLimit, TokenBucket},
     time::Timestamp,
 };
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -51,7 +51,7 @@ pub(super) struct EndpointQueueState {
     /// Permits of fresh deliveries among them, while a backlog drains.
     pub(super) fresh_permits_out: usize,
     pub(super) settings: EndpointQueueSettings,
-    pub(super) tokens: Tokens,
+    pub(super) tokens: TokenBucket,
     pub(super) circuit: Circuit,
     /// Whether it ever asked the concurrency limiter, which may have granted it a slot since.
     pub(super) has_used_limiter: bool,
@@ -80,7 +80,7 @@ pub(super) struct EndpointQueueState {
 }
 
 impl EndpointQueueState {
-    pub(super) fn new(settings: EndpointQueueSettings, tokens: Tokens) -> Self {
+    pub(super) fn new(settings: EndpointQueueSettings, tokens: TokenBucket) -> Self {
         Self {
             ready: ReadyQueue::default(),
             in_flight: 0,
@@ -104,8 +104,8 @@ impl EndpointQueueState {
         }
     }
 
-    pub(super) fn circuit_decision(&mut self, now: Timestamp) -> May {
-        if self.settings.is_adaptive { self.circuit.may(now) } else { May::Send(None) }
+    pub(super) fn circuit_decision(&mut self, now: Timestamp) -> SendDecision {
+        if self.settings.is_adaptive { self.circuit.may(now) } else { SendDecision::Send(None) }
     }
 
     /// Ends a backlog that is neither in memory nor in the store.

@@ -1,7 +1,7 @@
 //! Deliveries of a queue that are in memory and not sent: manual ones first, then overdue and fresh ones in turn, so that a
 //! backlog of any length delays fresh events by no more than its half.
 
-use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, port::LeasedDelivery, time::Timestamp};
+use crate::domain::{event::TEST_EVENT_TYPE, id::DeliveryId, ports::LeasedDelivery, time::Timestamp};
 use std::collections::VecDeque;
 
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Errors that keep a leased delivery from being sent. None is caused by the receiver.
 
 use crate::domain::{
-    body::SerialisationError, event_type::NoSuchVersion, signer::SigningError, verdict::DeadReason,
+    body::SerialisationError, event_type::UnknownVersion, signer::SigningError, verdict::DeadReason,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ impl From<SerialisationError> for RenderError {
     }
 }
 
-impl From<NoSuchVersion> for RenderError {
-    fn from(failed: NoSuchVersion) -> Self {
+impl From<UnknownVersion> for RenderError {
+    fn from(failed: UnknownVersion) -> Self {
         Self::no_payload(failed.to_string())
     }
 }

@@ -19,7 +19,7 @@ use crate::domain::{
     directory::Directory,
     endpoint::Endpoint,
     event::{Event, Payload, TEST_EVENT_TYPE},
-    event_type::{PayloadVersion, Pinned},
+    event_type::{PayloadVersion, PinnedVersion},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
@@ -70,8 +70,8 @@ impl Renderer {
             return Ok(as_published(pinned.as_str().into()));
         }
         let version = match directory.catalogue().pinned(&event.event_type, pinned)? {
-            Pinned::AsPublished(version) => return Ok(as_published(version)),
-            Pinned::Converted(version) => version,
+            PinnedVersion::AsPublished(version) => return Ok(as_published(version)),
+            PinnedVersion::Converted(version) => version,
         };
         let ended = match cached_result(event, &version) {
             Some(ended) => ended,
@@ -122,8 +122,8 @@ impl Renderer {
             _ => self.finish(trial, event, function).await?,
         };
         match &ended {
-            RunResult::Converted(data) => event.bodies.keep_converted(version.clone(), Ok(data.clone())),
-            RunResult::Failed(why) => event.bodies.keep_converted(version.clone(), Err(why.clone())),
+            RunResult::Converted(data) => event.body_cache.cache_converted(version.clone(), Ok(data.clone())),
+            RunResult::Failed(why) => event.body_cache.cache_converted(version.clone(), Err(why.clone())),
             // The next endpoint's contract may allow more time.
             RunResult::OutOfTime(_) => {}
         }
@@ -167,7 +167,7 @@ async fn take_slot_in_turn(
 
 fn cached_result(event: &Event, version: &Arc<PayloadVersion>) -> Option<RunResult> {
     event
-        .bodies
+        .body_cache
         .converted(version)
         .map(|converted| converted.map_or_else(RunResult::Failed, RunResult::Converted))
 }

@@ -6,15 +6,15 @@ use crate::{
     domain::{
         contract::NoticeChannel,
         directory::Directory,
-        id::{DeliveryId, EndpointId, EventId, Ids},
+        id::{DeliveryId, EndpointId, EventId, IdGenerator},
         replay::{Replay, ReplaySelection},
-        storage::Storage,
+        storage::StorageSpace,
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
     store::{
-        Browse, Cluster, Ledger, StoreError,
-        replays::{ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
+        QueryStore, Cluster, Ledger, StoreError,
+        replays::{ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -34,13 +34,13 @@ pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<Directory>,
     pub(super) delivery_store: Arc<dyn Ledger>,
-    pub(super) query_store: Arc<dyn Browse>,
+    pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) ids: Ids,
+    pub(super) ids: IdGenerator,
     /// Notified when a replay was begun, resumed, paused or cancelled.
     pub(super) replays_changed: Arc<Notify>,
-    pub(super) storage: Arc<Storage>,
+    pub(super) storage: Arc<StorageSpace>,
     pub(super) running: Vec<RunningReplay>,
     pub(super) leader: LeaderRole,
 }
@@ -157,9 +157,9 @@ impl Replayer {
             let waited = (*waited * 2).clamp(NO_CAPACITY_PAUSE, NO_CAPACITY_PAUSE_MAX);
             return Ok(Some(RunningReplay { replay: replay.clone(), next_at: now.plus(waited), waited }));
         }
-        sources.cut(room.max(1));
+        sources.truncate(room.max(1));
         let count = sources.found.len() as u32;
-        let Some(replay) = self.delivery_store.proceed(self.page(replay, sources, now), now).await? else {
+        let Some(replay) = self.delivery_store.advance_replay(self.page(replay, sources, now), now).await? else {
             return Ok(None);
         };
         // Rounded up, so that it is never faster; even a page without sources leaves the others their turn.
@@ -206,18 +206,18 @@ impl Replayer {
     }
 
     fn page(&self, replay: &Replay, sources: Sources, now: Timestamp) -> ReplayPage {
-        let first_new = self.ids.take(now, sources.found.len() as u32);
+        let first_new = self.ids.next_range(now, sources.found.len() as u32);
         let of_events = matches!(replay.selection, ReplaySelection::Backfill(_));
         let source = |((id, endpoint), new): ((i64, EndpointId), i64)| {
             let endpoint = self.config_cache.endpoint(endpoint);
             let age = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
             ReplaySource {
                 what: if of_events {
-                    SourceId::Event(EventId::from_i64(id))
+                    ReplaySourceId::Event(EventId::from_i64(id))
                 } else {
-                    SourceId::Delivery(DeliveryId::from_i64(id))
+                    ReplaySourceId::Delivery(DeliveryId::from_i64(id))
                 },
-                as_new: DeliveryId::from_i64(new),
+                new_id: DeliveryId::from_i64(new),
                 give_up_at: age.map(|age| now.plus(age)),
             }
         };

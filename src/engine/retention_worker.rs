@@ -16,7 +16,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger, StoreError,
-        retention::{Expired, OverdueSearch, Ranges},
+        retention::{ExpireResult, OverdueSearch, EventIdRanges},
     },
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -140,12 +140,12 @@ impl RetentionWorker {
         }
     }
 
-    async fn expire(&self, mut ranges: Ranges) -> Result<(), StoreError> {
+    async fn expire(&self, mut ranges: EventIdRanges) -> Result<(), StoreError> {
         while !ranges.is_empty() {
             let began = self.clock.now();
             let expired = self.ledger.expire(ranges, self.directory.clone(), began).await?;
             self.report(&expired);
-            ranges = expired.left;
+            ranges = expired.remaining;
             if !ranges.is_empty() {
                 let took = self.clock.now().since(began);
                 self.sleep(took.max(BREATH)).await;
@@ -155,7 +155,7 @@ impl RetentionWorker {
     }
 
     /// Counts what was removed, and logs deliveries that retention ended.
-    fn report(&self, expired: &Expired) {
+    fn report(&self, expired: &ExpireResult) {
         for (what, count) in [
             (RemovedKind::Events, expired.events),
             (RemovedKind::Deliveries, expired.deliveries),

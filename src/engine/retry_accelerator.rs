@@ -7,7 +7,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
-    store::{Ledger, StoreError, ledger::AdvanceRetries as Page},
+    store::{Ledger, StoreError, deliveries::AdvanceRetries as Page},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;

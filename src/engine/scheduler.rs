@@ -9,7 +9,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger,
-        ledger::{Refilled, Want},
+        deliveries::{Refilled, Want},
     },
 };
 use std::{
@@ -61,7 +61,7 @@ impl Scheduler {
     /// Leases what is due now. Returns when to come back.
     pub(super) async fn step(&mut self) -> Timestamp {
         let now = self.clock.now();
-        let is_time = self.recheck_at.has_come(self.recheck_every.max(RECHECK_PAUSE_MAX), now);
+        let is_time = self.recheck_at.is_due(self.recheck_every.max(RECHECK_PAUSE_MAX), now);
         if self.queues.wants_recheck.swap(false, Relaxed) || is_time {
             self.recheck(now).await;
         }
@@ -76,7 +76,7 @@ impl Scheduler {
         }
         match self.delivery_store.refill(wants, now).await {
             Ok(refilled) => {
-                for Refilled { endpoint, has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } in refilled {
+                for Refilled { endpoint, has_no_oldest: has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } in refilled {
                     self.finish_refill(
                         endpoint,
                         RefillOutcome {

@@ -2,7 +2,7 @@
 //! results can be recorded.
 
 use crate::{
-    domain::{port::DialGate, tenure::Tenure},
+    domain::{ports::DialGate, tenure::Tenure},
     runtime::Clock,
     store::Ledger,
 };

@@ -13,9 +13,9 @@ use super::{
     tls::{self, TlsError},
 };
 use crate::domain::{
-    address::AddressPolicy,
+    address_policy::AddressPolicy,
     outcome::OutcomeClass,
-    target::{Target, TargetError},
+    target_url::{TargetUrl, TargetUrlError},
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
@@ -32,7 +32,7 @@ const ANSWER_BYTES_MAX: u32 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub struct ClientRequest {
     pub method: Method,
-    pub target: Target,
+    pub target: TargetUrl,
     pub headers: HeaderMap,
     pub body: Bytes,
     /// From the look-up of the name to the last byte of the answer.
@@ -62,14 +62,14 @@ impl CliClient {
         let roots = tls::roots(None)?;
         let resolver = Arc::new(SystemResolver::default());
         Ok(Self {
-            policy: AddressPolicy { allow: everywhere, own: Vec::new(), dev: true },
+            policy: AddressPolicy { allow: everywhere, own_addresses: Vec::new(), dev: true },
             dialer: Connector { resolver, tls: tls::connector(roots.clone())?, roots, proxy: None },
         })
     }
 
     /// Parses a URL that the user typed.
-    pub fn target(&self, url: &str) -> Result<Target, TargetError> {
-        Target::parse(url, &self.policy)
+    pub fn target(&self, url: &str) -> Result<TargetUrl, TargetUrlError> {
+        TargetUrl::parse(url, &self.policy)
     }
 
     /// Sends a request and returns the whole answer, whatever its status.

@@ -14,9 +14,9 @@ use super::{
     tls::{self, TlsError},
 };
 use crate::domain::{
-    address::AddressPolicy,
+    address_policy::AddressPolicy,
     outcome::{OutcomeClass, Outcome},
-    port::DialGate,
+    ports::DialGate,
     proxy::Proxy,
 };
 use http::Method;

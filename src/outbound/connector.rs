@@ -16,9 +16,9 @@ use super::{
     tls,
 };
 use crate::domain::{
-    address::{AddressPolicy, Refused, Vetted},
+    address_policy::{AddressPolicy, ForbiddenAddress, CheckedAddress},
     outcome::OutcomeClass,
-    target::{Host, Target},
+    target_url::{Host, TargetUrl},
 };
 use rustls::RootCertStore;
 use std::{
@@ -85,7 +85,7 @@ impl Connector {
     async fn destinations<'a>(
         &self,
         policy: &AddressPolicy,
-        target: &'a Target,
+        target: &'a TargetUrl,
         progress: &mut AttemptProgress,
     ) -> Result<Vec<DialTarget<'a>>, SendError> {
         if let Host::Name(name) = target.host()
@@ -94,7 +94,7 @@ impl Connector {
             return if policy.allows_name(name) {
                 Ok(vec![DialTarget::Name(name, target.port())])
             } else {
-                Err(Refused.into())
+                Err(ForbiddenAddress.into())
             };
         }
         let vetted = self.check_addresses(policy, target, progress).await?;
@@ -106,14 +106,14 @@ impl Connector {
     async fn check_addresses(
         &self,
         policy: &AddressPolicy,
-        target: &Target,
+        target: &TargetUrl,
         progress: &mut AttemptProgress,
-    ) -> Result<Vec<Vetted>, SendError> {
+    ) -> Result<Vec<CheckedAddress>, SendError> {
         let port = target.port();
         let name = match target.host() {
             Host::Address(ip) => return Ok(vec![policy.check(SocketAddr::new(*ip, port))?]),
             Host::Name(name) if policy.allows_name(name) => name,
-            Host::Name(_) => return Err(Refused.into()),
+            Host::Name(_) => return Err(ForbiddenAddress.into()),
         };
         let began = Instant::now();
         progress.phase = AttemptPhase::Resolving;
@@ -172,19 +172,19 @@ impl Connector {
                 connected.map(MaybeTls::Plain).map_err(|error| SendError::io(&error))
             }
             // Names are destinations only where there is a proxy to give them to.
-            (None, DialTarget::Name(..)) => Err(Refused.into()),
+            (None, DialTarget::Name(..)) => Err(ForbiddenAddress.into()),
         }
     }
 }
 
 /// Returns the addresses that this machine has a route to. An address of this machine itself refuses all of them,
 /// unless the operator listed it; the kernel knows the interfaces as they are now.
-fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, SendError> {
+fn reachable(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
     let mut reachable = Vec::with_capacity(vetted.len());
     let mut unreachable = None;
     for vetted in vetted {
         match is_our_own(vetted) {
-            Ok(true) => return Err(Refused.into()),
+            Ok(true) => return Err(ForbiddenAddress.into()),
             Ok(false) => reachable.push(vetted),
             Err(error) => unreachable = Some(SendError::no_route(&error)),
         }
@@ -196,14 +196,14 @@ fn reachable(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, SendError> {
 }
 
 /// Refuses all addresses if an unlisted one is this machine's own. No route is needed: only the proxy connects.
-fn not_our_own(vetted: Vec<Vetted>) -> Result<Vec<Vetted>, SendError> {
+fn not_our_own(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
     if vetted.iter().any(|vetted| is_our_own(*vetted).unwrap_or(false)) {
-        return Err(Refused.into());
+        return Err(ForbiddenAddress.into());
     }
     Ok(vetted)
 }
 
-fn is_our_own(vetted: Vetted) -> io::Result<bool> {
+fn is_our_own(vetted: CheckedAddress) -> io::Result<bool> {
     let source = source_towards(vetted.address())?;
     Ok(source == vetted.address().ip() && !vetted.is_listed())
 }

@@ -7,7 +7,7 @@ use super::{
     send_error::SendError,
     stream::ProxiedStream,
 };
-use crate::domain::{outcome::OutcomeClass, proxy::Credentials};
+use crate::domain::{outcome::OutcomeClass, proxy::ProxyCredentials};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -18,9 +18,9 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 pub(super) async fn open_tunnel(
     link: &mut ProxiedStream,
     goal: &DialTarget<'_>,
-    credentials: Option<&Credentials>,
+    credentials: Option<&ProxyCredentials>,
 ) -> Result<(), SendError> {
-    let authorization = credentials.map_or_else(String::new, |Credentials { user, password }| {
+    let authorization = credentials.map_or_else(String::new, |ProxyCredentials { user, password }| {
         let encoded = BASE64_STANDARD.encode(format!("{user}:{password}"));
         format!("proxy-authorization: Basic {encoded}\r\n")
     });

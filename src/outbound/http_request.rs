@@ -4,7 +4,7 @@
 //! again here, where they would do the harm.
 
 use super::{OutboundRequest, send_error::SendError};
-use crate::domain::{outcome::OutcomeClass, target::Target, tls::EndpointTls};
+use crate::domain::{outcome::OutcomeClass, target_url::TargetUrl, tls::EndpointTls};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Uri,
@@ -24,14 +24,14 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// A target URL in the HTTP library's own types, built once for a connection instead of for every request.
 pub(super) struct Route {
-    pub(super) target: Target,
+    pub(super) target: TargetUrl,
     pub(super) tls: Option<Arc<EndpointTls>>,
     uri: Uri,
     host: HeaderValue,
 }
 
 impl Route {
-    pub(super) fn new(target: Target, tls: Option<Arc<EndpointTls>>) -> Result<Self, SendError> {
+    pub(super) fn new(target: TargetUrl, tls: Option<Arc<EndpointTls>>) -> Result<Self, SendError> {
         let unusable = || SendError::new(OutcomeClass::Connect, "the URL cannot be used in a request");
         let uri = target.path_and_query().parse().map_err(|_| unusable())?;
         let host = target.authority().parse().map_err(|_| unusable())?;
@@ -40,7 +40,7 @@ impl Route {
 
     /// Whether a connection that was opened for this route may be used for requests to `target` under these
     /// certificates.
-    pub(super) fn serves(&self, target: &Target, tls: Option<&EndpointTls>) -> bool {
+    pub(super) fn serves(&self, target: &TargetUrl, tls: Option<&EndpointTls>) -> bool {
         self.target == *target && self.tls.as_deref() == tls
     }
 
@@ -121,7 +121,7 @@ mod tests {
         extra: &[(&str, &str)],
         body: &'static str,
     ) -> Result<HttpRequest, SendError> {
-        let target = Target::stored("https://example.com:8443/in?x=1").unwrap();
+        let target = TargetUrl::from_stored("https://example.com:8443/in?x=1").unwrap();
         let mut request = OutboundRequest {
             endpoint_id: EndpointId::from_i64(1),
             target: target.clone(),

@@ -5,7 +5,7 @@
 //! checked here.
 
 use super::stream::{HasSocket, TargetStream};
-use crate::domain::port::DialGate;
+use crate::domain::ports::DialGate;
 use std::{
     io,
     pin::Pin,
@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Limit for a receiver's answer: head, body, chunk framing and interim answers together; exceeded by at most one
+/// QuotaLimit for a receiver's answer: head, body, chunk framing and interim answers together; exceeded by at most one
 /// read.
 const READ_BYTES_MAX: u32 = 160 * 1024;
 

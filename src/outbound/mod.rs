@@ -30,7 +30,7 @@ pub use resolve::{ResolveError, ResolveFuture, Resolver, SystemResolver};
 pub use smtp::{CloseFuture, MailSecurity, Mailer, SendMailFuture, SendMailResult, SmtpMailer, SmtpOptions};
 pub use tls::TlsError;
 
-use crate::domain::{id::EndpointId, outcome::Outcome, target::Target, tls::EndpointTls};
+use crate::domain::{id::EndpointId, outcome::Outcome, target_url::TargetUrl, tls::EndpointTls};
 use bytes::Bytes;
 use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -65,7 +65,7 @@ pub struct GateClosed;
 pub struct OutboundRequest {
     /// Connections are kept per endpoint queue and never shared between queues.
     pub endpoint_id: EndpointId,
-    pub target: Target,
+    pub target: TargetUrl,
     /// From the contract; these win over `extra_headers` of the same name.
     pub headers: Vec<(Cow<'static, str>, String)>,
     /// The endpoint's own static headers.

@@ -2,7 +2,7 @@
 //! request takes one, and by `sweep`.
 
 use super::connection::HttpConnection;
-use crate::domain::{id::EndpointId, target::Target, tls::EndpointTls};
+use crate::domain::{id::EndpointId, target_url::TargetUrl, tls::EndpointTls};
 use std::{
     collections::HashMap,
     sync::{
@@ -43,7 +43,7 @@ impl ConnectionPool {
     pub(super) fn take(
         &self,
         lane: EndpointId,
-        target: &Target,
+        target: &TargetUrl,
         tls: Option<&EndpointTls>,
         now: Instant,
     ) -> Option<Box<HttpConnection>> {

@@ -13,10 +13,10 @@ use super::{
     tls,
 };
 use crate::domain::{
-    address::Vetted,
+    address_policy::CheckedAddress,
     outcome::OutcomeClass,
     proxy::{Proxy, ProxyKind},
-    target::Host,
+    target_url::Host,
 };
 use std::{
     fmt, io,
@@ -39,7 +39,7 @@ const PROXY_ADDRESS_TTL: Duration = Duration::from_secs(10);
 
 /// The destination of a connection.
 pub(super) enum DialTarget<'a> {
-    Address(Vetted),
+    Address(CheckedAddress),
     /// For a proxy that looks names up itself.
     Name(&'a str, u16),
 }

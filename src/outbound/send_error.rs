@@ -4,7 +4,7 @@
 //! because they must not count against the receiver.
 
 use super::tls;
-use crate::domain::{address::Refused, outcome::OutcomeClass};
+use crate::domain::{address_policy::ForbiddenAddress, outcome::OutcomeClass};
 use rustix::io::Errno;
 use std::{borrow::Cow, fmt::Display, io};
 
@@ -59,8 +59,8 @@ impl SendError {
     }
 }
 
-impl From<Refused> for SendError {
-    fn from(refused: Refused) -> Self {
+impl From<ForbiddenAddress> for SendError {
+    fn from(refused: ForbiddenAddress) -> Self {
         Self::new(OutcomeClass::AddressRefused, refused.to_string())
     }
 }

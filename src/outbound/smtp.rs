@@ -11,9 +11,9 @@ use super::{
     tls::{mail_connector, roots},
 };
 use crate::domain::{
-    email::Sender,
+    email_address::Mailbox,
     notice::{Letter, one_line},
-    target::Host,
+    target_url::Host,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use lettre::transport::smtp::{
@@ -73,7 +73,7 @@ pub struct SmtpOptions {
     pub security: MailSecurity,
     /// User name and password.
     pub login: Option<(String, String)>,
-    pub from: Sender,
+    pub from: Mailbox,
     /// For one mail, from the look-up of the name to the server's last answer.
     pub timeout: Duration,
     /// Authorities to trust besides the public ones.

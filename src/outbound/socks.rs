@@ -5,7 +5,7 @@ use super::{
     send_error::SendError,
     stream::ProxiedStream,
 };
-use crate::domain::{outcome::OutcomeClass, proxy::Credentials};
+use crate::domain::{outcome::OutcomeClass, proxy::ProxyCredentials};
 use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -20,7 +20,7 @@ const IPV6: u8 = 4;
 /// Negotiates authentication. Where credentials are set, a proxy that does not ask for them is refused.
 pub(super) async fn negotiate(
     link: &mut ProxiedStream,
-    credentials: Option<&Credentials>,
+    credentials: Option<&ProxyCredentials>,
 ) -> Result<(), SendError> {
     let method = if credentials.is_some() { USER_AND_PASSWORD } else { NO_AUTHENTICATION };
     send_bytes(link, &[VERSION, 1, method]).await?;
@@ -34,7 +34,7 @@ pub(super) async fn negotiate(
             None => "asks for credentials, and none are set",
         }));
     }
-    let Some(Credentials { user, password }) = credentials else { return Ok(()) };
+    let Some(ProxyCredentials { user, password }) = credentials else { return Ok(()) };
     let mut message = vec![1, user.len() as u8];
     message.extend_from_slice(user.as_bytes());
     message.push(password.len() as u8);

@@ -3,8 +3,8 @@
 use super::send_error::SendError;
 use crate::domain::{
     outcome::OutcomeClass,
-    target::Host,
-    tls::{EndpointTls, provider},
+    target_url::Host,
+    tls::{EndpointTls, crypto_provider},
 };
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, RootCertStore,
@@ -68,7 +68,7 @@ fn config(
     roots: Arc<RootCertStore>,
     identity: Option<Arc<SingleCertAndKey>>,
 ) -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(provider())
+    let builder = ClientConfig::builder_with_provider(crypto_provider())
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots);
     let mut config = match identity {

@@ -2,7 +2,7 @@
 //! clock, which may not. `sleep_until` joins the two: it sleeps on the monotonic one and trusts the wall clock. Leases of
 //! nodes are on a third, which goes on while the machine sleeps.
 
-use crate::domain::time::{Steady, Timestamp};
+use crate::domain::time::{Monotonic, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     future::Future,
@@ -23,7 +23,7 @@ pub trait Clock: Send + Sync {
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_>;
 
     /// Monotonic clock, which goes on while the machine sleeps.
-    fn steady(&self) -> Steady;
+    fn steady(&self) -> Monotonic;
 
     /// Sleeps for so long, whatever happens to the wall clock; longer if the machine sleeps meanwhile.
     fn sleep_for(&self, time: Duration) -> Sleep<'_> {
@@ -65,8 +65,8 @@ impl Clock for SystemClock {
         Box::pin(naps_until(at, || self.now()))
     }
 
-    fn steady(&self) -> Steady {
-        Steady::from_millis(self.steady_us() / 1000)
+    fn steady(&self) -> Monotonic {
+        Monotonic::from_millis(self.steady_us() / 1000)
     }
 }
 
@@ -104,7 +104,7 @@ impl VirtualClock {
         Self { start, started: Instant::now(), stepped_ms: AtomicI64::new(0), steps }
     }
 
-    /// Steps the wall clock, as an operator or a time daemon would. Timers and deadlines do not move; sleepers check again.
+    /// TakeoverSteps the wall clock, as an operator or a time daemon would. Timers and deadlines do not move; sleepers check again.
     pub fn step(&self, millis: i64) {
         self.stepped_ms.fetch_add(millis, Ordering::SeqCst);
         self.steps.send_replace(());
@@ -134,8 +134,8 @@ impl Clock for VirtualClock {
     }
 
     /// Unaffected by steps of the wall clock.
-    fn steady(&self) -> Steady {
-        Steady::default().plus(self.started.elapsed())
+    fn steady(&self) -> Monotonic {
+        Monotonic::default().plus(self.started.elapsed())
     }
 }
 

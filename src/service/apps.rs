@@ -10,12 +10,12 @@ use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
         audit::{AuditAction, changed_fields},
-        email::{ADDRESS_FORM, is_address},
+        email_address::{EMAIL_ADDRESS_FORM, is_email_address},
         id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
         quota::Quota,
-        rate::AppLimits,
+        rate_limit::AppLimits,
     },
-    store::registry::Inserted,
+    store::config::Inserted,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Service {
         }
         let entry = self.audit_entry_in(caller, &app, AuditAction::AppCreated, &app.uid, None);
         match self.config_store.add_app(app.clone(), Some(entry)).await? {
-            Inserted::Taken => Err(Error::IdTaken(app.uid)),
+            Inserted::UidTaken => Err(Error::IdTaken(app.uid)),
             Inserted::Added => {
                 self.config_cache.put_app(app.clone(), rules);
                 Ok(Arc::new(app))
@@ -188,8 +188,8 @@ impl Service {
         if settings.id_prefix.as_deref().is_some_and(|prefix| !is_id_prefix(prefix)) {
             return Err(Error::field("id_prefix", format!("must be {ID_PREFIX_FORM}")));
         }
-        if settings.contact_email.as_deref().is_some_and(|address| !is_address(address)) {
-            return Err(Error::field("contact_email", format!("must be {ADDRESS_FORM}")));
+        if settings.contact_email.as_deref().is_some_and(|address| !is_email_address(address)) {
+            return Err(Error::field("contact_email", format!("must be {EMAIL_ADDRESS_FORM}")));
         }
         check_metadata(settings.metadata.as_ref())
     }

@@ -3,7 +3,7 @@
 use super::{NodeInfo, Service, ServiceDeps, ServiceLimits};
 use crate::{
     domain::{
-        address::AddressPolicy,
+        address_policy::AddressPolicy,
         app::App,
         audit::AuditEntry,
         outage_detector::Account,
@@ -12,12 +12,12 @@ use crate::{
         event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
         id::{
-            AppId, DeliveryId, EndpointId, EventId, EventTypeId, Ids, InspectionId, KeyId, NoticeId, ReplayId,
+            AppId, DeliveryId, EndpointId, EventId, EventTypeId, IdGenerator, InspectionId, KeyId, NoticeId, ReplayId,
         },
         inspection::{Inspection, InspectionReport},
         key::Key,
         notice::Notice,
-        port::{LeasedDelivery, Permit, Permits},
+        ports::{LeasedDelivery, Permit, Permits},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         encryption::Keyring,
@@ -27,20 +27,20 @@ use crate::{
     },
     runtime::{SeededEntropy, SystemClock},
     store::{
-        Browse, Cluster, Ledger, Registry, Reply, StoreError,
+        QueryStore, Cluster, Ledger, ConfigStore, Reply, StoreError,
         audit::AuditFilter,
-        browse::{
-            Cursor, DeliveryListFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
+        queries::{
+            Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
         },
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, HealthBootstrap, Suspect, View},
-        inbox::{Intake, Submission},
-        ledger::{
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, Suspect, View},
+        inbox::{InboxBatch, InboxEvent},
+        deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, NoticeBatch},
-        registry::{Inserted, EndpointLabel, Everything},
+        config::{Inserted, EndpointLabel, ConfigSnapshot},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
-        retention::{Expired, Overdue, OverdueSearch, Ranges},
+        retention::{ExpireResult, OverdueEvents, OverdueSearch, EventIdRanges},
         statistics::{Statistics, StatisticsSearch},
     },
 };
@@ -60,7 +60,7 @@ pub(crate) fn service() -> Service {
         permits: Arc::new(ClosedStore),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SeededEntropy::new(1)),
-        ids: Ids::new(0, 0),
+        ids: IdGenerator::new(0, 0),
         contracts: Contract::builtin().unwrap(),
         keyring: Keyring::parse("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap(),
         addresses: AddressPolicy::default(),
@@ -101,15 +101,15 @@ impl Cluster for ClosedStore {
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
-        fn purge() -> bool;
-        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> Overdue;
-        fn forget(Timestamp) -> Forgotten;
+        fn purge_deleted_apps() -> bool;
+        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> OverdueEvents;
+        fn purge_records(Timestamp) -> PurgedRecords;
         fn usage() -> StorageUsage;
-        fn keys_used(Vec<(KeyId, Timestamp)>) -> ();
+        fn record_key_uses(Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
         fn health_bootstrap(Timestamp) -> HealthBootstrap;
-        fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn roll_up(Duration, Timestamp) -> RollupResult;
         fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
@@ -131,7 +131,7 @@ impl Ledger for ClosedStore {
     fn accept(&self, _: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         closed()
     }
-    fn take_in(&self, _: Intake) -> Reply<'_, Vec<Accepted>> {
+    fn accept_inbox(&self, _: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         closed()
     }
     fn record(&self, _: Record) {}
@@ -153,13 +153,13 @@ impl Ledger for ClosedStore {
     fn erase_data(&self, _: AppId, _: EventId, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn expire(&self, _: Ranges, _: Arc<dyn RetentionPolicy>, _: Timestamp) -> Reply<'_, Expired> {
+    fn expire(&self, _: EventIdRanges, _: Arc<dyn RetentionPolicy>, _: Timestamp) -> Reply<'_, ExpireResult> {
         closed()
     }
     fn begin_replay(&self, _: Replay, _: Option<AuditEntry>) -> Reply<'_, ()> {
         closed()
     }
-    fn proceed(&self, _: ReplayPage, _: Timestamp) -> Reply<'_, Option<Replay>> {
+    fn advance_replay(&self, _: ReplayPage, _: Timestamp) -> Reply<'_, Option<Replay>> {
         closed()
     }
     fn change_replay(
@@ -175,10 +175,10 @@ impl Ledger for ClosedStore {
     fn order_inspection(&self, _: Inspection) -> Reply<'_, Ordered> {
         closed()
     }
-    fn take_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
+    fn start_next_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
         closed()
     }
-    fn end_inspection(&self, _: InspectionId, _: Option<InspectionReport>, _: Timestamp) -> Reply<'_, bool> {
+    fn finish_inspection(&self, _: InspectionId, _: Option<InspectionReport>, _: Timestamp) -> Reply<'_, bool> {
         closed()
     }
     fn take_mail(&self, _: MailTurn, _: Timestamp) -> Reply<'_, NoticeBatch> {
@@ -190,7 +190,7 @@ impl Ledger for ClosedStore {
     fn close_digests(&self, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
-    fn published_notices(&self, _: Vec<NoticeId>) -> Reply<'_, ()> {
+    fn mark_notices_published(&self, _: Vec<NoticeId>) -> Reply<'_, ()> {
         closed()
     }
     fn flush(&self) -> Reply<'_, ()> {
@@ -198,8 +198,8 @@ impl Ledger for ClosedStore {
     }
 }
 
-impl Registry for ClosedStore {
-    fn everything(&self) -> Reply<'_, Everything> {
+impl ConfigStore for ClosedStore {
+    fn config_snapshot(&self) -> Reply<'_, ConfigSnapshot> {
         closed()
     }
     fn add_app(&self, _: App, _: Option<AuditEntry>) -> Reply<'_, Inserted> {
@@ -261,29 +261,29 @@ impl Registry for ClosedStore {
     }
 }
 
-impl Browse for ClosedStore {
+impl QueryStore for ClosedStore {
     fn find_event(&self, _: AppId, _: String, _: Option<EventId>) -> Reply<'_, Option<Event>> {
         closed()
     }
     fn find_duplicate(&self, _: Vec<DedupKey>, _: Fingerprint) -> Reply<'_, Accepted> {
         closed()
     }
-    fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>> {
+    fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
         closed()
     }
     fn events(&self, _: AppId, _: EventFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Event>> {
         closed()
     }
-    fn deliveries_of(&self, _: EventId) -> Reply<'_, Vec<Listed>> {
+    fn deliveries_of(&self, _: EventId) -> Reply<'_, Vec<DeliveryRow>> {
         closed()
     }
-    fn delivery(&self, _: AppId, _: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
+    fn delivery(&self, _: AppId, _: DeliveryId) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>> {
         closed()
     }
-    fn deliveries(&self, _: AppId, _: DeliveryListFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
+    fn deliveries(&self, _: AppId, _: DeliveryListFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<DeliveryRow>> {
         closed()
     }
-    fn queue(&self, _: Vec<EndpointId>, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Listed>> {
+    fn queue(&self, _: Vec<EndpointId>, _: Option<Cursor>, _: u32) -> Reply<'_, Page<DeliveryRow>> {
         closed()
     }
     fn dead_letters(
@@ -293,7 +293,7 @@ impl Browse for ClosedStore {
         _: bool,
         _: Option<Cursor>,
         _: u32,
-    ) -> Reply<'_, Page<Listed>> {
+    ) -> Reply<'_, Page<DeliveryRow>> {
         closed()
     }
     fn count_sources(&self, _: SourceSearch) -> Reply<'_, Sources> {
@@ -321,7 +321,7 @@ impl Browse for ClosedStore {
     fn health(&self, _: AppId, _: EndpointId, _: Timestamp) -> Reply<'_, HealthReport> {
         closed()
     }
-    fn in_trouble(&self, _: AppId) -> Reply<'_, Vec<EndpointId>> {
+    fn unhealthy_endpoints(&self, _: AppId) -> Reply<'_, Vec<EndpointId>> {
         closed()
     }
     fn recent_attempts(
@@ -329,13 +329,13 @@ impl Browse for ClosedStore {
         _: AppId,
         _: EndpointId,
         _: usize,
-    ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>> {
+    ) -> Reply<'_, Vec<(DeliveryId, AttemptRow)>> {
         closed()
     }
-    fn owner(&self, _: Thing) -> Reply<'_, Option<Owner>> {
+    fn owner(&self, _: ObjectId) -> Reply<'_, Option<Owner>> {
         closed()
     }
-    fn events_named(&self, _: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>> {
+    fn events_by_dedup_key(&self, _: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>> {
         closed()
     }
     fn notices(&self, _: NoticeFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Notice>> {

@@ -53,7 +53,7 @@ impl Service {
             if !self.streams.has_subscribers() {
                 known = None;
             } else if let Ok(view) = self.cluster_store.nodes().await
-                && known.replace(view.written) != Some(view.written)
+                && known.replace(view.write_counter) != Some(view.write_counter)
             {
                 self.streams.report_other_node();
             }
@@ -91,7 +91,7 @@ impl Service {
 
     /// The list of changes is no longer complete: everything stored or cached may have changed.
     async fn add_everything(&self, changes: &mut ConfigChanges) -> Result<(), Error> {
-        let everything = self.config_store.everything().await?;
+        let everything = self.config_store.config_snapshot().await?;
         let mut apps: BTreeSet<AppId> = everything.apps.iter().map(|app| app.id).collect();
         let mut endpoints: BTreeSet<EndpointId> = everything.endpoints.iter().map(|one| one.id).collect();
         let mut keys: BTreeSet<KeyId> = everything.keys.iter().map(|key| key.id).collect();

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::{
     contract::{Contract, ContractHash, OverrideLevel},
-    field::{FieldError, nearest},
+    field_error::{FieldError, nearest},
     key::Scope,
 };
 use serde_json::{Map, Value};

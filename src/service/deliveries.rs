@@ -3,7 +3,7 @@
 use super::{
     Caller, Error, Service,
     named_delivery::NamedDelivery,
-    paging::{Cursor, Listed, Page, PastAttempt},
+    paging::{Cursor, DeliveryRow, Page, AttemptRow},
 };
 use crate::{
     domain::{
@@ -14,8 +14,8 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        browse::DeliveryListFilter,
-        ledger::{Ask, ActionResult},
+        queries::DeliveryListFilter,
+        deliveries::{Ask, ActionResult},
     },
 };
 
@@ -98,7 +98,7 @@ impl Service {
         &self,
         entry: &AppEntry,
         id: &str,
-    ) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
+    ) -> Result<(NamedDelivery, Vec<AttemptRow>), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         self.delivery_by_id(entry, id).await
     }
@@ -107,7 +107,7 @@ impl Service {
         &self,
         entry: &AppEntry,
         id: DeliveryId,
-    ) -> Result<(NamedDelivery, Vec<PastAttempt>), Error> {
+    ) -> Result<(NamedDelivery, Vec<AttemptRow>), Error> {
         let found = self.query_store.delivery(entry.app().id, id).await?;
         let (listed, attempts) = found.ok_or(Error::NotFound("delivery"))?;
         let shown = self.with_names(vec![listed]).await?.pop().ok_or(Error::NotFound("delivery"))?;
@@ -119,7 +119,7 @@ impl Service {
         &self,
         entry: &AppEntry,
         uid: &str,
-    ) -> Result<Vec<(DeliveryId, PastAttempt)>, Error> {
+    ) -> Result<Vec<(DeliveryId, AttemptRow)>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
         Ok(self.query_store.recent_attempts(entry.app().id, endpoint.id(), RECENT_ATTEMPTS_MAX).await?)
     }
@@ -168,7 +168,7 @@ impl Service {
                 let endpoint = self.config_cache.endpoint(shown.delivery.endpoint);
                 let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
                 Ask::Replay {
-                    as_new: DeliveryId::from_i64(self.take_ids(now, 1)),
+                    new_id: DeliveryId::from_i64(self.take_ids(now, 1)),
                     give_up_at: give_up_after.map(|age| now.plus(age)),
                 }
             }
@@ -226,8 +226,8 @@ fn find_endpoint(entry: &AppEntry, uid: &str) -> Option<EndpointId> {
 }
 
 /// Applies the filters that the store's queue listing cannot apply itself.
-fn matches_filter(filter: &DeliveryListFilter, listed: &Listed) -> bool {
-    let Listed { delivery, event, .. } = listed;
+fn matches_filter(filter: &DeliveryListFilter, listed: &DeliveryRow) -> bool {
+    let DeliveryRow { delivery, event, .. } = listed;
     let made_at = crate::domain::id::made_at(delivery.id.as_i64());
     (filter.states.is_empty() || filter.states.contains(&delivery.state))
         && filter.event.is_none_or(|id| delivery.event == id)

@@ -17,7 +17,7 @@ use crate::{
         replay::Replay,
         time::Timestamp,
     },
-    store::ledger::Settle,
+    store::deliveries::Settle,
 };
 use std::sync::Arc;
 

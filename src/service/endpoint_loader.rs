@@ -14,7 +14,7 @@ use crate::{
         secret::Secret,
         signer::Signer,
         subscription::Patterns,
-        target::Target,
+        target_url::TargetUrl,
         tls::{EndpointTls, TlsDocument},
     },
     store::documents::{self, StoredDocument},
@@ -48,14 +48,14 @@ impl Service {
 
     /// Returns the rules of the app's own contract; if that contract is unknown here, everything is kept.
     pub(super) fn rules_of(&self, app: &App) -> AppRules {
-        self.contract_of_app(app).map_or(AppRules::UNKNOWN, |named| AppRules::of(&named.contract))
+        self.contract_of_app(app).map_or(AppRules::MISSING_CONTRACT, |named| AppRules::of(&named.contract))
     }
 
     /// Loads a stored endpoint. Fails if its contract is missing or no encryption key opens its secrets.
     pub(super) fn load_endpoint(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
         let ResolvedContract { contract, hash } = self.contract_of(app, &record.settings)?;
-        let target = Target::stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
-        let health = record.settings.health_url.as_deref().map(Target::stored).transpose();
+        let target = TargetUrl::from_stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
+        let health = record.settings.health_url.as_deref().map(TargetUrl::from_stored).transpose();
         let health = health.map_err(|error| Error::field("health_url", error))?;
         let patterns = Patterns::parse(&record.settings.event_types)?;
         let secrets = record
@@ -76,7 +76,7 @@ impl Service {
         Ok(Endpoint {
             record,
             target,
-            health,
+            health_url: health,
             patterns,
             contract,
             contract_hash: hash,

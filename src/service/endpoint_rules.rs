@@ -14,7 +14,7 @@ use crate::{
         ordering::{OnDead, OrderingMode},
         static_headers,
         subscription::Patterns,
-        target::Target,
+        target_url::TargetUrl,
         time::Timestamp,
         tls::{EndpointTls, TlsDocument},
     },
@@ -63,7 +63,7 @@ impl Service {
     }
 
     fn check_url(&self, field: &str, url: &str, contract: &Contract) -> Result<String, Error> {
-        let target = Target::parse(url, &self.addresses).map_err(|error| Error::field(field, error))?;
+        let target = TargetUrl::parse(url, &self.addresses).map_err(|error| Error::field(field, error))?;
         if !target.is_https() && contract.https_only.unwrap_or(self.limits.https_only) {
             return Err(Error::field(field, "must start with https://"));
         }

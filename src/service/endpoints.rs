@@ -17,17 +17,17 @@ use crate::{
         live_update::LiveUpdate,
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
         ordering::{OnDead, OrderingMode},
-        rate::RateLimit,
+        rate_limit::RateLimit,
         replay::Replay,
         signer::Signer,
         time::Timestamp,
     },
-    store::registry::Inserted,
+    store::config::Inserted,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Limit because an event and its deliveries, one per endpoint, take consecutive ids in one call.
+/// QuotaLimit because an event and its deliveries, one per endpoint, take consecutive ids in one call.
 const ENDPOINTS_PER_APP_MAX: usize = IDS_AT_ONCE_MAX as usize - 1;
 const UPDATE_ATTEMPTS_MAX: usize = 5;
 
@@ -157,7 +157,7 @@ impl Service {
         self.store_contract_of(&endpoint).await?;
         let noted = self.audit_entry_in(caller, &app, AuditAction::EndpointCreated, &endpoint.record.uid, None);
         match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
-            Inserted::Taken => Err(Error::IdTaken(endpoint.record.uid.clone())),
+            Inserted::UidTaken => Err(Error::IdTaken(endpoint.record.uid.clone())),
             Inserted::Added => {
                 self.config_cache.put_endpoint(endpoint.clone());
                 self.permits.endpoint_changed(id);

@@ -1,7 +1,7 @@
 //! Errors of the service. The API maps each variant to one status code.
 
 use crate::{
-    domain::{delivery::TransitionError, event_type::RuleBroken, field::FieldError, quota::Exceeded, storage::StorageFull},
+    domain::{delivery::TransitionError, event_type::PublishRuleError, field_error::FieldError, quota::QuotaExceeded, storage::StorageFull},
     store::StoreError,
 };
 
@@ -20,7 +20,7 @@ pub enum Error {
     Fields(Vec<FieldError>),
     /// Event or subscription that violates the operator's rules for event types.
     #[error("{field}: {broken}")]
-    RuleViolation { field: String, broken: RuleBroken },
+    RuleViolation { field: String, broken: PublishRuleError },
     #[error("The id \"{0}\" is in use.")]
     IdTaken(String),
     /// The delivery's state does not allow the action.
@@ -36,8 +36,8 @@ pub enum Error {
         "The app's quota is used up: {} is {}; try again in {} s.",
         .0.limit.name(), .0.per_second, .0.retry_after_seconds()
     )]
-    QuotaExceeded(Exceeded),
-    /// Storage limit reached: no more events are accepted.
+    QuotaExceeded(QuotaExceeded),
+    /// StorageSpace limit reached: no more events are accepted.
     #[error("{0}")]
     Full(StorageFull),
     /// The maximum number of streams is open.

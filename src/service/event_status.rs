@@ -42,7 +42,7 @@ impl Service {
         let ends: Option<Vec<Timestamp>> = deliveries.iter().map(|one| one.delivery.finished_at).collect();
         let completed_at = ends.and_then(|ends| ends.into_iter().max());
         let Some(worst) = worst_delivery(&deliveries) else {
-            let (status, reason) = if event.is_skipped {
+            let (status, reason) = if event.has_no_subscribers {
                 (self.contract_of_app(&app)?.contract.states.skipped.clone(), NO_ENDPOINT)
             } else {
                 (DELIVERIES_DELETED_STATUS.to_owned(), DELIVERIES_DELETED)

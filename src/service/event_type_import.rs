@@ -4,7 +4,7 @@ use super::{
     Caller, Error, Service,
     event_types::{CompiledType, TypeDraft},
 };
-use crate::domain::{event_type::EventTypeDocument, field::FieldError};
+use crate::domain::{event_type::EventTypeDocument, field_error::FieldError};
 use std::collections::HashMap;
 
 /// Type of an import, or the error in its notation.
@@ -98,5 +98,5 @@ impl Service {
 
 fn is_known(draft: &TypeDraft) -> bool {
     let known = draft.known.as_ref();
-    known.is_some_and(|known| known.record.document.says_the_same_as(&draft.record.document))
+    known.is_some_and(|known| known.record.document.is_equivalent_to(&draft.record.document))
 }

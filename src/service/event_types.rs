@@ -9,10 +9,10 @@ use super::{
 use crate::domain::{
     audit::{AuditAction, changed_fields},
     event_type::{
-        ConversionFailed, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
-        Pinned, VersionDocument,
+        ConversionError, EventType, EventTypeDocument, EventTypeRecord, ONLY_VERSION, PayloadVersion,
+        PinnedVersion, VersionDocument,
     },
-    field::FieldError,
+    field_error::FieldError,
     id::EventTypeId,
 };
 use serde_json::Value;
@@ -228,7 +228,7 @@ impl Service {
                     .function_pool
                     .run(caller.scope.app(), "schema", move || PayloadVersion::compile(&draft))
                     .await?;
-                Pinned::Converted(Arc::new(compiled?))
+                PinnedVersion::Converted(Arc::new(compiled?))
             }
             (None, None) => return Err(Error::field("version", "is missing: say which version to make")),
             (None, Some(version)) => {
@@ -241,15 +241,15 @@ impl Service {
         let data = trial.data.or(sample);
         let data = data.ok_or_else(|| Error::field("data", "is missing, and the type has no sample"))?;
         match pinned {
-            Pinned::AsPublished(version) => Ok((version.to_string(), data.into_bytes())),
-            Pinned::Converted(version) => {
+            PinnedVersion::AsPublished(version) => Ok((version.to_string(), data.into_bytes())),
+            PinnedVersion::Converted(version) => {
                 let converting = version.clone();
                 let convert = move || converting.convert(data.as_bytes(), function_clock());
                 let tried = self.function_pool.run(caller.scope.app(), field, convert);
                 let made = tried.await?.map_err(|failed| match failed {
-                    ConversionFailed::Data(_) => Error::field("data", failed),
-                    ConversionFailed::CheckOutOfTime => Error::field("schema", failed),
-                    ConversionFailed::Function(_) | ConversionFailed::Result(_) => {
+                    ConversionError::Data(_) => Error::field("data", failed),
+                    ConversionError::CheckOutOfTime => Error::field("schema", failed),
+                    ConversionError::Function(_) | ConversionError::Result(_) => {
                         Error::field("function", failed)
                     }
                 })?;

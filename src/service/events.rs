@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{audit::AuditAction, directory::AppEntry, event::Event, time::Timestamp},
-    store::browse::EventFilter,
+    store::queries::EventFilter,
 };
 
 #[derive(Clone, Debug, Default)]

@@ -27,7 +27,7 @@ impl Service {
         let health = report.health;
         let (state, since) = match &endpoint.record.disabled {
             Some(off) => ("disabled", off.at),
-            None => (health.state().name(), health.since().unwrap_or(endpoint.record.created_at)),
+            None => (health.state().name(), health.state_since().unwrap_or(endpoint.record.created_at)),
         };
         let off_at = report.clock.filter(|_| endpoint.record.disabled.is_none()).and_then(|(clock, at)| {
             health.disables_in(&endpoint.contract.health, clock).map(|left| at.plus(left))
@@ -44,7 +44,7 @@ impl Service {
 
     /// Returns the endpoints of an app that are degraded or failing.
     pub async fn endpoints_in_trouble(&self, entry: &AppEntry) -> Result<HashSet<EndpointId>, Error> {
-        Ok(self.query_store.in_trouble(entry.app().id).await?.into_iter().collect())
+        Ok(self.query_store.unhealthy_endpoints(entry.app().id).await?.into_iter().collect())
     }
 
     /// Whether the endpoint is degraded or failing.

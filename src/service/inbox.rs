@@ -6,8 +6,8 @@ use crate::{
     domain::{id::AppId, tenure::Stewarding},
     runtime::Shutdown,
     store::{
-        inbox::{Intake, Submission},
-        ledger::Accepted,
+        inbox::{InboxBatch, InboxEvent},
+        deliveries::Accepted,
     },
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -57,11 +57,11 @@ impl Service {
     async fn accept_inbox(&self) -> Result<Option<usize>, Error> {
         let Some(_at_work) = self.lead_inbox() else { return Ok(Some(0)) };
         let Some(submitted) = self.query_store.submitted().await? else { return Ok(None) };
-        let mut by_app: BTreeMap<AppId, Vec<Submission>> = BTreeMap::new();
+        let mut by_app: BTreeMap<AppId, Vec<InboxEvent>> = BTreeMap::new();
         for submission in submitted {
             by_app.entry(submission.app).or_default().push(submission);
         }
-        let (begun, mut intake) = (Instant::now(), Intake::default());
+        let (begun, mut intake) = (Instant::now(), InboxBatch::default());
         for (app, submissions) in by_app {
             if let Some(entry) = self.config_cache.app_by_id(app) {
                 self.build_submitted(&entry, &submissions, &mut intake).await;
@@ -79,12 +79,12 @@ impl Service {
         }
         let sizes: Vec<_> =
             intake.events.iter().map(|(_, new)| (new.event.data.len(), new.births.len())).collect();
-        let accepted = self.record_accept(begun, self.delivery_store.take_in(intake).await)?;
+        let accepted = self.record_accept(begun, self.delivery_store.accept_inbox(intake).await)?;
         for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
             match accepted {
                 Accepted::New => {
                     self.metrics.accepted(1);
-                    self.storage.took(bytes, deliveries);
+                    self.storage.add_stored(bytes, deliveries);
                 }
                 Accepted::Repeated { .. } => {}
                 Accepted::Conflict { event } => {

@@ -10,7 +10,7 @@ use crate::{
         id::InspectionId,
         inspection::{IDS_PER_INSPECTION, Inspection, InspectionKind, InspectionState},
     },
-    store::ledger::Ordered,
+    store::deliveries::Ordered,
 };
 
 /// An inspection with the public id of its endpoint.
@@ -25,7 +25,7 @@ impl Service {
     pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: InspectionKind) -> Result<NamedInspection, Error> {
         self.require_accepting()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
-        if kind == InspectionKind::Ping && endpoint.health.is_none() {
+        if kind == InspectionKind::Ping && endpoint.health_url.is_none() {
             return Err(Error::field("health_url", "is not set on this endpoint: there is nothing to ping"));
         }
         let now = self.clock.now();

@@ -27,7 +27,7 @@ impl Service {
     pub async fn load_config(&self, admin_key: Option<&str>) -> Result<LoadedCounts, Error> {
         // Read first: changes during the load are applied again afterwards.
         let version = self.cluster_store.changes(0).await?.version;
-        let everything = self.config_store.everything().await?;
+        let everything = self.config_store.config_snapshot().await?;
         let loaded = LoadedCounts {
             apps: everything.apps.len(),
             endpoints: everything.endpoints.len(),

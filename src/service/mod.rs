@@ -50,21 +50,21 @@ pub use system::NodeInfo;
 
 use crate::{
     domain::{
-        address::AddressPolicy,
+        address_policy::AddressPolicy,
         contract::Contract,
         directory::{AppEntry, Directory},
         endpoint::Endpoint,
-        id::{Ids, KeyId},
+        id::{IdGenerator, KeyId},
         key::{KEY_OF_SETTINGS, Scope},
-        port::Permits,
+        ports::Permits,
         encryption::Keyring,
-        storage::Storage,
+        storage::StorageSpace,
         tally::Tally,
         tenure::Tenure,
         time::Timestamp,
     },
     runtime::{Clock, Entropy},
-    store::{Browse, Cluster, Ledger, Registry},
+    store::{QueryStore, Cluster, Ledger, ConfigStore},
 };
 use change_locks::ChangeLocks;
 use contracts::Contracts;
@@ -100,14 +100,14 @@ impl Default for ServiceLimits {
 pub struct ServiceDeps {
     pub config_cache: Arc<Directory>,
     pub delivery_store: Arc<dyn Ledger>,
-    pub config_store: Arc<dyn Registry>,
-    pub query_store: Arc<dyn Browse>,
+    pub config_store: Arc<dyn ConfigStore>,
+    pub query_store: Arc<dyn QueryStore>,
     pub cluster_store: Arc<dyn Cluster>,
     pub node_state: Arc<Tenure>,
     pub permits: Arc<dyn Permits>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub ids: Ids,
+    pub ids: IdGenerator,
     /// Built-in and the operator's contracts; of two with equal names the last one is used.
     pub contracts: Vec<Contract>,
     pub keyring: Keyring,
@@ -115,21 +115,21 @@ pub struct ServiceDeps {
     pub limits: ServiceLimits,
     pub node_info: NodeInfo,
     pub metrics: Arc<Tally>,
-    pub storage: Arc<Storage>,
+    pub storage: Arc<StorageSpace>,
     pub streams: Arc<Streams>,
 }
 
 pub struct Service {
     config_cache: Arc<Directory>,
     delivery_store: Arc<dyn Ledger>,
-    config_store: Arc<dyn Registry>,
-    query_store: Arc<dyn Browse>,
+    config_store: Arc<dyn ConfigStore>,
+    query_store: Arc<dyn QueryStore>,
     cluster_store: Arc<dyn Cluster>,
     node_state: Arc<Tenure>,
     permits: Arc<dyn Permits>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    ids: Ids,
+    ids: IdGenerator,
     contracts: Contracts,
     keyring: Keyring,
     addresses: AddressPolicy,
@@ -137,7 +137,7 @@ pub struct Service {
     node_info: NodeInfo,
     started_at: Timestamp,
     metrics: Arc<Tally>,
-    storage: Arc<Storage>,
+    storage: Arc<StorageSpace>,
     streams: Arc<Streams>,
     readiness: Readiness,
     app_locks: ChangeLocks,
@@ -234,6 +234,6 @@ impl Service {
 
     /// Reserves `count` unused consecutive ids and returns the first.
     fn take_ids(&self, now: Timestamp, count: u32) -> i64 {
-        self.ids.take(now, count)
+        self.ids.next_range(now, count)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Service,
-    paging::{LastError, Listed},
+    paging::{LastError, DeliveryRow},
 };
 use crate::domain::{
     contract::{Contract, ContractHash, RetentionPeriod},
@@ -64,11 +64,11 @@ impl NamedDelivery {
 }
 
 impl Service {
-    pub(super) async fn with_names(&self, listed: Vec<Listed>) -> Result<Vec<NamedDelivery>, Error> {
+    pub(super) async fn with_names(&self, listed: Vec<DeliveryRow>) -> Result<Vec<NamedDelivery>, Error> {
         let names = self.endpoint_names(listed.iter().map(|one| one.delivery.endpoint)).await?;
         let mut past = HashMap::new();
         let mut shown = Vec::with_capacity(listed.len());
-        for Listed { delivery, event, last_error, last_contract, last_url } in listed {
+        for DeliveryRow { delivery, event, last_error, last_contract, last_url } in listed {
             let endpoint = self.config_cache.endpoint(delivery.endpoint);
             let last_contract = match (last_contract, &endpoint) {
                 (Some(hash), Some(endpoint)) if endpoint.contract_hash == hash => {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::domain::{
         contract::fixtures,
-        event::RenderedBodies,
+        event::BodyCache,
         id::{AppId, DeliveryId, EndpointId, EventId},
     };
 
@@ -136,8 +136,8 @@ mod tests {
             data: bytes::Bytes::new(),
             key: None,
             deliver_at: None,
-            is_skipped: false,
-            bodies: RenderedBodies::default(),
+            has_no_subscribers: false,
+            body_cache: BodyCache::default(),
         };
         let last_error = Some(LastError { status, error: Some("timed out".into()) });
         let contract = contract.map(Arc::new);

@@ -11,7 +11,7 @@ use crate::{
         notice::{Digest, Notice, NoticeKind},
         time::Timestamp,
     },
-    store::{notices::NoticeFilter, registry::EndpointLabel},
+    store::{notices::NoticeFilter, config::EndpointLabel},
 };
 use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! Paging of lists, and the public names of endpoints and events.
 
-pub use crate::store::browse::{Cursor, LastError, Listed, Page, PastAttempt};
+pub use crate::store::queries::{Cursor, LastError, DeliveryRow, Page, AttemptRow};
 
 use super::{Error, Service};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
         app::App,
         id::{EndpointId, EventId},
     },
-    store::registry::EndpointLabel,
+    store::config::EndpointLabel,
 };
 use std::collections::HashMap;
 

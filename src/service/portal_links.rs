@@ -12,7 +12,7 @@ use crate::domain::{
     directory::AppEntry,
     id::KeyId,
     key::{Key, KeyHash, Scope},
-    portal::{EXPIRED_LINK_KEPT, Theme},
+    portal_theme::{EXPIRED_LINK_KEPT, PortalTheme},
     time::Timestamp,
 };
 use serde_json::json;
@@ -29,7 +29,7 @@ const VALID_LINKS_MAX: usize = 10_000;
 pub struct NewPortalLink {
     pub expires_in: Option<Duration>,
     pub is_read_only: bool,
-    pub theme: Theme,
+    pub theme: PortalTheme,
 }
 
 /// A key's identity, as its holder sees it.
@@ -40,7 +40,7 @@ pub struct KeySession {
     pub app: Option<Arc<App>>,
     pub expires_at: Option<Timestamp>,
     /// For a portal link.
-    pub theme: Option<Theme>,
+    pub theme: Option<PortalTheme>,
 }
 
 impl Service {

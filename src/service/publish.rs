@@ -14,14 +14,14 @@ use crate::{
         app::App,
         directory::AppEntry,
         endpoint::Endpoint,
-        event::{Event, Fingerprint, RenderedBodies, TEST_EVENT_TYPE},
+        event::{Event, Fingerprint, BodyCache, TEST_EVENT_TYPE},
         id::{DeliveryId, EndpointId, EventId},
         time::Timestamp,
     },
     store::{
         StoreError,
         births::born,
-        ledger::{Accepted, NewEvent},
+        deliveries::{Accepted, NewEvent},
     },
 };
 use build::PreparedEvent;
@@ -171,8 +171,8 @@ impl Service {
             data: Bytes::from(data),
             key: None,
             deliver_at: None,
-            is_skipped: false,
-            bodies: RenderedBodies::default(),
+            has_no_subscribers: false,
+            body_cache: BodyCache::default(),
         });
         let birth = born(&event, id + 1, &endpoint, now, hand);
         let test = birth.delivery.id;
@@ -260,7 +260,7 @@ impl Service {
         match accepted {
             Accepted::New => {
                 self.metrics.accepted(1);
-                self.storage.took(event.data.len(), deliveries.len());
+                self.storage.add_stored(event.data.len(), deliveries.len());
                 Ok(Published { event, deliveries, is_new: true })
             }
             before => self.earlier_result(app, before).await,

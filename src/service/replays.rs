@@ -98,7 +98,7 @@ impl Service {
         match self.delivery_store.change_replay(app.id, id, to, self.clock.now(), Some(noted)).await? {
             ReplayChanged::Absent => Err(Error::NotFound("replay")),
             ReplayChanged::Unchanged(replay) => self.with_replay_name(replay).await,
-            ReplayChanged::Over(replay) => {
+            ReplayChanged::Ended(replay) => {
                 Err(Error::Conflict(format!("The replay is {} already.", replay.state.name())))
             }
             ReplayChanged::Done(replay) => {

@@ -8,7 +8,7 @@ use crate::{
         event::{DedupKey, DedupSpace},
         id::{AppId, AttemptId, AuditId, DeliveryId, EventId, InspectionId, KeyId, NoticeId, ReplayId},
     },
-    store::browse::{Owner, Thing},
+    store::queries::{Owner, ObjectId},
 };
 use std::{collections::HashSet, sync::Arc};
 
@@ -102,15 +102,15 @@ impl Service {
     async fn search_by_internal_id(&self, caller: Caller, id: &str) -> Result<Option<SearchResult>, Error> {
         let delivery = DeliveryId::parse(id).or_else(|| AttemptId::parse(id).map(|attempt| attempt.delivery));
         let (thing, kind) = if let Some(delivery) = delivery {
-            (Thing::Delivery(delivery), SearchResultKind::Delivery)
+            (ObjectId::Delivery(delivery), SearchResultKind::Delivery)
         } else if let Some(replay) = ReplayId::parse(id) {
-            (Thing::Replay(replay), SearchResultKind::Replay)
+            (ObjectId::Replay(replay), SearchResultKind::Replay)
         } else if let Some(inspection) = InspectionId::parse(id) {
-            (Thing::Inspection(inspection), SearchResultKind::Inspection)
+            (ObjectId::Inspection(inspection), SearchResultKind::Inspection)
         } else if let Some(notice) = NoticeId::parse(id) {
-            (Thing::Notice(notice), SearchResultKind::Notice)
+            (ObjectId::Notice(notice), SearchResultKind::Notice)
         } else if let Some(entry) = AuditId::parse(id).filter(|_| !caller.scope.is_portal()) {
-            (Thing::Audit(entry), SearchResultKind::AuditEntry)
+            (ObjectId::Audit(entry), SearchResultKind::AuditEntry)
         } else {
             return Ok(None);
         };
@@ -161,11 +161,11 @@ impl Service {
     async fn search_events(&self, apps: &[Arc<AppEntry>], id: &str) -> Result<Vec<SearchResult>, Error> {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =
-            self.query_store.events_named(keys).await?.into_iter().map(|(_, app)| app).collect();
+            self.query_store.events_by_dedup_key(keys).await?.into_iter().map(|(_, app)| app).collect();
         let own: HashSet<EventId> =
             apps.iter().filter_map(|entry| internal_event_id(&entry.app(), id)).collect();
         for event in own {
-            if let Some(Owner(Some(app))) = self.query_store.owner(Thing::Event(event)).await? {
+            if let Some(Owner(Some(app))) = self.query_store.owner(ObjectId::Event(event)).await? {
                 in_apps.insert(app);
             }
         }

@@ -1,14 +1,14 @@
 //! Fan-out: makes a new event's deliveries, one for each matching endpoint, with a permit where one is free. Producers'
 //! events and the server's own operational webhooks both use it.
 
-use super::ledger::Birth;
+use super::deliveries::Birth;
 use crate::domain::{
     contract::PublishedWhileDisabled,
     delivery::{Delivery, Availability},
     endpoint::Endpoint,
     event::Event,
     id::DeliveryId,
-    port::{Permit, Permits},
+    ports::{Permit, Permits},
     time::Timestamp,
 };
 use std::sync::Arc;

@@ -7,7 +7,7 @@ pub use crate::domain::tenure::SHARDS;
 
 use super::{
     Reply,
-    retention::{Overdue, OverdueSearch},
+    retention::{OverdueEvents, OverdueSearch},
 };
 use crate::domain::{
     outage_detector::Account,
@@ -72,7 +72,7 @@ pub struct Node {
 
 impl Node {
     /// Lives, knows the configuration and is not stopping: work may be given to it.
-    pub fn works(&self) -> bool {
+    pub fn is_available(&self) -> bool {
         !self.is_expired && !self.is_stopping && self.seen >= 0
     }
 }
@@ -87,9 +87,9 @@ pub struct View {
     /// Version of the configuration.
     pub version: i64,
     /// Changes whenever another node has written something.
-    pub written: i64,
+    pub write_counter: i64,
     /// This node's lease has not lapsed lately, so that it may take over others.
-    pub is_steady: bool,
+    pub may_take_over: bool,
 }
 
 /// Configuration that was added, changed or removed after a version.
@@ -107,7 +107,7 @@ pub struct ConfigChanges {
 
 /// Result of purging old records of people's actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct PurgedRecords {
     /// Keys that are gone from the store.
     pub keys: Vec<KeyId>,
     pub has_more: bool,
@@ -128,7 +128,7 @@ pub struct HealthBootstrap {
 
 /// Result of a statistics rollup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RolledUp {
+pub struct RollupResult {
     /// Endpoints whose health windows may have changed: something failed, or something happened while they are degraded.
     pub suspects: Vec<EndpointId>,
     /// How many statistics rows were written.
@@ -182,20 +182,20 @@ pub trait Cluster: Send + Sync {
     fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
-    fn purge(&self) -> Reply<'_, bool>;
+    fn purge_deleted_apps(&self) -> Reply<'_, bool>;
 
     /// Examines a bounded number of events for some of which a part is due for removal.
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Overdue>;
+    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, OverdueEvents>;
 
     /// Removes a bounded number of old records that ended before this time: entries of the audit log, replays, inspections,
     /// notices (a week later if they still wait to be sent), revoked and expired keys.
-    fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten>;
+    fn purge_records(&self, before: Timestamp) -> Reply<'_, PurgedRecords>;
 
     /// How much room the store takes, and how much there is.
     fn usage(&self) -> Reply<'_, StorageUsage>;
 
     /// Stores when these keys were last used; an earlier use than the stored one changes nothing.
-    fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()>;
+    fn record_key_uses(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()>;
 
     /// Returns every running replay.
     fn running_replays(&self) -> Reply<'_, Vec<Replay>>;
@@ -208,7 +208,7 @@ pub trait Cluster: Send + Sync {
 
     /// Adds the statistics that commits logged, a bounded part of them, and removes a few expired rows. Stores the
     /// outage-adjusted time where it may be needed.
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp>;
+    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult>;
 
     /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all
     /// nodes together, and whether one of them reported a local outage lately. The time never goes back.

@@ -1,13 +1,13 @@
 //! Inbox: a database table into which products publish inside their own transactions, until a node accepts the events. A
 //! store in a file has none, because no other process writes there.
 
-use super::ledger::NewEvent;
+use super::deliveries::NewEvent;
 use crate::domain::{id::AppId, time::Timestamp};
 use bytes::Bytes;
 
 /// An event in the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Submission {
+pub struct InboxEvent {
     /// Its number in the inbox. Of one transaction the earlier has the smaller one.
     pub number: i64,
     pub app: AppId,
@@ -21,7 +21,7 @@ pub struct Submission {
 
 /// Decision on a page of the inbox, by number, applied in one transaction. Rows not named here keep waiting.
 #[derive(Debug, Default)]
-pub struct Intake {
+pub struct InboxBatch {
     pub events: Vec<(i64, NewEvent)>,
     /// Stays, with the reason.
     pub refused: Vec<(i64, String)>,
@@ -29,7 +29,7 @@ pub struct Intake {
     pub settled: Vec<i64>,
 }
 
-impl Intake {
+impl InboxBatch {
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.refused.is_empty() && self.settled.is_empty()
     }

@@ -6,13 +6,13 @@
 
 use super::{
     Ledger, Reply,
-    inbox::Intake,
-    ledger::{
+    inbox::InboxBatch,
+    deliveries::{
         Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
     },
     notices::{MailEnd, MailTurn, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
-    retention::{Expired, Ranges},
+    retention::{ExpireResult, EventIdRanges},
 };
 use crate::domain::{
     audit::AuditEntry,
@@ -22,7 +22,7 @@ use crate::domain::{
     live_update::{LiveUpdate, UpdateSink},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
-    port::{LeasedDelivery, Handover},
+    ports::{LeasedDelivery, Handover},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -146,9 +146,9 @@ impl Ledger for LiveUpdateStore {
         self.publish_after(self.shared.ledger.accept(events), move |accepted| updates_of_accepted(born, accepted))
     }
 
-    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
+    fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let born = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
-        self.publish_after(self.shared.ledger.take_in(intake), move |accepted| updates_of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| updates_of_accepted(born, accepted))
     }
 
     fn record(&self, record: Record) {
@@ -178,8 +178,8 @@ impl Ledger for LiveUpdateStore {
         self.publish_after(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
     }
 
-    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
-        self.publish_after(self.shared.ledger.proceed(page, now), |replay| {
+    fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        self.publish_after(self.shared.ledger.advance_replay(page, now), |replay| {
             replay.iter().map(LiveUpdate::replay).collect()
         })
     }
@@ -203,15 +203,15 @@ impl Ledger for LiveUpdateStore {
         fn release(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
-        fn expire(ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Expired;
+        fn expire(ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> ExpireResult;
         fn order_inspection(inspection: Inspection) -> Ordered;
-        fn take_inspection(per_app_max: u32) -> Option<Inspection>;
-        fn end_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
+        fn start_next_inspection(per_app_max: u32) -> Option<Inspection>;
+        fn finish_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
         fn bring_forward(recovery: AdvanceRetries, now: Timestamp) -> BroughtForward;
         fn take_mail(turn: MailTurn, now: Timestamp) -> NoticeBatch;
         fn end_mail(app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> ();
         fn close_digests(now: Timestamp) -> ();
-        fn published_notices(notices: Vec<NoticeId>) -> ();
+        fn mark_notices_published(notices: Vec<NoticeId>) -> ();
         fn flush() -> ();
     }
 }

@@ -5,14 +5,14 @@
 
 pub mod audit;
 pub mod births;
-pub mod browse;
+pub mod queries;
 pub mod cluster;
 pub mod documents;
 pub mod inbox;
-pub mod ledger;
+pub mod deliveries;
 pub mod notices;
 pub mod postgres;
-pub mod registry;
+pub mod config;
 pub mod replays;
 pub mod retention;
 mod sql;
@@ -20,10 +20,10 @@ pub mod sqlite;
 pub mod statistics;
 pub mod live_updates;
 
-pub use browse::Browse;
+pub use queries::QueryStore;
 pub use cluster::Cluster;
-pub use ledger::Ledger;
-pub use registry::Registry;
+pub use deliveries::Ledger;
+pub use config::ConfigStore;
 
 use std::{future::Future, pin::Pin};
 
@@ -49,7 +49,7 @@ pub enum StoreError {
 }
 
 /// All four traits together.
-pub trait Store: Ledger + Registry + Browse + Cluster {
+pub trait Store: Ledger + ConfigStore + QueryStore + Cluster {
     /// Stops taking commands, writes those already taken, and lets another process take over. Blocks until that is done.
     fn close(&self);
 }

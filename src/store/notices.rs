@@ -1,6 +1,6 @@
 //! Notice filters, mail batches, and results of sending mail.
 
-use super::browse::Cursor;
+use super::queries::Cursor;
 use crate::domain::{
     id::{AppId, EndpointId},
     notice::{Notice, NoticeKind},

@@ -60,7 +60,7 @@ pub struct Sources {
 
 impl Sources {
     /// RetentionPolicy the first `most`; a later search finds the rest.
-    pub fn cut(&mut self, most: usize) {
+    pub fn truncate(&mut self, most: usize) {
         if self.found.len() > most {
             self.found.truncate(most);
             self.reached = self.found.last().map_or(self.reached, |(id, _)| *id);
@@ -72,14 +72,14 @@ impl Sources {
 /// A source of a replay, with the fields that sending it again needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaySource {
-    pub what: SourceId,
+    pub what: ReplaySourceId,
     /// The id of the delivery that this may make.
-    pub as_new: DeliveryId,
+    pub new_id: DeliveryId,
     pub give_up_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SourceId {
+pub enum ReplaySourceId {
     Delivery(DeliveryId),
     Event(EventId),
 }
@@ -104,6 +104,6 @@ pub enum ReplayChanged {
     /// The replay is in this state already.
     Unchanged(Replay),
     /// The replay has ended already.
-    Over(Replay),
+    Ended(Replay),
     Absent,
 }

@@ -14,12 +14,12 @@ pub struct OverdueSearch {
 }
 
 /// Events with something to remove, as ranges of ids, first and last, in order.
-pub type Ranges = Vec<(i64, i64)>;
+pub type EventIdRanges = Vec<(i64, i64)>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overdue {
+pub struct OverdueEvents {
     /// Each small enough for one step.
-    pub ranges: Ranges,
+    pub ranges: EventIdRanges,
     /// Every id up to this was examined.
     pub reached: i64,
     /// There are no more events beyond `reached`.
@@ -28,7 +28,7 @@ pub struct Overdue {
 
 /// Result of one removal step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Expired {
+pub struct ExpireResult {
     /// Deliveries that still waited and ended with their event, now recorded as ended.
     pub ended: Vec<(DeliveryId, EndpointId)>,
     /// Payloads removed from events that stay.
@@ -36,6 +36,6 @@ pub struct Expired {
     pub events: u64,
     pub deliveries: u64,
     pub attempts: u64,
-    /// Ranges left for another step.
-    pub left: Ranges,
+    /// EventIdRanges left for another step.
+    pub remaining: EventIdRanges,
 }

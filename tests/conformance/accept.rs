@@ -11,8 +11,8 @@ use posthaste::{
     },
     store::{
         StoreError,
-        browse::{DeliveryListFilter, EventFilter},
-        ledger::{Accepted, NewEvent},
+        queries::{DeliveryListFilter, EventFilter},
+        deliveries::{Accepted, NewEvent},
     },
 };
 use std::sync::Arc;
@@ -32,7 +32,7 @@ async fn events_stored(stage: &Stage) -> usize {
 }
 
 pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     change(&mut new, |event| {
         event.given_id = Some("order-1".into());
         event.created_at = after(1);
@@ -54,7 +54,7 @@ pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage:
     let id = new.event.id;
     assert_eq!(stage.accept(new).await, Accepted::New);
     let found = stage.store().find_event(stage.app, String::new(), Some(id)).await.unwrap().unwrap();
-    assert!(found.is_skipped);
+    assert!(found.has_no_subscribers);
     assert!(stage.store().deliveries_of(id).await.unwrap().is_empty());
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
 
 pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut stage: Stage) {
     stage.recorder.gate.shut();
-    let store = stage.shared();
+    let store = stage.shared_store();
     let new = stage.one_with_permit();
     let id = new.births[0].delivery.id;
     let answer = store.accept(vec![new]);
@@ -90,12 +90,12 @@ pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publish
     let new = stage.one_with_permit();
     let id = new.births[0].delivery.id;
     drop(stage.store().accept(vec![new]));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.only_leased().delivery.id, id);
 }
 
 pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let id = stage.publish(new).await;
     assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (DeliveryState::Pending, Some(NOW)));
@@ -108,7 +108,7 @@ pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mu
         (Availability::DisabledHold, (DeliveryState::Held, None)),
         (Availability::DisabledCancel, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         new.births[0].delivery.apply_availability(switch, NOW);
         let id = stage.publish(new).await;
         assert_eq!(stage.ended(id).await, ended);
@@ -140,7 +140,7 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
 pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stage: Stage) {
     for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
         let key = stage.dedup(space, "order-1");
-        let mut first = stage.one();
+        let mut first = stage.one_event();
         first.dedup = vec![key];
         first.fingerprint = Fingerprint([1; 16]);
         let event = first.event.id;
@@ -157,7 +157,7 @@ pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stag
 
 pub(crate) async fn event_ids_and_idempotency_keys_are_separate(mut stage: Stage) {
     for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         new.dedup = vec![stage.dedup(space, "same text")];
         assert_eq!(stage.accept(new).await, Accepted::New);
     }
@@ -170,7 +170,7 @@ pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut s
         stage.store().find_duplicate(keys, fingerprint).await.unwrap()
     };
     assert_eq!(look(&stage, vec![key], same).await, Accepted::New);
-    let mut first = stage.one();
+    let mut first = stage.one_event();
     (first.dedup, first.fingerprint) = (vec![key], same);
     let (event, answer) = (first.event.id, repeated(&first));
     assert_eq!(stage.accept(first).await, Accepted::New);
@@ -183,13 +183,13 @@ pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut s
 
 pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Stage) {
     let (id, key) = (stage.dedup(DedupSpace::EventId, "a"), stage.dedup(DedupSpace::IdempotencyKey, "b"));
-    let mut first = stage.one();
+    let mut first = stage.one_event();
     first.dedup = vec![id, key];
     let answer = repeated(&first);
     assert_eq!(stage.accept(first).await, Accepted::New);
     let unknown = stage.dedup(DedupSpace::EventId, "never seen");
     for dedup in [vec![id], vec![key], vec![unknown, key]] {
-        let mut again = stage.one();
+        let mut again = stage.one_event();
         again.dedup = dedup;
         assert_eq!(stage.accept(again).await, answer);
     }
@@ -198,7 +198,7 @@ pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Stage) {
 
 pub(crate) async fn a_duplicate_inside_one_call_resolves_to_the_first(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::EventId, "order-1");
-    let mut three = [stage.one(), stage.one(), stage.one()];
+    let mut three = [stage.one_event(), stage.one_event(), stage.one_event()];
     for new in &mut three {
         new.dedup = vec![key];
     }
@@ -210,15 +210,15 @@ pub(crate) async fn a_duplicate_inside_one_call_resolves_to_the_first(mut stage:
 
 pub(crate) async fn duplicates_inside_one_batch_resolve_to_the_first(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
-    let mut both = [stage.one(), stage.one()];
+    let mut both = [stage.one_event(), stage.one_event()];
     for new in &mut both {
         new.dedup = vec![key];
     }
     let [first, second] = both;
     let answer = repeated(&first);
     stage.recorder.gate.shut();
-    let before = stage.one();
-    let store = stage.shared();
+    let before = stage.one_event();
+    let store = stage.shared_store();
     let blocking = store.accept(vec![before]);
     stage.recorder.gate.wait_for_the_store();
     // Both wait for the same next commit.
@@ -230,33 +230,33 @@ pub(crate) async fn duplicates_inside_one_batch_resolve_to_the_first(mut stage: 
 
 pub(crate) async fn answers_come_in_the_order_of_the_events(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::EventId, "x");
-    let mut known = stage.one();
+    let mut known = stage.one_event();
     known.dedup = vec![key];
     let answer = repeated(&known);
     stage.accept(known).await;
-    let mut again = stage.one();
+    let mut again = stage.one_event();
     again.dedup = vec![key];
-    let call = vec![stage.one(), again, stage.one()];
+    let call = vec![stage.one_event(), again, stage.one_event()];
     let accepted = stage.store().accept(call).await.unwrap();
     assert_eq!(accepted, [Accepted::New, answer, Accepted::New]);
 }
 
 pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut stage: Stage) {
-    let known = stage.one();
+    let known = stage.one_event();
     let taken: EventId = known.event.id;
     stage.accept(known).await;
     stage.recorder.gate.shut();
-    let (blocking, good, bystander) = (stage.one(), stage.one_with_permit(), stage.one());
-    let mut bad = stage.one();
+    let (blocking, good, bystander) = (stage.one_event(), stage.one_with_permit(), stage.one_event());
+    let mut bad = stage.one_event();
     change(&mut bad, |event| event.id = taken);
-    let store = stage.shared();
+    let store = stage.shared_store();
     let blocking = store.accept(vec![blocking]);
     stage.recorder.gate.wait_for_the_store();
     let (broken, other) = (store.accept(vec![good, bad]), store.accept(vec![bystander]));
     stage.recorder.gate.open();
     assert!(matches!(broken.await, Err(StoreError::Corrupt(_))));
     assert_eq!((blocking.await.unwrap(), other.await.unwrap()), (vec![Accepted::New], vec![Accepted::New]));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(events_stored(&stage).await, 3, "nothing of the broken call");
     assert!(stage.recorder.take_leased().is_empty());
     assert_eq!(stage.permits.taken(), 0);
@@ -273,7 +273,7 @@ pub(crate) async fn an_event_and_its_many_deliveries_are_stored_together(mut sta
     let filter = DeliveryListFilter { event: Some(event), ..DeliveryListFilter::default() };
     let page = stage.store().deliveries(stage.app, filter, None, 2000).await.unwrap();
     assert_eq!(page.rows.len(), 1500);
-    let mut again = stage.one();
+    let mut again = stage.one_event();
     again.dedup = vec![key];
     assert_eq!(stage.accept(again).await, answer);
 }

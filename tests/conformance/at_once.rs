@@ -2,15 +2,15 @@
 //! statements of a transaction, and a batch written in steps begins with a statement that writes no such row.
 
 use crate::{
-    health::{counted, plain, see},
-    pair::{Pair, play, wait_until},
+    health::{counted, plain, record_counted},
+    pair::{TwoNodes, play, wait_until},
     stage::{after, retry_at},
 };
 use posthaste::{
     domain::{event::DedupSpace, verdict::Verdict},
     store::{
         StoreError,
-        ledger::{Accepted, NewEvent},
+        deliveries::{Accepted, NewEvent},
     },
 };
 use std::time::Duration;
@@ -23,35 +23,35 @@ enum Way {
     InSteps,
 }
 
-fn way(pair: &Pair, table: &str, id: &str) -> Way {
+fn way(pair: &TwoNodes, table: &str, id: &str) -> Way {
     let number = format!("SELECT cmin FROM {table} ORDER BY {id} DESC LIMIT 1");
     if pair.shared.run(&number) == "0" { Way::AtOnce } else { Way::InSteps }
 }
 
-fn way_of_events(pair: &Pair) -> Way {
+fn way_of_events(pair: &TwoNodes) -> Way {
     way(pair, "events", "id")
 }
 
-fn way_of_attempts(pair: &Pair) -> Way {
+fn way_of_attempts(pair: &TwoNodes) -> Way {
     way(pair, "attempts", "delivery")
 }
 
 /// Returns the server processes that serve the nodes.
-fn connections(pair: &Pair) -> Vec<String> {
+fn connections(pair: &TwoNodes) -> Vec<String> {
     let pids =
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
     pair.shared.run(pids).lines().map(str::to_owned).collect()
 }
 
-async fn a_simple_batch_is_one_statement(mut pair: Pair) {
+async fn a_simple_batch_is_one_statement(mut pair: TwoNodes) {
     let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
     let keyed = |new| NewEvent { dedup: vec![key], ..new };
-    let first = keyed(pair.stage.one());
+    let first = keyed(pair.stage.one_event());
     assert_eq!(pair.stage.accept(first).await, Accepted::New);
     assert_eq!(way_of_events(&pair), Way::AtOnce);
-    see(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
     assert_eq!(way_of_attempts(&pair), Way::AtOnce);
-    let (before, again, last) = (connections(&pair), keyed(pair.stage.one()), pair.stage.one());
+    let (before, again, last) = (connections(&pair), keyed(pair.stage.one_event()), pair.stage.one_event());
     let both = pair.stage.store().accept(vec![again, last]).await.unwrap();
     assert!(matches!(&both[..], [Accepted::Repeated { .. }, Accepted::New]), "{both:?}");
     assert_eq!(way_of_events(&pair), Way::InSteps, "one is known by its key, and another is not");
@@ -62,7 +62,7 @@ async fn a_simple_batch_is_one_statement(mut pair: Pair) {
     assert_eq!(way_of_events(&pair), Way::InSteps, "whether its endpoint is on has to be looked at");
 }
 
-async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: Pair) {
+async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: TwoNodes) {
     let failures = "SELECT consecutive_failures FROM health";
     for (verdict, way, left) in [
         (Verdict::Delivered, Way::AtOnce, ""),
@@ -72,21 +72,21 @@ async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: Pair) {
         (Verdict::Delivered, Way::InSteps, "0"),
         (Verdict::Delivered, Way::AtOnce, "0"),
     ] {
-        see(&mut pair.stage, verdict, &plain()).await;
+        record_counted(&mut pair.stage, verdict, &plain()).await;
         assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (way, left.to_owned()));
     }
     // The database shows this node a failure that another node recorded.
     pair.shared.run("UPDATE health SET consecutive_failures = 3");
-    see(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
     assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (Way::InSteps, "0".to_owned()));
 }
 
 /// The statement requires that all its deliveries are leased. If one is not, it fails, and each is checked separately.
-async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: Pair) {
+async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: TwoNodes) {
     let (gone, kept) = (pair.stage.leased().await, pair.stage.leased().await);
-    let (ids, store) = ([gone.delivery.id, kept.delivery.id], pair.stage.shared());
+    let (ids, store) = ([gone.delivery.id, kept.delivery.id], pair.stage.shared_store());
     pair.shared.run(&format!("DELETE FROM live WHERE id = {}", ids[0].as_i64()));
-    let (blocking, accepted) = (pair.stage.one(), pair.stage.one());
+    let (blocking, accepted) = (pair.stage.one_event(), pair.stage.one_event());
     pair.stage.recorder.gate.shut();
     let blocking = store.accept(vec![blocking]);
     pair.stage.recorder.gate.wait_for_the_store();
@@ -97,7 +97,7 @@ async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: P
     pair.stage.recorder.gate.open();
     blocking.await.unwrap();
     assert_eq!(accepted.await.unwrap(), [Accepted::New]);
-    pair.stage.quiet().await;
+    pair.stage.wait_until_idle().await;
     assert_eq!(way_of_events(&pair), Way::InSteps, "all of them were one batch");
     for (id, recorded) in ids.into_iter().zip(["0", "1"]) {
         let attempts = format!("SELECT count(*) FROM attempts WHERE delivery = {}", id.as_i64());
@@ -110,8 +110,8 @@ async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: P
 }
 
 /// The event was never sent to the database, so it is not kept and stored after a reconnect.
-async fn an_event_published_on_an_ended_connection_is_not_stored_later(mut pair: Pair) {
-    let (first, second) = (pair.stage.one(), pair.stage.one());
+async fn an_event_published_on_an_ended_connection_is_not_stored_later(mut pair: TwoNodes) {
+    let (first, second) = (pair.stage.one_event(), pair.stage.one_event());
     pair.stage.publish(first).await;
     pair.shared.the_database().go_away();
     let refused = pair.stage.store().accept(vec![second]).await.unwrap_err();
@@ -122,14 +122,14 @@ async fn an_event_published_on_an_ended_connection_is_not_stored_later(mut pair:
 }
 
 /// The batch waits for the lock in the single statement or in steps, but not in both.
-async fn a_locked_table_is_waited_for_once(mut pair: Pair) {
+async fn a_locked_table_is_waited_for_once(mut pair: TwoNodes) {
     // Prepares the statement at the server: otherwise preparing it would wait for the lock already.
-    let known = pair.stage.one();
+    let known = pair.stage.one_event();
     pair.stage.publish(known).await;
     assert_eq!(way_of_events(&pair), Way::AtOnce);
     let locker = pair.client().await;
     locker.batch_execute("BEGIN; LOCK TABLE posthaste.events").await.unwrap();
-    let (new, begun) = (pair.stage.one(), Instant::now());
+    let (new, begun) = (pair.stage.one_event(), Instant::now());
     let refused = pair.stage.store().accept(vec![new]).await.unwrap_err();
     let waited = begun.elapsed();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");

@@ -12,14 +12,14 @@ use posthaste::{
         endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
         key::{Key, KeyHash, Scope},
-        portal::Theme,
+        portal_theme::PortalTheme,
         replay::{Replay, ReplayState},
     },
     store::{
         audit::AuditFilter,
-        browse::{Cursor, ROWS_EXAMINED_MAX},
-        ledger::{Ask, ActionResult},
-        registry::Inserted,
+        queries::{Cursor, ROWS_EXAMINED_MAX},
+        deliveries::{Ask, ActionResult},
+        config::Inserted,
         replays::ReplayChanged,
     },
 };
@@ -107,7 +107,7 @@ pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_
     let noted = Some(own(&mut stage, AuditAction::AppCreated));
     assert_eq!(stage.store().add_app(first.clone(), noted).await.unwrap(), Inserted::Added);
     let noted = Some(own(&mut stage, AuditAction::AppCreated));
-    assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Inserted::Taken);
+    assert_eq!(stage.store().add_app(twin.clone(), noted).await.unwrap(), Inserted::UidTaken);
     assert_eq!(count(&stage).await, 1);
     for (app, expected) in [(first.clone(), true), (twin, false)] {
         let noted = Some(own(&mut stage, AuditAction::AppChanged));
@@ -115,7 +115,7 @@ pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_
     }
     assert_eq!(count(&stage).await, 2);
     let endpoint = stage.endpoint_record(first.id);
-    for expected in [Inserted::Added, Inserted::Taken] {
+    for expected in [Inserted::Added, Inserted::UidTaken] {
         let noted = Some(own(&mut stage, AuditAction::EndpointCreated));
         assert_eq!(stage.store().add_endpoint(endpoint.clone(), noted).await.unwrap(), expected);
     }
@@ -168,7 +168,7 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
         "{asks:?}"
     );
     assert_eq!(count(&stage).await, 2);
-    let new = stage.one();
+    let new = stage.one_event();
     let event = new.event.id;
     stage.accept(new).await;
     for (event, expected) in [(event, true), (EventId::from_i64(stage.next_id()), false)] {
@@ -238,7 +238,7 @@ pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
     let many: Vec<Option<AuditEntry>> =
         (0..ROWS_EXAMINED_MAX).map(|_| Some(own(&mut stage, AuditAction::AppChanged))).collect();
-    let store = stage.shared();
+    let store = stage.shared_store();
     let writing: Vec<_> = many.into_iter().map(|noted| store.change_app(app.clone(), noted)).collect();
     for written in writing {
         assert!(written.await.unwrap());
@@ -269,7 +269,7 @@ pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deleti
     assert_eq!(all(&stage, AuditFilter::default()).await, [end.clone(), kept.clone()], "before it is purged");
     let of_it = AuditFilter { app: Some(stage.app), ..AuditFilter::default() };
     assert!(all(&stage, of_it).await.is_empty());
-    while stage.store().purge().await.unwrap() {}
+    while stage.store().purge_deleted_apps().await.unwrap() {}
     assert_eq!(all(&stage, AuditFilter::default()).await, [end.clone(), kept]);
     stage.reopen();
     let joined = stage.store().join(NOW).await.unwrap().newest_id;
@@ -285,8 +285,8 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
     }
     let unknown = KeyId::from_i64(stage.next_id());
     let uses = vec![(keys[0].id, after(5)), (keys[1].id, after(6)), (unknown, after(7))];
-    stage.store().keys_used(uses).await.unwrap();
-    stage.store().keys_used(vec![(keys[0].id, after(4))]).await.unwrap();
+    stage.store().record_key_uses(uses).await.unwrap();
+    stage.store().record_key_uses(vec![(keys[0].id, after(4))]).await.unwrap();
     assert!(stage.store().revoke_key(keys[1].id, after(8), None).await.unwrap());
     (keys[0].last_used_at, keys[1].last_used_at) = (Some(after(5)), Some(after(6)));
     keys[1].revoked_at = Some(after(8));
@@ -297,7 +297,7 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
     assert_eq!(store.key(keys[1].id).await.unwrap().as_ref(), Some(&keys[1]));
     assert_eq!(store.key(unknown).await.unwrap(), None);
     keys.remove(1);
-    assert_eq!(store.everything().await.unwrap().keys, keys, "what works");
+    assert_eq!(store.config_snapshot().await.unwrap().keys, keys, "what works");
 }
 
 pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut stage: Stage) {
@@ -306,7 +306,7 @@ pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut
     let link = |stage: &mut Stage, scope, made: u64, lives: u64| Key {
         created_at: after(made),
         expires_at: Some(after(made + lives)),
-        theme: Some(Theme { name: Some("Bakery".into()), ..Theme::default() }),
+        theme: Some(PortalTheme { name: Some("Bakery".into()), ..PortalTheme::default() }),
         ..key(stage, scope)
     };
     let first = link(&mut stage, Scope::Portal(own), 0, 60);
@@ -326,7 +326,7 @@ pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut
     assert_eq!(listed, std::slice::from_ref(&plain), "the list is of keys");
     assert_eq!(store.key(longer.id).await.unwrap().as_ref(), Some(&longer));
     assert_eq!(store.key(first.id).await.unwrap(), None);
-    let mut found = store.everything().await.unwrap().keys;
+    let mut found = store.config_snapshot().await.unwrap().keys;
     found.sort_by_key(|key| key.id);
     assert_eq!(found, [elsewhere, longer, plain, last, late]);
 }
@@ -342,7 +342,7 @@ pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
         stage.store().add_key(key.clone(), None).await.unwrap();
     }
     stage.store().revoke_key(keys[0].id, after(8), None).await.unwrap();
-    let forget = async |stage: &Stage, seconds| stage.store().forget(after(seconds)).await.unwrap();
+    let forget = async |stage: &Stage, seconds| stage.store().purge_records(after(seconds)).await.unwrap();
     assert_eq!(forget(&stage, 8).await.keys, [], "not before it is that old");
     let forgotten = forget(&stage, 9).await;
     assert_eq!((forgotten.keys, forgotten.has_more), (vec![keys[0].id, keys[1].id], false));

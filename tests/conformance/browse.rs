@@ -9,7 +9,7 @@ use posthaste::{
         outcome::{Attempt, OutcomeClass, Outcome},
         verdict::{DeadReason, Verdict},
     },
-    store::browse::{LastError, Owner, Thing},
+    store::queries::{LastError, Owner, ObjectId},
 };
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ async fn find(stage: &Stage, given_id: &str, own: Option<EventId>) -> Option<Eve
 }
 
 pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     Arc::get_mut(&mut new.event).unwrap().given_id = Some("order-1".into());
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
     let event = (*new.event).clone();
     stage.accept(new).await;
-    let plain = stage.one();
+    let plain = stage.one_event();
     let other = (*plain.event).clone();
     stage.accept(plain).await;
     assert_eq!(find(&stage, "order-1", None).await, Some(event.clone()));
@@ -35,14 +35,14 @@ pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage:
 }
 
 pub(crate) async fn an_idempotency_key_does_not_find_an_event(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.dedup = vec![stage.dedup(DedupSpace::IdempotencyKey, "k")];
     stage.accept(new).await;
     assert_eq!(find(&stage, "k", None).await, None);
 }
 
 pub(crate) async fn another_app_finds_nothing(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
     let event = new.event.id;
     let id = stage.publish(new).await;
@@ -54,7 +54,7 @@ pub(crate) async fn another_app_finds_nothing(mut stage: Stage) {
 
 pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_first(mut stage: Stage) {
     let id = stage.concluded(retry_at(NOW), attempt(OutcomeClass::Http, 500)).await;
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     let event = carried.event.clone();
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 204)]).await;
     let (listed, history) = stage.listed(id).await.unwrap();
@@ -76,7 +76,7 @@ pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage)
     let listed = stage.listed(id).await.unwrap().0;
     assert_eq!(listed.last_error, Some(LastError { status: None, error: Some("too slow".into()) }));
     assert_eq!(listed.last_contract, Some(attempt(OutcomeClass::Ok, 0).contract));
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
 }
@@ -109,7 +109,7 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
     let retried = stage.concluded(retry_at(after(1)), at(0)).await;
     let dead = stage.concluded(dead(DeadReason::Exhausted), at(5)).await;
     // Retried much later, after newer ones arrived.
-    let carried = stage.claim(retried, after(1)).await;
+    let carried = stage.lease(retried, after(1)).await;
     stage.record(carried, retry_at(after(100)), vec![at(10)]).await;
     let waiting = stage.waiting().await;
     let own = stage.endpoint;
@@ -124,16 +124,16 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
 }
 
 pub(crate) async fn the_app_of_an_object_is_found_by_its_id(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.dedup =
         vec![stage.dedup(DedupSpace::EventId, "order-1"), stage.dedup(DedupSpace::IdempotencyKey, "k")];
     let event = new.event.id;
     let delivery = stage.publish(new).await;
     let owner = async |thing| stage.store().owner(thing).await.unwrap();
-    assert_eq!(owner(Thing::Event(event)).await, Some(Owner(Some(stage.app))));
-    assert_eq!(owner(Thing::Delivery(delivery)).await, Some(Owner(Some(stage.app))));
-    assert_eq!(owner(Thing::Delivery(DeliveryId::from_i64(1))).await, None);
+    assert_eq!(owner(ObjectId::Event(event)).await, Some(Owner(Some(stage.app))));
+    assert_eq!(owner(ObjectId::Delivery(delivery)).await, Some(Owner(Some(stage.app))));
+    assert_eq!(owner(ObjectId::Delivery(DeliveryId::from_i64(1))).await, None);
     let keys = ["order-1", "order-2"].map(|id| stage.dedup(DedupSpace::EventId, id));
-    let named = stage.store().events_named(keys.to_vec()).await.unwrap();
+    let named = stage.store().events_by_dedup_key(keys.to_vec()).await.unwrap();
     assert_eq!(named, [(event, stage.app)]);
 }

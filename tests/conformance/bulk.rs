@@ -2,7 +2,7 @@
 //! one in SQLite, where each takes a few statements of its own.
 
 use crate::{
-    pair::Shared,
+    pair::SharedStore,
     postgres::{Database, Pooled},
     sqlite::block_on,
     stage::{Stage, after, attempt, dead, perform, retry_at},
@@ -16,10 +16,10 @@ use posthaste::{
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
         outcome::OutcomeClass,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
-    store::ledger::{Accepted, Ask, ActionResult, NewEvent, Record},
+    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, Record},
 };
 use proptest::{collection::vec, prelude::*};
 use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
@@ -65,7 +65,7 @@ const ROWS: &[(&str, &str)] = &[
     ("notices", "app, kind, endpoint, delivery, at, count"),
 ];
 
-fn rows(shared: &Shared) -> String {
+fn rows(shared: &SharedStore) -> String {
     let of = |(table, columns): &(&str, &str)| format!("{table}\n{}\n", shared.rows(columns, table));
     ROWS.iter().map(of).collect::<Vec<_>>().concat()
 }
@@ -75,15 +75,15 @@ fn contract() -> Arc<Contract> {
 }
 
 /// The stage of a case, with the same ids on every store; the last endpoint is ordered.
-struct Play {
+struct BulkCase {
     stage: Stage,
     endpoints: Vec<EndpointId>,
     carried: Vec<Option<LeasedDelivery>>,
     deliveries: Vec<DeliveryId>,
 }
 
-impl Play {
-    async fn new(shared: &Shared) -> Self {
+impl BulkCase {
+    async fn new(shared: &SharedStore) -> Self {
         let mut stage = Stage::new(Box::new(shared.clone())).await;
         let mut endpoints = vec![stage.endpoint];
         for _ in 1..ENDPOINTS {
@@ -186,13 +186,13 @@ fn is_manual((what, ..): Draw) -> bool {
 }
 
 /// Runs a case as one batch or one by one; returns the answers, the listener's calls, and the rows.
-async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
-    let mut play = Play::new(shared).await;
-    let store = play.stage.shared();
+async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_batch: bool) -> [String; 3] {
+    let mut play = BulkCase::new(shared).await;
+    let store = play.stage.shared_store();
     if is_batch {
         play.stage.recorder.gate.shut();
     }
-    let before = play.stage.one();
+    let before = play.stage.one_event();
     let blocking = store.accept(vec![before]);
     if is_batch {
         play.stage.recorder.gate.wait_for_the_store();
@@ -209,7 +209,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
         }
     }
     let (mut asked, mut filled, mut back) = (vec![], vec![], vec![]);
-    let cancel = |play: &Play, which: u8| {
+    let cancel = |play: &BulkCase, which: u8| {
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
         store.ask(play.stage.app, delivery, Ask::Cancel, after(90), None)
     };
@@ -260,13 +260,13 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
     for answer in back {
         answer.await.unwrap();
     }
-    play.stage.quiet().await;
+    play.stage.wait_until_idle().await;
     said += &roll_up(&play.stage).await;
     // The results of deliveries still leased add to rows that exist by now.
     for which in 0..LEASED_COUNT {
         play.record((8, which, which));
     }
-    play.stage.quiet().await;
+    play.stage.wait_until_idle().await;
     said += &roll_up(&play.stage).await;
     let mut carried: Vec<_> =
         play.stage.recorder.take_leased().into_iter().map(|one| (one.delivery, one.due)).collect();
@@ -279,7 +279,7 @@ async fn play(shared: &Shared, first: &[Draw], accepts: &[Draw], is_batch: bool)
 /// Calls `ask` while the store is held at an earlier commit, so that all its commands form one batch.
 async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -> T {
     stage.recorder.gate.shut();
-    let (store, before) = (stage.shared(), stage.one());
+    let (store, before) = (stage.shared_store(), stage.one_event());
     let blocking = store.accept(vec![before]);
     stage.recorder.gate.wait_for_the_store();
     let asked = ask(stage);
@@ -290,7 +290,7 @@ async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -
 
 async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Stage) {
     let [first, second] = [stage.leased().await, stage.leased().await];
-    let (ended, store) = (first.delivery.id, stage.shared());
+    let (ended, store) = (first.delivery.id, stage.shared_store());
     let asked = in_one_batch(&mut stage, |stage| {
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
@@ -308,12 +308,12 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
 
 async fn a_repeated_event_takes_no_key_and_delays_no_other(mut stage: Stage) {
     let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
-    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one() };
+    let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one_event() };
     let (stored, again, beside, later) =
         (keyed(&[known]), keyed(&[new, known]), keyed(&[other]), keyed(&[new]));
     let id = stored.event.id;
     assert_eq!(stage.accept(stored).await, Accepted::New);
-    let store = stage.shared();
+    let store = stage.shared_store();
     let both = in_one_batch(&mut stage, |_| [store.accept(vec![again]), store.accept(vec![beside])]);
     let [again, beside] = both.await;
     let again = again.await.unwrap();
@@ -331,8 +331,8 @@ fn commands_of_one_batch_see_what_came_before_them() {
 }
 
 fn ends_alike(first: &[Draw], accepts: &[Draw]) -> Result<(), TestCaseError> {
-    let run = |shared: Shared, is_batch| block_on(play(&shared, first, accepts, is_batch));
-    let (in_bulk, one_by_one) = (run(Shared::database(), true), run(Shared::file(), false));
+    let run = |shared: SharedStore, is_batch| block_on(run_case(&shared, first, accepts, is_batch));
+    let (in_bulk, one_by_one) = (run(SharedStore::database(), true), run(SharedStore::file(), false));
     for (in_bulk, one_by_one) in in_bulk.iter().zip(&one_by_one) {
         prop_assert_eq!(in_bulk, one_by_one);
     }

@@ -10,8 +10,8 @@ use posthaste::{
         outcome::OutcomeClass,
     },
     store::{
-        browse::{DeliveryListFilter, EventFilter},
-        ledger::{Accepted, Ask, ActionResult},
+        queries::{DeliveryListFilter, EventFilter},
+        deliveries::{Accepted, Ask, ActionResult},
     },
 };
 
@@ -31,7 +31,7 @@ pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outc
 
 pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
-    stage.claim(id, after(1)).await;
+    stage.lease(id, after(1)).await;
     stage.reopen();
     stage.store().join(after(5)).await.unwrap();
     let delivery = stage.delivery(id).await;
@@ -46,7 +46,7 @@ pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.request(id, Ask::Retry).await;
-        stage.claim(id, NOW).await;
+        stage.lease(id, NOW).await;
         stage.reopen();
         stage.store().join(after(5)).await.unwrap();
         let (history_len, restarted_at) = (before.history_len + 1, Some(NOW));
@@ -100,7 +100,7 @@ pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Stage) {
 pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Stage) {
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
-    let ActionResult::Made(made) = stage.request(delivered, Ask::Replay { as_new, give_up_at: None }).await else {
+    let ActionResult::Made(made) = stage.request(delivered, Ask::Replay { new_id: as_new, give_up_at: None }).await else {
         panic!()
     };
     stage.request(made.id, Ask::Cancel).await;
@@ -111,7 +111,7 @@ pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut
     let app = stage.new_app().await;
     let endpoint = stage.new_endpoint(app).await;
     stage.store().remove_app(app, None).await.unwrap();
-    while stage.store().purge().await.unwrap() {}
+    while stage.store().purge_deleted_apps().await.unwrap() {}
     stage.reopen();
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= endpoint.as_i64());
 }
@@ -159,7 +159,7 @@ pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Stage
 /// Publishes `count` events to the stage's endpoint in calls of a thousand.
 async fn publish_many(stage: &mut Stage, count: usize) {
     for chunk in (0..count).collect::<Vec<_>>().chunks(1000) {
-        let call = chunk.iter().map(|_| stage.one()).collect();
+        let call = chunk.iter().map(|_| stage.one_event()).collect();
         stage.store().accept(call).await.unwrap();
     }
 }
@@ -173,7 +173,7 @@ async fn counts(stage: &Stage, app: AppId) -> (usize, usize) {
 pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut stage: Stage) {
     let (doomed, doomed_endpoint) = (stage.app, stage.endpoint);
     let key = stage.dedup(DedupSpace::EventId, "order-1");
-    let mut keyed = stage.one();
+    let mut keyed = stage.one_event();
     keyed.dedup = vec![key, stage.dedup(DedupSpace::IdempotencyKey, "k")];
     let keyed_event: EventId = keyed.event.id;
     stage.accept(keyed).await;
@@ -184,12 +184,12 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     let kept = [stage.one_in(DeliveryState::Delivered).await, stage.waiting().await];
     // A replay is newer than every event.
     let as_new = DeliveryId::from_i64(stage.next_id());
-    let replay = Ask::Replay { as_new, give_up_at: None };
+    let replay = Ask::Replay { new_id: as_new, give_up_at: None };
     assert!(matches!(stage.store().ask(doomed, delivered, replay, NOW, None).await.unwrap(), ActionResult::Made(_)));
 
     stage.store().remove_app(doomed, None).await.unwrap();
     let mut steps = 0;
-    while stage.store().purge().await.unwrap() {
+    while stage.store().purge_deleted_apps().await.unwrap() {
         steps += 1;
         stage.reopen();
         assert!(steps < 100, "a purge that never ends");
@@ -201,7 +201,7 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     assert!(!stage.store().find_lanes().await.unwrap().iter().any(|(lane, _)| *lane == doomed_endpoint));
     assert_eq!(counts(&stage, stage.app).await, (2, 2));
     assert_eq!(stage.history(kept[0]).await.len(), 1);
-    let mut again = stage.one();
+    let mut again = stage.one_event();
     again.dedup = vec![key];
     assert_eq!(stage.accept(again).await, Accepted::New, "its keys went with it");
 }
@@ -215,7 +215,7 @@ pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: St
     stage.store().remove_app(doomed, None).await.unwrap();
     let mut left = stage.store().waiting_count().await.unwrap();
     assert_eq!(left, 5000);
-    while stage.store().purge().await.unwrap() {
+    while stage.store().purge_deleted_apps().await.unwrap() {
         let removed = left - stage.store().waiting_count().await.unwrap();
         assert!(removed <= 2000, "{removed} at once");
         left -= removed;
@@ -225,6 +225,6 @@ pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: St
 
 pub(crate) async fn a_purge_without_data_ends_at_once(mut stage: Stage) {
     stage.waiting().await;
-    assert!(!stage.store().purge().await.unwrap());
+    assert!(!stage.store().purge_deleted_apps().await.unwrap());
     assert_eq!(counts(&stage, stage.app).await, (1, 1));
 }

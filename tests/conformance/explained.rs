@@ -2,7 +2,7 @@
 
 use crate::{database::TestDatabaseServer, stage::Backend};
 use posthaste::{
-    domain::port::Handover,
+    domain::ports::Handover,
     store::{
         CommitWatch, Store,
         postgres::{DatabaseAddress, PostgresStore, QueueLimits},

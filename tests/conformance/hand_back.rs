@@ -6,15 +6,15 @@ use posthaste::{
         contract::WaitingWhenDisabled,
         delivery::{EndReason, DeliveryState},
         outcome::OutcomeClass,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         verdict::Verdict,
     },
-    store::ledger::Ask,
+    store::deliveries::Ask,
 };
 
 async fn hand_back(stage: &Stage, carried: LeasedDelivery) {
     stage.store().release(vec![carried], after(5)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut stage: Stage) {
@@ -32,7 +32,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
 
 pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
     let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
-    let carried = stage.claim(id, after(1)).await;
+    let carried = stage.lease(id, after(1)).await;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.retry_index, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
@@ -41,7 +41,7 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
 pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     let back = carried.delivery.saved_state;
     hand_back(&stage, carried).await;
     let delivery = stage.delivery(id).await;

@@ -10,14 +10,14 @@ use posthaste::{
         health,
         id::EndpointId,
         outcome::OutcomeClass,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        browse::HealthReport,
+        queries::HealthReport,
         cluster::Suspect,
-        ledger::{Ask, Record},
+        deliveries::{Ask, Record},
     },
 };
 use serde_json::{Value, json};
@@ -51,10 +51,10 @@ pub(crate) fn counted(
     Record { leased: carried, attempts: vec![attempt], verdict, disable: None, sighting, ended_at, contract }
 }
 
-pub(crate) async fn see(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
+pub(crate) async fn record_counted(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
     let carried = stage.leased().await;
     stage.store().record(counted(carried, verdict, contract, after(1)));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 async fn report(stage: &Stage, now: Timestamp) -> HealthReport {
@@ -70,7 +70,7 @@ pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
 pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
     let suspect = Suspect { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
     stage.store().evaluate_health(vec![suspect], now).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
@@ -78,7 +78,7 @@ pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhaus
 pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut stage: Stage) {
     let plain = plain();
     for verdict in [Verdict::Delivered, Verdict::Delivered, retry_at(after(60)), EXHAUSTED] {
-        see(&mut stage, verdict, &plain).await;
+        record_counted(&mut stage, verdict, &plain).await;
     }
     // Without a health sample: a test, or a local failure.
     stage.concluded(EXHAUSTED, attempt(OutcomeClass::Http, 500)).await;
@@ -101,7 +101,7 @@ pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut
 pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Stage) {
     let plain = plain();
     for _ in 0..3 {
-        see(&mut stage, Verdict::Delivered, &plain).await;
+        record_counted(&mut stage, Verdict::Delivered, &plain).await;
     }
     stage.reopen();
     roll_up(&stage, after(2)).await;
@@ -127,7 +127,7 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenDisabled) -> Vec<Deli
     for (carried, verdict) in carried.into_iter().zip(verdicts) {
         stage.store().record(counted(carried, verdict, &contract, after(1)));
     }
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     let mut states = Vec::new();
     for id in ids {
         states.push(stage.delivery(id).await.state);
@@ -159,18 +159,18 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().record(counted(carried, EXHAUSTED, &plain, after(1)));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     stage.request(id, Ask::Retry).await;
-    let carried = stage.claim(id, after(2)).await;
+    let carried = stage.lease(id, after(2)).await;
     stage.store().record(counted(carried, EXHAUSTED, &plain, after(3)));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     let health = report(&stage, after(3)).await.health;
     assert_eq!((health.consecutive_failures, health.failed_events), (2, 1));
     assert_eq!(health.first_failure.map(|first| (first.at, first.clock)), Some((after(1), CLOCK)));
     assert_eq!(health.last_error.as_deref(), Some("no answer"));
-    see(&mut stage, Verdict::Delivered, &plain).await;
+    record_counted(&mut stage, Verdict::Delivered, &plain).await;
     let health = report(&stage, after(3)).await.health;
-    assert!(health.is_clean() && health.first_failure.is_none() && health.last_error.is_none(), "{health:?}");
+    assert!(health.has_no_trouble() && health.first_failure.is_none() && health.last_error.is_none(), "{health:?}");
     roll_up(&stage, after(4)).await;
     assert_eq!(report(&stage, after(4)).await.hour.dead, 1, "the extra attempt ended nothing anew");
 }
@@ -187,7 +187,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
     };
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     stage.store().record(counted(twin, EXHAUSTED, &one, after(2)));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert!(roll_up(&stage, after(3)).await.is_empty());
     let report = report(&stage, after(3)).await;
     assert_eq!((report.health, report.hour.attempts()), (health::Health::default(), 0));
@@ -197,7 +197,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
 pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut stage: Stage) {
     let plain = plain();
     for _ in 0..10 {
-        see(&mut stage, retry_at(after(60)), &plain).await;
+        record_counted(&mut stage, retry_at(after(60)), &plain).await;
     }
     let before = report(&stage, after(2)).await.health;
     assert_eq!((before.consecutive_failures, before.state()), (10, health::HealthState::Failing));
@@ -206,7 +206,7 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     assert_eq!(standing.accountable, CLOCK, "an attempt knew as much");
     assert_eq!((standing.failing, standing.well), (vec![stage.endpoint], vec![]));
     assert_eq!(report(&stage, after(2)).await.health, before);
-    see(&mut stage, Verdict::Delivered, &plain).await;
+    record_counted(&mut stage, Verdict::Delivered, &plain).await;
     stage.store().roll_up(CLOCK * 2, after(3)).await.unwrap();
     let standing = stage.store().health_bootstrap(after(3)).await.unwrap();
     assert_eq!((standing.accountable, standing.well), (CLOCK * 2, vec![stage.endpoint]));
@@ -216,10 +216,10 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
 pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: Stage) {
     let plain = plain();
     for _ in 0..12 {
-        see(&mut stage, EXHAUSTED, &plain).await;
+        record_counted(&mut stage, EXHAUSTED, &plain).await;
     }
     roll_up(&stage, after(2)).await;
-    assert_eq!(stage.store().in_trouble(stage.app).await.unwrap(), [stage.endpoint]);
+    assert_eq!(stage.store().unhealthy_endpoints(stage.app).await.unwrap(), [stage.endpoint]);
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     assert_eq!(report(&stage, after(2)).await.health.consecutive_failures, 12, "why it is off stays known");
     stage.set_availability(stage.endpoint, None).await;
@@ -229,14 +229,14 @@ pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: S
     assert_eq!((consecutive_failures, first_failure, failing_since), (0, None, None));
     assert_eq!(healthy_since, Some(NOW));
     assert_eq!(report.hour.failed, 12);
-    assert!(stage.store().in_trouble(stage.app).await.unwrap().is_empty());
+    assert!(stage.store().unhealthy_endpoints(stage.app).await.unwrap().is_empty());
 }
 
 pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut stage: Stage) {
     let plain = plain();
-    see(&mut stage, EXHAUSTED, &plain).await;
+    record_counted(&mut stage, EXHAUSTED, &plain).await;
     roll_up(&stage, after(2)).await;
-    see(&mut stage, EXHAUSTED, &plain).await;
+    record_counted(&mut stage, EXHAUSTED, &plain).await;
     assert!(stage.store().remove_endpoint(stage.endpoint, after(3), None).await.unwrap());
     assert!(roll_up(&stage, after(4)).await.is_empty(), "rows still in the log belong to no endpoint");
     let report = report(&stage, after(4)).await;
@@ -245,19 +245,19 @@ pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut 
 
 pub(crate) async fn a_deleted_app_leaves_neither_health_nor_statistics(mut stage: Stage) {
     let plain = plain();
-    see(&mut stage, EXHAUSTED, &plain).await;
+    record_counted(&mut stage, EXHAUSTED, &plain).await;
     roll_up(&stage, after(2)).await;
     assert!(stage.store().remove_app(stage.app, None).await.unwrap());
-    while stage.store().purge().await.unwrap() {}
+    while stage.store().purge_deleted_apps().await.unwrap() {}
     let report = report(&stage, after(4)).await;
     assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
 }
 
 pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stage: Stage) {
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
-    see(&mut stage, Verdict::Delivered, &own).await;
+    record_counted(&mut stage, Verdict::Delivered, &own).await;
     for _ in 0..9 {
-        see(&mut stage, dead(DeadReason::RefusedByReceiver), &own).await;
+        record_counted(&mut stage, dead(DeadReason::RefusedByReceiver), &own).await;
     }
     roll_up(&stage, after(2)).await;
     judge(&stage, &plain(), after(2)).await;
@@ -266,11 +266,11 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
     stage.set_availability(stage.endpoint, None).await;
     judge(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
-    assert_eq!((degraded.state(), degraded.since()), (health::HealthState::Degraded, Some(after(2))));
+    assert_eq!((degraded.state(), degraded.state_since()), (health::HealthState::Degraded, Some(after(2))));
     assert!(roll_up(&stage, after(3)).await.is_empty(), "nothing new");
     assert_eq!(stage.store().degraded().await.unwrap(), [stage.endpoint], "looked at until it is well");
     for _ in 0..6 {
-        see(&mut stage, Verdict::Delivered, &own).await;
+        record_counted(&mut stage, Verdict::Delivered, &own).await;
     }
     assert_eq!(roll_up(&stage, after(4)).await, [stage.endpoint], "what works is news of one that did not");
     judge(&stage, &own, after(4)).await;
@@ -280,7 +280,7 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
 }
 
 /// Records `count` verdicts at one time and rolls them up.
-pub(crate) async fn some(
+pub(crate) async fn record_many(
     stage: &mut Stage,
     count: u32,
     verdict: Verdict,
@@ -291,13 +291,13 @@ pub(crate) async fn some(
         let carried = stage.leased().await;
         stage.store().record(counted(carried, verdict, contract, at));
     }
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     roll_up(stage, at).await;
 }
 
 pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mut stage: Stage) {
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
-    some(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
+    record_many(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
     let day = 24 * 3600;
     judge(&stage, &own, after(day + 120)).await;
     assert_eq!(report(&stage, after(day)).await.health.degraded_since, None, "longer ago than a day");
@@ -305,11 +305,11 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     (record.disabled, record.updated_at, record.revision) = (None, after(1800), record.revision + 1);
     assert!(stage.store().change_endpoint(record, None).await.unwrap());
-    some(&mut stage, 3, Verdict::Delivered, &own, after(1900)).await;
-    some(&mut stage, 1, EXHAUSTED, &own, after(6000)).await;
+    record_many(&mut stage, 3, Verdict::Delivered, &own, after(1900)).await;
+    record_many(&mut stage, 1, EXHAUSTED, &own, after(6000)).await;
     judge(&stage, &own, after(6060)).await;
     assert_eq!(report(&stage, after(6060)).await.health.degraded_since, None, "one of four since it is on");
-    some(&mut stage, 20, EXHAUSTED, &own, after(6120)).await;
+    record_many(&mut stage, 20, EXHAUSTED, &own, after(6120)).await;
     judge(&stage, &own, after(6180)).await;
     assert_eq!(report(&stage, after(6180)).await.health.degraded_since, Some(after(6180)), "21 of 24");
 }
@@ -330,7 +330,7 @@ pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage
 pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut stage: Stage) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
-    see(&mut stage, last, &one).await;
+    record_counted(&mut stage, last, &one).await;
     judge(&stage, &one, after(50)).await;
     assert!(stage.recorder.take_disabled().is_empty(), "it has not ended");
     stage.refill(stage.endpoint, 1, after(60)).await;
@@ -345,7 +345,7 @@ pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut 
 
 pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage: Stage) {
     let (plain, hour) = (plain(), 3600);
-    see(&mut stage, Verdict::Delivered, &plain).await;
+    record_counted(&mut stage, Verdict::Delivered, &plain).await;
     roll_up(&stage, after(2)).await;
     for (later, minutes, hours) in
         [(2 * hour, 1, 1), (4 * hour, 0, 1), (29 * 24 * hour, 0, 1), (31 * 24 * hour, 0, 0)]
@@ -364,9 +364,9 @@ pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes
         let mut record = counted(stage.leased().await, retry_at(after(60)), &plain, after(1));
         record.sighting.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
         stage.store().record(record);
-        stage.quiet().await;
-        see(&mut stage, Verdict::Delivered, &plain).await;
-        see(&mut stage, retry_at(after(60)), &plain).await;
+        stage.wait_until_idle().await;
+        record_counted(&mut stage, Verdict::Delivered, &plain).await;
+        record_counted(&mut stage, retry_at(after(60)), &plain).await;
         judge(&stage, &plain, after(1)).await;
         stage.reopen();
         known.push(stage.store().health_bootstrap(after(2)).await.unwrap().paused);

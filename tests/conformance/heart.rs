@@ -1,7 +1,7 @@
 //! Heartbeats and takeovers in hard cases: a distant database, a client frozen in the middle of a batch, and a copied machine.
 
 use crate::{
-    pair::{Node, Pair, play, wait_until},
+    pair::{Node, TwoNodes, play, wait_until},
     postgres::{self, Database},
     sqlite::block_on,
     stage::NOW,
@@ -87,7 +87,7 @@ impl Raw {
 
 /// Simulates a process that is stopped during a long answer: the server waits for it to read on, and the timeout for idle
 /// transactions does not apply.
-async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: Pair) {
+async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: TwoNodes) {
     let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     let mut frozen = Raw::connect(pair.shared.the_database());
     frozen.ask(&format!(
@@ -110,7 +110,7 @@ async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: Pair) 
 }
 
 /// Simulates a standby that was promoted before it had received everything. A heartbeat notices it, without a write.
-async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair: Pair) {
+async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair: TwoNodes) {
     drop(pair.other.accept_leased(pair.stage.one_with_permit()).await);
     pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives");
     assert!(pair.other.store.can_record());
@@ -124,7 +124,7 @@ async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair:
 }
 
 /// A copied machine takes itself for the same one and finds no such process.
-async fn a_node_with_heartbeats_is_alive_although_its_process_is_not_found(mut pair: Pair) {
+async fn a_node_with_heartbeats_is_alive_although_its_process_is_not_found(mut pair: TwoNodes) {
     let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let joining = Node::beside(&pair.stage);

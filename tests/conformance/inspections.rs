@@ -9,7 +9,7 @@ use posthaste::{
             InspectionState,
         },
     },
-    store::ledger::Ordered,
+    store::deliveries::Ordered,
 };
 
 fn draft(stage: &mut Stage, app: AppId, endpoint: EndpointId, kind: InspectionKind) -> Inspection {
@@ -54,11 +54,11 @@ async fn ordered(stage: &mut Stage) -> Inspection {
 }
 
 async fn take(stage: &Stage) -> Option<InspectionId> {
-    stage.store().take_inspection(100).await.unwrap().map(|taken| taken.id)
+    stage.store().start_next_inspection(100).await.unwrap().map(|taken| taken.id)
 }
 
 async fn end(stage: &Stage, id: InspectionId) -> bool {
-    stage.store().end_inspection(id, Some(report()), after(5)).await.unwrap()
+    stage.store().finish_inspection(id, Some(report()), after(5)).await.unwrap()
 }
 
 async fn state(stage: &Stage, id: InspectionId) -> Option<InspectionState> {
@@ -72,7 +72,7 @@ pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: S
         stage.store().order_inspection(new.clone()).await.unwrap();
         assert_eq!(stage.store().inspection(app, new.id).await.unwrap(), Some(new.clone()));
         let running = Inspection { state: InspectionState::Running, ..new.clone() };
-        assert_eq!(stage.store().take_inspection(1).await.unwrap(), Some(running));
+        assert_eq!(stage.store().start_next_inspection(1).await.unwrap(), Some(running));
         assert!(end(&stage, new.id).await);
         let finished = Inspection {
             state: InspectionState::Finished,
@@ -88,7 +88,7 @@ pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: S
 
 pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notified(mut stage: Stage) {
     let first = ordered(&mut stage).await;
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_inspections_wait(), 1);
     let (app, endpoint) = (stage.app, stage.endpoint);
     for _ in 0..2 {
@@ -98,7 +98,7 @@ pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notifi
         assert_eq!(state(&stage, second.id).await, None);
         take(&stage).await;
     }
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_inspections_wait(), 0);
     end(&stage, first.id).await;
     ordered(&mut stage).await;
@@ -115,19 +115,19 @@ pub(crate) async fn inspections_are_taken_once_oldest_first_and_apps_keep_to_the
         ids.push(new.id);
     }
     let mut taken = Vec::new();
-    while let Some(next) = stage.store().take_inspection(2).await.unwrap() {
+    while let Some(next) = stage.store().start_next_inspection(2).await.unwrap() {
         taken.push(next.id);
     }
     assert_eq!(taken, [ids[0], ids[1], ids[3]]);
     end(&stage, ids[0]).await;
-    assert_eq!(stage.store().take_inspection(2).await.unwrap().map(|taken| taken.id), Some(ids[2]));
+    assert_eq!(stage.store().start_next_inspection(2).await.unwrap().map(|taken| taken.id), Some(ids[2]));
 }
 
 pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Stage) {
     let id = ordered(&mut stage).await.id;
     assert!(!end(&stage, id).await, "it waits");
     take(&stage).await;
-    assert!(stage.store().end_inspection(id, None, after(4)).await.unwrap());
+    assert!(stage.store().finish_inspection(id, None, after(4)).await.unwrap());
     assert_eq!(state(&stage, id).await, Some(InspectionState::Interrupted));
     assert!(!end(&stage, id).await, "it ended");
     assert!(!end(&stage, InspectionId::from_i64(1)).await, "there is none");
@@ -140,11 +140,11 @@ pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_
     let (app, endpoint) = (stage.app, stage.new_endpoint(stage.app).await);
     let waiting = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
     stage.store().order_inspection(waiting.clone()).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     stage.recorder.take_inspections_wait();
     stage.reopen();
     stage.store().join(after(7)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_inspections_wait(), 1);
     let interrupted = stage.store().inspection(app, running).await.unwrap().unwrap();
     assert_eq!(
@@ -155,7 +155,7 @@ pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_
     end(&stage, waiting.id).await;
     stage.reopen();
     stage.store().join(after(8)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_inspections_wait(), 0, "nothing waits");
 }
 

@@ -10,14 +10,14 @@ use posthaste::{
         verdict::DeadReason,
     },
     store::{
-        browse::{Cursor, DeliveryListFilter, EventFilter, Listed, Page, ROWS_EXAMINED_MAX},
-        ledger::{Ask, NewEvent, Record},
+        queries::{Cursor, DeliveryListFilter, EventFilter, DeliveryRow, Page, ROWS_EXAMINED_MAX},
+        deliveries::{Ask, NewEvent, Record},
     },
 };
 use std::sync::Arc;
 
 /// Follows the cursors to the end; returns the ids page by page.
-async fn walk(mut page_after: impl AsyncFnMut(Option<Cursor>) -> Page<Listed>) -> Vec<Vec<DeliveryId>> {
+async fn walk(mut page_after: impl AsyncFnMut(Option<Cursor>) -> Page<DeliveryRow>) -> Vec<Vec<DeliveryId>> {
     let (mut pages, mut after) = (vec![], None);
     loop {
         let page = page_after(after).await;
@@ -69,7 +69,7 @@ fn of_type(mut new: NewEvent, event_type: &str) -> NewEvent {
 
 /// Makes an event published at this time.
 fn made_at(stage: &Stage, at: Timestamp) -> NewEvent {
-    draft(stage.app, &[stage.endpoint], IdSource::new(0, 0).take(at, 2))
+    draft(stage.app, &[stage.endpoint], IdSource::new(0, 0).next_range(at, 2))
 }
 
 pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut stage: Stage) {
@@ -158,11 +158,11 @@ pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage:
 }
 
 pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Stage) {
-    let rare = of_type(stage.one(), "rare");
+    let rare = of_type(stage.one_event(), "rare");
     let (rare_event, rare_id) = (rare.event.id, rare.births[0].delivery.id);
     let mut events = vec![rare];
     for _ in 0..ROWS_EXAMINED_MAX + 500 {
-        let new = stage.one();
+        let new = stage.one_event();
         events.push(new);
     }
     publish_all(&stage, events).await;
@@ -184,7 +184,7 @@ async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
     stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: at, contract });
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     id
 }
 
@@ -222,7 +222,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
     let open = die(&mut stage, NOW).await;
     let mut events = vec![];
     for _ in 0..ROWS_EXAMINED_MAX + 500 {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         let delivery = &mut new.births[0].delivery;
         delivery.start_in_flight();
         let switch = posthaste::domain::delivery::Availability::Enabled;

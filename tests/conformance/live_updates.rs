@@ -1,7 +1,7 @@
 //! Live updates that the store publishes: state changes that no other call reports.
 
 use crate::{
-    health::{EXHAUSTED, contract, judge, plain, see, some},
+    health::{EXHAUSTED, contract, judge, plain, record_counted, record_many},
     stage::{NOW, Stage, after, attempt, retry_at},
 };
 use posthaste::{
@@ -13,7 +13,7 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::{DueAction, Verdict},
     },
-    store::ledger::{AdvanceRetries, Settle},
+    store::deliveries::{AdvanceRetries, Settle},
 };
 use serde_json::json;
 
@@ -38,13 +38,13 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
         stage.set_availability(stage.endpoint, switch).await;
         for expected in [&deliveries(&stage)[..], &[]] {
             stage.store().settle(stage.endpoint, settle, 9, after(9)).await.unwrap();
-            stage.quiet().await;
+            stage.wait_until_idle().await;
             assert_eq!(stage.recorder.take_live_updates(), expected);
         }
     }
     assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
     stage.store().settle(stage.endpoint, Settle::Disabled(Availability::Deleted), 9, after(9)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
@@ -54,12 +54,12 @@ pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stag
     let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
     for expected in [&deliveries(&stage)[..], &[]] {
         stage.store().bring_forward(recovery, after(11)).await.unwrap();
-        stage.quiet().await;
+        stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_live_updates(), expected);
     }
-    let carried = stage.claim(id, after(11)).await;
+    let carried = stage.lease(id, after(11)).await;
     stage.store().release(vec![carried], after(12)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
@@ -67,17 +67,17 @@ pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Stage) {
     let endpoint = [LiveUpdate::endpoint(stage.app, stage.endpoint)];
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     for failed in 1..=10 {
-        see(&mut stage, retry_at(after(60)), &plain()).await;
+        record_counted(&mut stage, retry_at(after(60)), &plain()).await;
         let expected = if failed == 10 { &endpoint[..] } else { &[] };
         assert_eq!(stage.recorder.take_live_updates(), expected, "failing after ten, and this is {failed}");
     }
     for _ in 0..3 {
-        see(&mut stage, Verdict::Delivered, &plain()).await;
+        record_counted(&mut stage, Verdict::Delivered, &plain()).await;
     }
     assert_eq!(stage.recorder.take_live_updates(), endpoint, "well again");
     // Never ten in a row.
     for (count, verdict) in [(9, EXHAUSTED), (1, Verdict::Delivered), (9, EXHAUSTED)] {
-        some(&mut stage, count, verdict, &own, after(120)).await;
+        record_many(&mut stage, count, verdict, &own, after(120)).await;
     }
     assert_eq!(stage.recorder.take_live_updates(), []);
     for expected in [&endpoint[..], &[]] {

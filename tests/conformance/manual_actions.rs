@@ -9,11 +9,11 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::ledger::{Ask, ActionResult},
+    store::deliveries::{Ask, ActionResult},
 };
 
 fn replay(stage: &mut Stage) -> Ask {
-    Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
+    Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
 }
 
 /// Returns the states in which the request is refused. Checks that the refusal names the state and changes nothing.
@@ -70,7 +70,7 @@ pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage
         assert_eq!(asked.saved_state.map(|back| back.state), Some(state));
         assert_eq!(stage.delivery(id).await, asked, "as it is stored");
         assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-        stage.claim(id, NOW).await;
+        stage.lease(id, NOW).await;
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage
     assert_eq!((delivery.finished_at, delivery.reason, delivery.replay_of), (None, None, None));
     assert_eq!(stage.delivery(id).await, delivery);
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let numbers: Vec<_> = stage.history(id).await.iter().map(|row| row.number).collect();
     assert_eq!(numbers, [Some(1), Some(2)], "numbering continues");
@@ -100,7 +100,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
     assert_eq!(stage.delivery(made.id).await, made);
     assert_eq!(stage.delivery(id).await, before, "the old one never changes");
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-    let carried = stage.claim(made.id, NOW).await;
+    let carried = stage.lease(made.id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let ask = replay(&mut stage);
     let ActionResult::Made(third) = stage.request(made.id, ask).await else { panic!() };

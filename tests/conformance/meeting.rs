@@ -1,35 +1,35 @@
 //! State that nodes share: outage-adjusted time, queues owned by another node, keys of events that another node removes.
 
 use crate::{
-    health::{plain, see},
-    pair::{Pair, play},
+    health::{plain, record_counted},
+    pair::{TwoNodes, play},
     stage::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{outage_detector::Account, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},
-    store::ledger::{Accepted, Record},
+    store::deliveries::{Accepted, Record},
 };
 use std::time::Duration;
 
-async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: Pair) {
+async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: TwoNodes) {
     let minutes = Duration::from_mins;
     let mine = |accountable| Account { accountable, is_local_outage: false };
-    let (here, there) = (pair.stage.shared(), pair.other.store.clone());
+    let (here, there) = (pair.stage.shared_store(), pair.other.store.clone());
     here.account(mine(minutes(50)), NOW).await.unwrap();
     assert_eq!(there.account(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
     // The node with less time than the others rolls up.
-    see(&mut pair.stage, Verdict::Delivered, &plain()).await;
+    record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
     there.roll_up(minutes(3), after(1)).await.unwrap();
     assert_eq!(here.health_bootstrap(after(1)).await.unwrap().accountable, minutes(50));
     there.account(mine(minutes(60)), after(2)).await.unwrap();
     // Its attempts are recorded in the shared time: in its own time this one would have begun long ago.
-    see(&mut pair.stage, retry_at(after(60)), &plain()).await;
+    record_counted(&mut pair.stage, retry_at(after(60)), &plain()).await;
     let report = here.health(pair.stage.app, pair.stage.endpoint, after(3)).await.unwrap();
     assert_eq!(report.health.first_failure.unwrap().clock, minutes(60));
     assert_eq!(report.clock, Some((minutes(60), after(2))));
 }
 
-async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: Pair) {
+async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: TwoNodes) {
     let mine = |is_ours| Account { accountable: Duration::from_mins(1), is_local_outage: is_ours };
     let here = pair.stage.store();
     assert_eq!(here.account(mine(false), NOW).await.unwrap(), mine(false));
@@ -38,11 +38,11 @@ async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: Pair) {
     assert_eq!(here.account(mine(false), after(40)).await.unwrap(), mine(false));
 }
 
-async fn queues_with_due_deliveries_are_found(mut pair: Pair) {
+async fn queues_with_due_deliveries_are_found(mut pair: TwoNodes) {
     let (endpoint, other) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let behind = async |now| pair.other.store.lanes_behind(vec![endpoint, other], now).await.unwrap();
     assert_eq!(behind(after(10)).await, []);
-    let mut new = pair.stage.one();
+    let mut new = pair.stage.one_event();
     new.births[0].delivery.due = Some(after(5));
     pair.stage.publish(new).await;
     assert_eq!(behind(after(4)).await, []);
@@ -52,10 +52,10 @@ async fn queues_with_due_deliveries_are_found(mut pair: Pair) {
 }
 
 /// The event is looked up by its key while another node removes it, between reading the key and reading the event.
-async fn an_event_that_is_being_removed_is_published_as_new(mut pair: Pair) {
+async fn an_event_that_is_being_removed_is_published_as_new(mut pair: TwoNodes) {
     let key = pair.stage.dedup(DedupSpace::EventId, "order-7");
     let mut publish = || {
-        let mut new = pair.stage.one();
+        let mut new = pair.stage.one_event();
         new.dedup.push(key);
         new
     };
@@ -80,14 +80,14 @@ async fn an_event_that_is_being_removed_is_published_as_new(mut pair: Pair) {
 }
 
 /// Each failure holds its locks until its transaction ends, and other nodes may wait for them.
-async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
+async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes) {
     let new = (0..300).map(|_| pair.stage.one_with_permit()).collect();
     pair.stage.store().accept(new).await.unwrap();
-    pair.stage.quiet().await;
-    let (carried, store) = (pair.stage.recorder.take_leased(), pair.stage.shared());
+    pair.stage.wait_until_idle().await;
+    let (carried, store) = (pair.stage.recorder.take_leased(), pair.stage.shared_store());
     assert_eq!(carried.len(), 300);
     let held = pair.hold("INSERT ON events").await;
-    let one = pair.stage.one();
+    let one = pair.stage.one_event();
     let accepted = tokio::spawn({
         let store = store.clone();
         async move { store.accept(vec![one]).await }
@@ -100,20 +100,20 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: Pair) {
     }
     held.let_go().await;
     accepted.await.unwrap().unwrap();
-    pair.stage.quiet().await;
+    pair.stage.wait_until_idle().await;
     let written = "SELECT string_agg(n::text, ' ' ORDER BY n) FROM (SELECT count(*) AS n FROM attempts GROUP BY xmin::text) AS t";
     assert_eq!(pair.shared.run(written), "44 128 128");
 }
 
-async fn a_command_that_waits_for_another_node_does_not_delay_events(mut pair: Pair) {
+async fn a_command_that_waits_for_another_node_does_not_delay_events(mut pair: TwoNodes) {
     let client = pair.client().await;
     client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(8102099357864587376)").await.unwrap();
     let store = pair.other.store.clone();
-    let cold = tokio::spawn(async move { store.forget(after(1)).await });
+    let cold = tokio::spawn(async move { store.purge_records(after(1)).await });
     pair.until_waiting(1).await;
     for _ in 0..5 {
         let accepted =
-            tokio::time::timeout(Duration::from_secs(3), pair.other.accept(pair.stage.one())).await;
+            tokio::time::timeout(Duration::from_secs(3), pair.other.accept(pair.stage.one_event())).await;
         assert_eq!(accepted.expect("an event that waits for other nodes"), Accepted::New);
         assert!(pair.other.store.can_record());
     }

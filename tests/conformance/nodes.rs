@@ -1,7 +1,7 @@
 //! Several nodes on one database: liveness, takeover, shard ownership, and notifications between nodes.
 
 use crate::{
-    pair::{Node, Pair, Shared, play, wait_until},
+    pair::{Node, TwoNodes, SharedStore, play, wait_until},
     replays::{begin, deliveries},
     stage::{NOW, after, attempt},
 };
@@ -13,13 +13,13 @@ use posthaste::{
         event_type::{EventTypeDocument, EventTypeRecord},
         id::EventTypeId,
         outcome::OutcomeClass,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
     store::{
         Store, StoreError,
         cluster::{Beat, SHARDS},
-        ledger::{Accepted, Record},
+        deliveries::{Accepted, Record},
     },
 };
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ fn delivered(carried: LeasedDelivery) -> Record {
     Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: after(1), contract }
 }
 
-async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
+async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
     let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
     pair.be_steady();
@@ -41,9 +41,9 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
     assert_eq!(pair.take_over().await, None, "who was away himself does not judge");
     let view = pair.view().await;
     assert_eq!(view.nodes.iter().map(|node| node.is_expired).collect::<Vec<_>>(), [false, true]);
-    assert!(!view.is_steady);
+    assert!(!view.may_take_over);
     pair.be_steady();
-    assert!(pair.view().await.is_steady);
+    assert!(pair.view().await.may_take_over);
     pair.stage.recorder.take_waiting();
     assert_eq!(pair.take_over().await, Some(1));
     let delivery = pair.stage.delivery(carried.delivery.id).await;
@@ -56,7 +56,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
     assert_eq!(pair.take_over().await, Some(0), "and once");
 }
 
-async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pair: Pair) {
+async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pair: TwoNodes) {
     let late = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let (id, old) = (late.delivery.id, pair.other.epoch);
     let twin = LeasedDelivery {
@@ -68,7 +68,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     pair.be_steady();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(1));
-    let error = pair.other.store.accept(vec![pair.stage.one()]).await.unwrap_err();
+    let error = pair.other.store.accept(vec![pair.stage.one_event()]).await.unwrap_err();
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("took over")), "{error}");
     assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
     assert!(pair.other.store.claim_shards(1).await.is_err());
@@ -97,17 +97,17 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
 }
 
 /// The control: without the fence, the node could still write.
-async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: Pair) {
+async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: TwoNodes) {
     pair.be_steady();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
-    assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
+    assert!(pair.other.store.accept(vec![pair.stage.one_event()]).await.is_err());
     pair.shared.run("UPDATE ledger SET writer = 0, fenced_at = NULL WHERE writer = -1");
-    assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New);
+    assert_eq!(pair.other.accept(pair.stage.one_event()).await, Accepted::New);
 }
 
 /// The permit was taken before its node joined again: no worker would send a delivery leased with it.
-async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
+async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     let (old, new) = (pair.other.epoch + 1, pair.other.epoch);
     let mut born = pair.stage.one_with_permit();
     let id = born.births[0].delivery.id;
@@ -128,25 +128,25 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: Pair) {
     }
 }
 
-async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: Pair) {
+async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: TwoNodes) {
     let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let id = carried.delivery.id;
     pair.stage.store().record(delivered(LeasedDelivery { epoch: pair.epoch, ..carried }));
-    pair.stage.quiet().await;
+    pair.stage.wait_until_idle().await;
     assert_eq!(
         (pair.stage.delivery(id).await.state, pair.stage.history(id).await.len()),
         (DeliveryState::InFlight, 0)
     );
 }
 
-async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: Pair) {
+async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: TwoNodes) {
     let (held, new) = (pair.hold("INSERT ON events").await, pair.stage.one_with_permit());
     let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
     held.until_waiting(1).await;
     pair.be_steady();
     pair.end_lease();
-    let (store, epoch) = (pair.stage.shared(), pair.other.epoch);
+    let (store, epoch) = (pair.stage.shared_store(), pair.other.epoch);
     let taking = tokio::spawn(async move { store.take_over(epoch, after(5)).await });
     held.until_waiting(2).await;
     held.let_go().await;
@@ -156,17 +156,17 @@ async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: Pair
     assert_eq!((delivery.state, delivery.due), (DeliveryState::Pending, Some(after(5))));
 }
 
-async fn a_takeover_interrupted_before_the_fence_continues(pair: Pair) {
+async fn a_takeover_interrupted_before_the_fence_continues(pair: TwoNodes) {
     interrupted(pair, None).await;
 }
 
-async fn a_takeover_interrupted_after_the_fence_continues(pair: Pair) {
+async fn a_takeover_interrupted_after_the_fence_continues(pair: TwoNodes) {
     let fence = "UPDATE ledger SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
     interrupted(pair, Some(fence)).await;
 }
 
 /// Takes over from a node that was declared dead, and perhaps fenced, by a node that then died itself.
-async fn interrupted(mut pair: Pair, fence: Option<&str>) {
+async fn interrupted(mut pair: TwoNodes, fence: Option<&str>) {
     let ids = [pair.stage.one_with_permit(), pair.stage.one_with_permit()];
     let mut carried = vec![];
     for new in ids {
@@ -186,7 +186,7 @@ async fn interrupted(mut pair: Pair, fence: Option<&str>) {
     assert_eq!((view.nodes.len(), view.shards), (1, vec![0; SHARDS]));
 }
 
-async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
+async fn shards_are_divided_between_nodes_and_handed_over(pair: TwoNodes) {
     let (store, other) = (pair.stage.store(), &pair.other.store);
     assert_eq!(store.claim_shards(SHARDS).await.unwrap().len(), SHARDS);
     assert_eq!(other.claim_shards(SHARDS).await.unwrap(), Vec::<u8>::new());
@@ -208,7 +208,7 @@ async fn shards_are_divided_between_nodes_and_handed_over(pair: Pair) {
     assert_eq!(store.claim_shards(SHARDS).await.unwrap(), [7, 9, 200]);
 }
 
-async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends(mut pair: Pair) {
+async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends(mut pair: TwoNodes) {
     let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.other.store.claim_shards(1).await.unwrap();
     pair.other.store.close();
@@ -219,7 +219,7 @@ async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_end
     assert_eq!(pair.view().await.shards[0], 0);
 }
 
-async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pair) {
+async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: TwoNodes) {
     let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.set("pid = 2147483646", pair.other.epoch);
     let third = Node::beside(&pair.stage).await;
@@ -231,15 +231,15 @@ async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Pai
     assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
 }
 
-async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: Pair) {
+async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: TwoNodes) {
     let id = pair.other.accept_leased(pair.stage.one_with_permit()).await.delivery.id;
     pair.shared.run(&format!("DELETE FROM nodes WHERE epoch = {}", pair.other.epoch));
     assert_eq!(pair.stage.store().join(after(3)).await.unwrap().taken_over, 1);
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
-    assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
+    assert!(pair.other.store.accept(vec![pair.stage.one_event()]).await.is_err());
 }
 
-async fn nodes_see_the_last_report_of_each_other(pair: Pair) {
+async fn nodes_see_the_last_report_of_each_other(pair: TwoNodes) {
     let help = vec![pair.stage.endpoint];
     let said = Beat { seen: 5, free_permits: 64, help: help.clone(), is_stopping: true };
     pair.other.store.beat(said).await.unwrap();
@@ -253,7 +253,7 @@ async fn nodes_see_the_last_report_of_each_other(pair: Pair) {
     assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
 }
 
-async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: Pair) {
+async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: TwoNodes) {
     let (first, second) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
     let both = vec![first, second];
     let here = pair.stage.leased().await;
@@ -266,11 +266,11 @@ async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: Pair
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), []);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
     pair.stage.store().record(delivered(here));
-    pair.stage.quiet().await;
+    pair.stage.wait_until_idle().await;
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), []);
 }
 
-async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
+async fn configuration_changes_of_one_node_reach_the_others(mut pair: TwoNodes) {
     let (app, endpoint) = (pair.stage.app, pair.stage.endpoint);
     let all = pair.other.store.changes(0).await.unwrap();
     assert_eq!((all.apps, all.endpoints, all.keys.len(), all.is_all), (vec![app], vec![endpoint], 0, false));
@@ -287,7 +287,7 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
     let off = Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
     let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true };
     pair.stage.store().record(Record { verdict, disable: Some(off), ..delivered(carried) });
-    pair.stage.quiet().await;
+    pair.stage.wait_until_idle().await;
     let changes = pair.other.store.changes(seen + 1).await.unwrap();
     assert_eq!(changes.endpoints, [endpoint], "also what a receiver changed");
     pair.stage.store().remove_app(app, None).await.unwrap();
@@ -301,8 +301,8 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
     assert!(pair.other.store.changes(0).await.unwrap().is_all);
 }
 
-async fn changed_event_types_and_apps_are_named_to_the_other_nodes(mut pair: Pair) {
-    let (app, store, mut seen) = (pair.stage.app, pair.stage.shared(), pair.view().await.version);
+async fn changed_event_types_and_apps_are_named_to_the_other_nodes(mut pair: TwoNodes) {
+    let (app, store, mut seen) = (pair.stage.app, pair.stage.shared_store(), pair.view().await.version);
     let id = EventTypeId::from_i64(pair.stage.next_id());
     let (name, document) = ("payment.paid".to_owned(), EventTypeDocument::default());
     let first = EventTypeRecord { id, name, document, revision: 1, created_at: NOW, updated_at: NOW };
@@ -325,10 +325,10 @@ async fn changed_event_types_and_apps_are_named_to_the_other_nodes(mut pair: Pai
     assert_eq!(pair.other.store.app(app).await.unwrap(), Some(changed));
 }
 
-async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair: Pair) {
-    let (app, endpoint, store) = (pair.stage.app, pair.stage.endpoint, pair.stage.shared());
+async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair: TwoNodes) {
+    let (app, endpoint, store) = (pair.stage.app, pair.stage.endpoint, pair.stage.shared_store());
     pair.stage.waiting().await;
-    let is_database = matches!(pair.shared, Shared::Database(_));
+    let is_database = matches!(pair.shared, SharedStore::Database(_));
     if is_database {
         let (app, endpoint) = (app.as_i64(), endpoint.as_i64());
         let locks = format!("(0, {endpoint}), (1, {endpoint}), (2, {app}), (0, {app}), (2, {endpoint})");
@@ -342,35 +342,35 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
             "those of the app and its endpoint went"
         );
     }
-    assert!(!store.purge().await.unwrap(), "the other node does not know yet");
-    assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New, "and takes one more");
+    assert!(!store.purge_deleted_apps().await.unwrap(), "the other node does not know yet");
+    assert_eq!(pair.other.accept(pair.stage.one_event()).await, Accepted::New, "and takes one more");
     pair.shared.run(&format!(
         "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, successes) VALUES (5, {}, 1, 0, 0)",
         app.as_i64()
     ));
     let seen = pair.view().await.version;
     pair.other.store.beat(Beat { seen: seen - 1, ..Beat::default() }).await.unwrap();
-    assert!(!store.purge().await.unwrap());
+    assert!(!store.purge_deleted_apps().await.unwrap());
     pair.other.store.beat(Beat { seen, ..Beat::default() }).await.unwrap();
-    while store.purge().await.unwrap() {}
+    while store.purge_deleted_apps().await.unwrap() {}
     for table in ["events", "deliveries", "health", "purges"] {
         assert_eq!(pair.shared.run(&format!("SELECT count(*) FROM {table}")), "0", "{table}");
     }
 }
 
-async fn a_configuration_change_notifies_the_other_nodes(pair: Pair) {
+async fn a_configuration_change_notifies_the_other_nodes(pair: TwoNodes) {
     pair.other.quiet().await;
     pair.stage.set_availability(pair.stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     wait_until("rung", async || pair.other.recorder.take_configuration_waits() > 0).await;
     assert_eq!(pair.stage.recorder.take_configuration_waits(), 0, "not by its own bell");
 }
 
-async fn a_replay_notifies_the_other_nodes(mut pair: Pair) {
+async fn a_replay_notifies_the_other_nodes(mut pair: TwoNodes) {
     begin(&mut pair.stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     wait_until("rung", async || pair.other.recorder.take_replays_wait() > 0).await;
 }
 
-async fn a_waiting_delivery_notifies_the_owner_of_its_queue(mut pair: Pair) {
+async fn a_waiting_delivery_notifies_the_owner_of_its_queue(mut pair: TwoNodes) {
     pair.stage.recorder.is_never_home.store(true, Ordering::SeqCst);
     pair.stage.waiting().await;
     wait_until("rung", async || pair.other.recorder.take_waiting() == [(pair.stage.endpoint, NOW)]).await;

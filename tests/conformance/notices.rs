@@ -14,7 +14,7 @@ use posthaste::{
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        ledger::{Accepted, Ask, Want},
+        deliveries::{Accepted, Ask, Want},
         notices::{MailEnd, MailTurn, NoticeFilter, NoticeBatch},
         replays::ReplayPage,
     },
@@ -66,7 +66,7 @@ async fn end(stage: &Stage, mail: &[Notice], end: MailEnd) {
 }
 
 /// Makes a notice about a replay, of a kind that shares mails.
-async fn gathering(stage: &mut Stage, app: AppId) {
+async fn mail_sharing_notice(stage: &mut Stage, app: AppId) {
     let id = stage.next_id();
     let selection = ReplaySelection::Deliveries(ReplayFilter {
         endpoint: None,
@@ -100,8 +100,8 @@ async fn gathering(stage: &mut Stage, app: AppId) {
         is_last: true,
         notify_channel: NoticeChannel::Email,
     };
-    stage.store().proceed(page, after(5)).await.unwrap();
-    stage.quiet().await;
+    stage.store().advance_replay(page, after(5)).await.unwrap();
+    stage.wait_until_idle().await;
 }
 
 pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: Stage) {
@@ -111,9 +111,9 @@ pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: S
     let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
     assert_eq!((notice.kind, notice.count, notice.mail), (NoticeKind::DeliveryDead, 1, MailState::Waiting));
     assert_eq!((notice.endpoint, notice.delivery), (Some(stage.endpoint), Some(id)));
-    assert_eq!((notice.at, notice.facts.since), (after(1), Some(NOW)));
-    assert_eq!(notice.facts.reason.as_deref(), Some("exhausted"));
-    assert!(notice.facts.text.contains("payment.paid") && notice.facts.text.contains("one attempt failed"));
+    assert_eq!((notice.at, notice.details.since), (after(1), Some(NOW)));
+    assert_eq!(notice.details.reason.as_deref(), Some("exhausted"));
+    assert!(notice.details.text.contains("payment.paid") && notice.details.text.contains("one attempt failed"));
     assert_eq!(notice.event.as_ref().unwrap().event_type, "payment.paid");
     assert_eq!(stage.store().notice(stage.app, notice.id).await.unwrap().as_ref(), Some(notice));
     stage.waiting().await;
@@ -128,10 +128,10 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
         stage.concluded(last, failed).await;
         let want = Want { contract: Some(each()), ..stage.want(stage.endpoint, 1) };
         stage.store().refill(vec![want], after(61)).await.unwrap();
-        stage.quiet().await;
+        stage.wait_until_idle().await;
         let notices = of_app(&stage).await;
         assert_eq!(notices.len(), 1, "{then:?} and {told}");
-        assert_eq!((notices[0].at, notices[0].facts.last_error.as_deref()), (after(61), Some("HTTP 503")));
+        assert_eq!((notices[0].at, notices[0].details.last_error.as_deref()), (after(61), Some("HTTP 503")));
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     assert_eq!(of_app(&stage).await, []);
     let id = die(&mut stage, each()).await;
     stage.request(id, Ask::Retry).await;
-    let carried = stage.claim(id, after(100)).await;
+    let carried = stage.lease(id, after(100)).await;
     stage
         .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)], Some(each()))
         .await;
@@ -182,7 +182,7 @@ pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage
     let last = die(&mut stage, digest()).await;
     let [notice] = &of_app(&stage).await[..] else { panic!("one digest") };
     assert_eq!((notice.count, notice.delivery, notice.endpoint), (51, Some(last), None));
-    assert!(notice.facts.text.starts_with("51 deliveries"), "{}", notice.facts.text);
+    assert!(notice.details.text.starts_with("51 deliveries"), "{}", notice.details.text);
     let digest = notice.digest.as_ref().unwrap();
     let counts: Vec<_> = digest.endpoints().iter().map(|of| (of.id(), of.count)).collect();
     assert_eq!(counts, [(own, 1), (other, 50)]);
@@ -192,23 +192,23 @@ pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage
 
 pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut stage: Stage) {
     let app = stage.app;
-    gathering(&mut stage, app).await;
+    mail_sharing_notice(&mut stage, app).await;
     let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
     assert_eq!((notice.kind, notice.at), (NoticeKind::ReplayFinished, after(5)));
-    let text = &notice.facts.text;
+    let text = &notice.details.text;
     assert!(text.contains("5 sent again, 2 could not be") && text.contains("rpl_"), "{text}");
-    assert_eq!(notice.facts.last_error.as_deref(), Some("dlv_1 is held by now"));
+    assert_eq!(notice.details.last_error.as_deref(), Some("dlv_1 is held by now"));
 }
 
 pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
     for _ in 0..3 {
         let app = stage.app;
-        gathering(&mut stage, app).await;
+        mail_sharing_notice(&mut stage, app).await;
     }
     let mail = take(&stage, 0, &[], after(9)).await.notices;
     assert_eq!(mail.len(), 3, "several go together");
     let app = stage.app;
-    gathering(&mut stage, app).await;
+    mail_sharing_notice(&mut stage, app).await;
     die(&mut stage, each()).await;
     assert_eq!(take(&stage, 0, &[], after(9)).await.notices, mail, "whatever came meanwhile");
     stage.reopen();
@@ -231,7 +231,7 @@ pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
 pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage: Stage) {
     let (first, second) = (stage.app, stage.new_app().await);
     for app in [first, second, first] {
-        gathering(&mut stage, app).await;
+        mail_sharing_notice(&mut stage, app).await;
     }
     let app_of = async |after: AppId, resting: &[AppId]| {
         let taken = take(&stage, after.as_i64(), resting, NOW).await.notices;
@@ -244,7 +244,7 @@ pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage
         assert_eq!(mail[0].app, app);
         end(&stage, &mail, MailEnd::Sent).await;
     }
-    gathering(&mut stage, first).await;
+    mail_sharing_notice(&mut stage, first).await;
     assert!(take(&stage, 0, &[first], NOW).await.notices.is_empty(), "it gathers");
     die(&mut stage, each()).await;
     let alone = take(&stage, 0, &[first], NOW).await.notices;
@@ -282,7 +282,7 @@ pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut 
     assert_eq!(read[0].count, 1);
     // This one became dead within the window.
     die(&mut stage, digest()).await;
-    stage.store().published_notices(vec![read[0].id]).await.unwrap();
+    stage.store().mark_notices_published(vec![read[0].id]).await.unwrap();
     stage.store().close_digests(closes).await.unwrap();
     let read = stage.store().unpublished_notices(10).await.unwrap().notices;
     assert_eq!(read.iter().map(|one| one.count).collect::<Vec<_>>(), [1]);
@@ -295,7 +295,7 @@ pub(crate) async fn a_published_notice_is_not_found_again(mut stage: Stage) {
     let waiting = stage.store().unpublished_notices(2).await.unwrap().notices;
     assert_eq!(waiting.len(), 2);
     assert_eq!(stage.store().notices_waiting().await.unwrap().webhooks, 3);
-    stage.store().published_notices(waiting.iter().map(|one| one.id).collect()).await.unwrap();
+    stage.store().mark_notices_published(waiting.iter().map(|one| one.id).collect()).await.unwrap();
     let left = stage.store().unpublished_notices(10).await.unwrap().notices;
     assert_eq!(left.len(), 1);
     assert!(left[0].id > waiting[1].id, "the oldest came first");
@@ -305,7 +305,7 @@ pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Sta
     die(&mut stage, each()).await;
     let notice = of_app(&stage).await[0].id.to_string();
     let mut publish = async |space| {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         new.dedup = vec![stage.dedup(space, &notice)];
         stage.accept(new).await
     };
@@ -320,9 +320,9 @@ pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Sta
 pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Stage) {
     let own = stage.app;
     die(&mut stage, each()).await;
-    gathering(&mut stage, own).await;
+    mail_sharing_notice(&mut stage, own).await;
     let other = stage.new_app().await;
-    gathering(&mut stage, other).await;
+    mail_sharing_notice(&mut stage, other).await;
     let everywhere = NoticeFilter::default();
     assert_eq!(all(&stage, everywhere).await.len(), 3);
     let cases: [(NoticeFilter, &[NoticeKind]); 6] = [
@@ -349,26 +349,26 @@ pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Stage)
     const DAY: u64 = 24 * HOUR;
     die(&mut stage, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
     let unpublished = stage.store().unpublished_notices(10).await.unwrap().notices;
-    stage.store().published_notices(unpublished.iter().map(|one| one.id).collect()).await.unwrap();
+    stage.store().mark_notices_published(unpublished.iter().map(|one| one.id).collect()).await.unwrap();
     die(&mut stage, each()).await;
-    stage.store().forget(after(1)).await.unwrap();
+    stage.store().purge_records(after(1)).await.unwrap();
     assert_eq!(of_app(&stage).await.len(), 2, "none is old enough");
-    stage.store().forget(after(2)).await.unwrap();
+    stage.store().purge_records(after(2)).await.unwrap();
     assert_eq!(of_app(&stage).await.len(), 1, "the one that waits stays");
-    stage.store().forget(after(7 * DAY)).await.unwrap();
+    stage.store().purge_records(after(7 * DAY)).await.unwrap();
     assert_eq!(of_app(&stage).await.len(), 1);
-    stage.store().forget(after(7 * DAY + 2)).await.unwrap();
+    stage.store().purge_records(after(7 * DAY + 2)).await.unwrap();
     assert_eq!(of_app(&stage).await, []);
 }
 
 pub(crate) async fn notices_are_deleted_with_their_app(mut stage: Stage) {
     let own = stage.app;
     let other = stage.new_app().await;
-    gathering(&mut stage, own).await;
-    gathering(&mut stage, other).await;
+    mail_sharing_notice(&mut stage, own).await;
+    mail_sharing_notice(&mut stage, other).await;
     stage.store().remove_app(own, None).await.unwrap();
     let left = all(&stage, NoticeFilter::default()).await;
     assert_eq!(left.iter().map(|one| one.app).collect::<Vec<_>>(), [other], "not shown any more");
-    while stage.store().purge().await.unwrap() {}
+    while stage.store().purge_deleted_apps().await.unwrap() {}
     assert_eq!(stage.store().notices_waiting().await.unwrap().mails, 1, "and gone");
 }

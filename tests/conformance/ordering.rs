@@ -15,8 +15,8 @@ use posthaste::{
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        browse::DeliveryListFilter,
-        ledger::{Ask, ActionResult, Settle},
+        queries::DeliveryListFilter,
+        deliveries::{Ask, ActionResult, Settle},
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -91,7 +91,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     }
     end(&stage, retry_at(after(5))).await;
     assert_eq!(stage.refill(stage.endpoint, 9, after(4)).await.next_due, Some(after(5)));
-    let carried = stage.claim(ids[0], after(5)).await;
+    let carried = stage.lease(ids[0], after(5)).await;
     assert_eq!(
         stage.refill(stage.endpoint, 9, after(9_999)).await.next_due,
         None,
@@ -126,7 +126,7 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
 pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promoted(mut stage: Stage) {
     order_by(&stage, OnDead::Block).await;
     publish(&mut stage, "a").await;
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     Arc::make_mut(&mut new.event).deliver_at = Some(after(600));
     (new.births[0].delivery.due, new.births[0].delivery.ordering_key) = (Some(after(600)), group("a"));
     let later = stage.publish(new).await;
@@ -158,7 +158,7 @@ const WAYS: [(&str, OnDead); 17] = [
 async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
     let dies = dead(DeadReason::Exhausted);
     let wait = |then| Verdict::Retry { due: after(1), then };
-    let replay = Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
+    let replay = Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
     match way.split_once(", ") {
         Some(("dead", how)) => {
             end(stage, dies).await;
@@ -184,7 +184,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                 retried => {
                     let ask = if retried == "retried, delivered" { Ask::Retry } else { replay };
                     stage.request(first, ask).await;
-                    let carried = stage.claim(first, NOW).await;
+                    let carried = stage.lease(first, NOW).await;
                     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
                 }
             }
@@ -217,7 +217,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
                 } else {
                     let carried = stage.recorder.take_leased();
                     stage.store().release(carried, after(1)).await.unwrap();
-                    stage.quiet().await;
+                    stage.wait_until_idle().await;
                 }
             }
         },
@@ -226,7 +226,7 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
 
 pub(crate) async fn settle(stage: &Stage, settle: Settle) {
     while stage.store().settle(stage.endpoint, settle, 2, after(9)).await.unwrap() == 2 {}
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stage: Stage) {
@@ -254,10 +254,10 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     let ids = three(&mut stage, "a").await;
     end(&stage, dead(DeadReason::Exhausted)).await;
     assert!(stage.recorder.take_waiting().is_empty());
-    let replay = Ask::Replay { as_new: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
+    let replay = Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
     for ask in [Ask::Retry, replay] {
         stage.request(ids[0], ask).await;
-        let carried = stage.claim(ids[0], NOW).await;
+        let carried = stage.lease(ids[0], NOW).await;
         stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)]).await;
         stage.reopen();
         stage.store().join(after(1)).await.unwrap();
@@ -290,7 +290,7 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
     let ids = three(&mut stage, "a").await;
     end(&stage, Verdict::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
-    stage.request(ids[0], Ask::Replay { as_new, give_up_at: None }).await;
+    stage.request(ids[0], Ask::Replay { new_id: as_new, give_up_at: None }).await;
     let made = stage.delivery(as_new).await;
     assert_eq!((made.ordering_key, made.due), (None, Some(NOW)));
     stage.request(ids[2], Ask::Cancel).await;
@@ -305,7 +305,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     end(&stage, retry_at(after(60))).await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.births[0].delivery.ordering_key = group("a");
     new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let fourth = stage.publish(new).await;
@@ -358,7 +358,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: St
     order_by(&stage, OnDead::Block).await;
     let mut ids = Vec::new();
     for _ in 0..100 {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         (new.births[0].delivery.ordering_key, new.births[0].delivery.give_up_at) = (group("a"), Some(after(60)));
         ids.push(stage.publish(new).await);
     }

@@ -7,21 +7,21 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        circuit::PROBE_AHEAD,
+        circuit::EARLY_PROBE_NOTE,
         delivery::{Delivery, DeliveryState},
         id::{DeliveryId, made_at},
         outcome::{Attempt, OutcomeClass},
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
-    store::ledger::{Ask, BroughtForward, AdvanceRetries, Want},
+    store::deliveries::{Ask, BroughtForward, AdvanceRetries, Want},
 };
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
 
 async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.births[0].delivery.due = Some(due);
     stage.publish(new).await
 }
@@ -39,7 +39,7 @@ fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
 /// Refills; returns the leased deliveries, and whether there may be more fresh ones, and more manual ones.
 async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
     (carried, refilled.has_more_fresh, refilled.has_more_manual)
 }
@@ -64,10 +64,10 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: S
     let retried = stage.one_in(DeliveryState::Dead).await;
     stage.request(retried, Ask::Retry).await;
     let replayed = stage.one_in(DeliveryState::Dead).await;
-    stage.request(replayed, Ask::Replay { as_new: DeliveryId::from_i64(1), give_up_at: None }).await;
+    stage.request(replayed, Ask::Replay { new_id: DeliveryId::from_i64(1), give_up_at: None }).await;
     let delivered = stage.one_in(DeliveryState::Delivered).await;
-    let as_new = stage.one().births[0].delivery.id;
-    stage.request(delivered, Ask::Replay { as_new, give_up_at: None }).await;
+    let as_new = stage.one_event().births[0].delivery.id;
+    stage.request(delivered, Ask::Replay { new_id: as_new, give_up_at: None }).await;
     let found = refill(&stage, want(&stage, 1, 0, 2), after(10)).await;
     assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));
     let found = refill(&stage, want(&stage, 0, 0, 2), after(10)).await;
@@ -78,7 +78,7 @@ pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
     let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
     stage.request(dead, Ask::Retry).await;
-    let carried = stage.claim(dead, after(10)).await;
+    let carried = stage.lease(dead, after(10)).await;
     assert!(carried.delivery.is_manual);
     stage.record(carried, retry_at(after(20)), vec![attempt(OutcomeClass::Http, 500)]).await;
     let overdue = due_at(&mut stage, EPOCH).await;
@@ -109,7 +109,7 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) 
     stage.recorder.take_waiting();
     let first = stage.store().bring_forward(recovery(&stage, 2), after(11)).await.unwrap();
     assert_eq!(first, BroughtForward { count: 2, next: Some((after(200), ids[2])) });
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(11))], "the queue is woken");
     let next = AdvanceRetries { after: first.next.unwrap(), ..recovery(&stage, 2) };
     let second = stage.store().bring_forward(next, after(11)).await.unwrap();
@@ -138,7 +138,7 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
     stage.recorder.take_waiting();
     let brought = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();
     assert_eq!(brought.count, 0);
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert!(stage.recorder.take_waiting().is_empty());
     for (id, before) in all.into_iter().zip(before) {
         assert_eq!(stage.delivery(id).await, before);
@@ -148,9 +148,9 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
 async fn probe(stage: &Stage, now: Timestamp) -> Option<LeasedDelivery> {
     let want = Want { is_probe: true, ..stage.want(stage.endpoint, 1) };
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().pop();
-    assert_eq!(refilled.has_none, carried.is_none());
+    assert_eq!(refilled.has_no_oldest, carried.is_none());
     carried
 }
 
@@ -182,7 +182,7 @@ pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut
     let planned = stage.delivery(id).await;
     let carried = probe(&stage, after(10)).await.unwrap();
     stage.store().release(vec![carried], after(11)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.delivery(id).await, planned, "handed back");
     drop(probe(&stage, after(12)).await.unwrap());
     stage.reopen();
@@ -190,5 +190,5 @@ pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut
     let history_len = planned.history_len + 1;
     assert_eq!(stage.delivery(id).await, Delivery { history_len, ..planned }, "taken over");
     let note = stage.history(id).await.pop().unwrap().attempt.note;
-    assert_eq!(note.as_deref(), Some(PROBE_AHEAD));
+    assert_eq!(note.as_deref(), Some(EARLY_PROBE_NOTE));
 }

@@ -3,41 +3,41 @@
 
 use crate::{
     postgres::Database,
-    recorder::Recorder,
+    recorder::RecordingListener,
     sqlite::NoWatch,
     stage::{Backend, NOW, Stage},
 };
 use posthaste::{
     domain::{
-        port::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, Handover},
         time::Timestamp,
     },
     store::{
         Store,
         cluster::{Beat, View},
-        ledger::{Accepted, NewEvent},
+        deliveries::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SqliteNode},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio_postgres::{Client, NoTls};
 
-pub(crate) struct Pair {
+pub(crate) struct TwoNodes {
     pub(crate) stage: Stage,
     /// The epoch of the stage's node.
     pub(crate) epoch: i64,
     pub(crate) other: Node,
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedStore,
 }
 
 /// The store that both nodes share.
 #[derive(Clone)]
-pub(crate) enum Shared {
+pub(crate) enum SharedStore {
     Database(Arc<Database>),
     File(Arc<SharedFile>),
 }
 
-impl Shared {
+impl SharedStore {
     pub(crate) fn database() -> Self {
         Self::Database(Arc::new(Database::new()))
     }
@@ -82,7 +82,7 @@ impl Shared {
     }
 }
 
-impl Backend for Shared {
+impl Backend for SharedStore {
     fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         match self {
             Self::Database(database) => database.open(handover, events_max, bytes_max),
@@ -96,13 +96,13 @@ impl Backend for Shared {
 
 pub(crate) struct Node {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) epoch: i64,
 }
 
 impl Node {
     pub(crate) async fn beside(stage: &Stage) -> Self {
-        let recorder = Arc::new(Recorder::default());
+        let recorder = Arc::new(RecordingListener::default());
         let store = stage.open_beside(recorder.clone());
         let epoch = store.join(NOW).await.unwrap().epoch;
         let node = Self { store, recorder, epoch };
@@ -133,19 +133,19 @@ impl Node {
 }
 
 /// Runs one case.
-pub(crate) fn perform<F: Future<Output = ()>>(shared: Shared, case: impl FnOnce(Pair) -> F) {
+pub(crate) fn perform<F: Future<Output = ()>>(shared: SharedStore, case: impl FnOnce(TwoNodes) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let stage = Stage::new(Box::new(shared.clone())).await;
         let epoch = stage.store().join(NOW).await.unwrap().epoch;
         stage.store().beat(Beat::default()).await.unwrap();
         let other = Node::beside(&stage).await;
-        let played = case(Pair { stage, epoch, other, shared });
+        let played = case(TwoNodes { stage, epoch, other, shared });
         tokio::time::timeout(Duration::from_mins(1), played).await.expect("a store that never answers");
     });
 }
 
-impl Pair {
+impl TwoNodes {
     /// Ends the lease of the other node.
     pub(crate) fn end_lease(&self) {
         self.set("lease_until = 0", self.other.epoch);

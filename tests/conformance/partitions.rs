@@ -10,13 +10,13 @@ use posthaste::{
     domain::{
         id::{DeliveryId, EventId, first_id_at},
         outcome::OutcomeClass,
-        port::Handover,
+        ports::Handover,
         time::Timestamp,
         verdict::DeadReason,
     },
     store::{
         Store,
-        browse::{DeliveryListFilter, EventFilter},
+        queries::{DeliveryListFilter, EventFilter},
     },
 };
 use std::{sync::Arc, thread, time::Duration};
@@ -63,7 +63,7 @@ fn make_old_day(database: &Database) {
 /// Makes a dead letter with this event id, with its attempt.
 async fn dead_letter(stage: &Stage, event: i64) -> DeliveryId {
     let id = stage.publish(draft(stage.app, &[stage.endpoint], event)).await;
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     id
 }
@@ -98,7 +98,7 @@ fn partitions_are_made_in_advance() {
         for id in late {
             stage.publish(draft(stage.app, &[stage.endpoint], id)).await;
         }
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert_eq!(partitions(&database), before);
         for id in late {
             let found = stage.store().find_event(stage.app, String::new(), Some(EventId::from_i64(id))).await;
@@ -139,11 +139,11 @@ fn rows_left_of_an_old_day_are_found_after_its_partition_is_dropped() {
                 "{table}"
             );
         }
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert!(!partitions(&database).contains("20240201"));
         must_be_there(&stage, event, delivery).await;
         crate::retention::keep_nothing_but(&stage, |keep| &mut keep.attempts).await;
-        stage.quiet().await;
+        stage.wait_until_idle().await;
         assert_eq!(
             database.run("SELECT count(*) FROM posthaste.events"),
             "0",
@@ -162,10 +162,10 @@ fn a_partition_with_many_rows_stays() {
             "INSERT INTO posthaste.attempts (delivery, position, started_at, total_us, class)
              SELECT {first} + n, 1, 0, 0, 0 FROM generate_series(0, 10000) AS n"
         ));
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert!(partitions(&database).contains("attempts_20240201"));
         database.run(&format!("DELETE FROM posthaste.attempts WHERE delivery = {first}"));
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert!(!partitions(&database).contains("20240201"));
         assert_eq!(database.run("SELECT count(*) FROM posthaste.attempts"), "10000");
     });
@@ -183,11 +183,11 @@ fn a_failure_between_moving_and_dropping_changes_nothing() {
         for table in TABLES {
             database.run(&format!("CREATE VIEW on_{table} AS SELECT * FROM posthaste.{table}_20240201"));
         }
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert_eq!(partitions(&database), before);
         must_be_there(&stage, event, delivery).await;
         database.run("DROP VIEW on_events, on_done, on_attempts");
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert!(!partitions(&database).contains("20240201"));
         must_be_there(&stage, event, delivery).await;
     });
@@ -203,7 +203,7 @@ fn a_kept_partition_of_one_table_does_not_keep_that_of_another() {
         database.run(&format!(
             "CREATE TABLE posthaste.events_20240202 PARTITION OF posthaste.events FOR VALUES FROM ({low}) TO ({high})"
         ));
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         let left = partitions(&database);
         let old: Vec<_> = left.split(' ').filter(|name| name.contains("2024")).collect();
         assert_eq!(old, ["events_20240201"]);
@@ -232,7 +232,7 @@ fn a_partition_in_use_is_dropped_the_next_time() {
                 .run("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 1 AND granted")
                 == "1"
         });
-        tokio::time::timeout(Duration::from_secs(3), stage.store().purge())
+        tokio::time::timeout(Duration::from_secs(3), stage.store().purge_deleted_apps())
             .await
             .expect("no waiting")
             .unwrap();
@@ -240,7 +240,7 @@ fn a_partition_in_use_is_dropped_the_next_time() {
         must_be_there(&stage, event, delivery).await;
         database.run("CREATE TABLE public.seen ()");
         looking.join().unwrap();
-        stage.store().purge().await.unwrap();
+        stage.store().purge_deleted_apps().await.unwrap();
         assert!(!partitions(&database).contains("20240201"));
         must_be_there(&stage, event, delivery).await;
     });

@@ -21,9 +21,9 @@ use posthaste::{
         verdict::Verdict,
     },
     store::{
-        browse::{DeliveryListFilter, EventFilter},
-        inbox::Intake,
-        ledger::{Accepted, BroughtForward, Record, AdvanceRetries},
+        queries::{DeliveryListFilter, EventFilter},
+        inbox::InboxBatch,
+        deliveries::{Accepted, BroughtForward, Record, AdvanceRetries},
         retention::OverdueSearch,
     },
 };
@@ -43,7 +43,7 @@ const MANY: usize = 20;
 const REPLAYED: usize = 5;
 
 /// Inserts `rows` events with a delivery, an attempt and a key each, spread over the days; some wait, and the inbox refused some.
-fn furnish(server: &Explained, stage: &Stage, rows: i64) {
+fn insert_rows(server: &Explained, stage: &Stage, rows: i64) {
     let first = |day: i64| first_id_at(Timestamp::from_millis(day * DAY_MS));
     for day in FIRST_DAY..FIRST_DAY + DAYS {
         for table in ["events", "done", "attempts"] {
@@ -150,7 +150,7 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     notes.take("an event with a key, twice", FEW);
     let new = (1..MANY).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     notes.take("many events", SOME);
     let carried = stage.recorder.take_leased();
     assert_eq!(carried.len(), MANY);
@@ -159,7 +159,7 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
         stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     notes.take("many successes", SOME);
     fail(stage, notes).await;
 
@@ -169,9 +169,9 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     ));
     let waiting = stage.store().submitted().await.unwrap().unwrap();
     assert_eq!(waiting.len(), MANY);
-    let events = waiting.iter().map(|submission| (submission.number, stage.one())).collect();
-    stage.store().take_in(Intake { events, ..Intake::default() }).await.unwrap();
-    stage.quiet().await;
+    let events = waiting.iter().map(|submission| (submission.number, stage.one_event())).collect();
+    stage.store().accept_inbox(InboxBatch { events, ..InboxBatch::default() }).await.unwrap();
+    stage.wait_until_idle().await;
     notes.take("an inbox", SOME);
     drop(stage.recorder.take_waiting());
 
@@ -192,27 +192,27 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
 async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
     let new = (0..=MANY).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     notes.take("many events", SOME);
     let mut carried = stage.recorder.take_leased();
     assert_eq!(carried.len(), MANY + 1);
     drop(stage.recorder.take_waiting());
     let unsent = carried.pop().unwrap();
     stage.store().release(vec![unsent], after(1)).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
     notes.take("one handed back", FEW);
     let (contract, verdicts) = (plain(), [retry_at(after(60)), EXHAUSTED].into_iter().cycle());
     for (carried, verdict) in carried.into_iter().zip(verdicts) {
         stage.store().record(counted(carried, verdict, &contract, after(1)));
     }
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     notes.take("many failures", SOME);
     let behind = (after(10), DeliveryId::from_i64(0));
     let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: MANY };
     let brought = stage.store().bring_forward(recovery, after(11)).await.unwrap();
     assert_eq!(brought, BroughtForward { count: MANY / 2, next: None });
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     notes.take("retries brought forward", SOME);
     drop(stage.recorder.take_waiting());
 }
@@ -235,7 +235,7 @@ const A_LIST: (u64, u64) = (10_000, 2_000);
 async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     let server = Explained::new();
     let mut stage = Stage::new(Box::new(server.clone())).await;
-    furnish(&server, &stage, rows);
+    insert_rows(&server, &stage, rows);
     let mut notes = Notes::of(&server);
     // More often than the server needs to settle on a generic plan.
     for round in 0..7 {
@@ -254,7 +254,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
 }
 
 /// Returns the operations that do not show the missing index.
-fn blind(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String> {
+fn unaffected(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String> {
     let seen = notes.taken.iter().filter(|answered| answered.too_much().is_some());
     let seen: Vec<_> = seen.map(|answered| answered.what).collect();
     println!("control, without {index}: {}", seen.join(", "));
@@ -276,14 +276,14 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
         let mut notes = Notes::of(&server);
         run_all_requests(&mut stage, &mut notes, rows, round).await;
         server.toggle(index);
-        unmissed.extend(blind(index, &notes, by));
+        unmissed.extend(unaffected(index, &notes, by));
     }
     // Many other operations would take long without this index.
     server.toggle("live_pkey");
     let mut notes = Notes::of(&server);
     fail(&mut stage, &mut notes).await;
     server.toggle("live_pkey");
-    unmissed.extend(blind("live_pkey", &notes, &["one handed back", "many failures"]));
+    unmissed.extend(unaffected("live_pkey", &notes, &["one handed back", "many failures"]));
     assert!(unmissed.is_empty(), "no operation misses {unmissed:?}");
 }
 
@@ -345,7 +345,7 @@ fn a_statistics_row_is_found_by_its_key_with_any_table_statistics() {
             server.run(counted);
             // More often than the server needs to settle on a generic plan.
             for _ in 0..7 {
-                let (written, new) = (server.written(), stage.one());
+                let (written, new) = (server.written(), stage.one_event());
                 stage.accept(new).await;
                 stage.store().roll_up(Duration::ZERO, after(1)).await.unwrap();
                 let plans = server.since(written);

@@ -5,7 +5,7 @@ use crate::{
     database::{TestDatabaseServer, address},
     database_proxy::DatabaseProxy,
     pooler::Pooler,
-    recorder::Recorder,
+    recorder::RecordingListener,
     sqlite::{NoWatch, block_on},
     stage::{Backend, Stage, after, draft},
 };
@@ -13,16 +13,16 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
         ordering::OrderingKey,
-        port::{DialGate, Handover},
+        ports::{DialGate, Handover},
         tenure::Tenure,
         time::Timestamp,
     },
     engine::NodeSendGate,
     runtime::SystemClock,
     store::{
-        Browse, Cluster, Ledger, Store, StoreError,
+        QueryStore, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
-        ledger::{Accepted, Want},
+        deliveries::{Accepted, Want},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
     },
 };
@@ -155,7 +155,7 @@ impl Backend for Pooled {
 pub(crate) fn open(address: &str) -> Result<PostgresStore, PostgresOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     let address = DatabaseAddress::parse(address).unwrap();
-    PostgresStore::open(&address, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
+    PostgresStore::open(&address, Arc::new(RecordingListener::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
 /// Opens a store over this wire, on which only the test's publishes are committed from now on: after a first explicit heartbeat
@@ -361,14 +361,14 @@ fn a_refill_reads_only_the_bodies_that_it_keeps() {
     block_on(async {
         let mut stage = Stage::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {
-            let mut new = stage.one();
+            let mut new = stage.one_event();
             Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();
             stage.publish(new).await;
         }
         let before = wire.answered_bytes();
         let want = Want { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
         stage.store().refill(vec![want], after(1)).await.unwrap();
-        stage.quiet().await;
+        stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;
         assert!((200_000..300_000).contains(&read), "{read}");

@@ -10,7 +10,7 @@ use std::{fs, sync::mpsc, thread, time::Duration};
 
 /// The limit for an immediate refusal. An unreachable server would be waited for without end.
 const AT_ONCE: Duration = Duration::from_secs(10);
-const ASK_EVERYBODY: &str = "local all posthaste trust
+const PASSWORD_FOR_ALL: &str = "local all posthaste trust
 local all all scram-sha-256
 host all all 127.0.0.1/32 scram-sha-256
 ";
@@ -19,7 +19,7 @@ host all all 127.0.0.1/32 scram-sha-256
 fn a_wrong_password_is_refused_at_once_and_never_shown() {
     let (certificate, key) = identity("localhost", Some(&authority("ours")), |_| ());
     let server = TestDatabaseServer::encrypted(&format!("{}{}", certificate.pem(), key.serialize_pem()));
-    fs::write(format!("{}/data/pg_hba.conf", server.folder), ASK_EVERYBODY).unwrap();
+    fs::write(format!("{}/data/pg_hba.conf", server.folder), PASSWORD_FOR_ALL).unwrap();
     let run = |sql: &str| server.run("postgres", sql).unwrap();
     run("SELECT pg_reload_conf()");
     run("CREATE ROLE tenant LOGIN PASSWORD 'hunter2 %&'; CREATE SCHEMA posthaste AUTHORIZATION tenant");

@@ -8,12 +8,12 @@ use posthaste::{
         delivery::{EndReason, DeliveryState},
         endpoint::{DisabledReason, Disabled},
         outcome::{Attempt, OutcomeClass, Outcome, Timings},
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        browse::LastError,
-        ledger::{Ask, Record},
+        queries::LastError,
+        deliveries::{Ask, Record},
     },
 };
 
@@ -37,7 +37,7 @@ async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
         ended_at: after(1),
         contract: None,
     });
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
@@ -100,7 +100,7 @@ pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_
     let id = carried.delivery.id;
     let two = vec![attempt(OutcomeClass::StaleConnection, 0), attempt(OutcomeClass::Http, 500)];
     stage.record(carried, retry_at(NOW), two).await;
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let rows: Vec<_> = stage
         .history(id)
@@ -159,7 +159,7 @@ pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: 
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
     assert_eq!(stage.history(id).await[0].number, None);
-    let carried = stage.claim(id, after(5)).await;
+    let carried = stage.lease(id, after(5)).await;
     stage.record(carried, retry_at(after(9)), vec![attempt(OutcomeClass::Timeout, 0)]).await;
     assert_eq!(stage.history(id).await[1].number, Some(1));
 }
@@ -194,7 +194,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
     // The store is releasing the permit: the verdict can already be read.
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
     stage.permits.gate.open();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.permits.taken(), 0);
 }
 
@@ -289,7 +289,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.request(id, Ask::Retry).await;
-        let carried = stage.claim(id, NOW).await;
+        let carried = stage.lease(id, NOW).await;
         assert!(carried.delivery.saved_state.is_some());
         stage.record(carried, retry_at(after(600)), vec![attempt(OutcomeClass::Http, 500)]).await;
         let after_it = stage.delivery(id).await;
@@ -304,7 +304,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
 pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
-    let carried = stage.claim(id, NOW).await;
+    let carried = stage.lease(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.reason, delivery.saved_state), (DeliveryState::Delivered, None, None));

@@ -5,7 +5,7 @@ use posthaste::domain::{
     endpoint::Disabled,
     live_update::LiveUpdate,
     id::EndpointId,
-    port::{LeasedDelivery, Permit, PermitSource, Handover},
+    ports::{LeasedDelivery, Permit, PermitSource, Handover},
     time::Timestamp,
 };
 use std::{
@@ -63,7 +63,7 @@ impl Gate {
 
 /// The recorded calls of the store, in order.
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub(crate) struct RecordingListener {
     carried: Mutex<Vec<LeasedDelivery>>,
     waiting: Mutex<Vec<(EndpointId, Timestamp)>>,
     switched_off: Mutex<Vec<(EndpointId, Disabled, u32)>>,
@@ -77,7 +77,7 @@ pub(crate) struct Recorder {
     pub(crate) gate: Gate,
 }
 
-impl Recorder {
+impl RecordingListener {
     pub(crate) fn take_live_updates(&self) -> Vec<LiveUpdate> {
         std::mem::take(&mut self.hints.lock().unwrap())
     }
@@ -113,7 +113,7 @@ impl Recorder {
     }
 }
 
-impl Handover for Recorder {
+impl Handover for RecordingListener {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         self.carried.lock().unwrap().extend(carried);
         self.gate.pass();

@@ -10,13 +10,13 @@ use posthaste::{
         time::Timestamp,
         verdict::{DueAction, Verdict},
     },
-    store::ledger::{NewEvent, Want},
+    store::deliveries::{NewEvent, Want},
 };
 use std::sync::Arc;
 
 /// Makes a waiting delivery of the stage's endpoint, due at this time.
 async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.births[0].delivery.due = Some(due);
     stage.publish(new).await
 }
@@ -43,7 +43,7 @@ pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut sta
 }
 
 pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_once(mut stage: Stage) {
-    let new = with_bytes(stage.one(), 100_000);
+    let new = with_bytes(stage.one_event(), 100_000);
     let event = new.event.clone();
     let id = stage.publish(new).await;
     stage.refill(stage.endpoint, 3, NOW).await;
@@ -74,7 +74,7 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
     stage.publish(new).await;
     let wants = vec![stage.want(third, 2), stage.want(stage.endpoint, 2)];
     let refilled = stage.store().refill(wants, NOW).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
     assert_eq!(carried_ids(&stage), [ids[2], ids[0]]);
     assert_eq!(stage.delivery(ids[1]).await.state, DeliveryState::Pending);
@@ -83,17 +83,17 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
 pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut stage: Stage) {
     let mut ids = vec![];
     for bytes in [1000, 400, 700, 10] {
-        let new = with_bytes(stage.one(), bytes);
+        let new = with_bytes(stage.one_event(), bytes);
         ids.push(stage.publish(new).await);
     }
     let want = |stage: &Stage, bytes_max| Want { bytes_max, ..stage.want(stage.endpoint, 10) };
     let small = want(&stage, 100);
     stage.store().refill(vec![small], NOW).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(carried_ids(&stage), ids[..1], "alone, whatever its size");
     let enough_for_one = want(&stage, 1000);
     let refilled = stage.store().refill(vec![enough_for_one], NOW).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(carried_ids(&stage), ids[1..2], "two would be too much");
     assert_eq!(refilled[0].next_due, Some(NOW));
 }
@@ -102,13 +102,13 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
 pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Stage) {
     let mut published = vec![];
     for bytes in [10, 50_000, 0, 9_000, 20, 120_000, 30] {
-        let new = with_bytes(stage.one(), bytes);
+        let new = with_bytes(stage.one_event(), bytes);
         published.push((new.births[0].delivery.id, bytes));
         stage.publish(new).await;
     }
     let want = Want { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
     stage.store().refill(vec![want], NOW).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     let carried = |stage: &Stage| {
         let carried = stage.recorder.take_leased();
         carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
@@ -116,7 +116,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
     assert_eq!(carried(&stage), published[..5]);
     let want = Want { bytes_max: 0, ..stage.want(stage.endpoint, 10) };
     stage.store().refill(vec![want], NOW).await.unwrap();
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");
     stage.refill(stage.endpoint, 10, NOW).await;
     assert_eq!(carried(&stage), published[6..]);
@@ -146,7 +146,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
 }
 
 pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.births[0].delivery.give_up_at = Some(after(30));
     let id = stage.publish(new).await;
     let young = stage.waiting().await;
@@ -158,13 +158,13 @@ pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stag
 /// More expired deliveries than one refill ends: those of a long idle queue do not take a commit each.
 pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut stage: Stage) {
     for _ in 0..1005 {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         new.births[0].delivery.give_up_at = Some(after(5));
         stage.publish(new).await;
     }
     let young = due_at(&mut stage, after(1)).await;
     let refilled = stage.refill(stage.endpoint, 1, after(10)).await;
-    assert!(refilled.has_none && carried_ids(&stage).is_empty(), "a refill has an end");
+    assert!(refilled.has_no_oldest && carried_ids(&stage).is_empty(), "a refill has an end");
     assert!(refilled.next_due.is_some_and(|due| due <= after(10)), "and comes back");
     stage.refill(stage.endpoint, 1, after(10)).await;
     assert_eq!(carried_ids(&stage), [young]);

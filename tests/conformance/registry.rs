@@ -10,9 +10,9 @@ use posthaste::{
         id::{AppId, EndpointId, EventTypeId, KeyId},
         key::{Key, KeyHash, Scope},
         quota::Quota,
-        rate::{AppLimits, RateLimit},
+        rate_limit::{AppLimits, RateLimit},
     },
-    store::registry::{Inserted, EndpointLabel},
+    store::config::{Inserted, EndpointLabel},
 };
 use serde_json::json;
 
@@ -87,11 +87,11 @@ fn key(stage: &mut Stage, scope: Scope) -> Key {
 }
 
 async fn apps(stage: &Stage) -> Vec<App> {
-    stage.store().everything().await.unwrap().apps
+    stage.store().config_snapshot().await.unwrap().apps
 }
 
 async fn endpoints(stage: &Stage) -> Vec<EndpointId> {
-    stage.store().everything().await.unwrap().endpoints.iter().map(|endpoint| endpoint.id).collect()
+    stage.store().config_snapshot().await.unwrap().endpoints.iter().map(|endpoint| endpoint.id).collect()
 }
 
 pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
@@ -103,7 +103,7 @@ pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
         stage.store().add_key(key.clone(), None).await.unwrap();
     }
     stage.reopen();
-    let everything = stage.store().everything().await.unwrap();
+    let everything = stage.store().config_snapshot().await.unwrap();
     assert_eq!(everything.apps[1], app);
     assert_eq!(everything.endpoints[1], endpoint);
     assert_eq!(everything.keys, keys);
@@ -113,7 +113,7 @@ pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
 pub(crate) async fn an_app_uid_is_unique(mut stage: Stage) {
     let (first, second) = (full_app(&mut stage, "shop"), full_app(&mut stage, "shop"));
     assert_eq!(stage.store().add_app(first.clone(), None).await.unwrap(), Inserted::Added);
-    assert_eq!(stage.store().add_app(second, None).await.unwrap(), Inserted::Taken);
+    assert_eq!(stage.store().add_app(second, None).await.unwrap(), Inserted::UidTaken);
     assert_eq!(apps(&stage).await[1..], [first]);
 }
 
@@ -141,7 +141,7 @@ pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut s
     }
     assert!(stage.store().remove_app(stage.app, None).await.unwrap());
     assert!(!stage.store().remove_app(stage.app, None).await.unwrap(), "it is gone already");
-    let everything = stage.store().everything().await.unwrap();
+    let everything = stage.store().config_snapshot().await.unwrap();
     assert_eq!(everything.apps.iter().map(|app| app.id).collect::<Vec<_>>(), [other]);
     assert_eq!(everything.endpoints.iter().map(|endpoint| endpoint.id).collect::<Vec<_>>(), [kept]);
     assert_eq!(everything.keys, [keys[0].clone(), keys[2].clone()]);
@@ -155,10 +155,10 @@ pub(crate) async fn an_endpoint_uid_is_unique_in_its_app_including_deleted_ones(
         (full_endpoint(&mut stage), full_endpoint(&mut stage), full_endpoint(&mut stage));
     let elsewhere = EndpointRecord { app: stage.new_app().await, ..full_endpoint(&mut stage) };
     assert_eq!(stage.store().add_endpoint(first.clone(), None).await.unwrap(), Inserted::Added);
-    assert_eq!(stage.store().add_endpoint(second, None).await.unwrap(), Inserted::Taken);
+    assert_eq!(stage.store().add_endpoint(second, None).await.unwrap(), Inserted::UidTaken);
     assert_eq!(stage.store().add_endpoint(elsewhere.clone(), None).await.unwrap(), Inserted::Added);
     stage.store().remove_endpoint(first.id, NOW, None).await.unwrap();
-    assert_eq!(stage.store().add_endpoint(third, None).await.unwrap(), Inserted::Taken);
+    assert_eq!(stage.store().add_endpoint(third, None).await.unwrap(), Inserted::UidTaken);
     assert_eq!(endpoints(&stage).await, [stage.endpoint, elsewhere.id]);
 }
 
@@ -238,7 +238,7 @@ pub(crate) async fn a_revoked_key_stays_revoked(mut stage: Stage) {
     let unknown = KeyId::from_i64(stage.next_id());
     assert!(!stage.store().revoke_key(unknown, NOW, None).await.unwrap());
     stage.reopen();
-    assert_eq!(stage.store().everything().await.unwrap().keys, [kept]);
+    assert_eq!(stage.store().config_snapshot().await.unwrap().keys, [kept]);
 }
 
 pub(crate) async fn a_contract_is_kept_under_its_hash(mut stage: Stage) {
@@ -277,7 +277,7 @@ fn event_type(stage: &mut Stage, name: &str) -> EventTypeRecord {
 }
 
 async fn event_types(stage: &Stage) -> Vec<EventTypeRecord> {
-    stage.store().everything().await.unwrap().event_types
+    stage.store().config_snapshot().await.unwrap().event_types
 }
 
 pub(crate) async fn an_event_type_reads_back_and_can_be_removed(mut stage: Stage) {

@@ -12,8 +12,8 @@ use posthaste::{
         subscription::Patterns,
     },
     store::{
-        ledger::Ask,
-        replays::{ReplayChanged, ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
+        deliveries::Ask,
+        replays::{ReplayChanged, ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -78,12 +78,12 @@ async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
 
 fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
     let what = |id| match replay.selection {
-        ReplaySelection::Deliveries(_) => SourceId::Delivery(DeliveryId::from_i64(id)),
-        ReplaySelection::Backfill(_) => SourceId::Event(EventId::from_i64(id)),
+        ReplaySelection::Deliveries(_) => ReplaySourceId::Delivery(DeliveryId::from_i64(id)),
+        ReplaySelection::Backfill(_) => ReplaySourceId::Event(EventId::from_i64(id)),
     };
     let mut source = |id| ReplaySource {
         what: what(id),
-        as_new: DeliveryId::from_i64(stage.next_id()),
+        new_id: DeliveryId::from_i64(stage.next_id()),
         give_up_at: Some(after(3600)),
     };
     ReplayPage {
@@ -105,8 +105,8 @@ pub(crate) async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
 pub(crate) async fn proceed_by(stage: &mut Stage, replay: &Replay, most: usize) -> Replay {
     let sources = search(stage, replay, most).await;
     let page = page(stage, replay, &sources);
-    let done = stage.store().proceed(page, after(10)).await.unwrap();
-    stage.quiet().await;
+    let done = stage.store().advance_replay(page, after(10)).await.unwrap();
+    stage.wait_until_idle().await;
     done.expect("a running replay")
 }
 
@@ -139,7 +139,7 @@ pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: 
 }
 
 pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     let event = std::sync::Arc::get_mut(&mut new.event).unwrap();
     event.event_type = "webhook.test".into();
     let id = stage.publish(new).await;
@@ -165,7 +165,7 @@ pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
         taken.extend(ids(&sources));
         assert!(taken.len() <= all.len(), "{taken:?}");
         let page = page(&mut stage, &replay, &sources);
-        replay = stage.store().proceed(page, after(10)).await.unwrap().expect("a running replay");
+        replay = stage.store().advance_replay(page, after(10)).await.unwrap().expect("a running replay");
     }
     assert_eq!(taken, all);
     assert_eq!((replay.replayed, replay.refused, replay.state), (5, 0, ReplayState::Finished));
@@ -179,8 +179,8 @@ pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Stag
     assert!(!sources.is_last, "it runs on, and is further by then");
     let once = page(&mut stage, &replay, &sources);
     let twice = page(&mut stage, &replay, &sources);
-    assert!(stage.store().proceed(once, after(10)).await.unwrap().is_some());
-    assert_eq!(stage.store().proceed(twice, after(10)).await.unwrap(), None);
+    assert!(stage.store().advance_replay(once, after(10)).await.unwrap().is_some());
+    assert_eq!(stage.store().advance_replay(twice, after(10)).await.unwrap(), None);
     let event = stage.delivery(delivered).await.event;
     assert_eq!(stage.store().deliveries_of(event).await.unwrap().len(), 2, "the first and one replay of it");
 }
@@ -206,9 +206,9 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
     let page = page(&mut stage, &replay, &sources);
     stage.request(gone, Ask::Delete).await;
     stage.request(changed, Ask::Retry).await;
-    let carried = stage.claim(changed, NOW).await;
+    let carried = stage.lease(changed, NOW).await;
     stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
-    let done = stage.store().proceed(page, after(10)).await.unwrap().unwrap();
+    let done = stage.store().advance_replay(page, after(10)).await.unwrap().unwrap();
     assert_eq!((done.replayed, done.refused), (0, 2));
     assert_eq!(done.last_refusal, Some(format!("{changed} is delivered by now")));
     assert_eq!(stage.delivery(changed).await.state, DeliveryState::Delivered);
@@ -245,7 +245,7 @@ pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Stage) {
         let new: Vec<_> = all.iter().filter(|one| one.delivery.endpoint == late).collect();
         assert_eq!(new.len(), 1, "{event}");
         assert_eq!((new[0].delivery.state, new[0].delivery.replay_of), (DeliveryState::Pending, None));
-        assert!(!new[0].event.is_skipped);
+        assert!(!new[0].event.has_no_subscribers);
     }
     let again = begin(&mut stage, backfill(late)).await;
     assert_eq!(search(&stage, &again, 10).await.found, []);
@@ -286,7 +286,7 @@ pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile
         assert!(!stage.store().erase_data(stage.app, event, None).await.unwrap(), "there is nothing left");
     }
     assert_eq!(ids(&search(&stage, &replay, 10).await), []);
-    let done = stage.store().proceed(page, after(10)).await.unwrap().unwrap();
+    let done = stage.store().advance_replay(page, after(10)).await.unwrap().unwrap();
     assert_eq!((done.replayed, done.refused), (0, 2));
     assert!(done.last_refusal.unwrap().contains("erased"));
     assert_eq!(stage.delivery(first).await.state, DeliveryState::Dead);
@@ -298,7 +298,7 @@ pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Stage)
     finish(&mut stage, &replay).await;
     let event = stage.delivery(delivered).await.event;
     let copy = stage.store().deliveries_of(event).await.unwrap()[1].delivery.id;
-    let carried = stage.claim(copy, after(20)).await;
+    let carried = stage.lease(copy, after(20)).await;
     stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
     let again = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
     assert_eq!(ids(&search(&stage, &again, 10).await), [delivered]);
@@ -340,9 +340,9 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
             is_last: true,
             notify_channel: NoticeChannel::List,
         };
-        assert_eq!(stage.store().proceed(page, after(2)).await.unwrap(), None);
+        assert_eq!(stage.store().advance_replay(page, after(2)).await.unwrap(), None);
     }
-    assert!(matches!(change(ReplayState::Running).await, ReplayChanged::Over(_)));
+    assert!(matches!(change(ReplayState::Running).await, ReplayChanged::Ended(_)));
     assert_eq!(stage.delivery(dead).await.state, DeliveryState::Dead);
 }
 
@@ -361,7 +361,7 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: S
 pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Stage) {
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let other = stage.new_app().await;
-    let store = stage.shared();
+    let store = stage.shared_store();
     assert_eq!(store.replay(other, replay.id).await.unwrap(), None);
     assert!(store.replays(other, None, 10).await.unwrap().rows.is_empty());
     let stopped = store.change_replay(other, replay.id, ReplayState::Cancelled, NOW, None).await.unwrap();
@@ -385,17 +385,17 @@ pub(crate) async fn an_event_deleted_meanwhile_is_counted_and_not_backfilled(mut
     let page = page(&mut stage, &replay, &sources);
     stage.store().erase_data(stage.app, events[1], None).await.unwrap();
     let range = vec![(events[0].as_i64(), events[0].as_i64())];
-    let done = stage.store().expire(range, Arc::new(Nothing), after(1)).await.unwrap();
+    let done = stage.store().expire(range, Arc::new(KeepNothing), after(1)).await.unwrap();
     assert_eq!(done.events, 1);
-    let replay = stage.store().proceed(page, after(10)).await.unwrap().expect("a running replay");
+    let replay = stage.store().advance_replay(page, after(10)).await.unwrap().expect("a running replay");
     assert_eq!((replay.replayed, replay.refused), (0, 2));
     assert_eq!(stage.store().find_lanes().await.unwrap(), [], "nothing waits that has no event");
 }
 
 /// A retention policy that keeps nothing.
-struct Nothing;
+struct KeepNothing;
 
-impl RetentionPolicy for Nothing {
+impl RetentionPolicy for KeepNothing {
     fn for_app(&self, _: AppId) -> Option<Retention> {
         let no_time = RetentionPeriod::For(Duration::ZERO);
         Some(Retention { events: no_time, attempts: no_time, payloads: no_time, dead_letters: no_time })

@@ -18,8 +18,8 @@ use posthaste::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        ledger::{Accepted, Ask, ActionResult},
-        retention::{Expired, Overdue, OverdueSearch},
+        deliveries::{Accepted, Ask, ActionResult},
+        retention::{ExpireResult, OverdueEvents, OverdueSearch},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -50,14 +50,14 @@ fn days(days: u64) -> RetentionPeriod {
     RetentionPeriod::For(Duration::from_secs(days * DAY))
 }
 
-async fn overdue(stage: &Stage, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> Overdue {
+async fn overdue(stage: &Stage, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> OverdueEvents {
     let search = OverdueSearch { after_id, to_id: i64::MAX, most };
     stage.store().overdue(search, Arc::new(FixedRetention(keep, None)), now).await.unwrap()
 }
 
 /// Deletes everything overdue; returns the totals and the number of steps.
-async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usize) {
-    let (mut total, mut steps) = (Expired::default(), 0);
+async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (ExpireResult, usize) {
+    let (mut total, mut steps) = (ExpireResult::default(), 0);
     let mut ranges = overdue(stage, keep, 0, u32::MAX, now).await.ranges;
     while !ranges.is_empty() {
         let done = stage.store().expire(ranges, Arc::new(FixedRetention(keep, None)), now).await.unwrap();
@@ -66,7 +66,7 @@ async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (Expired, usi
         total.deliveries += done.deliveries;
         total.attempts += done.attempts;
         total.payloads += done.payloads;
-        (ranges, steps) = (done.left, steps + 1);
+        (ranges, steps) = (done.remaining, steps + 1);
         assert!(steps < 1000, "it never ends");
     }
     (total, steps)
@@ -77,7 +77,7 @@ pub(crate) async fn keep_nothing_but(stage: &Stage, lasts: impl Fn(&mut Retentio
     let mut keep = an_hour();
     *lasts(&mut keep) = RetentionPeriod::Forever;
     expire(stage, keep, after(DAY)).await;
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 async fn event_of(stage: &Stage, delivery: DeliveryId) -> EventId {
@@ -93,19 +93,19 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     let carried = stage.only_leased();
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
-    assert!(matches!(stage.request(id, Ask::Replay { as_new, give_up_at: None }).await, ActionResult::Made(_)));
+    assert!(matches!(stage.request(id, Ask::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
     stage.request(as_new, Ask::Cancel).await;
     let dead_letter = stage.one_in(DeliveryState::Dead).await;
 
     let mut keep = an_hour();
     keep.dead_letters = RetentionPeriod::Forever;
-    assert_eq!(expire(&stage, keep, after(HOUR - 1)).await, (Expired::default(), 0), "not yet");
+    assert_eq!(expire(&stage, keep, after(HOUR - 1)).await, (ExpireResult::default(), 0), "not yet");
     let (done, _) = expire(&stage, keep, after(DAY + 1)).await;
     assert_eq!((done.events, done.deliveries, done.attempts, done.payloads), (1, 2, 1, 0));
     assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_none());
     assert!(stage.listed(id).await.is_none() && stage.listed(as_new).await.is_none());
     for key in keys {
-        let mut again = stage.one();
+        let mut again = stage.one_event();
         again.dedup = vec![key];
         assert_eq!(stage.accept(again).await, Accepted::New, "its keys went with it");
     }
@@ -123,7 +123,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
     ended.sort();
     assert_eq!(ended, [pending, retrying, held]);
-    stage.quiet().await;
+    stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_live_updates(), [LiveUpdate::deliveries(stage.app, stage.endpoint)]);
     assert_eq!((done.events, done.deliveries, done.payloads), (0, 0, 3));
     for id in [pending, retrying, held] {
@@ -138,7 +138,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
 
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR - 1)).await;
-    assert_eq!(done, Expired::default(), "on record for as long as attempts are kept");
+    assert_eq!(done, ExpireResult::default(), "on record for as long as attempts are kept");
     let late = carried.delivery.id;
     stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR)).await;
@@ -159,7 +159,7 @@ pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut 
     assert_eq!(stage.history(waiting).await.len(), 1, "what waits keeps all it has");
     assert_eq!(overdue(&stage, keep, 0, 100, after(HOUR + 2)).await.ranges, [], "done is done");
     let as_new = DeliveryId::from_i64(stage.next_id());
-    assert!(matches!(stage.request(id, Ask::Replay { as_new, give_up_at: None }).await, ActionResult::Made(_)));
+    assert!(matches!(stage.request(id, Ask::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
     keep.events = RetentionPeriod::For(Duration::from_secs(1));
     let (done, _) = expire(&stage, keep, after(2 * HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
@@ -176,7 +176,7 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
     let id = stage.concluded(dead(DeadReason::Exhausted), attempt).await;
     let event = event_of(&stage, id).await;
     let keep = Retention { events: days(30), payloads: days(30), ..an_hour() };
-    assert_eq!(expire(&stage, keep, after(7 * DAY)).await.0, Expired::default());
+    assert_eq!(expire(&stage, keep, after(7 * DAY)).await.0, ExpireResult::default());
     let (done, _) = expire(&stage, keep, after(7 * DAY + 1)).await;
     assert_eq!(
         (done.events, done.deliveries, done.attempts),
@@ -197,7 +197,7 @@ pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: S
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
     assert_eq!(ranges.len(), 1);
     let as_new = DeliveryId::from_i64(first_id_at(now));
-    let replay = Ask::Replay { as_new, give_up_at: None };
+    let replay = Ask::Replay { new_id: as_new, give_up_at: None };
     for id in [cancelled, delivered] {
         stage.store().ask(stage.app, id, replay, now, None).await.unwrap();
     }
@@ -212,7 +212,7 @@ pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: S
 
 pub(crate) async fn steps_are_bounded_and_a_search_continues_where_it_ended(mut stage: Stage) {
     for _ in 0..3 {
-        let call = (0..700).map(|_| stage.one()).collect();
+        let call = (0..700).map(|_| stage.one_event()).collect();
         stage.store().accept(call).await.unwrap();
     }
     let fanned = vec![stage.endpoint; 2500];
@@ -239,13 +239,13 @@ pub(crate) async fn steps_are_bounded_and_a_search_continues_where_it_ended(mut 
 
 pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.dedup = vec![key];
     let first = new.event.id;
     let id = stage.publish(new).await;
     stage.request(id, Ask::Cancel).await;
     let again = |stage: &mut Stage, key: DedupKey| {
-        let mut new = stage.one();
+        let mut new = stage.one_event();
         new.dedup = vec![key];
         new
     };
@@ -265,7 +265,7 @@ pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Stage)
     let found = stage.store().overdue(search, gone.clone(), after(DAY)).await.unwrap();
     assert_eq!((found.ranges.len(), found.is_last), (0, true));
     let all = vec![(0, i64::MAX - 1)];
-    assert_eq!(stage.store().expire(all, gone, after(DAY)).await.unwrap(), Expired::default());
+    assert_eq!(stage.store().expire(all, gone, after(DAY)).await.unwrap(), ExpireResult::default());
 }
 
 pub(crate) async fn deleted_ids_are_not_used_again(mut stage: Stage) {

@@ -9,7 +9,7 @@ use posthaste::{
         id::DeliveryId,
         outcome::OutcomeClass,
     },
-    store::ledger::{Accepted, Ask, Settle},
+    store::deliveries::{Accepted, Ask, Settle},
 };
 
 /// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
@@ -31,7 +31,7 @@ async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> 
     let mut pages = vec![];
     loop {
         let done = stage.store().settle(stage.endpoint, settle, most, after(9)).await.unwrap();
-        stage.quiet().await;
+        stage.wait_until_idle().await;
         pages.push(done);
         if done < most {
             return pages;
@@ -40,7 +40,7 @@ async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> 
 }
 
 /// Makes three waiting deliveries (one of them for its second attempt), one held, one in flight, and one at another endpoint.
-async fn crowd(stage: &mut Stage) -> [DeliveryId; 6] {
+async fn mixed_deliveries(stage: &mut Stage) -> [DeliveryId; 6] {
     let other = stage.new_endpoint(stage.app).await;
     let elsewhere = stage.draft(&[other]);
     let retrying = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
@@ -65,7 +65,7 @@ async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<DeliveryState> {
 }
 
 pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
-    let ids = crowd(&mut stage).await;
+    let ids = mixed_deliveries(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
     assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 2).await, [2, 1]);
     let (held, in_flight, pending) = (DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending);
@@ -78,7 +78,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
 }
 
 pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Stage) {
-    let ids = crowd(&mut stage).await;
+    let ids = mixed_deliveries(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledCancel), 100).await, [3]);
     for id in &ids[..3] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)));
@@ -88,7 +88,7 @@ pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so
 }
 
 pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stage) {
-    let ids = crowd(&mut stage).await;
+    let ids = mixed_deliveries(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Disabled(Availability::Deleted), 3).await, [3, 1]);
     for id in &ids[..4] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
@@ -97,7 +97,7 @@ pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stag
 }
 
 pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Stage) {
-    let ids = crowd(&mut stage).await;
+    let ids = mixed_deliveries(&mut stage).await;
     settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
     assert_eq!(settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 3).await, [3, 1]);
     let (pending, retrying) = (DeliveryState::Pending, DeliveryState::Retrying);
@@ -122,7 +122,7 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
 }
 
 pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
-    let ids = crowd(&mut stage).await;
+    let ids = mixed_deliveries(&mut stage).await;
     let before = states(&stage, &ids).await;
     for settle in [Settle::Disabled(Availability::DisabledHold), Settle::Disabled(Availability::Deleted)] {
         assert_eq!(settle_pages(&stage, settle, 100).await, [0], "it is on");
@@ -146,7 +146,7 @@ pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut
 }
 
 pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
-    let mut new = stage.one();
+    let mut new = stage.one_event();
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
     let event = (*new.event).clone();
     let id = stage.publish(new).await;
@@ -157,13 +157,13 @@ pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
     let data = event.data.clone();
     assert_eq!(posthaste::domain::event::Event { data, ..found }, event);
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Pending);
-    let mut again = stage.one();
+    let mut again = stage.one_event();
     again.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
     assert!(matches!(stage.accept(again).await, Accepted::Repeated { .. }), "its id stays taken");
 }
 
 pub(crate) async fn only_the_own_app_can_erase_a_payload(mut stage: Stage) {
-    let (stranger, new) = (stage.new_app().await, stage.one());
+    let (stranger, new) = (stage.new_app().await, stage.one_event());
     let event = (*new.event).clone();
     stage.publish(new).await;
     assert!(!stage.store().erase_data(stranger, event.id, None).await.unwrap());

@@ -1,7 +1,7 @@
 //! Two nodes that write at the same moment: each event is accepted, leased and recorded once and in order.
 
 use crate::{
-    pair::{Pair, play},
+    pair::{TwoNodes, play},
     stage::{after, attempt, retry_at},
 };
 use posthaste::{
@@ -12,28 +12,28 @@ use posthaste::{
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
         outcome::OutcomeClass,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, ActionResult, NewEvent, Record},
+    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, Record},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-fn keyed(pair: &mut Pair, key: &str) -> NewEvent {
-    let mut new = pair.stage.one();
+fn keyed(pair: &mut TwoNodes, key: &str) -> NewEvent {
+    let mut new = pair.stage.one_event();
     new.dedup =
         vec![pair.stage.dedup(DedupSpace::EventId, key), pair.stage.dedup(DedupSpace::IdempotencyKey, key)];
     new.fingerprint = Fingerprint([3; 16]);
     new
 }
 
-async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: Pair) {
+async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: TwoNodes) {
     let held = pair.hold("INSERT ON events").await;
     let (first, second) = (keyed(&mut pair, "a"), keyed(&mut pair, "a"));
     let (id, other) = (first.event.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![first]).await });
     held.until_waiting(1).await;
-    let store = pair.stage.shared();
+    let store = pair.stage.shared_store();
     let repeating = tokio::spawn(async move { store.accept(vec![second]).await });
     held.until_waiting(2).await;
     held.let_go().await;
@@ -44,13 +44,13 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
     assert_eq!(pair.shared.run("SELECT count(*) FROM dedup"), "2");
 }
 
-async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: Pair) {
+async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: TwoNodes) {
     let id = pair.stage.waiting().await;
     let held = pair.hold("UPDATE ON live").await;
     let (other, want) = (pair.other.store.clone(), pair.stage.want(pair.stage.endpoint, 1));
     let taking = tokio::spawn(async move { other.refill(vec![want], after(1)).await });
     held.until_waiting(1).await;
-    let (store, app) = (pair.stage.shared(), pair.stage.app);
+    let (store, app) = (pair.stage.shared_store(), pair.stage.app);
     let cancelling = tokio::spawn(async move { store.ask(app, id, Ask::Cancel, after(1), None).await });
     held.until_waiting(2).await;
     held.let_go().await;
@@ -62,7 +62,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: P
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);
 }
 
-async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: Pair) {
+async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: TwoNodes) {
     let (first, second) = (pair.stage.waiting().await, pair.stage.waiting().await);
     let taking = pair.client().await;
     let lock = format!("BEGIN; SELECT 1 FROM live WHERE id = {} FOR UPDATE", first.as_i64());
@@ -75,7 +75,7 @@ async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: Pair) 
 }
 
 /// Refills from both nodes at the same moment.
-async fn refill_both(pair: &Pair, hands: usize) -> [Vec<LeasedDelivery>; 2] {
+async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] {
     let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
     let (here, there) = tokio::join!(
         pair.stage.store().refill(vec![one], after(20)),
@@ -83,14 +83,14 @@ async fn refill_both(pair: &Pair, hands: usize) -> [Vec<LeasedDelivery>; 2] {
     );
     here.unwrap();
     there.unwrap();
-    pair.stage.quiet().await;
+    pair.stage.wait_until_idle().await;
     pair.other.quiet().await;
     [pair.stage.recorder.take_leased(), pair.other.recorder.take_leased()]
 }
 
-async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: Pair) {
+async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: TwoNodes) {
     for _ in 0..10 {
-        let drafts: Vec<_> = (0..40).map(|_| pair.stage.one()).collect();
+        let drafts: Vec<_> = (0..40).map(|_| pair.stage.one_event()).collect();
         let published: BTreeSet<DeliveryId> = drafts.iter().map(|new| new.births[0].delivery.id).collect();
         pair.stage.store().accept(drafts).await.unwrap();
         let [here, there] = refill_both(&pair, 40).await;
@@ -103,15 +103,15 @@ async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: Pair) 
     }
 }
 
-async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
+async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     let mut record = pair.stage.store().endpoint(pair.stage.endpoint).await.unwrap().unwrap();
     (record.settings.ordered, record.revision) = (OrderingMode::Endpoint, 2);
     assert!(pair.stage.store().change_endpoint(record, None).await.unwrap());
     let mut publishing = vec![];
     for place in 0..30 {
-        let mut new = pair.stage.one();
+        let mut new = pair.stage.one_event();
         new.births[0].delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
-        let store = if place % 2 == 0 { pair.stage.shared() } else { pair.other.store.clone() };
+        let store = if place % 2 == 0 { pair.stage.shared_store() } else { pair.other.store.clone() };
         publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
     }
     for accepted in publishing {
@@ -123,7 +123,7 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: Pair) {
         assert!(turn == (1, 0) || turn == (0, 1), "{turn:?} after {done}");
         for (carried, store) in here
             .into_iter()
-            .map(|one| (one, pair.stage.shared()))
+            .map(|one| (one, pair.stage.shared_store()))
             .chain(there.into_iter().map(|one| (one, pair.other.store.clone())))
         {
             store.record(record_of(carried, OutcomeClass::Ok, Verdict::Delivered, None));
@@ -141,7 +141,7 @@ fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sig
     Record { leased: carried, attempts, verdict, disable: None, sighting, ended_at: after(11), contract }
 }
 
-async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: Pair) {
+async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: TwoNodes) {
     let mut endpoints = vec![pair.stage.endpoint];
     for _ in 1..20 {
         endpoints.push(pair.stage.new_endpoint(pair.stage.app).await);
@@ -149,7 +149,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
     for _ in 0..10 {
         let backwards: Vec<EndpointId> = endpoints.iter().rev().copied().collect();
         let nodes = [
-            (pair.stage.shared(), pair.stage.recorder.clone(), &endpoints),
+            (pair.stage.shared_store(), pair.stage.recorder.clone(), &endpoints),
             (pair.other.store.clone(), pair.other.recorder.clone(), &backwards),
         ];
         for (store, _, order) in &nodes {

@@ -1,7 +1,7 @@
 //! Id slots of nodes: each is used by one node at a time, and never by a node whose slot went to another.
 
 use crate::{
-    pair::{Node, Pair, play},
+    pair::{Node, TwoNodes, play},
     stage::{NOW, after, draft},
 };
 use posthaste::{
@@ -11,14 +11,14 @@ use posthaste::{
     },
     store::{
         StoreError,
-        ledger::{Accepted, NewEvent},
+        deliveries::{Accepted, NewEvent},
     },
 };
 
-impl Pair {
+impl TwoNodes {
     /// Makes an event and its delivery with ids of this slot.
     fn numbered(&self, slot: u8, at: u64) -> NewEvent {
-        draft(self.stage.app, &[self.stage.endpoint], IdSource::new(slot, 0).take(after(at), 2))
+        draft(self.stage.app, &[self.stage.endpoint], IdSource::new(slot, 0).next_range(after(at), 2))
     }
 
     /// Fills every slot except those of the two nodes with a node with this lease.
@@ -38,7 +38,7 @@ fn is_of_before(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(why) if why.contains("before its node joined again"))
 }
 
-async fn ids_made_before_a_node_joined_again_are_refused(pair: Pair) {
+async fn ids_made_before_a_node_joined_again_are_refused(pair: TwoNodes) {
     let other = &pair.other;
     assert_eq!(other.accept(pair.numbered(1, 1)).await, Accepted::New);
     pair.be_steady();
@@ -53,7 +53,7 @@ async fn ids_made_before_a_node_joined_again_are_refused(pair: Pair) {
     assert!(is_of_before(&old.unwrap_err()));
     assert_eq!(new.unwrap(), [Accepted::New]);
     assert_eq!(third.accept(pair.numbered(1, 3)).await, Accepted::New, "the same numbers are its own");
-    let id = AppId::from_i64(IdSource::new(1, 0).take(after(4), 1));
+    let id = AppId::from_i64(IdSource::new(1, 0).next_range(after(4), 1));
     let settings = AppSettings { name: "Late".into(), ..AppSettings::default() };
     let app = App { id, uid: id.to_string(), settings, created_at: NOW, updated_at: NOW };
     assert!(is_of_before(&other.store.add_app(app, None).await.unwrap_err()));
@@ -61,9 +61,9 @@ async fn ids_made_before_a_node_joined_again_are_refused(pair: Pair) {
 }
 
 /// Also if clocks differ: the node that has the slot now may be hours behind.
-async fn new_ids_of_a_slot_follow_all_stored_ones(pair: Pair) {
+async fn new_ids_of_a_slot_follow_all_stored_ones(pair: TwoNodes) {
     let mut ahead = IdSource::new(1, 0);
-    let newest = ahead.take(after(3 * 3600), 2) + 1;
+    let newest = ahead.next_range(after(3 * 3600), 2) + 1;
     let before = draft(pair.stage.app, &[pair.stage.endpoint], newest - 1);
     assert_eq!(pair.other.accept(before).await, Accepted::New);
     pair.set("dead = 1", pair.other.epoch);
@@ -71,14 +71,14 @@ async fn new_ids_of_a_slot_follow_all_stored_ones(pair: Pair) {
     let third = pair.stage.open_beside(std::sync::Arc::default());
     let joined = third.join(NOW).await.unwrap();
     assert_eq!((joined.slot, joined.newest_id), (1, newest), "of one that was dead and not fenced yet");
-    let first = IdSource::new(joined.slot, joined.newest_id).take(after(1), 2);
+    let first = IdSource::new(joined.slot, joined.newest_id).next_range(after(1), 2);
     assert!(first > newest);
     let new = draft(pair.stage.app, &[pair.stage.endpoint], first);
     assert_eq!(third.accept(vec![new]).await.unwrap(), [Accepted::New]);
     assert!(pair.other.store.accept(vec![pair.numbered(1, 9)]).await.is_err(), "which it is now");
 }
 
-async fn a_joining_node_takes_the_slot_of_a_silent_one(pair: Pair) {
+async fn a_joining_node_takes_the_slot_of_a_silent_one(pair: TwoNodes) {
     pair.crowd(0);
     let third = Node::beside(&pair.stage).await;
     let nodes = third.view().await.nodes;

@@ -1,17 +1,17 @@
 //! The suite on SQLite, and tests of its file alone: which process may open it, and rows that cannot be written.
 
 use crate::{
-    recorder::Recorder,
+    recorder::RecordingListener,
     stage::{Backend, NOW, draft, perform},
 };
 use posthaste::{
     domain::{
         app::{App, AppSettings},
         id::{AppId, EndpointId, EventId},
-        port::Handover,
+        ports::Handover,
     },
     store::{
-        Browse, Cluster, CommitWatch, Ledger, Registry, Store, StoreError,
+        QueryStore, Cluster, CommitWatch, Ledger, ConfigStore, Store, StoreError,
         sqlite::{SqliteOpenError, QueueLimits, SqliteStore},
     },
 };
@@ -61,7 +61,7 @@ pub(crate) fn open(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
 
 fn open_now(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
-    SqliteStore::open(path, Arc::new(Recorder::default()), Arc::new(NoWatch), limits, Duration::ZERO)
+    SqliteStore::open(path, Arc::new(RecordingListener::default()), Arc::new(NoWatch), limits, Duration::ZERO)
 }
 
 /// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:
@@ -275,7 +275,7 @@ fn a_damaged_row_is_named() {
     let delivery = posthaste::domain::id::DeliveryId::from_i64(4);
     let error = block_on(store.delivery(AppId::from_i64(1), delivery)).unwrap_err();
     assert!(matches!(&error, StoreError::Corrupt(what) if what.contains(&delivery.to_string())), "{error}");
-    let error = block_on(store.everything()).unwrap_err();
+    let error = block_on(store.config_snapshot()).unwrap_err();
     assert!(
         matches!(&error, StoreError::Corrupt(what) if what.contains(&AppId::from_i64(1).to_string())),
         "{error}"

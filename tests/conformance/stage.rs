@@ -1,6 +1,6 @@
 //! The stage of every case: an empty store with an app and an endpoint, and shorthands for common steps.
 
-use crate::recorder::{PermitCounter, Recorder};
+use crate::recorder::{PermitCounter, RecordingListener};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -8,17 +8,17 @@ use posthaste::{
         contract::{Contract, ContractHash, WaitingWhenDisabled},
         delivery::{Delivery, EndReason, DeliveryState},
         endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, Disabled},
-        event::{DedupKey, DedupSpace, Event, Fingerprint, RenderedBodies},
+        event::{DedupKey, DedupSpace, Event, Fingerprint, BodyCache},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, OutcomeClass, Outcome},
-        port::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, Handover},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
         Store,
-        browse::{Listed, PastAttempt},
-        ledger::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Refilled, Want},
+        queries::{DeliveryRow, AttemptRow},
+        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Refilled, Want},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -38,7 +38,7 @@ pub(crate) trait Backend {
 pub(crate) struct Stage {
     store: Option<Arc<dyn Store>>,
     backend: Box<dyn Backend>,
-    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) recorder: Arc<RecordingListener>,
     pub(crate) permits: Arc<PermitCounter>,
     ids: IdSource,
     pub(crate) app: AppId,
@@ -56,7 +56,7 @@ pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, ca
 
 impl Stage {
     pub(crate) async fn new(backend: Box<dyn Backend>) -> Self {
-        let recorder = Arc::new(Recorder::default());
+        let recorder = Arc::new(RecordingListener::default());
         let store = backend.open(recorder.clone(), 10_000, 64 << 20);
         let ids = IdSource::new(0, 0);
         let (app, endpoint) = (AppId::from_i64(0), EndpointId::from_i64(0));
@@ -69,7 +69,7 @@ impl Stage {
     }
 
     /// Opens a second process on the same location, where that is possible.
-    pub(crate) fn open_beside(&self, recorder: Arc<Recorder>) -> Arc<dyn Store> {
+    pub(crate) fn open_beside(&self, recorder: Arc<RecordingListener>) -> Arc<dyn Store> {
         self.backend.open(recorder, 10_000, 64 << 20)
     }
 
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     /// Returns the store for use beyond a borrow of the stage.
-    pub(crate) fn shared(&self) -> Arc<dyn Store> {
+    pub(crate) fn shared_store(&self) -> Arc<dyn Store> {
         self.store.clone().expect("open between cases")
     }
 
@@ -95,13 +95,13 @@ impl Stage {
 
     /// Waits until all commands so far are done and the listener was called. It is called after the answers of a commit, so only
     /// the answer to a later commit proves it.
-    pub(crate) async fn quiet(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         self.store().flush().await.unwrap();
         self.store().flush().await.unwrap();
     }
 
     pub(crate) fn next_id(&mut self) -> i64 {
-        self.ids.take(NOW, 1)
+        self.ids.next_range(NOW, 1)
     }
 
     pub(crate) async fn new_app(&mut self) -> AppId {
@@ -159,18 +159,18 @@ impl Stage {
 
     /// Makes an event of the stage's app with one delivery to each of these endpoints, due now.
     pub(crate) fn draft(&mut self, endpoints: &[EndpointId]) -> NewEvent {
-        let first = self.ids.take(NOW, endpoints.len() as u32 + 1);
+        let first = self.ids.next_range(NOW, endpoints.len() as u32 + 1);
         draft(self.app, endpoints, first)
     }
 
     /// Makes a draft to the stage's endpoint.
-    pub(crate) fn one(&mut self) -> NewEvent {
+    pub(crate) fn one_event(&mut self) -> NewEvent {
         self.draft(&[self.endpoint])
     }
 
     /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
     pub(crate) fn one_with_permit(&mut self) -> NewEvent {
-        let mut new = self.one();
+        let mut new = self.one_event();
         for birth in &mut new.births {
             birth.delivery.start_in_flight();
             birth.permit = Some(self.permits.take());
@@ -185,7 +185,7 @@ impl Stage {
     pub(crate) async fn accept(&self, new: NewEvent) -> Accepted {
         let mut accepted = self.store().accept(vec![new]).await.unwrap();
         assert_eq!(accepted.len(), 1);
-        self.quiet().await;
+        self.wait_until_idle().await;
         accepted.remove(0)
     }
 
@@ -198,7 +198,7 @@ impl Stage {
 
     /// Makes a waiting delivery of the stage's endpoint.
     pub(crate) async fn waiting(&mut self) -> DeliveryId {
-        let new = self.one();
+        let new = self.one_event();
         self.publish(new).await
     }
 
@@ -219,7 +219,7 @@ impl Stage {
     pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> Refilled {
         let want = self.want(endpoint, hands);
         let mut refilled = self.store().refill(vec![want], now).await.unwrap();
-        self.quiet().await;
+        self.wait_until_idle().await;
         assert_eq!(refilled.len(), 1);
         refilled.remove(0)
     }
@@ -231,7 +231,7 @@ impl Stage {
     }
 
     /// Leases this delivery, which waits in the stage's queue.
-    pub(crate) async fn claim(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
+    pub(crate) async fn lease(&self, delivery: DeliveryId, now: Timestamp) -> LeasedDelivery {
         self.refill(self.endpoint, 100, now).await;
         let mut all = self.recorder.take_leased();
         let place = all.iter().position(|carried| carried.delivery.id == delivery);
@@ -252,12 +252,12 @@ impl Stage {
     ) {
         let (switch_off, sighting, ended_at) = (None, None, after(1));
         self.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
-        self.quiet().await;
+        self.wait_until_idle().await;
     }
 
     pub(crate) async fn request(&self, delivery: DeliveryId, ask: Ask) -> ActionResult {
         let asked = self.store().ask(self.app, delivery, ask, NOW, None).await.unwrap();
-        self.quiet().await;
+        self.wait_until_idle().await;
         asked
     }
 
@@ -277,7 +277,7 @@ impl Stage {
                 id
             }
             DeliveryState::Expired => {
-                let mut new = self.one();
+                let mut new = self.one_event();
                 // Long before any other delivery of the queue is due.
                 let past = Timestamp::from_millis(0);
                 new.births[0].delivery.give_up_at = Some(past);
@@ -300,7 +300,7 @@ impl Stage {
         id
     }
 
-    pub(crate) async fn listed(&self, id: DeliveryId) -> Option<(Listed, Vec<PastAttempt>)> {
+    pub(crate) async fn listed(&self, id: DeliveryId) -> Option<(DeliveryRow, Vec<AttemptRow>)> {
         self.store().delivery(self.app, id).await.unwrap()
     }
 
@@ -308,7 +308,7 @@ impl Stage {
         self.listed(id).await.expect("a delivery").0.delivery
     }
 
-    pub(crate) async fn history(&self, id: DeliveryId) -> Vec<PastAttempt> {
+    pub(crate) async fn history(&self, id: DeliveryId) -> Vec<AttemptRow> {
         self.listed(id).await.expect("a delivery").1
     }
 
@@ -364,8 +364,8 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
         data: Bytes::from_static(br#"{"a":1}"#),
         key: None,
         deliver_at: None,
-        is_skipped: endpoints.is_empty(),
-        bodies: RenderedBodies::default(),
+        has_no_subscribers: endpoints.is_empty(),
+        body_cache: BodyCache::default(),
     };
     NewEvent { event: Arc::new(event), births, dedup: vec![], fingerprint: Fingerprint([0; 16]) }
 }

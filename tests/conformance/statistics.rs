@@ -1,7 +1,7 @@
 //! Queries of rolled-up statistics: by app, endpoint, event type and time.
 
 use crate::{
-    health::{EXHAUSTED, counted, plain, roll_up, see},
+    health::{EXHAUSTED, counted, plain, roll_up, record_counted},
     stage::{NOW, Stage, after, attempt, dead, retry_at},
 };
 use posthaste::{
@@ -14,7 +14,7 @@ use posthaste::{
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        ledger::Ask,
+        deliveries::Ask,
         statistics::{Of, Statistics, StatisticsSearch},
     },
 };
@@ -47,7 +47,7 @@ async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
     stage.publish(new).await;
     let carried = stage.only_leased();
     stage.store().record(counted(carried, verdict, &plain(), after(1)));
-    stage.quiet().await;
+    stage.wait_until_idle().await;
 }
 
 pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut stage: Stage) {
@@ -104,7 +104,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
     assert_eq!(counted(&stage).await, (4, 3, 1, 0));
     // A failed extra attempt leaves the delivery as it had ended.
     stage.request(unmade, Ask::Retry).await;
-    let again = stage.claim(unmade, after(30)).await;
+    let again = stage.lease(unmade, after(30)).await;
     stage.record(again, dead(DeadReason::SerialisationFailed), vec![local()]).await;
     assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (DeliveryState::Dead, (4, 3, 1, 0)));
 }
@@ -115,7 +115,7 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
         let carried = stage.leased().await;
         let at = after(day * DAY + day * 3600);
         stage.store().record(counted(carried, Verdict::Delivered, &plain, at));
-        stage.quiet().await;
+        stage.wait_until_idle().await;
         roll_up(&stage, at).await;
     }
     for (first, last, wanted) in [(0, 10, 10), (1, 10, 9), (3, 5, 2), (9, 10, 1)] {
@@ -149,10 +149,10 @@ pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_togeth
 }
 
 pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage: Stage) {
-    see(&mut stage, EXHAUSTED, &plain()).await;
+    record_counted(&mut stage, EXHAUSTED, &plain()).await;
     roll_up(&stage, after(2)).await;
     assert!(stage.store().remove_app(stage.app, None).await.unwrap());
-    while stage.store().purge().await.unwrap() {}
+    while stage.store().purge_deleted_apps().await.unwrap() {}
     let told = last_hour(&stage, Some(stage.app), Of::Everything).await;
     assert_eq!((total(&told), told.event_types.len(), told.endpoints.len()), (Sums::default(), 0, 0));
     assert_eq!(total(&last_hour(&stage, None, Of::Everything).await).dead, 1);

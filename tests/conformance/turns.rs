@@ -3,7 +3,7 @@
 
 use crate::{
     ordering::{check_groups, group, order_by, settle},
-    pair::{Pair, play},
+    pair::{TwoNodes, play},
     stage::{NOW, Stage, after, attempt},
 };
 use posthaste::{
@@ -15,7 +15,7 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, NewEvent, Settle},
+    store::deliveries::{Accepted, Ask, NewEvent, Settle},
 };
 
 /// Makes drafts of one group with permits, the oldest id first.
@@ -94,7 +94,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     assert_eq!(deliver_all(&stage).await, ids);
 }
 
-async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_id(mut pair: Pair) {
+async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_id(mut pair: TwoNodes) {
     order_by(&pair.stage, OnDead::Block).await;
     let mut drafts = drafts(&mut pair.stage, 6);
     let mut ids = Vec::new();
@@ -115,7 +115,7 @@ async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_i
     assert_eq!(deliver_all(&pair.stage).await, ids[1..]);
 }
 
-async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pair: Pair) {
+async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pair: TwoNodes) {
     order_by(&pair.stage, OnDead::Block).await;
     let mut drafts = drafts(&mut pair.stage, 3);
     let first = pair.stage.publish(drafts.remove(0)).await;
@@ -123,7 +123,7 @@ async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pai
     let (second, third) = (drafts.remove(1), drafts.remove(0));
     let ids = [&second, &third].map(|new| new.births[0].delivery.id);
     assert!(ids[1] < ids[0]);
-    let (other, store) = (pair.other.store.clone(), pair.stage.shared());
+    let (other, store) = (pair.other.store.clone(), pair.stage.shared_store());
     let before = tokio::spawn(async move { other.accept(vec![second]).await });
     held.until_waiting(1).await;
     let after = tokio::spawn(async move { store.accept(vec![third]).await });

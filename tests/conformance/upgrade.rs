@@ -9,7 +9,7 @@ use posthaste::{
         id::{AppId, EndpointId, EventId},
         ordering::OrderingMode,
     },
-    store::{Browse, Cluster, Ledger},
+    store::{QueryStore, Cluster, Ledger},
 };
 use rusqlite::Connection;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use crate::receiver::{ENDPOINT, OK, ScriptedReceiver, client, request};
 use posthaste::{
-    domain::port::DialGate,
+    domain::ports::DialGate,
     outbound::{GateClosed, HttpClient, HttpSender, OutboundRequest},
 };
 use std::sync::{

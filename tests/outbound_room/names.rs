@@ -6,7 +6,7 @@ use crate::receiver::{
     post_within,
 };
 use posthaste::{
-    domain::{address::AddressPolicy, outcome::OutcomeClass},
+    domain::{address_policy::AddressPolicy, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, ResolveError, ResolveFuture, Resolver},
 };
 use std::sync::Arc;

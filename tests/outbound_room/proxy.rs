@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use posthaste::{
-    domain::{address::AddressPolicy, outcome::OutcomeClass},
+    domain::{address_policy::AddressPolicy, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use std::sync::{

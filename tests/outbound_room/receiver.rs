@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        address::AddressPolicy,
+        address_policy::AddressPolicy,
         id::EndpointId,
         outcome::{OutcomeClass, Outcome},
-        target::Target,
+        target_url::TargetUrl,
     },
     outbound::{
         ClientOptions, HttpClient, HttpSender, OutboundRequest, ResolveError, ResolveFuture, Resolver,
@@ -167,7 +167,7 @@ pub(crate) fn client_with(options: ClientOptions, names: &[(&str, &[&[&str]])]) 
 pub(crate) fn request(url: &str) -> OutboundRequest {
     OutboundRequest {
         endpoint_id: ENDPOINT,
-        target: Target::stored(url).unwrap(),
+        target: TargetUrl::from_stored(url).unwrap(),
         headers: vec![(Cow::Borrowed("content-type"), "application/json".to_owned())],
         extra_headers: Arc::new([]),
         tls: None,

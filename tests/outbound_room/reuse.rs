@@ -5,7 +5,7 @@ use crate::receiver::{
     loopback, post, request,
 };
 use posthaste::{
-    domain::{address::AddressPolicy, id::EndpointId, outcome::OutcomeClass},
+    domain::{address_policy::AddressPolicy, id::EndpointId, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},
 };
 use std::{

@@ -1,6 +1,6 @@
 //! The parser that checks a URL and the library that writes it into the request must agree.
 
-use posthaste::domain::target::{Host, Target};
+use posthaste::domain::target_url::{Host, TargetUrl};
 use proptest::prelude::*;
 use std::net::IpAddr;
 
@@ -21,8 +21,8 @@ proptest! {
 
     #[test]
     fn the_canonical_text_reads_back_as_itself(text in tricky_url()) {
-        if let Ok(target) = Target::stored(&text) {
-            let again = Target::stored(target.as_str()).unwrap();
+        if let Ok(target) = TargetUrl::from_stored(&text) {
+            let again = TargetUrl::from_stored(target.as_str()).unwrap();
             prop_assert_eq!(again.as_str(), target.as_str());
             prop_assert_eq!(again.host(), target.host());
             prop_assert_eq!(again.port(), target.port());
@@ -31,7 +31,7 @@ proptest! {
 
     #[test]
     fn the_http_library_sees_the_same_host_port_and_path(text in tricky_url()) {
-        if let Ok(target) = Target::stored(&text) {
+        if let Ok(target) = TargetUrl::from_stored(&text) {
             let seen: http::Uri = target.as_str().parse().unwrap();
             let default_port = if target.is_https() { 443 } else { 80 };
             let host = match target.host() {

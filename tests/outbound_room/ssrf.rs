@@ -6,7 +6,7 @@
 
 use crate::receiver::{ScriptedResolver, assert_failed, client_with, post, post_within};
 use posthaste::{
-    domain::{address::AddressPolicy, outcome::OutcomeClass},
+    domain::{address_policy::AddressPolicy, outcome::OutcomeClass},
     outbound::{ClientOptions, HttpClient, SystemResolver},
 };
 use std::{

@@ -4,7 +4,7 @@
 use crate::plan::pick;
 use fastrand::Rng;
 use posthaste::{
-    domain::rate::{AppLimits, RateLimit},
+    domain::rate_limit::{AppLimits, RateLimit},
     engine::SharedLimits,
 };
 use serde_json::{Map, Value, json};

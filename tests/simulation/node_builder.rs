@@ -3,10 +3,10 @@
 use crate::contracts;
 use posthaste::{
     domain::{
-        address::AddressPolicy,
+        address_policy::AddressPolicy,
         contract::{Contract, RetentionPeriod},
         directory::Directory,
-        id::Ids,
+        id::IdGenerator,
         encryption::Keyring,
         tally::Tally,
         tenure::Tenure,
@@ -28,7 +28,7 @@ pub(crate) struct NodeBuilder<S> {
     pub(crate) lanes: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
-    pub(crate) ids: Ids,
+    pub(crate) ids: IdGenerator,
 }
 
 /// Further parts that an engine needs.

@@ -12,7 +12,7 @@ use crate::{
 use posthaste::{
     domain::{
         directory::Directory,
-        id::{EndpointId, Ids},
+        id::{EndpointId, IdGenerator},
         tenure::Tenure,
     },
     engine::{EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents},
@@ -262,7 +262,7 @@ impl ProcessStart {
             lanes: self.lanes.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),
-            ids: Ids::new(joined.slot, joined.newest_id),
+            ids: IdGenerator::new(joined.slot, joined.newest_id),
         })
     }
 

@@ -7,7 +7,7 @@ use posthaste::{
         endpoint::{DisabledReason, DisabledBy, Disabled},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
-        port::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, Handover},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
@@ -18,13 +18,13 @@ use posthaste::{
     store::{
         Ledger, Reply, StoreError,
         cluster::Joined,
-        inbox::Intake,
-        ledger::{
+        inbox::InboxBatch,
+        deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
-        retention::{Expired, Ranges},
+        retention::{ExpireResult, EventIdRanges},
         sqlite::SqliteStore,
     },
 };
@@ -267,13 +267,13 @@ impl SabotagedStore {
 
     async fn proceed_twice(&self, page: ReplayPage, now: Timestamp) -> Result<Option<Replay>, StoreError> {
         let first = ReplayPage { is_last: false, ..page.clone() };
-        let Some(replay) = self.store.proceed(first, now).await? else { return Ok(None) };
+        let Some(replay) = self.store.advance_replay(first, now).await? else { return Ok(None) };
         let again = |source: &ReplaySource| ReplaySource {
-            as_new: DeliveryId::from_i64(source.as_new.as_i64() + 1000),
+            new_id: DeliveryId::from_i64(source.new_id.as_i64() + 1000),
             ..*source
         };
         let sources = page.sources.iter().map(again).collect();
-        self.store.proceed(ReplayPage { after_id: replay.reached, sources, ..page }, now).await
+        self.store.advance_replay(ReplayPage { after_id: replay.reached, sources, ..page }, now).await
     }
 
     fn sabotage_verdict(&self, record: &mut Record) {
@@ -305,8 +305,8 @@ impl Ledger for SabotagedStore {
         self.store.accept(events)
     }
 
-    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
-        self.store.take_in(intake)
+    fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
+        self.store.accept_inbox(intake)
     }
 
     fn record(&self, mut record: Record) {
@@ -345,7 +345,7 @@ impl Ledger for SabotagedStore {
         self.store.erase_data(app, event, entry)
     }
 
-    fn expire(&self, ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Expired> {
+    fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult> {
         self.store.expire(ranges, keeps, now.plus(self.expires_early))
     }
 
@@ -353,11 +353,11 @@ impl Ledger for SabotagedStore {
         self.store.begin_replay(replay, entry)
     }
 
-    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+    fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
         if self.takes_twice {
             return Box::pin(self.proceed_twice(page, now));
         }
-        self.store.proceed(page, now)
+        self.store.advance_replay(page, now)
     }
 
     fn change_replay(
@@ -374,12 +374,12 @@ impl Ledger for SabotagedStore {
         self.store.order_inspection(inspection)
     }
 
-    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
-        self.store.take_inspection(per_app_max)
+    fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
+        self.store.start_next_inspection(per_app_max)
     }
 
-    fn end_inspection(&self, id: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> Reply<'_, bool> {
-        self.store.end_inspection(id, report, now)
+    fn finish_inspection(&self, id: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> Reply<'_, bool> {
+        self.store.finish_inspection(id, report, now)
     }
 
     fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch> {
@@ -394,8 +394,8 @@ impl Ledger for SabotagedStore {
         self.store.close_digests(now)
     }
 
-    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
-        self.store.published_notices(notices)
+    fn mark_notices_published(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
+        self.store.mark_notices_published(notices)
     }
 
     fn flush(&self) -> Reply<'_, ()> {

@@ -10,9 +10,9 @@ use posthaste::{
         outage_detector::Account,
         directory::Directory,
         endpoint::Endpoint,
-        id::{EndpointId, Ids, KeyId},
+        id::{EndpointId, IdGenerator, KeyId},
         key::KEY_OF_SETTINGS,
-        port::{Permit, Permits},
+        ports::{Permit, Permits},
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
@@ -27,9 +27,9 @@ use posthaste::{
         endpoints::{EndpointPatch, NewEndpoint},
     },
     store::{
-        Cluster, Registry, Reply,
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, HealthBootstrap, Suspect, View},
-        retention::{Overdue, OverdueSearch},
+        Cluster, ConfigStore, Reply,
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, Suspect, View},
+        retention::{OverdueEvents, OverdueSearch},
         sqlite::SqliteStore,
     },
 };
@@ -72,15 +72,15 @@ impl Cluster for ChangesStore {
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
-        fn purge() -> bool;
-        fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Overdue;
-        fn forget(before: Timestamp) -> Forgotten;
+        fn purge_deleted_apps() -> bool;
+        fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> OverdueEvents;
+        fn purge_records(before: Timestamp) -> PurgedRecords;
         fn usage() -> StorageUsage;
-        fn keys_used(uses: Vec<(KeyId, Timestamp)>) -> ();
+        fn record_key_uses(uses: Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
         fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
-        fn roll_up(accountable: Duration, now: Timestamp) -> RolledUp;
+        fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
         fn account(mine: Account, now: Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(suspects: Vec<Suspect>, now: Timestamp) -> ();
@@ -131,7 +131,7 @@ impl SecondNode {
             cluster: told.clone(),
             node_state: tenure.clone(),
             clock: stage.clock.clone(),
-            ids: Ids::new(1, 0),
+            ids: IdGenerator::new(1, 0),
         };
         let hands = Arc::<RecordingPermits>::default();
         let service = desk.service(hands.clone());

@@ -7,7 +7,7 @@ use posthaste::{
     domain::{
         delivery::Delivery,
         directory::{AppEntry, Directory},
-        id::Ids,
+        id::IdGenerator,
         outcome::{OutcomeClass, Outcome, Timings},
         tenure::Tenure,
         time::Timestamp,
@@ -237,7 +237,7 @@ async fn start(
     let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();
-    let ids = Ids::new(joined.slot, joined.newest_id);
+    let ids = IdGenerator::new(joined.slot, joined.newest_id);
     let desk = NodeBuilder {
         config_cache: directory,
         store: store.clone(),

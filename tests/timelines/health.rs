@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         delivery::DeliveryState,
         endpoint::DisabledBy,
-        notice::{Facts, NoticeKind},
+        notice::{NoticeDetails, NoticeKind},
         outcome::OutcomeClass,
         time::Timestamp,
     },
@@ -20,7 +20,7 @@ const WORKS: Behaviour = Behaviour::Answer(200);
 const FAILS: Behaviour = Behaviour::Answer(503);
 
 /// Returns the notices, in order.
-pub(crate) fn notices(stage: &Fixture) -> Vec<(NoticeKind, Timestamp, Facts)> {
+pub(crate) fn notices(stage: &Fixture) -> Vec<(NoticeKind, Timestamp, NoticeDetails)> {
     stage.on_disk(|disk| {
         let mut rows = disk.prepare("SELECT kind, at, facts FROM notices ORDER BY id").unwrap();
         let read = |row: &rusqlite::Row<'_>| {

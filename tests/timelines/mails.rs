@@ -64,7 +64,7 @@ async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
         is_last: true,
         notify_channel: NoticeChannel::Email,
     };
-    stage.store.proceed(page, now).await.unwrap();
+    stage.store.advance_replay(page, now).await.unwrap();
 }
 
 /// Adds an endpoint whose deliveries are dead after one attempt, however many failed before.

@@ -2,11 +2,11 @@
 
 use posthaste::{
     domain::{
-        address::AddressPolicy,
+        address_policy::AddressPolicy,
         contract::{Contract, RetentionPeriod},
         directory::Directory,
-        id::Ids,
-        port::Permits,
+        id::IdGenerator,
+        ports::Permits,
         encryption::Keyring,
         tally::Tally,
         tenure::Tenure,
@@ -47,7 +47,7 @@ pub(crate) struct NodeBuilder {
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) node_state: Arc<Tenure>,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) ids: Ids,
+    pub(crate) ids: IdGenerator,
 }
 
 impl NodeBuilder {

@@ -9,9 +9,9 @@ use posthaste::{
     domain::{
         delivery::DeliveryState,
         directory::Directory,
-        id::Ids,
+        id::IdGenerator,
         outcome::{OutcomeClass, Outcome},
-        port::DialGate,
+        ports::DialGate,
         tenure::{Home, Tenure},
         time::Timestamp,
     },
@@ -128,7 +128,7 @@ impl TwoNodes {
             cluster: store,
             node_state: tenure.clone(),
             clock: self.clock.clone(),
-            ids: Ids::new(joined.slot, joined.newest_id),
+            ids: IdGenerator::new(joined.slot, joined.newest_id),
         };
         let service = desk.service(lanes.clone());
         service.load_config(None).await.unwrap();

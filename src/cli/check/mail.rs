@@ -6,7 +6,7 @@ use crate::{
     app,
     config::{Settings, SmtpSecurity},
     domain::{
-        email::{ADDRESS_FORM, is_address},
+        email_address::{EMAIL_ADDRESS_FORM, is_email_address},
         notice::Letter,
     },
     outbound::{Mailer, SendMailResult, SmtpMailer},
@@ -60,11 +60,11 @@ pub(super) async fn check_mail(settings: &Settings, test_to: Option<String>) -> 
 }
 
 async fn send_test_mail(server: &SmtpMailer, to: String) -> CheckLine {
-    if !is_address(&to) {
+    if !is_email_address(&to) {
         return CheckLine::failed(
             MAIL_CHECK,
             "the address of --mail-to is none",
-            format!("Give {ADDRESS_FORM}."),
+            format!("Give {EMAIL_ADDRESS_FORM}."),
         );
     }
     let at = SystemClock.now();

@@ -72,7 +72,7 @@ pub(super) fn check_keyring(keyring: &Keyring, sealed: &[Vec<u8>]) -> CheckLine 
 }
 
 pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<CheckLine>) {
-    let mut seen = StoreFacts { user: sqlite::user_of(path), newest_at: None };
+    let mut seen = StoreFacts { user: sqlite::process_using(path), newest_at: None };
     let mut lines = Vec::new();
     match sqlite::look(path) {
         Ok(None) => {

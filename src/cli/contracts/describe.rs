@@ -6,7 +6,7 @@ use crate::domain::{
         PublishedWhileDisabled, RetryAfter, Rotation, BodySource, StatusPattern, TimeForm, WaitingWhenDisabled,
     },
     delivery::DeliveryState,
-    time::{format_duration, say_duration},
+    time::{format_duration, humanize_duration},
 };
 
 /// Returns headings, each with its sentences.
@@ -88,14 +88,14 @@ fn request(contract: &Contract) -> Vec<String> {
         Pacing::Strict => "Attempts keep exactly to their times",
         Pacing::Adaptive => "Attempts yield to a receiver in trouble",
     };
-    let timeout = say_duration(contract.timeout);
+    let timeout = humanize_duration(contract.timeout);
     said.push(format!("{pacing}; an answer must be complete within {timeout}."));
     let rendering = contract.rendering;
     if rendering.tries > 1 {
         said.push(format!(
             "Putting the body together and signing it is tried {} times, {} each.",
             rendering.tries,
-            say_duration(rendering.timeout)
+            humanize_duration(rendering.timeout)
         ));
     }
     match contract.https_only {
@@ -144,7 +144,7 @@ fn signature(contract: &Contract) -> Vec<String> {
 
 fn attempts(contract: &Contract) -> Vec<String> {
     let retry = &contract.retry;
-    let waits: Vec<_> = retry.waits.iter().map(|wait| say_duration(*wait)).collect();
+    let waits: Vec<_> = retry.waits.iter().map(|wait| humanize_duration(*wait)).collect();
     let jitter = match retry.jitter {
         Jitter::None => String::new(),
         Jitter::Full => ", each anything between nothing and this".into(),
@@ -157,11 +157,11 @@ fn attempts(contract: &Contract) -> Vec<String> {
         endings(contract)
     )];
     if let Some(wait) = retry.final_wait {
-        said.push(format!("The last {} are a wait without an attempt.", say_duration(wait)));
+        said.push(format!("The last {} are a wait without an attempt.", humanize_duration(wait)));
     }
     if let Some(age) = retry.give_up_after {
         let held = if retry.give_up_while_held { ", held or not" } else { ", not counting while it is held" };
-        said.push(format!("Nothing automatic happens after {}{held}.", say_duration(age)));
+        said.push(format!("Nothing automatic happens after {}{held}.", humanize_duration(age)));
     }
     if retry.retry_after == RetryAfter::Honour {
         said.push("`Retry-After` lengthens a wait, up to the longest.".into());
@@ -199,7 +199,7 @@ fn off(contract: &Contract) -> Vec<String> {
     let health = &contract.health;
     let mut said = Vec::new();
     if let (Some(share), Some(window)) = (health.degraded_above, health.degraded_window) {
-        said.push(format!("Degraded when over {}% fail within {}.", share.0, say_duration(window)));
+        said.push(format!("Degraded when over {}% fail within {}.", share.0, humanize_duration(window)));
     }
     let reason = &health.off_reason;
     if let Some(events) = health.off_after_failed_events {
@@ -207,11 +207,11 @@ fn off(contract: &Contract) -> Vec<String> {
     }
     if let Some(duration) = health.off_after_failing_for {
         let warning = health.warning_after.map_or_else(String::new, |after| {
-            format!(", never without a warning, which comes after {}", say_duration(after))
+            format!(", never without a warning, which comes after {}", humanize_duration(after))
         });
         said.push(format!(
             "Off after {} in which nothing succeeded (`{reason}`){warning}.",
-            say_duration(duration)
+            humanize_duration(duration)
         ));
     }
     if said.is_empty() {
@@ -245,7 +245,7 @@ fn notices(contract: &Contract) -> Vec<String> {
     match notices.dead_letter {
         DeadLetterNotice::Each => said.push(format!("Each dead letter: {}.", by(notices.dead_letter_by))),
         DeadLetterNotice::Digest => {
-            let window = say_duration(notices.digest_window);
+            let window = humanize_duration(notices.digest_window);
             said.push(format!("Dead letters, those of {window} in one: {}.", by(notices.dead_letter_by)));
         }
         DeadLetterNotice::None => {}

@@ -4,9 +4,9 @@ use super::{ValueFormat, count, optional};
 use crate::{
     config::secret::HiddenText,
     domain::{
-        email::{ADDRESS_FORM, SENDER_FORM, Sender, is_address},
+        email_address::{EMAIL_ADDRESS_FORM, MAILBOX_FORM, Mailbox, is_email_address},
         id::{GIVEN_ID_FORM, is_given_id},
-        target::Host,
+        target_url::Host,
         time::parse_duration,
     },
 };
@@ -57,11 +57,11 @@ pub(in crate::config) const SMTP_TIMEOUT: ValueFormat<Duration> =
         parse_duration(text).filter(|timeout| range.contains(timeout))
     });
 
-pub(in crate::config) const MAIL_FROM: ValueFormat<Option<Sender>> =
-    ValueFormat::new(SENDER_FORM, |text| optional(text, Sender::parse));
+pub(in crate::config) const MAIL_FROM: ValueFormat<Option<Mailbox>> =
+    ValueFormat::new(MAILBOX_FORM, |text| optional(text, Mailbox::parse));
 
 pub(in crate::config) const EMAIL_ADDRESS: ValueFormat<Option<String>> =
-    ValueFormat::new(ADDRESS_FORM, |text| optional(text, |text| is_address(text).then(|| text.to_owned())));
+    ValueFormat::new(EMAIL_ADDRESS_FORM, |text| optional(text, |text| is_email_address(text).then(|| text.to_owned())));
 
 pub(in crate::config) const MAILS_PER_MINUTE: ValueFormat<u32> =
     ValueFormat::new("a whole number from 1 to 6000", |text| {

@@ -1,9 +1,9 @@
 //! Texts for people: why a delivery is not sent now, and why an attempt was made when it was.
 
-use super::{Circuit, Closure, OpenState, Pause, BreakerState};
+use super::{Circuit, QuietPeriod, OpenState, Pause, BreakerState};
 use crate::domain::{
-    rate::RateLimit,
-    time::{Timestamp, say_duration},
+    rate_limit::RateLimit,
+    time::{Timestamp, humanize_duration},
 };
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use std::time::Duration;
 const WORTH_SAYING: Duration = Duration::from_secs(1);
 
 /// The note of a probe with a delivery that is due later; its schedule stays as it is.
-pub const PROBE_AHEAD: &str = "a probe ahead of its time";
+pub const EARLY_PROBE_NOTE: &str = "a probe ahead of its time";
 /// The note of such a delivery if the circuit had closed before it was sent.
-pub const AHEAD: &str = "ahead of its time: fetched for a probe, which was not needed any more";
+pub const UNNEEDED_PROBE_NOTE: &str = "ahead of its time: fetched for a probe, which was not needed any more";
 
 /// The reason why an endpoint queue does not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum DelayReason {
     /// The limit of the app or of the node is reached.
     Ceiling,
     /// The endpoint's limit on requests in flight is reached.
-    Full,
+    EndpointLimit,
 }
 
 impl DelayReason {
@@ -56,7 +56,7 @@ impl DelayReason {
             Self::Ceiling => {
                 "as much is being sent as the limits of the app or of this node allow".to_owned()
             }
-            Self::Full => "others are on their way to the endpoint, which takes no more at a time".to_owned(),
+            Self::EndpointLimit => "others are on their way to the endpoint, which takes no more at a time".to_owned(),
         }
     }
 }
@@ -85,8 +85,8 @@ impl Circuit {
     }
 
     /// Describes the probe that is sent now; `is_ahead` if its delivery was due later.
-    pub fn probe_note(&self, is_ahead: bool) -> String {
-        let probe = if is_ahead { PROBE_AHEAD } else { "a probe" };
+    pub fn probe_note(&self, is_early: bool) -> String {
+        let probe = if is_early { EARLY_PROBE_NOTE } else { "a probe" };
         let since = self.failing_since.map_or(String::new(), |at| format!(" since {}", at.rfc3339_seconds()));
         match self.failures {
             0 => format!("{probe}: the endpoint was failing before the last start"),
@@ -96,7 +96,7 @@ impl Circuit {
 
     /// Describes how long a delivery due at `due` was delayed by the last closure, if at least `WORTH_SAYING`.
     pub fn wait_note(&self, due: Timestamp) -> Option<String> {
-        let Closure { from, until, pause } = self.last_closure?;
+        let QuietPeriod { from, until, pause } = self.last_quiet_period?;
         let waited = until.since(due.max(from));
         if waited < WORTH_SAYING {
             return None;
@@ -122,5 +122,5 @@ pub fn rate_note(waited: Duration, limit: RateLimit) -> Option<String> {
 
 /// Writes a duration in whole seconds, rounded up.
 fn in_seconds(time: Duration) -> String {
-    say_duration(Duration::from_secs(time.as_millis().div_ceil(1000) as u64))
+    humanize_duration(Duration::from_secs(time.as_millis().div_ceil(1000) as u64))
 }

@@ -23,21 +23,21 @@ fn requested_pause(status: u16, seconds: Option<u64>) -> RequestedPause {
 fn opened() -> Circuit {
     let mut circuit = Circuit::default();
     for delivery in 0..9 {
-        assert_eq!(circuit.failed(&ended(delivery, 0, false), None), Change::Nothing);
+        assert_eq!(circuit.failed(&ended(delivery, 0, false), None), CircuitTransition::Unchanged);
     }
-    assert_eq!(circuit.failed(&ended(9, 0, false), None), Change::Closed);
+    assert_eq!(circuit.failed(&ended(9, 0, false), None), CircuitTransition::Stopped);
     circuit
 }
 
 /// Sends the next probe, which fails at once; returns the time.
 fn probe(circuit: &mut Circuit, asked: Option<RequestedPause>) -> Timestamp {
     let now = circuit.opens_at().unwrap();
-    assert_eq!(circuit.may(Timestamp::from_millis(now.as_millis() - 1)), May::Wait(Some(now)));
-    assert_eq!(circuit.may(now), May::Probe);
+    assert_eq!(circuit.may(Timestamp::from_millis(now.as_millis() - 1)), SendDecision::Wait(Some(now)));
+    assert_eq!(circuit.may(now), SendDecision::Probe);
     circuit.fetch_probe();
-    assert_eq!(circuit.may(now), May::SendProbe);
+    assert_eq!(circuit.may(now), SendDecision::SendProbe);
     circuit.send_probe();
-    assert_eq!(circuit.may(now.plus(PROBE_AFTER_MAX)), May::Wait(None), "one at a time");
+    assert_eq!(circuit.may(now.plus(PROBE_AFTER_MAX)), SendDecision::Wait(None), "one at a time");
     circuit.failed(&AttemptResult { started_at: now, ended_at: now, ..ended(1, 0, true) }, asked);
     now
 }
@@ -47,15 +47,15 @@ fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_coun
     opened();
     let mut one = Circuit::default();
     for _ in 0..30 {
-        assert_eq!(one.failed(&ended(1, 0, false), None), Change::Nothing, "one delivery says nothing");
+        assert_eq!(one.failed(&ended(1, 0, false), None), CircuitTransition::Unchanged, "one delivery says nothing");
     }
-    assert_eq!(one.failed(&ended(2, 0, false), None), Change::Closed);
+    assert_eq!(one.failed(&ended(2, 0, false), None), CircuitTransition::Stopped);
     let mut mixed = Circuit::default();
     for round in 0..30 {
         for delivery in 0..9 {
-            assert_eq!(mixed.failed(&ended(delivery, round, false), None), Change::Nothing);
+            assert_eq!(mixed.failed(&ended(delivery, round, false), None), CircuitTransition::Unchanged);
         }
-        assert_eq!(mixed.succeeded(&ended(99, round, false), FULL), Change::Nothing);
+        assert_eq!(mixed.succeeded(&ended(99, round, false), FULL), CircuitTransition::Unchanged);
         assert!(mixed.is_calm());
     }
 }
@@ -66,9 +66,9 @@ fn with_an_order_failures_of_one_delivery_open_the_circuit() {
         let mut circuit = Circuit::default();
         let first = AttemptResult { order, ..ended(1, 0, false) };
         for _ in 1..most {
-            assert_eq!(circuit.failed(&first, None), Change::Nothing);
+            assert_eq!(circuit.failed(&first, None), CircuitTransition::Unchanged);
         }
-        assert_eq!(circuit.failed(&first, None), Change::Closed);
+        assert_eq!(circuit.failed(&first, None), CircuitTransition::Stopped);
     }
 }
 
@@ -91,19 +91,19 @@ fn probes_start_after_five_seconds_and_back_off_to_five_minutes() {
 fn requests_in_flight_at_opening_do_not_move_the_probe() {
     let mut circuit = opened();
     for delivery in 10..60 {
-        assert_eq!(circuit.failed(&ended(delivery, 3, false), None), Change::Nothing);
+        assert_eq!(circuit.failed(&ended(delivery, 3, false), None), CircuitTransition::Unchanged);
     }
     assert_eq!(circuit.opens_at(), Some(at(5)));
-    assert_eq!(circuit.succeeded(&ended(60, 4, false), FULL), Change::Recovered, "whatever succeeds");
+    assert_eq!(circuit.succeeded(&ended(60, 4, false), FULL), CircuitTransition::Recovered, "whatever succeeds");
     let before = AttemptResult { started_at: at(0), ..ended(61, 5, false) };
-    assert_eq!(circuit.failed(&before, None), Change::Nothing, "it says nothing about the endpoint now");
-    assert_eq!(circuit.may(at(5)), May::Send(Some(1)));
+    assert_eq!(circuit.failed(&before, None), CircuitTransition::Unchanged, "it says nothing about the endpoint now");
+    assert_eq!(circuit.may(at(5)), SendDecision::Send(Some(1)));
 }
 
 #[test]
 fn concurrency_doubles_after_recovery_and_halves_on_failures() {
     let mut circuit = opened();
-    assert_eq!(circuit.succeeded(&ended(1, 10, true), FULL), Change::Recovered);
+    assert_eq!(circuit.succeeded(&ended(1, 10, true), FULL), CircuitTransition::Recovered);
     let mut widths = Vec::new();
     let mut successes = 0;
     while let Some(width) = circuit.width() {
@@ -121,26 +121,26 @@ fn concurrency_doubles_after_recovery_and_halves_on_failures() {
         falling.succeeded(&ended(2, 11, false), FULL);
     }
     let mut fall = || (falling.failed(&ended(3, 12, false), None), falling.width());
-    let nothing = |width| (Change::Nothing, Some(width));
+    let nothing = |width| (CircuitTransition::Unchanged, Some(width));
     assert_eq!([fall(), fall(), fall()], [nothing(4), nothing(2), nothing(1)]);
-    assert_eq!(fall(), (Change::Closed, None));
+    assert_eq!(fall(), (CircuitTransition::Stopped, None));
     assert_eq!(falling.opens_at(), Some(at(17)), "open again");
 }
 
 #[test]
 fn a_pause_lasts_as_asked_or_doubles_each_time() {
     let mut circuit = Circuit::default();
-    assert_eq!(circuit.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12)))), Change::Closed);
-    assert_eq!(circuit.may(at(11)), May::Wait(Some(at(12))));
-    assert_eq!(circuit.may(at(12)), May::Send(Some(1)));
+    assert_eq!(circuit.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12)))), CircuitTransition::Stopped);
+    assert_eq!(circuit.may(at(11)), SendDecision::Wait(Some(at(12))));
+    assert_eq!(circuit.may(at(12)), SendDecision::Send(Some(1)));
     let mut now = 12;
     let mut pauses = Vec::new();
     for _ in 0..7 {
-        assert_eq!(circuit.failed(&ended(1, now, false), Some(requested_pause(503, None))), Change::Closed);
+        assert_eq!(circuit.failed(&ended(1, now, false), Some(requested_pause(503, None))), CircuitTransition::Stopped);
         let until = circuit.opens_at().unwrap();
         pauses.push(until.since(at(now)).as_secs());
         now = until.since(at(0)).as_secs();
-        assert_eq!(circuit.may(until), May::Send(Some(1)));
+        assert_eq!(circuit.may(until), SendDecision::Send(Some(1)));
     }
     assert_eq!(pauses, [2, 4, 8, 16, 32, 60, 60], "the first pause was a step, too");
     circuit.succeeded(&ended(1, now, false), FULL);
@@ -152,15 +152,15 @@ fn a_pause_lasts_as_asked_or_doubles_each_time() {
 fn of_concurrent_requests_only_the_first_starts_a_pause_and_the_longest_wait_counts() {
     let mut circuit = Circuit::default();
     let together = |second| AttemptResult { started_at: at(0), ..ended(1, second, false) };
-    assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), Change::Closed);
+    assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), CircuitTransition::Stopped);
     for _ in 0..50 {
-        assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), Change::Nothing);
+        assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), CircuitTransition::Unchanged);
     }
     assert_eq!(circuit.opens_at(), Some(at(2)));
     circuit.failed(&together(1), Some(requested_pause(429, Some(30))));
     assert_eq!(circuit.opens_at(), Some(at(31)));
-    assert_eq!(circuit.succeeded(&together(1), FULL), Change::Nothing, "what was out before ends no pause");
-    assert_eq!(circuit.may(at(30)), May::Wait(Some(at(31))));
+    assert_eq!(circuit.succeeded(&together(1), FULL), CircuitTransition::Unchanged, "what was out before ends no pause");
+    assert_eq!(circuit.may(at(30)), SendDecision::Wait(Some(at(31))));
 }
 
 #[test]
@@ -169,24 +169,24 @@ fn a_pause_asked_for_before_a_restart_is_resumed() {
     assert_eq!(requested_pause(503, None).until(at(0)), None);
     let mut circuit = Circuit::default();
     circuit.resume_pause(paused, at(10));
-    assert_eq!(circuit.may(at(59)), May::Wait(Some(at(60))));
+    assert_eq!(circuit.may(at(59)), SendDecision::Wait(Some(at(60))));
     let pace = circuit.delay_reason(at(59)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:01:00Z");
-    assert_eq!(circuit.may(at(60)), May::Send(Some(1)));
+    assert_eq!(circuit.may(at(60)), SendDecision::Send(Some(1)));
     let mut strange = Circuit::default();
     strange.distrust(at(10));
     strange.resume_pause(paused, at(10));
-    assert_eq!(strange.may(at(59)), May::Wait(Some(at(60))));
-    assert_eq!(strange.may(at(60)), May::Probe);
+    assert_eq!(strange.may(at(59)), SendDecision::Wait(Some(at(60))));
+    assert_eq!(strange.may(at(60)), SendDecision::Probe);
 }
 
 #[test]
 fn a_failure_right_after_a_pause_pauses_again() {
     let mut circuit = Circuit::default();
     circuit.failed(&ended(1, 0, false), Some(requested_pause(503, None)));
-    assert_eq!(circuit.may(at(1)), May::Send(Some(1)));
-    assert_eq!(circuit.failed(&ended(1, 1, false), None), Change::Closed);
-    assert_eq!(circuit.may(at(2)), May::Wait(Some(at(3))));
+    assert_eq!(circuit.may(at(1)), SendDecision::Send(Some(1)));
+    assert_eq!(circuit.failed(&ended(1, 1, false), None), CircuitTransition::Stopped);
+    assert_eq!(circuit.may(at(2)), SendDecision::Wait(Some(at(3))));
     assert_eq!(circuit.delay_reason(at(2)), Some(DelayReason::Paused { until: at(3), status: None }));
 }
 
@@ -208,7 +208,7 @@ fn delays_and_probes_are_described_in_words() {
     paused.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12))));
     let pace = paused.delay_reason(at(1)).unwrap().message();
     assert_eq!(pace, "the endpoint asked for a pause (429) until 2027-01-15T08:00:12Z");
-    assert_eq!(paused.may(at(12)), May::Send(Some(1)));
+    assert_eq!(paused.may(at(12)), SendDecision::Send(Some(1)));
     let note = paused.wait_note(at(2)).unwrap();
     assert_eq!(note, "waited 10s longer: the endpoint asked for a pause (429, Retry-After 12)");
     assert_eq!(paused.wait_note(at(12)), None, "nothing on the happy path");
@@ -227,21 +227,21 @@ proptest! {
             now += step;
             let sent = |is_probe| AttemptResult { started_at: at(now), ..ended(delivery, now, is_probe) };
             match circuit.may(at(now)) {
-                May::Send(width) if out.len() < width.unwrap_or(FULL) as usize => out.push(sent(false)),
-                May::Probe => {
+                SendDecision::Send(width) if out.len() < width.unwrap_or(FULL) as usize => out.push(sent(false)),
+                SendDecision::Probe => {
                     circuit.fetch_probe();
                     prop_assert!(circuit.is_open());
                     if what == 11 {
                         circuit.drop_probe();
                     } else {
-                        prop_assert_eq!(circuit.may(at(now)), May::SendProbe);
+                        prop_assert_eq!(circuit.may(at(now)), SendDecision::SendProbe);
                         circuit.send_probe();
                         out.push(sent(true));
                     }
                 }
-                May::Wait(Some(until)) => prop_assert!(until > at(now) && until <= at(now + 300)),
-                May::Wait(None) => prop_assert_eq!(out.iter().filter(|one| one.is_probe).count(), 1),
-                May::Send(_) | May::SendProbe => {}
+                SendDecision::Wait(Some(until)) => prop_assert!(until > at(now) && until <= at(now + 300)),
+                SendDecision::Wait(None) => prop_assert_eq!(out.iter().filter(|one| one.is_probe).count(), 1),
+                SendDecision::Send(_) | SendDecision::SendProbe => {}
             }
             if what < 8 && !out.is_empty() {
                 let one = AttemptResult { ended_at: at(now), ..out.remove(usize::from(what) % out.len()) };

@@ -13,7 +13,7 @@ use super::{
     field_reader::{FieldValue, Section},
     template::{TemplateUse, Template},
 };
-use crate::domain::{field::FieldError, time::format_duration};
+use crate::domain::{field_error::FieldError, time::format_duration};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 

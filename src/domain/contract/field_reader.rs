@@ -3,7 +3,7 @@
 //! TOML files, stored JSON and overrides all come through here as one `serde_json::Value`.
 
 use crate::domain::{
-    field::FieldError,
+    field_error::FieldError,
     time::{DURATION_FORM, format_duration, parse_duration},
 };
 use serde_json::{Map, Value};

@@ -1,6 +1,6 @@
 //! Fields of a contract document, and the least powerful level that may override each.
 
-use crate::domain::field::FieldError;
+use crate::domain::field_error::FieldError;
 use serde_json::Value;
 
 /// Level at which a field of a contract is overridden, from the least to the most powerful.

@@ -1,6 +1,6 @@
 //! Header names, which may contain `{brand}`: one contract gives every company its own names.
 
-use crate::domain::{field::FieldError, static_headers};
+use crate::domain::{field_error::FieldError, static_headers};
 use std::collections::BTreeMap;
 
 pub(super) const BRAND: &str = "{brand}";
@@ -34,7 +34,7 @@ impl<'a> HeaderNames<'a> {
         if !static_headers::is_name(&name) {
             return refuse("must be a header name of 1 to 128 characters".into());
         }
-        if static_headers::belongs_to_the_request(&name) {
+        if static_headers::is_reserved(&name) {
             return refuse("is written by the product itself".into());
         }
         match self.spellings.insert(name.clone(), spelling.to_owned()) {

@@ -34,7 +34,7 @@ pub use wire_format::{
     SignatureRule, BodySource, TimeForm,
 };
 
-use super::field::FieldError;
+use super::field_error::FieldError;
 use aws_lc_rs::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -72,7 +72,7 @@ pub struct Contract {
     /// Names of its event types, for people to read; no event is rejected because of them.
     pub event_types: Vec<String>,
     pub user_agent: Template,
-    /// Limit for the whole request, from name resolution to the last byte of the response.
+    /// QuotaLimit for the whole request, from name resolution to the last byte of the response.
     pub timeout: Duration,
     pub pacing: Pacing,
     /// `None`: as the product's setting says.

@@ -6,7 +6,7 @@ use super::{
     codec,
     fields::{self, OverrideLevel},
 };
-use crate::domain::{field::FieldError, time::parse_duration};
+use crate::domain::{field_error::FieldError, time::parse_duration};
 use serde_json::{Map, Value};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Times of the attempts that a contract makes if the receiver always fails at once.
 
 use super::Contract;
-use crate::domain::{delivery::DeliveryState, backoff, time::say_duration};
+use crate::domain::{delivery::DeliveryState, backoff, time::humanize_duration};
 use std::{fmt, time::Duration};
 
 /// Time after the first attempt; `earliest` and `latest` differ where jitter applies.
@@ -45,8 +45,8 @@ impl TimeWindow {
 
 impl fmt::Display for TimeWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "T+{}", say_duration(self.earliest))?;
-        if self.earliest == self.latest { Ok(()) } else { write!(f, "…{}", say_duration(self.latest)) }
+        write!(f, "T+{}", humanize_duration(self.earliest))?;
+        if self.earliest == self.latest { Ok(()) } else { write!(f, "…{}", humanize_duration(self.latest)) }
     }
 }
 

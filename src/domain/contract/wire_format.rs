@@ -130,7 +130,7 @@ string_enum!(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRule {
     pub key: KeyForm,
-    /// Stands before generated secrets; under `KeyForm::Base64` before given ones too. May be empty.
+    /// Stands before generated secrets; under `KeyForm::Base64` before given ones too. SendDecision be empty.
     pub prefix: String,
     /// How many random bytes a generated secret is made of.
     pub bytes: u32,

@@ -5,7 +5,7 @@ use crate::domain::{
     contract::Contract,
     id::{AppId, EndpointId},
     subscription::Patterns,
-    target::Target,
+    target_url::TargetUrl,
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(crate) fn endpoint(number: i64, settings: EndpointSettings) -> Arc<Endpoint>
             created_at: now,
             updated_at: now,
         },
-        target: Target::stored("https://example.com/").unwrap(),
-        health: None,
+        target: TargetUrl::from_stored("https://example.com/").unwrap(),
+        health_url: None,
         contract_hash: contract.hash(),
         contract,
         secrets: Vec::new(),

@@ -1,7 +1,7 @@
 //! The event-type catalogue in memory. Finds the version of an event's data that an endpoint gets.
 
 use super::{EventType, PayloadVersion};
-use crate::domain::field::nearest;
+use crate::domain::field_error::nearest;
 use std::{collections::HashMap, sync::Arc};
 
 /// The version that a type without versions is sent in.
@@ -15,7 +15,7 @@ pub struct Catalogue(HashMap<String, Arc<EventType>>);
 
 /// The way to get the data of a pinned version.
 #[derive(Clone, Debug)]
-pub enum Pinned {
+pub enum PinnedVersion {
     /// The data as published, under this version name.
     AsPublished(Arc<str>),
     Converted(Arc<PayloadVersion>),
@@ -23,7 +23,7 @@ pub enum Pinned {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event_type} has no payload version {version}; it has {known}")]
-pub struct NoSuchVersion {
+pub struct UnknownVersion {
     event_type: String,
     version: String,
     known: String,
@@ -80,16 +80,16 @@ impl Catalogue {
     }
 
     /// Returns the version of this name, if the type can be sent in it.
-    pub fn pinned(&self, event_type: &str, version: &str) -> Result<Pinned, NoSuchVersion> {
+    pub fn pinned(&self, event_type: &str, version: &str) -> Result<PinnedVersion, UnknownVersion> {
         let versions = self.get(event_type).map_or(&[][..], |known| known.versions());
         let found = versions.iter().find(|known| *known.name == *version);
         match found {
-            Some(found) if found.is_as_published() => Ok(Pinned::AsPublished(found.name.clone())),
-            Some(found) => Ok(Pinned::Converted(found.clone())),
-            None if versions.is_empty() && version == ONLY_VERSION => Ok(Pinned::AsPublished(version.into())),
+            Some(found) if found.is_as_published() => Ok(PinnedVersion::AsPublished(found.name.clone())),
+            Some(found) => Ok(PinnedVersion::Converted(found.clone())),
+            None if versions.is_empty() && version == ONLY_VERSION => Ok(PinnedVersion::AsPublished(version.into())),
             None => {
                 let names: Vec<&str> = versions.iter().map(|known| &*known.name).collect();
-                Err(NoSuchVersion {
+                Err(UnknownVersion {
                     event_type: event_type.to_owned(),
                     version: version.to_owned(),
                     known: if names.is_empty() { ONLY_VERSION.to_owned() } else { names.join(", ") },

@@ -95,10 +95,10 @@ fn an_unknown_pinned_version_is_refused_with_the_known_ones() {
         { "name": "2023-01-01", "function": "d => d" }, { "name": "2024-01-01" }, { "name": "2025-01-01", "schema": {} },
     ] }));
     let pinned = |event_type, version| types.pinned(event_type, version);
-    let is_converted = |version| matches!(pinned("payment.created", version), Ok(Pinned::Converted(_)));
+    let is_converted = |version| matches!(pinned("payment.created", version), Ok(PinnedVersion::Converted(_)));
     assert!(is_converted("2023-01-01") && is_converted("2025-01-01") && !is_converted("2024-01-01"));
     assert!(
-        matches!(pinned("payment.created", "2024-01-01"), Ok(Pinned::AsPublished(name)) if *name == *"2024-01-01")
+        matches!(pinned("payment.created", "2024-01-01"), Ok(PinnedVersion::AsPublished(name)) if *name == *"2024-01-01")
     );
     assert_eq!(
         pinned("payment.created", "1").unwrap_err().to_string(),
@@ -111,7 +111,7 @@ fn an_unknown_pinned_version_is_refused_with_the_known_ones() {
 fn types_without_versions_and_unknown_types_have_version_1() {
     let types = catalogue(json!({}));
     for event_type in ["payment.created", "refund.created"] {
-        assert!(matches!(types.pinned(event_type, "1"), Ok(Pinned::AsPublished(_))));
+        assert!(matches!(types.pinned(event_type, "1"), Ok(PinnedVersion::AsPublished(_))));
         let refused = types.pinned(event_type, "2024-01-01").unwrap_err().to_string();
         assert_eq!(refused, format!("{event_type} has no payload version 2024-01-01; it has 1"));
         assert_eq!(types.newest(event_type), None);
@@ -121,7 +121,7 @@ fn types_without_versions_and_unknown_types_have_version_1() {
 #[test]
 fn a_version_without_a_function_validates_the_data_as_published() {
     let types = catalogue(json!({ "versions": [{ "name": "1", "schema": { "type": "object" } }] }));
-    let Ok(Pinned::Converted(version)) = types.pinned("payment.created", "1") else { panic!() };
+    let Ok(PinnedVersion::Converted(version)) = types.pinned("payment.created", "1") else { panic!() };
     let as_given = br#"{ "a": 1.0, "big": 12345678901234567890 }"#;
     assert_eq!(version.convert(as_given, || true).unwrap(), as_given, "byte for byte");
     let refused = version.convert(b"[]", || true).unwrap_err();
@@ -143,7 +143,7 @@ fn removed_types_leave_the_catalogue_and_order_of_creation_stays() {
     assert!(types.without("b").without("a").is_empty() && types.len() == 2);
 }
 
-fn clockless() -> impl FnMut() -> bool + 'static {
+fn without_time_limit() -> impl FnMut() -> bool + 'static {
     || true
 }
 
@@ -159,13 +159,13 @@ fn the_newest_version_without_a_function_is_enforced() {
     let enforced =
         compile(json!({ "sample": "{\"n\":1}", "versions": versions, "enforce_schema": true })).unwrap();
     assert!(enforced.is_enforced());
-    assert_eq!(enforced.admit(br#"{"n":5}"#, clockless()), Ok(()));
-    let refused = enforced.admit(br#"{"n":"5"}"#, clockless()).unwrap_err().to_string();
+    assert_eq!(enforced.validate(br#"{"n":5}"#, without_time_limit()), Ok(()));
+    let refused = enforced.validate(br#"{"n":"5"}"#, without_time_limit()).unwrap_err().to_string();
     let said = "does not fit the schema at /n: value is not of type \"integer\" (payment.created, version 2)";
     assert_eq!(refused, said);
     let free = compile(json!({ "sample": "{}", "versions": versions })).unwrap();
     assert!(!free.is_enforced());
-    assert_eq!(free.admit(b"not even JSON", clockless()), Ok(()), "it is not looked at");
+    assert_eq!(free.validate(b"not even JSON", without_time_limit()), Ok(()), "it is not looked at");
     for unenforceable in [
         json!([]),
         json!([{ "name": "1", "schema": {} }, { "name": "2" }]),
@@ -199,11 +199,11 @@ fn a_check_that_takes_for_ever_is_stopped_and_refused() {
     let schema = json!({ "$defs": defs, "$ref": "#/$defs/a30" });
     let known = compile(json!({ "versions": [{ "name": "1", "schema": schema }], "enforce_schema": true }));
     let mut left = 1000;
-    let stopped = known.unwrap().admit(b"1", move || {
+    let stopped = known.unwrap().validate(b"1", move || {
         left -= 1;
         left > 0
     });
-    assert!(matches!(stopped, Err(RuleBroken::OutOfTime { .. })), "{stopped:?}");
+    assert!(matches!(stopped, Err(PublishRuleError::OutOfTime { .. })), "{stopped:?}");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn an_archived_type_is_refused_with_its_date_and_never_suggested() {
     let types = catalogue(archived);
     let known = types.get("payment.created").unwrap();
     assert_eq!(
-        known.must_not_be_archived().unwrap_err().to_string(),
+        known.check_not_archived().unwrap_err().to_string(),
         "payment.created is archived since 1970-01-02T00:00:00.000Z, and can be published no more"
     );
     assert_eq!(types.nearest("payment.create"), None);
@@ -228,12 +228,12 @@ fn documents_that_differ_only_in_spelling_are_equivalent() {
         serde_json::from_value(document).unwrap()
     };
     let one = document(r#"{ "a": 1.0e3, "b": [] }"#, json!(5));
-    assert!(one.says_the_same_as(&document(r#"{"b":[],"a":1000.0}"#, json!(7))));
+    assert!(one.is_equivalent_to(&document(r#"{"b":[],"a":1000.0}"#, json!(7))));
     for other in
         [document(r#"{"b":[],"a":1001.0}"#, json!(5)), document(r#"{"b":[],"a":1000.0}"#, json!(null))]
     {
-        assert!(!one.says_the_same_as(&other), "{other:?}");
+        assert!(!one.is_equivalent_to(&other), "{other:?}");
     }
     let enforced = EventTypeDocument { enforce_schema: true, ..one.clone() };
-    assert!(!one.says_the_same_as(&enforced));
+    assert!(!one.is_equivalent_to(&enforced));
 }

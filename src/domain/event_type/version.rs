@@ -3,9 +3,9 @@
 
 use super::check_source;
 use crate::domain::{
-    field::FieldError,
-    schema::{Misfit, Schema, Unfit},
-    script::{self, ScriptError, ScriptLimits},
+    field_error::FieldError,
+    schema::{SchemaMismatch, Schema, SchemaCheckError},
+    payload_function::{self, ScriptError, FunctionLimits},
 };
 use serde::{Deserialize, Serialize};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -42,18 +42,18 @@ pub struct PayloadVersion {
 
 /// The reason why a version could not be made from an event's data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConversionFailed {
+pub enum ConversionError {
     #[error("{0}")]
     Function(#[from] ScriptError),
     #[error("the result {0}")]
-    Result(Misfit),
+    Result(SchemaMismatch),
     #[error("the data {0}")]
-    Data(Misfit),
+    Data(SchemaMismatch),
     #[error("holding it against the schema did not finish in time")]
     CheckOutOfTime,
 }
 
-impl ConversionFailed {
+impl ConversionError {
     /// Whether another try could succeed. Every other failure is deterministic.
     pub fn is_out_of_time(&self) -> bool {
         match self {
@@ -91,31 +91,31 @@ impl PayloadVersion {
         self.function.is_none() && self.schema.is_none()
     }
 
-    /// Makes this version of the data and validates it. May take long; stops soon after `keep_going` returns false.
+    /// Makes this version of the data and validates it. SendDecision take long; stops soon after `keep_going` returns false.
     pub fn convert(
         &self,
         data: &[u8],
         keep_going: impl FnMut() -> bool + 'static,
-    ) -> Result<Vec<u8>, ConversionFailed> {
+    ) -> Result<Vec<u8>, ConversionError> {
         let clock = Rc::new(RefCell::new(keep_going));
         let ask = || {
             let clock = clock.clone();
             move || (clock.borrow_mut())()
         };
         let made = match &self.function {
-            Some(source) => script::run(source, data, &ScriptLimits::default(), ask())?,
+            Some(source) => payload_function::run(source, data, &FunctionLimits::default(), ask())?,
             None => data.to_vec(),
         };
         match self.check(&made, ask()) {
             Ok(()) => Ok(made),
-            Err(Unfit::Misfit(misfit)) if self.has_function() => Err(ConversionFailed::Result(misfit)),
-            Err(Unfit::Misfit(misfit)) => Err(ConversionFailed::Data(misfit)),
-            Err(Unfit::OutOfTime) => Err(ConversionFailed::CheckOutOfTime),
+            Err(SchemaCheckError::Mismatch(misfit)) if self.has_function() => Err(ConversionError::Result(misfit)),
+            Err(SchemaCheckError::Mismatch(misfit)) => Err(ConversionError::Data(misfit)),
+            Err(SchemaCheckError::OutOfTime) => Err(ConversionError::CheckOutOfTime),
         }
     }
 
     /// Validates data of this version against its schema, if it has one. Stops soon after `keep_going` returns false.
-    pub fn check(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), Unfit> {
+    pub fn check(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), SchemaCheckError> {
         self.schema.as_ref().map_or(Ok(()), |schema| schema.check(data, keep_going))
     }
 }

@@ -4,7 +4,7 @@ use crate::domain::{
     contract::{NoticeChannel, Contract},
     endpoint::{DisabledReason, DisabledBy, Disabled},
     id::{AppId, EndpointId},
-    notice::{Facts, NewNotice, NoticeKind},
+    notice::{NoticeDetails, NewNotice, NoticeKind},
     time::{Timestamp, format_duration},
 };
 
@@ -27,7 +27,7 @@ pub enum News {
         disables_at: Timestamp,
     },
     /// This many events in a row ended failed: it is disabled.
-    TooManyEvents {
+    TooManyFailedEvents {
         events: u32,
         since: Option<Timestamp>,
     },
@@ -56,7 +56,7 @@ pub struct HealthContext<'a> {
 impl News {
     /// Returns how the endpoint is disabled, if this event disables it. `Gone` is handled where the answer is.
     pub fn disabled(&self, contract: &Contract, at: Timestamp) -> Option<Disabled> {
-        matches!(self, Self::TooManyEvents { .. } | Self::FailingTooLong { .. }).then(|| Disabled {
+        matches!(self, Self::TooManyFailedEvents { .. } | Self::FailingTooLong { .. }).then(|| Disabled {
             reason: DisabledReason::Rule(contract.health.off_reason.clone()),
             at,
             waiting: contract.off.waiting,
@@ -69,7 +69,7 @@ impl News {
         let (kind, channel) = match self {
             Self::Degraded { .. } | Self::Failing { .. } => (NoticeKind::EndpointDegraded, notices.degraded),
             Self::Warning { .. } => (NoticeKind::EndpointWarning, notices.off_warning),
-            Self::TooManyEvents { .. } | Self::FailingTooLong { .. } | Self::Gone => {
+            Self::TooManyFailedEvents { .. } | Self::FailingTooLong { .. } | Self::Gone => {
                 (NoticeKind::EndpointDisabled, notices.switched_off)
             }
             Self::Recovered { by, .. } => (NoticeKind::EndpointRecovered, *by),
@@ -80,10 +80,10 @@ impl News {
             | Self::Failing { since, .. }
             | Self::FailingTooLong { since }
             | Self::Recovered { since, .. } => (Some(since), None),
-            Self::TooManyEvents { since, .. } => (since, None),
+            Self::TooManyFailedEvents { since, .. } => (since, None),
             Self::Gone => (None, None),
         };
-        let facts = Facts {
+        let facts = NoticeDetails {
             text: self.text(about.contract),
             since,
             last_error: about.last_error.filter(|_| kind != NoticeKind::EndpointRecovered).map(str::to_owned),
@@ -97,7 +97,7 @@ impl News {
         match self {
             Self::Degraded { .. } => "degraded",
             Self::Failing { .. } => "failing",
-            Self::Warning { .. } | Self::TooManyEvents { .. } | Self::FailingTooLong { .. } => {
+            Self::Warning { .. } | Self::TooManyFailedEvents { .. } | Self::FailingTooLong { .. } => {
                 &contract.health.off_reason
             }
             Self::Gone => "gone",
@@ -126,7 +126,7 @@ impl News {
                 since.rfc3339_seconds(),
                 off_at.rfc3339_seconds()
             ),
-            Self::TooManyEvents { events, .. } => format!(
+            Self::TooManyFailedEvents { events, .. } => format!(
                 "This endpoint was switched off: {events} events in a row ended failed. Switch it on again once its \
                  receiver works."
             ),
@@ -150,10 +150,10 @@ pub fn disabled_manually(app: AppId, endpoint: EndpointId, disabled: &Disabled) 
         Some(DisabledBy::Key { id, name: None }) => format!(" with the key {id}"),
         _ => String::new(),
     };
-    let facts = Facts {
+    let facts = NoticeDetails {
         text: format!("This endpoint was switched off by hand{by}."),
         reason: Some(disabled.reason.name().to_owned()),
-        ..Facts::default()
+        ..NoticeDetails::default()
     };
     notice(app, endpoint, NoticeKind::EndpointDisabled, NoticeChannel::List, disabled.at, facts)
 }
@@ -164,8 +164,8 @@ fn notice(
     kind: NoticeKind,
     channel: NoticeChannel,
     at: Timestamp,
-    facts: Facts,
+    facts: NoticeDetails,
 ) -> NewNotice {
     let endpoint = Some(endpoint);
-    NewNotice { app, kind, endpoint, delivery: None, replay: None, at, channel, digest: None, facts }
+    NewNotice { app, kind, endpoint, delivery: None, replay: None, at, channel, digest_window: None, details: facts }
 }

@@ -34,7 +34,7 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
         assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_off), "{event}");
     }
     let news = health.failed(&failure(9, true), &zerofee);
-    assert_eq!(news, [News::TooManyEvents { events: 10, since: Some(START) }]);
+    assert_eq!(news, [News::TooManyFailedEvents { events: 10, since: Some(START) }]);
     let off = news[0].disabled(&zerofee, START).unwrap();
     assert_eq!((off.reason.name(), off.by.as_ref().unwrap().id()), ("auto_disabled_failures", "posthaste"));
 }
@@ -102,15 +102,15 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
         assert_eq!(health.failed(&failure(0, false), &standard), []);
     }
     assert_eq!(health.failed(&failure(1, false), &standard), [News::Failing { in_a_row: 10, since: START }]);
-    assert_eq!((health.state(), health.since()), (HealthState::Failing, Some(START.plus(HOUR))));
+    assert_eq!((health.state(), health.state_since()), (HealthState::Failing, Some(START.plus(HOUR))));
     assert_eq!(health.failed(&failure(1, false), &standard), [], "reported once");
     for _ in 1..RECOVERED_AFTER {
         assert_eq!((health.succeeded(START), health.state()), (None, HealthState::Failing));
     }
     let recovered = News::Recovered { since: START, by: NoticeChannel::List };
     assert_eq!(health.succeeded(START.plus(HOUR)), Some(recovered));
-    assert!(health.is_clean());
-    assert_eq!((health.state(), health.since()), (HealthState::Healthy, Some(START.plus(HOUR))));
+    assert!(health.has_no_trouble());
+    assert_eq!((health.state(), health.state_since()), (HealthState::Healthy, Some(START.plus(HOUR))));
     // A contract that defines degraded itself gets no notice of failing.
     let mut quiet = Health::default();
     (0..20).for_each(|_| assert_eq!(quiet.failed(&failure(0, false), &fixtures::bastionary()), []));
@@ -121,7 +121,7 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
 fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     let bastionary = fixtures::bastionary();
     let judge = |health: &mut Health, day: Sums, hour: Sums| {
-        health.judge(&Windows { last_hour: hour, degraded: day }, &bastionary, START)
+        health.judge(&HealthWindows { last_hour: hour, degraded: day }, &bastionary, START)
     };
     let mut health = Health::default();
     for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
@@ -142,7 +142,7 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
 fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     let standard = fixtures::standard();
     let judge = |health: &mut Health, hour: Sums| {
-        health.judge(&Windows { last_hour: hour, ..Windows::default() }, &standard, START)
+        health.judge(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
     };
     let mut health = Health::default();
     assert_eq!(judge(&mut health, sums(10, 5)), None);
@@ -156,10 +156,10 @@ fn events_that_end_without_an_attempt_count_as_failed() {
     let overrides = json!({ "health": { "off_after_failed_events": 2 } });
     let contract = fixtures::orientedos().with_overrides(&overrides, OverrideLevel::App).unwrap();
     let mut health = Health::default();
-    health.event_failed();
-    assert_eq!(health.judge(&Windows::default(), &contract, START), None);
-    health.event_failed();
-    assert!(health.judge(&Windows::default(), &contract, START).is_some_and(|news| is_off(&news)));
+    health.record_failed_event();
+    assert_eq!(health.judge(&HealthWindows::default(), &contract, START), None);
+    health.record_failed_event();
+    assert!(health.judge(&HealthWindows::default(), &contract, START).is_some_and(|news| is_off(&news)));
 }
 
 #[test]
@@ -170,12 +170,12 @@ fn notices_name_the_trouble_its_start_and_the_last_error() {
     let off_at = START.plus(HOUR * 24);
     let warning = News::Warning { since: START, disables_at: off_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));
-    assert!(warning.facts.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.facts.text);
-    assert!(warning.facts.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.facts.text);
-    assert_eq!((warning.facts.since, warning.facts.disables_at), (Some(START), Some(off_at)));
-    assert_eq!(warning.facts.last_error.as_deref(), Some("HTTP 503"));
+    assert!(warning.details.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.details.text);
+    assert!(warning.details.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.details.text);
+    assert_eq!((warning.details.since, warning.details.disables_at), (Some(START), Some(off_at)));
+    assert_eq!(warning.details.last_error.as_deref(), Some("HTTP 503"));
     let recovered = News::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
-    assert_eq!((recovered.kind, recovered.facts.last_error), (NoticeKind::EndpointRecovered, None));
+    assert_eq!((recovered.kind, recovered.details.last_error), (NoticeKind::EndpointRecovered, None));
 }
 
 /// Returns a contract with rules of all kinds.
@@ -200,7 +200,7 @@ proptest! {
             if what == 0 {
                 health.succeeded(START.plus(HOUR * hours as u32));
                 prop_assert_eq!((health.consecutive_failures, health.failed_events), (0, 0));
-                prop_assert_eq!((health.first_failure, health.warned), (None, None));
+                prop_assert_eq!((health.first_failure, health.warned_at), (None, None));
                 (failures, ended, warned_at, first) = (0, 0, None, None);
                 continue;
             }
@@ -219,7 +219,7 @@ proptest! {
                         prop_assert!(hours - first >= 20 && warned_at.is_some_and(|at| hours - at >= 10));
                         return Ok(());
                     }
-                    News::TooManyEvents { .. } => {
+                    News::TooManyFailedEvents { .. } => {
                         prop_assert!(ended >= 12);
                         return Ok(());
                     }
@@ -236,7 +236,7 @@ proptest! {
         ended in 0_u64..60, dead in 0_u64..60, lately in 0_u64..20, dead_lately in 0_u64..20, own: bool,
     ) {
         let contract = if own { everything() } else { fixtures::standard() };
-        let windows = Windows {
+        let windows = HealthWindows {
             last_hour: sums(lately.max(dead_lately), dead_lately),
             degraded: sums(ended.max(dead), dead),
         };

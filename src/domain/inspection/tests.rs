@@ -16,7 +16,7 @@ use crate::domain::{
     secret::{self, Secret},
     signer::Signer,
     subscription::Patterns,
-    target::Target,
+    target_url::TargetUrl,
     time::Timestamp,
 };
 use aws_lc_rs::hmac;
@@ -53,8 +53,8 @@ fn endpoint(contract: Contract, secret: Option<String>) -> Endpoint {
             created_at: NOW,
             updated_at: NOW,
         },
-        target: Target::stored("https://example.com/").unwrap(),
-        health: None,
+        target: TargetUrl::from_stored("https://example.com/").unwrap(),
+        health_url: None,
         patterns: Patterns::parse(&["*".to_owned()]).unwrap(),
         contract_hash: contract.hash(),
         signer: Signer::prepare(&contract, &secrets).ok().map(Arc::new),

@@ -4,7 +4,7 @@
 use super::string_length;
 
 /// Returns the first number in `json` that JavaScript would change by reading and writing it.
-pub(in crate::domain) fn first_inexact(json: &[u8]) -> Option<&str> {
+pub(in crate::domain) fn first_inexact_number(json: &[u8]) -> Option<&str> {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {
         match byte {
@@ -13,7 +13,7 @@ pub(in crate::domain) fn first_inexact(json: &[u8]) -> Option<&str> {
                 let is_part = |b: &u8| b.is_ascii_digit() || b"+-.eE".contains(b);
                 let length = json[at..].iter().take_while(|b| is_part(b)).count();
                 let literal = std::str::from_utf8(&json[at..at + length]).ok()?;
-                if !survives(literal) {
+                if !is_exact(literal) {
                     return Some(literal);
                 }
                 at += length;
@@ -24,7 +24,7 @@ pub(in crate::domain) fn first_inexact(json: &[u8]) -> Option<&str> {
     None
 }
 
-fn survives(literal: &str) -> bool {
+fn is_exact(literal: &str) -> bool {
     // Up to 15 significant digits always come back, and so few letters leave no room for an exponent that matters.
     if literal.len() <= 15 && !literal.contains(['e', 'E']) {
         return true;
@@ -88,7 +88,7 @@ mod tests {
             "127493656552458.62",
             "1.10000000000000000000",
         ] {
-            assert_eq!(first_inexact(fine.as_bytes()), None, "{fine}");
+            assert_eq!(first_inexact_number(fine.as_bytes()), None, "{fine}");
         }
     }
 
@@ -105,34 +105,34 @@ mod tests {
             "3.141592653589793238",
             "127493656552458.63",
         ] {
-            assert_eq!(first_inexact(lost.as_bytes()), Some(lost));
+            assert_eq!(first_inexact_number(lost.as_bytes()), Some(lost));
             let inside = format!(r#"{{"a":[1,"99999999999999999999\"",{lost} ],"b":1e999}}"#);
-            assert_eq!(first_inexact(inside.as_bytes()), Some(lost));
+            assert_eq!(first_inexact_number(inside.as_bytes()), Some(lost));
         }
-        assert_eq!(first_inexact(br#"{"12345678901234567890":"12345678901234567890","t":true}"#), None);
+        assert_eq!(first_inexact_number(br#"{"12345678901234567890":"12345678901234567890","t":true}"#), None);
     }
 
     proptest! {
         #[test]
         fn every_double_survives_as_it_is_written(double in proptest::num::f64::NORMAL) {
             let written = serde_json::Value::from(double).to_string();
-            prop_assert!(first_inexact(written.as_bytes()).is_none(), "{}", written);
+            prop_assert!(first_inexact_number(written.as_bytes()).is_none(), "{}", written);
         }
 
         #[test]
         fn an_amount_of_up_to_fifteen_digits_survives(whole in 0u64..1_000_000_000_000, cents in 0u8..100) {
             let amount = format!("[-{whole}.{cents:02}]");
-            prop_assert!(first_inexact(amount.as_bytes()).is_none());
+            prop_assert!(first_inexact_number(amount.as_bytes()).is_none());
         }
 
         #[test]
         fn every_whole_number_that_a_double_counts_to_survives(number in -(1i64 << 53)..=1i64 << 53) {
-            prop_assert!(first_inexact(number.to_string().as_bytes()).is_none());
+            prop_assert!(first_inexact_number(number.to_string().as_bytes()).is_none());
         }
 
         #[test]
         fn nothing_makes_it_panic(bytes: Vec<u8>) {
-            let _ = first_inexact(&bytes);
+            let _ = first_inexact_number(&bytes);
         }
     }
 }

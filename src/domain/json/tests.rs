@@ -85,7 +85,7 @@ fn input_that_is_not_json_is_refused() {
 
 #[test]
 fn a_member_is_found_in_any_spelling_but_only_at_the_top() {
-    let has = |object: &str| has_member(object_inside(object.as_bytes()).unwrap(), "event");
+    let has = |object: &str| has_member(object_interior(object.as_bytes()).unwrap(), "event");
     for taken in [
         r#"{"event":1}"#,
         r#" { "a" : [1,{}] , "event" : 1 } "#,
@@ -106,7 +106,7 @@ fn a_member_is_found_in_any_spelling_but_only_at_the_top() {
         assert!(!has(free), "{free}");
     }
     for other in ["[]", "1", "\"{}\"", "null", ""] {
-        assert_eq!(object_inside(other.as_bytes()), None, "{other}");
+        assert_eq!(object_interior(other.as_bytes()), None, "{other}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A digest: many occurrences of one kind in one notice. Its size grows with the endpoints concerned, up to a limit, and not
 //! with the number of occurrences.
 
-use super::{AboutEvent, NewNotice};
+use super::{EventRef, NewNotice};
 use crate::domain::{
     id::{DeliveryId, EndpointId},
     time::Timestamp,
@@ -15,26 +15,26 @@ const ENDPOINTS_MAX: usize = 20;
 #[serde(deny_unknown_fields)]
 pub struct Digest {
     #[serde(rename = "first")]
-    pub first: Example,
+    pub first: DigestExample,
     #[serde(rename = "last")]
-    pub last: Example,
+    pub last: DigestExample,
     #[serde(rename = "endpoints")]
     endpoints: Vec<EndpointCount>,
     /// Occurrences at further endpoints.
     #[serde(rename = "elsewhere")]
-    pub elsewhere: u32,
+    pub other_endpoints: u32,
 }
 
 /// An example of the occurrences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Example {
+pub struct DigestExample {
     #[serde(rename = "at")]
     pub at: Timestamp,
     #[serde(rename = "delivery", default, skip_serializing_if = "Option::is_none")]
     delivery: Option<i64>,
     #[serde(rename = "event", default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<AboutEvent>,
+    pub event: Option<EventRef>,
     #[serde(rename = "last_error", default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
@@ -55,13 +55,13 @@ impl EndpointCount {
     }
 }
 
-impl Example {
-    fn of(notice: &NewNotice, event: Option<&AboutEvent>) -> Self {
+impl DigestExample {
+    fn of(notice: &NewNotice, event: Option<&EventRef>) -> Self {
         Self {
             at: notice.at,
             delivery: notice.delivery.map(DeliveryId::as_i64),
             event: event.cloned(),
-            last_error: notice.facts.last_error.clone(),
+            last_error: notice.details.last_error.clone(),
         }
     }
 
@@ -71,15 +71,15 @@ impl Example {
 }
 
 impl Digest {
-    pub fn begin(notice: &NewNotice, event: Option<&AboutEvent>) -> Self {
-        let only = Example::of(notice, event);
-        let mut digest = Self { first: only.clone(), last: only, endpoints: Vec::new(), elsewhere: 0 };
+    pub fn new(notice: &NewNotice, event: Option<&EventRef>) -> Self {
+        let only = DigestExample::of(notice, event);
+        let mut digest = Self { first: only.clone(), last: only, endpoints: Vec::new(), other_endpoints: 0 };
         digest.count(notice.endpoint);
         digest
     }
 
-    pub fn add(&mut self, notice: &NewNotice, event: Option<&AboutEvent>) {
-        self.last = Example::of(notice, event);
+    pub fn add(&mut self, notice: &NewNotice, event: Option<&EventRef>) {
+        self.last = DigestExample::of(notice, event);
         self.count(notice.endpoint);
     }
 
@@ -89,7 +89,7 @@ impl Digest {
         match self.endpoints.iter_mut().find(|known| known.endpoint == endpoint) {
             Some(known) => known.count = known.count.saturating_add(1),
             None if has_room => self.endpoints.push(EndpointCount { endpoint, count: 1 }),
-            None => self.elsewhere = self.elsewhere.saturating_add(1),
+            None => self.other_endpoints = self.other_endpoints.saturating_add(1),
         }
     }
 

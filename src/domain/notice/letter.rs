@@ -87,7 +87,7 @@ impl Desk<'_> {
     }
 
     fn tell(&self, notice: &Notice, out: &mut String) {
-        let facts = &notice.facts;
+        let facts = &notice.details;
         let _ = writeln!(out, "{}\n", one_line(&facts.text, LINE_CHARS_MAX));
         let mut line = |name: &str, value: String| {
             let _ = writeln!(out, "{name:<12} {value}");
@@ -132,8 +132,8 @@ impl Desk<'_> {
         for of in digest.endpoints() {
             let _ = writeln!(out, "- {}: {}", self.endpoint(of.id()), of.count);
         }
-        if digest.elsewhere > 0 {
-            let _ = writeln!(out, "- at other endpoints: {}", digest.elsewhere);
+        if digest.other_endpoints > 0 {
+            let _ = writeln!(out, "- at other endpoints: {}", digest.other_endpoints);
         }
         for (name, example) in [("First:", &digest.first), ("Last:", &digest.last)] {
             let _ = write!(out, "{name:<7}{}", example.at.rfc3339_seconds());
@@ -191,7 +191,7 @@ fn advice(notice: &Notice) -> String {
         }
         NoticeKind::EndpointWarning => {
             let by = notice
-                .facts
+                .details
                 .disables_at
                 .map_or_else(String::new, |at| format!(" before {}", at.rfc3339_seconds()));
             format!(

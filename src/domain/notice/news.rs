@@ -1,12 +1,12 @@
 //! Texts of the notices about deliveries and replays, and the data of a notice's operational webhook.
 
-use super::{AboutEvent, Facts, NewNotice, Notice, NoticeKind, one_line};
+use super::{EventRef, NoticeDetails, NewNotice, Notice, NoticeKind, one_line};
 use crate::domain::{
     app::App,
     contract::{NoticeChannel, Contract, DeadLetterNotice},
     delivery::{Delivery, EndReason, DeliveryState},
     directory::Directory,
-    event::{Event, is_our_own},
+    event::{Event, is_internal_type},
     id::{DeliveryId, ReplayId},
     replay::{Replay, ReplaySelection},
     time::Timestamp,
@@ -30,7 +30,7 @@ pub fn dead_letter(
         DeadLetterNotice::None => return None,
     };
     let at = delivery.finished_at.filter(|_| delivery.state == DeliveryState::Dead)?;
-    if is_our_own(&event.event_type) {
+    if is_internal_type(&event.event_type) {
         return None;
     }
     let times = match delivery.attempt_count {
@@ -53,8 +53,8 @@ pub fn dead_letter(
         replay: None,
         at,
         channel: contract.notices.dead_letter_by,
-        digest,
-        facts: Facts {
+        digest_window: digest,
+        details: NoticeDetails {
             text,
             since: Some(event.accepted_at),
             last_error: last_error.map(|error| one_line(error, ERROR_CHARS_MAX)),
@@ -65,7 +65,7 @@ pub fn dead_letter(
 }
 
 /// Returns the sentence of a digest of `count` dead letters.
-pub(in crate::domain) fn dead_letters(count: u32) -> String {
+pub(in crate::domain) fn dead_letters_text(count: u32) -> String {
     format!("{count} deliveries could not be delivered and are dead letters now.")
 }
 
@@ -88,8 +88,8 @@ pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) 
         replay: Some(replay.id),
         at: now,
         channel,
-        digest: None,
-        facts: Facts {
+        digest_window: None,
+        details: NoticeDetails {
             text,
             since: Some(replay.created_at),
             last_error: replay.last_refusal.as_deref().map(|refusal| one_line(refusal, ERROR_CHARS_MAX)),
@@ -100,11 +100,11 @@ pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) 
 }
 
 /// Returns the data of its operational webhook. `app` is the app it is about, which may differ from the app it is sent to.
-pub fn in_the_event(notice: &Notice, app: &App, directory: &Directory) -> Value {
+pub fn webhook_data(notice: &Notice, app: &App, directory: &Directory) -> Value {
     let endpoint = notice.endpoint.map(|id| (id, directory.endpoint(id)));
     let known = endpoint.as_ref().and_then(|(_, known)| known.as_ref());
     let uid = known.map(|known| known.record.uid.clone());
-    let facts = &notice.facts;
+    let facts = &notice.details;
     let mut data = json!({
         "notice_id": notice.id.to_string(),
         "kind": notice.kind.name(),
@@ -113,7 +113,7 @@ pub fn in_the_event(notice: &Notice, app: &App, directory: &Directory) -> Value 
         "endpoint_id": uid.or_else(|| endpoint.as_ref().map(|(id, _)| id.to_string())),
         "url": known.map(|known| known.record.settings.url.clone()),
         "delivery_id": notice.delivery.map(|id: DeliveryId| id.to_string()),
-        "event_id": notice.event.as_ref().map(|event: &AboutEvent| event.public_id(app.id_prefix())),
+        "event_id": notice.event.as_ref().map(|event: &EventRef| event.public_id(app.id_prefix())),
         "event_type": notice.event.as_ref().map(|event| event.event_type.clone()),
         "replay_id": notice.replay.map(|id: ReplayId| id.to_string()),
         "count": notice.count,

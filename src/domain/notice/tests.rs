@@ -7,9 +7,9 @@ use crate::domain::{
     delivery::{Delivery, EndReason, DeliveryState},
     directory::Directory,
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
-    event::RenderedBodies,
+    event::BodyCache,
     subscription::Patterns,
-    target::Target,
+    target_url::TargetUrl,
 };
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn app(name: &str) -> App {
 
 fn directory(app: &App, url: &str) -> Directory {
     let directory = Directory::default();
-    directory.put_app(app.clone(), AppRules::UNKNOWN);
+    directory.put_app(app.clone(), AppRules::MISSING_CONTRACT);
     let contract = Arc::new(fixtures::standard());
     directory.put_endpoint(Arc::new(Endpoint {
         record: EndpointRecord {
@@ -42,8 +42,8 @@ fn directory(app: &App, url: &str) -> Directory {
             created_at: NOW,
             updated_at: NOW,
         },
-        target: Target::stored("https://example.com/").unwrap(),
-        health: None,
+        target: TargetUrl::from_stored("https://example.com/").unwrap(),
+        health_url: None,
         patterns: Patterns::all(),
         contract_hash: contract.hash(),
         contract,
@@ -65,7 +65,7 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
         delivery: None,
         replay: None,
         at: NOW,
-        facts: Facts { text: text.into(), ..Facts::default() },
+        details: NoticeDetails { text: text.into(), ..NoticeDetails::default() },
         event: None,
         digest: None,
         count: 1,
@@ -92,8 +92,8 @@ fn event(event_type: &str) -> Event {
         data: Bytes::new(),
         key: None,
         deliver_at: None,
-        is_skipped: false,
-        bodies: RenderedBodies::default(),
+        has_no_subscribers: false,
+        body_cache: BodyCache::default(),
     }
 }
 
@@ -114,16 +114,16 @@ fn dead(contract: &Contract, event_type: &str) -> Option<NewNotice> {
 #[test]
 fn the_five_contracts_notify_of_dead_letters_as_documented() {
     let bastionary = dead(&fixtures::bastionary(), "user.created").unwrap();
-    assert_eq!((bastionary.channel, bastionary.digest), (NoticeChannel::Email, None), "an e-mail for each");
+    assert_eq!((bastionary.channel, bastionary.digest_window), (NoticeChannel::Email, None), "an e-mail for each");
     let simpaisa = dead(&fixtures::simpaisa(), "payin.completed").unwrap();
-    assert_eq!((simpaisa.channel, simpaisa.digest), (NoticeChannel::List, None));
-    assert!(simpaisa.facts.text.contains("is DLQ: 8 attempts failed"), "{}", simpaisa.facts.text);
+    assert_eq!((simpaisa.channel, simpaisa.digest_window), (NoticeChannel::List, None));
+    assert!(simpaisa.details.text.contains("is DLQ: 8 attempts failed"), "{}", simpaisa.details.text);
     for silent in [fixtures::zerofee(), fixtures::orientedos(), fixtures::sendnomi()] {
         assert_eq!(dead(&silent, "a.b"), None, "{}", silent.name);
     }
     assert_eq!(fixtures::zerofee().notices.switched_off, NoticeChannel::Email);
     let standard = dead(&fixtures::standard(), "a.b").unwrap();
-    assert_eq!((standard.channel, standard.digest), (NoticeChannel::Email, Some(Duration::from_hours(1))));
+    assert_eq!((standard.channel, standard.digest_window), (NoticeChannel::Email, Some(Duration::from_hours(1))));
 }
 
 #[test]
@@ -135,23 +135,23 @@ fn a_dead_letter_notice_names_the_reason_and_internal_events_have_none() {
         (EndReason::SigningFailed, "it could not be signed"),
     ] {
         let told = dead_letter(&contract, &died(reason), &event("a.b"), None).unwrap();
-        assert!(told.facts.text.contains(words), "{}", told.facts.text);
-        assert_eq!(told.facts.reason.as_deref(), Some(reason.name()));
+        assert!(told.details.text.contains(words), "{}", told.details.text);
+        assert_eq!(told.details.reason.as_deref(), Some(reason.name()));
     }
     for own in ["webhook.test", "posthaste.delivery.dead"] {
         assert_eq!(dead(&contract, own), None, "{own}");
     }
     let long = "e".repeat(5000);
     let told = dead_letter(&contract, &died(EndReason::Exhausted), &event("a.b"), Some(&long)).unwrap();
-    assert_eq!(told.facts.last_error.unwrap().chars().count(), 500);
+    assert_eq!(told.details.last_error.unwrap().chars().count(), 500);
 }
 
 #[test]
 fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
     let mut off = notice(NoticeKind::EndpointDisabled, "Endpoint shop was switched off.");
-    off.facts.since = Some(Timestamp::from_millis(NOW.as_millis() - 86_400_000));
-    off.facts.last_error = Some("HTTP 503".into());
-    off.facts.reason = Some("auto_disabled_failures".into());
+    off.details.since = Some(Timestamp::from_millis(NOW.as_millis() - 86_400_000));
+    off.details.last_error = Some("HTTP 503".into());
+    off.details.reason = Some("auto_disabled_failures".into());
     let app = app("Corner Bakery");
     let letter = written(&app, &[off.clone()], Some("https://ph.example"));
     assert_eq!(letter.subject, "[Posthaste] Corner Bakery: endpoint shop was switched off");
@@ -172,7 +172,7 @@ fn a_mail_has_the_trouble_its_start_the_last_error_advice_and_a_link() {
     assert!(bare.body.contains("\nGET /v1/apps/bakery/endpoints/shop\n"), "{}", bare.body);
     let mut dead = notice(NoticeKind::DeliveryDead, "It is dead.");
     dead.delivery = Some(DeliveryId::from_i64(51));
-    dead.event = Some(AboutEvent::of(&event("order.paid")));
+    dead.event = Some(EventRef::of(&event("order.paid")));
     let letter = written(&app, &[dead], Some("https://ph.example"));
     assert!(letter.body.contains("https://ph.example/apps/bakery/deliveries/dlv_"), "{}", letter.body);
     assert!(letter.body.contains("(order.paid)"), "{}", letter.body);
@@ -202,7 +202,7 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
         delivery: Some(DeliveryId::from_i64(delivery)),
         ..dead(&fixtures::standard(), "order.paid").unwrap()
     };
-    let mut digest = Digest::begin(&example(2, 1), None);
+    let mut digest = Digest::new(&example(2, 1), None);
     let mut size = 0;
     for number in 2..5000 {
         digest.add(&example(2 + number % 40, number), None);
@@ -212,7 +212,7 @@ fn a_digest_counts_by_endpoint_and_never_grows_beyond_its_limit() {
     }
     assert!(serde_json::to_string(&digest).unwrap().len() < size + 200, "it grew");
     let counted: u32 = digest.endpoints().iter().map(|of| of.count).sum();
-    assert_eq!((digest.endpoints().len(), counted + digest.elsewhere), (20, 4999));
+    assert_eq!((digest.endpoints().len(), counted + digest.other_endpoints), (20, 4999));
     let many = Notice { digest: Some(digest), count: 4999, ..notice(NoticeKind::DeliveryDead, "Many.") };
     let letter = written(&app("A"), &[many], None);
     assert_eq!(letter.subject, "[Posthaste] A: 4999 deliveries are dead");
@@ -228,8 +228,8 @@ fn webhook_data_of_a_notice_names_all_its_objects() {
     let directory = directory(&app, "https://hooks.bakery.example/in");
     let mut told = notice(NoticeKind::DeliveryDead, "It is dead.");
     told.delivery = Some(DeliveryId::from_i64(51));
-    told.event = Some(AboutEvent::of(&event("order.paid")));
-    let data = in_the_event(&told, &app, &directory);
+    told.event = Some(EventRef::of(&event("order.paid")));
+    let data = webhook_data(&told, &app, &directory);
     for (field, value) in [
         ("notice_id", NoticeId::from_i64(17).to_string()),
         ("app_id", "bakery".into()),
@@ -244,7 +244,7 @@ fn webhook_data_of_a_notice_names_all_its_objects() {
         assert_eq!(data[field], value, "{field}");
     }
     told.endpoint = Some(EndpointId::from_i64(99));
-    assert_eq!(in_the_event(&told, &app, &directory)["endpoint_id"], EndpointId::from_i64(99).to_string());
+    assert_eq!(webhook_data(&told, &app, &directory)["endpoint_id"], EndpointId::from_i64(99).to_string());
 }
 
 #[test]
@@ -266,13 +266,13 @@ proptest! {
         let app = app(&name);
         let directory = directory(&app, &url);
         let mut told = notice(NoticeKind::EndpointDegraded, &text);
-        told.facts.last_error = Some(error);
+        told.details.last_error = Some(error);
         let desk = Desk { app: &app, directory: &directory, public_url: None };
         let letter = desk.write(&[told], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
         prop_assert!(letter.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {
-            facts: Facts { text: "t".into(), last_error: Some("e".into()), ..Facts::default() },
+            details: NoticeDetails { text: "t".into(), last_error: Some("e".into()), ..NoticeDetails::default() },
             ..notice(NoticeKind::EndpointDegraded, "")
         }], None);
         prop_assert_eq!(letter.body.lines().count(), plain.body.lines().count());

@@ -3,24 +3,24 @@
 use super::*;
 use serde_json::json;
 
-fn misfit(schema: &Value, data: &str) -> Option<String> {
+fn mismatch(schema: &Value, data: &str) -> Option<String> {
     match Schema::compile(schema).unwrap().check(data.as_bytes(), || true) {
         Ok(()) => None,
-        Err(Unfit::Misfit(misfit)) => Some(misfit.to_string()),
-        Err(Unfit::OutOfTime) => panic!("the check was not stopped"),
+        Err(SchemaCheckError::Mismatch(misfit)) => Some(misfit.to_string()),
+        Err(SchemaCheckError::OutOfTime) => panic!("the check was not stopped"),
     }
 }
 
 #[test]
 fn a_mismatch_names_the_path_and_the_rule_but_not_the_value() {
     let schema = json!({ "required": ["id"], "properties": { "amount": { "type": "number" } } });
-    assert_eq!(misfit(&schema, r#"{"id":1,"amount":1.5}"#), None);
+    assert_eq!(mismatch(&schema, r#"{"id":1,"amount":1.5}"#), None);
     assert_eq!(
-        misfit(&schema, r#"{"id":1,"amount":"a secret"}"#).unwrap(),
+        mismatch(&schema, r#"{"id":1,"amount":"a secret"}"#).unwrap(),
         "does not fit the schema at /amount: value is not of type \"number\""
     );
-    assert_eq!(misfit(&schema, "{}").unwrap(), "does not fit the schema at /: \"id\" is a required property");
-    assert!(misfit(&schema, "{").unwrap().contains("cannot be read"));
+    assert_eq!(mismatch(&schema, "{}").unwrap(), "does not fit the schema at /: \"id\" is a required property");
+    assert!(mismatch(&schema, "{").unwrap().contains("cannot be read"));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn an_external_reference_is_refused_with_its_uri() {
     let refused = Schema::compile(&json!({ "$ref": "#/$defs/nobody" })).unwrap_err();
     assert!(refused.starts_with("has a reference that leads nowhere"), "{refused}");
     let inside = json!({ "$defs": { "money": { "type": "integer" } }, "$ref": "#/$defs/money" });
-    assert_eq!(misfit(&inside, "5"), None);
+    assert_eq!(mismatch(&inside, "5"), None);
 }
 
 /// If the check does not end, this test hangs or overflows the stack; it cannot fail otherwise.
@@ -88,7 +88,7 @@ fn an_endless_check_is_stopped_without_affecting_the_next() {
             left -= 1;
             left > 0
         });
-        assert_eq!(stopped, Err(Unfit::OutOfTime), "{draft}");
+        assert_eq!(stopped, Err(SchemaCheckError::OutOfTime), "{draft}");
         assert_eq!(schema.check(br#""x""#, || true), Ok(()), "{draft}");
     }
 }
@@ -107,7 +107,7 @@ fn checking_each_level_of_deep_data_twice_ends() {
             left > 0
         });
         assert!(
-            !matches!(checked, Err(Unfit::Misfit(misfit)) if misfit.message.contains("read")),
+            !matches!(checked, Err(SchemaCheckError::Mismatch(misfit)) if misfit.message.contains("read")),
             "{schema}"
         );
     }
@@ -116,16 +116,16 @@ fn checking_each_level_of_deep_data_twice_ends() {
 #[test]
 fn the_inserted_keyword_does_not_change_the_schema() {
     let only = json!({ "const": { "a": { "b": 1 } }, "additionalProperties": { "type": "object" } });
-    assert_eq!(misfit(&only, r#"{"a":{"b":1}}"#), None);
+    assert_eq!(mismatch(&only, r#"{"a":{"b":1}}"#), None);
     let one_of = json!({ "enum": [{ "a": 1 }, [{ "b": 1 }]] });
-    assert_eq!(misfit(&one_of, r#"[{"b":1}]"#), None);
+    assert_eq!(mismatch(&one_of, r#"[{"b":1}]"#), None);
     let named = json!({ "properties": { "const": { "type": "number" }, "enum": { "type": "string" } }, "additionalProperties": false });
-    assert_eq!(misfit(&named, r#"{"const":1,"enum":"x"}"#), None);
-    assert!(misfit(&named, r#"{"const":"1"}"#).unwrap().contains("/const"));
-    assert!(misfit(&named, r#"{"other":1}"#).unwrap().contains("other"));
+    assert_eq!(mismatch(&named, r#"{"const":1,"enum":"x"}"#), None);
+    assert!(mismatch(&named, r#"{"const":"1"}"#).unwrap().contains("/const"));
+    assert!(mismatch(&named, r#"{"other":1}"#).unwrap().contains("other"));
     let old = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "dependencies": { "a": ["b"], "c": { "required": ["d"] } } });
-    assert_eq!(misfit(&old, r#"{"a":1,"b":1}"#), None);
-    assert!(misfit(&old, r#"{"c":1}"#).is_some() && misfit(&old, r#"{"a":1}"#).is_some());
+    assert_eq!(mismatch(&old, r#"{"a":1,"b":1}"#), None);
+    assert!(mismatch(&old, r#"{"c":1}"#).is_some() && mismatch(&old, r#"{"a":1}"#).is_some());
 }
 
 #[test]
@@ -133,12 +133,12 @@ fn a_format_only_describes_in_every_draft() {
     for draft in ["draft-04", "draft-06", "draft-07"] {
         let schema = format!("http://json-schema.org/{draft}/schema#");
         assert_eq!(
-            misfit(&json!({ "$schema": schema, "format": "email" }), r#""no address""#),
+            mismatch(&json!({ "$schema": schema, "format": "email" }), r#""no address""#),
             None,
             "{draft}"
         );
     }
-    assert_eq!(misfit(&json!({ "format": "email" }), r#""no address""#), None);
+    assert_eq!(mismatch(&json!({ "format": "email" }), r#""no address""#), None);
 }
 
 #[test]
@@ -147,11 +147,11 @@ fn data_as_deep_as_an_event_may_be_can_be_read() {
     let objects = |levels: usize| format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels));
     for levels in [1, 127, 128] {
         for data in [lists(levels), objects(levels)] {
-            assert_eq!(misfit(&json!({}), &data), None, "{levels}");
-            assert!(misfit(&json!({ "type": "number" }), &data).is_some());
+            assert_eq!(mismatch(&json!({}), &data), None, "{levels}");
+            assert!(mismatch(&json!({ "type": "number" }), &data).is_some());
         }
     }
     for data in [lists(129), objects(129)] {
-        assert!(misfit(&json!({}), &data).unwrap().contains("cannot be read"));
+        assert!(mismatch(&json!({}), &data).unwrap().contains("cannot be read"));
     }
 }

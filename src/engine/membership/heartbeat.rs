@@ -3,7 +3,7 @@
 
 use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, LEASE, LEASE_MARGIN, MembershipState};
 use crate::{
-    domain::{id::EndpointId, time::Steady},
+    domain::{id::EndpointId, time::Monotonic},
     store::{StoreError, cluster::View},
 };
 use std::{
@@ -28,7 +28,7 @@ pub(super) struct HeartbeatTask<'a> {
 
 /// State of this node when a heartbeat was sent.
 struct UnansweredHeartbeat {
-    at: Steady,
+    at: Monotonic,
     moves: u64,
     unconfirmed: BTreeSet<EndpointId>,
 }

@@ -105,7 +105,7 @@ impl<'a> Rebalancer<'a> {
         self.reconcile(&heard.view).await?;
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
         let may_gain = shared.node_state().seen() != Tenure::NOTHING;
-        let staying = 1 + self.others(&heard.view).filter(|node| node.works()).count();
+        let staying = 1 + self.others(&heard.view).filter(|node| node.is_available()).count();
         let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
         let here: Vec<u8> = shared.node_state().shards(Home::Here).collect();
         if here.len() > fair {
@@ -202,7 +202,7 @@ impl<'a> Rebalancer<'a> {
     }
 
     async fn take_over_from_the_dead(&self, view: &View) -> Result<(), StoreError> {
-        let expired = self.others(view).filter(|node| node.is_expired && view.is_steady);
+        let expired = self.others(view).filter(|node| node.is_expired && view.may_take_over);
         for Node { epoch, name, .. } in expired {
             let taken = self.shared.cluster_store.take_over(*epoch, self.shared.clock.now()).await?;
             if let Some(deliveries) = taken {

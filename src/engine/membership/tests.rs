@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     domain::{
         endpoint::Endpoint,
-        port::{Handover, Permits},
+        ports::{Handover, Permits},
         tenure::SHARDS,
     },
     engine::{
@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct RunningNode {
     queues: Arc<EndpointQueues>,
     link: Arc<FakeNode>,
-    ids: Ids,
+    ids: IdGenerator,
     stop: ShutdownHandle,
     running: AbortHandle,
     _events: QueueEvents,
@@ -44,7 +44,7 @@ impl RunningNode {
         let door = FakeNode::to(town);
         let joined = door.join(town.clock.now()).await.unwrap();
         tenure.enter(joined.epoch);
-        let ids = Ids::new(joined.slot, joined.newest_id);
+        let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
             queues: lanes.clone(),
             cluster_store: door.clone(),
@@ -155,7 +155,7 @@ async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
     for _ in 0..30 {
         sleep(SECOND).await;
         assert!(
-            node.tenure().dial_until() <= Steady::from_millis(9000 + 3900),
+            node.tenure().dial_until() <= Monotonic::from_millis(9000 + 3900),
             "{:?}",
             node.tenure().dial_until()
         );
@@ -271,7 +271,7 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
     while node.tenure().home(0) != Home::Here {
         sleep(Duration::from_millis(10)).await;
-        assert!(town.clock.steady() < Steady::from_millis(10_000), "it never arrives");
+        assert!(town.clock.steady() < Monotonic::from_millis(10_000), "it never arrives");
     }
     assert!(is_spared(), "it is probed before anything else is sent to it");
 }
@@ -326,7 +326,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARDS / 2, SHARDS / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
-    assert_eq!(silent.ids.take(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
+    assert_eq!(silent.ids.next_range(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.
     silent.queues.deliveries_leased(vec![carried(before)]);
     assert_eq!(silent.queues.permits_out(), 0);

@@ -7,10 +7,10 @@ use crate::{
         delivery::Delivery,
         directory::Directory,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
-        event::{Event, RenderedBodies},
+        event::{Event, BodyCache},
         id::{AppId, DeliveryId, EventId},
-        port::{Handover, Permits},
-        rate::{AppLimits, RateLimit},
+        ports::{Handover, Permits},
+        rate_limit::{AppLimits, RateLimit},
         tenure::{shard_of, shard_of_app},
     },
     engine::{EngineLimits, QueueEvents, SharedLimits, endpoint_queue::RefillDecision},
@@ -27,7 +27,7 @@ fn at(seconds: i64) -> Timestamp {
 /// With one app and no endpoints.
 pub(in crate::engine) fn queues_of(tenure: Arc<Tenure>) -> (Arc<EndpointQueues>, QueueEvents) {
     let directory = Arc::<Directory>::default();
-    directory.put_app(app(None), AppRules::UNKNOWN);
+    directory.put_app(app(None), AppRules::MISSING_CONTRACT);
     let limits = EngineLimits {
         deliveries_in_flight_max: 100,
         bytes_max: 1 << 20,
@@ -74,8 +74,8 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
         data: "{}".into(),
         key: None,
         deliver_at: None,
-        is_skipped: false,
-        bodies: RenderedBodies::default(),
+        has_no_subscribers: false,
+        body_cache: BodyCache::default(),
     };
     let hand = lanes.take(endpoint.id(), 1).unwrap();
     let delivery = Delivery::new(DeliveryId::from_i64(2), APP, event.id, endpoint.id(), at(0), None);
@@ -108,7 +108,7 @@ fn endpoints_of_an_app_with_limits_are_in_one_shard_and_exclusive() {
         || [&one, &other].map(|endpoint| lanes.settings(endpoint.id())).map(|is| (is.shard, is.is_exclusive));
     assert_eq!(shards(), [(1, false), (2, false)]);
     let limits = AppLimits { max_in_flight: Some(3), rate_limit: None };
-    lanes.config_cache.put_app(app(Some(limits)), AppRules::UNKNOWN);
+    lanes.config_cache.put_app(app(Some(limits)), AppRules::MISSING_CONTRACT);
     lanes.app_changed(APP);
     assert_eq!(shards(), [(shard_of_app(APP), true); 2]);
     assert!(lanes.take(one.id(), 1).is_none() && lanes.is_sent_elsewhere(one.id()));
@@ -157,7 +157,7 @@ fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     put(&lanes, &endpoint);
     let change = |seconds| {
         let limits = Some(AppLimits { max_in_flight: Some(3), rate_limit: None });
-        lanes.config_cache.put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::UNKNOWN);
+        lanes.config_cache.put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::MISSING_CONTRACT);
         lanes.app_changed(APP);
     };
     change(1);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::domain::{
-    event::RenderedBodies,
+    event::BodyCache,
     event_type::VersionDocument,
     id::{AppId, EventId},
     time::Timestamp,
@@ -20,8 +20,8 @@ fn event(app: i64, id: i64, data: &'static str) -> Event {
         data: data.into(),
         key: None,
         deliver_at: None,
-        is_skipped: false,
-        bodies: RenderedBodies::default(),
+        has_no_subscribers: false,
+        body_cache: BodyCache::default(),
     }
 }
 

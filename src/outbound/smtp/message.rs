@@ -1,6 +1,6 @@
 //! Renders an e-mail as bytes: headers encoded, text in a form that every server takes.
 
-use crate::domain::{email::Sender, notice::Letter};
+use crate::domain::{email_address::Mailbox, notice::Letter};
 use lettre::{
     Address, Message,
     message::{
@@ -18,7 +18,7 @@ pub(super) struct RenderedMail {
 }
 
 /// Renders an e-mail. Fails with a text if an address is invalid.
-pub(super) fn render(letter: &Letter, from: &Sender) -> Result<RenderedMail, String> {
+pub(super) fn render(letter: &Letter, from: &Mailbox) -> Result<RenderedMail, String> {
     let address = |text: &str| text.parse::<Address>().map_err(|_| format!("{text} is no e-mail address"));
     let (sender, to) = (address(&from.address)?, address(&letter.to)?);
     let since_epoch = Duration::from_millis(letter.at.as_millis().unsigned_abs());
@@ -39,7 +39,7 @@ pub(super) fn render(letter: &Letter, from: &Sender) -> Result<RenderedMail, Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{email::is_address, time::Timestamp};
+    use crate::domain::{email_address::is_email_address, time::Timestamp};
     use proptest::prelude::*;
 
     fn letter(subject: &str, body: &str, to: &str) -> Letter {
@@ -47,8 +47,8 @@ mod tests {
         Letter { id, to: to.to_owned(), subject: subject.to_owned(), body: body.to_owned(), at }
     }
 
-    fn sender() -> Sender {
-        Sender::parse("Posthaste, notices <posthaste@example.com>").unwrap()
+    fn sender() -> Mailbox {
+        Mailbox::parse("Posthaste, notices <posthaste@example.com>").unwrap()
     }
 
     /// The names of the headers, unfolded, in lower case.
@@ -96,7 +96,7 @@ mod tests {
             name in "[a-z0-9!#$%&'*+/=?^_`{|}~.-]{1,12}", host in "[a-z0-9.-]{1,12}",
         ) {
             let address = format!("{name}@{host}");
-            if is_address(&address) {
+            if is_email_address(&address) {
                 prop_assert!(render(&letter("s", "b", &address), &sender()).is_ok(), "{}", address);
             }
         }

@@ -4,7 +4,7 @@
 //! between the server's `220` and the handshake break the connection.
 
 use crate::{
-    domain::target::Host,
+    domain::target_url::Host,
     outbound::{resolve::Resolver, tls},
 };
 use lettre::transport::smtp::client::AsyncTokioStream;
@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// Limit of one answer in plain text.
+/// QuotaLimit of one answer in plain text.
 const ANSWER_BYTES_MAX: usize = 4096;
 
 trait ByteStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}

@@ -4,14 +4,14 @@ use super::{EndpointUid, PublishRequest, validate::dedup_keys};
 use crate::{
     domain::{
         app::App,
-        event::{Event, RenderedBodies},
+        event::{Event, BodyCache},
         id::{DeliveryId, EventId},
         roster::Roster,
     },
     service::Service,
     store::{
         births::{births, makes_a_delivery},
-        ledger::NewEvent,
+        deliveries::NewEvent,
     },
 };
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl Service {
             data: publish.data,
             key: publish.key.map(str::to_owned),
             deliver_at: publish.deliver_at,
-            is_skipped: wanting.is_empty(),
-            bodies: RenderedBodies::default(),
+            has_no_subscribers: wanting.is_empty(),
+            body_cache: BodyCache::default(),
         });
         let births = births(&event, &wanting, &*self.permits, now);
         let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));

@@ -5,7 +5,7 @@ use super::{PublishRequest, validate::check_form};
 use crate::{
     domain::{directory::AppEntry, json},
     service::{Error, Service},
-    store::inbox::{Intake, Submission},
+    store::inbox::{InboxBatch, InboxEvent},
 };
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ impl Service {
     pub(in crate::service) async fn build_submitted(
         &self,
         entry: &AppEntry,
-        submissions: &[Submission],
-        intake: &mut Intake,
+        submissions: &[InboxEvent],
+        intake: &mut InboxBatch,
     ) {
         let (app, endpoints) = (entry.app(), entry.endpoints());
         let examined: Vec<_> =
@@ -46,7 +46,7 @@ impl Service {
         }
     }
 
-    fn check_submitted<'a>(&self, submission: &'a Submission) -> Result<PublishRequest<'a>, Error> {
+    fn check_submitted<'a>(&self, submission: &'a InboxEvent) -> Result<PublishRequest<'a>, Error> {
         let publish = PublishRequest {
             id: Some(&submission.id),
             event_type: &submission.event_type,

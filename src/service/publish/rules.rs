@@ -6,7 +6,7 @@
 use super::PublishRequest;
 use crate::{
     domain::{
-        event_type::{Catalogue, EventType, RuleBroken},
+        event_type::{Catalogue, EventType, PublishRuleError},
         id::AppId,
         subscription::check_event_type,
     },
@@ -34,8 +34,8 @@ struct SchemaCheck {
 }
 
 impl SchemaCheck {
-    fn run(&self, until: Instant) -> Result<(), RuleBroken> {
-        self.event_type.admit(&self.data, move || Instant::now() < until)
+    fn run(&self, until: Instant) -> Result<(), PublishRuleError> {
+        self.event_type.validate(&self.data, move || Instant::now() < until)
     }
 }
 
@@ -71,7 +71,7 @@ impl Service {
                         checks.push(SchemaCheck { index: place, event_type, data: publish.data.clone() });
                     }
                     Err(refused) => {
-                        hints += usize::from(matches!(refused, RuleBroken::Unknown { .. }));
+                        hints += usize::from(matches!(refused, PublishRuleError::Unknown { .. }));
                         broken[place] = Some(rule_error(refused));
                     }
                 }
@@ -89,15 +89,15 @@ impl Service {
         catalogue: &Catalogue,
         name: &str,
         with_hint: bool,
-    ) -> Result<Option<Arc<EventType>>, RuleBroken> {
+    ) -> Result<Option<Arc<EventType>>, PublishRuleError> {
         let Some(known) = catalogue.get(name) else {
             if !self.limits.refuses_unknown_types {
                 return Ok(None);
             }
             let nearest = if with_hint { catalogue.nearest(name) } else { None };
-            return Err(RuleBroken::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) });
+            return Err(PublishRuleError::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) });
         };
-        known.must_not_be_archived()?;
+        known.check_not_archived()?;
         Ok(known.is_enforced().then(|| known.clone()))
     }
 
@@ -109,7 +109,7 @@ impl Service {
             let until = Instant::now() + INLINE_CHECK_TIME_MAX;
             left.retain(|check| match check.run(until) {
                 Ok(()) => false,
-                Err(RuleBroken::OutOfTime { .. }) => true,
+                Err(PublishRuleError::OutOfTime { .. }) => true,
                 Err(broken) => {
                     errors.push((check.index, rule_error(broken)));
                     false
@@ -138,7 +138,7 @@ impl Service {
         let is_exact = |name: &str| !name.ends_with('*') && check_event_type(name).is_ok();
         let catalogue = self.config_cache.catalogue();
         for (place, name) in event_types.iter().enumerate().filter(|(_, name)| is_exact(name)) {
-            if let Err(broken @ RuleBroken::Unknown { .. }) = self.check_type(&catalogue, name, true) {
+            if let Err(broken @ PublishRuleError::Unknown { .. }) = self.check_type(&catalogue, name, true) {
                 return Err(Error::RuleViolation { field: format!("event_types[{place}]"), broken });
             }
         }
@@ -158,10 +158,10 @@ fn time_limited_check(all_until: Instant) -> impl FnMut(&SchemaCheck) -> Result<
     }
 }
 
-fn rule_error(broken: RuleBroken) -> Error {
+fn rule_error(broken: PublishRuleError) -> Error {
     let field = match broken {
-        RuleBroken::Unknown { .. } | RuleBroken::Archived { .. } => "type",
-        RuleBroken::Misfit { .. } | RuleBroken::OutOfTime { .. } => "data",
+        PublishRuleError::Unknown { .. } | PublishRuleError::Archived { .. } => "type",
+        PublishRuleError::Mismatch { .. } | PublishRuleError::OutOfTime { .. } => "data",
     };
     Error::RuleViolation { field: field.to_owned(), broken }
 }

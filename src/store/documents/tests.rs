@@ -6,10 +6,10 @@ use crate::domain::{
     endpoint::{DisabledReason, DisabledBy},
     event_type::VersionDocument,
     inspection::{InspectionCheck, CheckName, InspectionFinding},
-    notice::{Example, EndpointCount},
+    notice::{DigestExample, EndpointCount},
     ordering::{OnDead, OrderingMode},
     quota::Quota,
-    rate::{AppLimits, RateLimit},
+    rate_limit::{AppLimits, RateLimit},
     replay::{Backfill, ReplayFilter},
     time::Timestamp,
 };
@@ -71,8 +71,8 @@ fn parts() -> Vec<Entry> {
         "inspection_report" "/checks/*": InspectionCheck,
         "inspection_report" "/checks/*/name": CheckName,
         "inspection_report" "/checks/*/finding": InspectionFinding,
-        "notice_digest" "/first": Example,
-        "notice_digest" "/last/event": AboutEvent,
+        "notice_digest" "/first": DigestExample,
+        "notice_digest" "/last/event": EventRef,
         "notice_digest" "/endpoints/*": EndpointCount,
         "statistics_endings" "": ResultCode,
     }

@@ -9,10 +9,10 @@ use url::form_urlencoded;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server may leave sent bytes unacknowledged before the connection counts as broken.
-const SILENCE_MAX: Duration = Duration::from_secs(5);
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Parameters after the `?` that the client library knows, beside those parsed here.
-const THEIRS: [(&str, &str); 18] = [
+const CLIENT_PARAMETERS: [(&str, &str); 18] = [
     ("user", "text"),
     ("password", "text"),
     ("dbname", "text"),
@@ -32,7 +32,7 @@ const THEIRS: [(&str, &str); 18] = [
     ("target_session_attrs", "any, read-write or read-only"),
     ("load_balance_hosts", "disable or random"),
 ];
-const OURS: [&str; 3] = ["sslmode", "sslrootcert", "pooler"];
+const OWN_PARAMETERS: [&str; 3] = ["sslmode", "sslrootcert", "pooler"];
 const SECONDS: &str = "a number of seconds";
 /// Parameters that only libpq knows. Only published names are ever repeated: any other text may be a piece of a password.
 const LIBPQ_ONLY: [&str; 24] = [
@@ -85,7 +85,7 @@ pub enum DatabaseAddressError {
 }
 
 fn every_parameter() -> String {
-    OURS.into_iter().chain(THEIRS.map(|(name, _)| name)).collect::<Vec<_>>().join(", ")
+    OWN_PARAMETERS.into_iter().chain(CLIENT_PARAMETERS.map(|(name, _)| name)).collect::<Vec<_>>().join(", ")
 }
 
 /// How the server's identity is checked.
@@ -114,7 +114,7 @@ impl DatabaseAddress {
         let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
         let rest = rest.ok_or(DatabaseAddressError::NotOne)?;
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut ours = Ours::default();
+        let mut ours = OwnParameters::default();
         let mut theirs = Vec::new();
         for (at, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
             if !ours.take(pair)? {
@@ -135,7 +135,7 @@ impl DatabaseAddress {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
         if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(SILENCE_MAX);
+            config.tcp_user_timeout(TCP_USER_TIMEOUT);
         }
         if config.get_application_name().is_none() {
             config.application_name("posthaste");
@@ -161,7 +161,7 @@ fn must_be_complete(config: &Config) -> Result<(), DatabaseAddressError> {
 /// Checks that the client library knows the parameter and accepts its value.
 fn require_known_parameter(pair: &str, place: usize) -> Result<(), DatabaseAddressError> {
     let given = pair.split_once('=').map_or(pair, |(name, _)| name);
-    if let Some((name, allowed)) = THEIRS.into_iter().find(|(name, _)| *name == given) {
+    if let Some((name, allowed)) = CLIENT_PARAMETERS.into_iter().find(|(name, _)| *name == given) {
         let is_taken = pair.contains('=') && Config::from_str(&format!("postgres://?{pair}")).is_ok();
         return if is_taken { Ok(()) } else { Err(DatabaseAddressError::Value { name, allowed }) };
     }
@@ -172,7 +172,7 @@ fn require_known_parameter(pair: &str, place: usize) -> Result<(), DatabaseAddre
     if given.contains('@') {
         return Err(DatabaseAddressError::Place);
     }
-    let known = OURS.into_iter().chain(THEIRS.map(|(name, _)| name));
+    let known = OWN_PARAMETERS.into_iter().chain(CLIENT_PARAMETERS.map(|(name, _)| name));
     let nearness = |name: &&str| strsim::jaro_winkler(name, given);
     let nearest = known.max_by(|a, b| nearness(a).total_cmp(&nearness(b))).unwrap_or_default();
     Err(DatabaseAddressError::Mistyped { place, nearest })
@@ -202,13 +202,13 @@ impl fmt::Debug for DatabaseAddress {
 
 /// Parameters parsed here, because the client library does not know them or treats them differently.
 #[derive(Default)]
-struct Ours {
+struct OwnParameters {
     sslmode: Option<String>,
     sslrootcert: Option<PathBuf>,
     is_pooled: bool,
 }
 
-impl Ours {
+impl OwnParameters {
     /// Stores the parameter; returns whether it is one of these.
     fn take(&mut self, pair: &str) -> Result<bool, DatabaseAddressError> {
         // A plus is a plus here.
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_allowed_parameter_is_accepted_and_no_other() {
-        for (name, _) in THEIRS {
+        for (name, _) in CLIENT_PARAMETERS {
             let takes = |value: &&str| DatabaseAddress::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
             let one = ["1", "::1", "postgres", "prefer", "any", "random"].into_iter().find(takes);
             assert!(one.is_some(), "{name}");

@@ -12,7 +12,7 @@ use super::{
     session::{Server, Session},
 };
 use crate::{
-    domain::{port::Handover, tenure::Tenure},
+    domain::{ports::Handover, tenure::Tenure},
     store::{
         Reply,
         cluster::{Beat, View},
@@ -37,13 +37,13 @@ use tokio::{
 use tokio_postgres::SimpleQueryMessage;
 
 const CHANNEL: &str = "posthaste";
-const EVERY: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// A slower answer comes too late for the lease.
-const PATIENCE: Duration = Duration::from_secs(8);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(8);
 /// Between two notifications: what comes meanwhile goes with the next.
 const RING_EVERY: Duration = Duration::from_millis(10);
 
-enum Order {
+enum HeartbeatCommand {
     Beat(Beat, Owed<Option<View>>),
     View(Owed<View>),
     Ring(Bell),
@@ -52,7 +52,7 @@ enum Order {
 /// A request to the server.
 enum HeartbeatRequest {
     /// The caller that waits for the answer, if there is one.
-    Beat(Sent, Option<Owed<Option<View>>>),
+    Beat(SentHeartbeat, Option<Owed<Option<View>>>),
     View(Owed<View>),
     /// A notification for other nodes.
     Ring,
@@ -62,7 +62,7 @@ enum HeartbeatRequest {
 
 /// State when a heartbeat was sent.
 #[derive(Clone, Copy)]
-struct Sent {
+struct SentHeartbeat {
     at_us: u64,
     epoch: i64,
     /// The last batch that had been confirmed.
@@ -73,19 +73,19 @@ type Answered = (HeartbeatRequest, Result<Vec<SimpleQueryMessage>>);
 
 /// Sends notifications through the heartbeat thread.
 #[derive(Clone)]
-pub(super) struct Ringer(UnboundedSender<Order>);
+pub(super) struct Ringer(UnboundedSender<HeartbeatCommand>);
 
 impl Ringer {
     pub(super) fn ring(&self, bell: Bell) {
-        if !bell.is_silent() {
+        if !bell.is_empty() {
             // After the thread has stopped no notification is sent; other nodes find the same in the database.
-            let _ = self.0.send(Order::Ring(bell));
+            let _ = self.0.send(HeartbeatCommand::Ring(bell));
         }
     }
 }
 
 /// Handle of the heartbeat thread, which runs until all senders of orders are gone.
-pub(super) struct Heart(Mutex<Option<UnboundedSender<Order>>>);
+pub(super) struct Heart(Mutex<Option<UnboundedSender<HeartbeatCommand>>>);
 
 impl Heart {
     pub(super) fn start(
@@ -95,7 +95,7 @@ impl Heart {
     ) -> io::Result<(Self, Ringer)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
-        let beating = Beating {
+        let beating = HeartbeatThread {
             server,
             node: place,
             handover,
@@ -103,7 +103,7 @@ impl Heart {
             ear: None,
             alone,
             bell: Bell::default(),
-            is_led: false,
+            is_led_by_engine: false,
             is_well: true,
         };
         Builder::new().name("heart".to_owned()).spawn(move || beating.run())?;
@@ -111,14 +111,14 @@ impl Heart {
     }
 
     pub(super) fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
-        self.order(|answer| Order::Beat(beat, answer))
+        self.order(|answer| HeartbeatCommand::Beat(beat, answer))
     }
 
     pub(super) fn view(&self) -> Reply<'static, View> {
-        self.order(Order::View)
+        self.order(HeartbeatCommand::View)
     }
 
-    fn order<T: Send + 'static>(&self, order: impl FnOnce(Owed<T>) -> Order) -> Reply<'static, T> {
+    fn order<T: Send + 'static>(&self, order: impl FnOnce(Owed<T>) -> HeartbeatCommand) -> Reply<'static, T> {
         let (answer, comes) = oneshot::channel();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(orders) => drop(orders.send(order(Owed::to(answer)))),
@@ -134,7 +134,7 @@ impl Heart {
 }
 
 /// The connection, and the channels of what arrives on it.
-struct Ear {
+struct HeartbeatConnection {
     session: Session,
     heard: UnboundedReceiver<String>,
     answers: UnboundedReceiver<Answered>,
@@ -147,12 +147,12 @@ struct Ear {
     rest: Pin<Box<Sleep>>,
 }
 
-impl Ear {
+impl HeartbeatConnection {
     fn new(server: &Server) -> Result<Self> {
         let (heard, hears) = unbounded_channel();
         let (to_answer, answers) = unbounded_channel();
-        let session = Session::hearing(server, PATIENCE, Some(heard))?;
-        let rest = session.timer(EVERY)?;
+        let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(heard))?;
+        let rest = session.timer(HEARTBEAT_INTERVAL)?;
         let ear = Self { session, heard: hears, answers, to_answer, is_ringing: false, pause: None, rest };
         if !server.is_pooled() {
             ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
@@ -166,9 +166,9 @@ impl Ear {
     }
 }
 
-enum Next {
+enum HeartbeatInput {
     /// `None`: all senders are gone.
-    Order(Option<Order>),
+    Order(Option<HeartbeatCommand>),
     /// `None`: the connection broke.
     Heard(Option<String>),
     Answered(Answered),
@@ -176,38 +176,38 @@ enum Next {
     Rested,
 }
 
-struct Beating {
+struct HeartbeatThread {
     server: Arc<Server>,
     node: Arc<NodeHandle>,
     handover: Arc<dyn Handover>,
-    orders: UnboundedReceiver<Order>,
+    orders: UnboundedReceiver<HeartbeatCommand>,
     /// `None` while there is no connection.
-    ear: Option<Ear>,
+    ear: Option<HeartbeatConnection>,
     /// Runtime to wait on while there is no connection.
     alone: Runtime,
     /// Notification to be sent.
     bell: Bell,
     /// The engine sends the heartbeats.
-    is_led: bool,
+    is_led_by_engine: bool,
     is_well: bool,
 }
 
-impl Beating {
+impl HeartbeatThread {
     fn run(mut self) {
         self.beat_alone();
         loop {
             match self.next() {
-                Next::Order(Some(order)) => self.follow(order),
-                Next::Order(None) => return,
-                Next::Heard(Some(words)) => self.hear(&words),
-                Next::Heard(None) => self.lose_ear(),
-                Next::Answered((asked, answer)) => self.be_answered(asked, answer),
-                Next::Paused => self.ring(),
-                Next::Rested => {
+                HeartbeatInput::Order(Some(order)) => self.follow(order),
+                HeartbeatInput::Order(None) => return,
+                HeartbeatInput::Heard(Some(words)) => self.hear(&words),
+                HeartbeatInput::Heard(None) => self.lose_ear(),
+                HeartbeatInput::Answered((asked, answer)) => self.be_answered(asked, answer),
+                HeartbeatInput::Paused => self.ring(),
+                HeartbeatInput::Rested => {
                     if let Err(error) = self.rest_again() {
                         tracing::debug!(%error, "the heartbeat thread has no connection");
                     }
-                    if !self.is_led || self.node.is_joining() {
+                    if !self.is_led_by_engine || self.node.is_joining() {
                         self.beat_alone();
                     }
                 }
@@ -220,25 +220,25 @@ impl Beating {
         self.beat(&Beat { seen: Tenure::NOTHING, ..Beat::default() }, None);
     }
 
-    fn ear(&mut self) -> Result<&mut Ear> {
+    fn ear(&mut self) -> Result<&mut HeartbeatConnection> {
         let ear = match self.ear.take().filter(|ear| !ear.session.is_closed()) {
             Some(ear) => ear,
-            None => Ear::new(&self.server)?,
+            None => HeartbeatConnection::new(&self.server)?,
         };
         Ok(self.ear.insert(ear))
     }
 
     fn rest_again(&mut self) -> Result<()> {
         let ear = self.ear()?;
-        ear.rest = ear.session.timer(EVERY)?;
+        ear.rest = ear.session.timer(HEARTBEAT_INTERVAL)?;
         Ok(())
     }
 
-    fn next(&mut self) -> Next {
-        let Self { ear: Some(Ear { session, heard, answers, pause, rest, .. }), orders, .. } = self else {
+    fn next(&mut self) -> HeartbeatInput {
+        let Self { ear: Some(HeartbeatConnection { session, heard, answers, pause, rest, .. }), orders, .. } = self else {
             let Self { alone, orders, .. } = self;
-            let order = alone.block_on(async { timeout(EVERY, orders.recv()).await });
-            return order.map_or(Next::Rested, Next::Order);
+            let order = alone.block_on(async { timeout(HEARTBEAT_INTERVAL, orders.recv()).await });
+            return order.map_or(HeartbeatInput::Rested, HeartbeatInput::Order);
         };
         let waited = session.drive(async {
             let is_pausing = pause.is_some();
@@ -249,32 +249,32 @@ impl Beating {
             };
             tokio::select! {
                 biased;
-                order = orders.recv() => Next::Order(order),
+                order = orders.recv() => HeartbeatInput::Order(order),
                 // `answers` never ends, because `to_answer` is kept beside it.
-                Some(answered) = answers.recv() => Next::Answered(answered),
-                words = heard.recv() => Next::Heard(words),
-                () = paused, if is_pausing => Next::Paused,
-                () = rest.as_mut() => Next::Rested,
+                Some(answered) = answers.recv() => HeartbeatInput::Answered(answered),
+                words = heard.recv() => HeartbeatInput::Heard(words),
+                () = paused, if is_pausing => HeartbeatInput::Paused,
+                () = rest.as_mut() => HeartbeatInput::Rested,
             }
         });
-        waited.unwrap_or(Next::Heard(None))
+        waited.unwrap_or(HeartbeatInput::Heard(None))
     }
 
-    fn follow(&mut self, order: Order) {
+    fn follow(&mut self, order: HeartbeatCommand) {
         match order {
-            Order::Beat(said, owed) => {
-                self.is_led = true;
+            HeartbeatCommand::Beat(said, owed) => {
+                self.is_led_by_engine = true;
                 // Otherwise the caller has given up, and asked again since.
                 if owed.is_waited_for() {
                     self.beat(&said, Some(owed));
                 }
             }
-            Order::View(owed) => {
+            HeartbeatCommand::View(owed) => {
                 let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
                 let _ = self.ask(HeartbeatRequest::View(owed), round::look(epoch));
             }
-            Order::Ring(bell) => {
+            HeartbeatCommand::Ring(bell) => {
                 self.bell.add(bell);
                 if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_ringing) {
                     self.ring();
@@ -289,7 +289,7 @@ impl Beating {
 
     fn beat(&mut self, beat: &Beat, owed: Option<Owed<Option<View>>>) {
         let (at_us, epoch) = (self.node.pulse.now_us(), self.node.epoch());
-        let sent = Sent { at_us, epoch, confirmed: self.node.confirmed(epoch) };
+        let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
             return self.has_beaten(sent, owed, Ok(None));
         }
@@ -308,7 +308,7 @@ impl Beating {
                 let heard = answer.and_then(round::heard).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
-                        self.node.lose(sent.epoch);
+                        self.node.mark_lost(sent.epoch);
                     }
                     (stored >= sent.confirmed).then_some(view)
                 });
@@ -333,7 +333,7 @@ impl Beating {
         self.node.pulse.beat(0, false);
     }
 
-    fn has_beaten(&mut self, sent: Sent, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
+    fn has_beaten(&mut self, sent: SentHeartbeat, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
         // Ignored if this node has joined again since.
         if sent.epoch == self.node.epoch() {
             self.node.pulse.beat(sent.at_us, matches!(view, Ok(Some(_))));
@@ -360,10 +360,10 @@ impl Beating {
         let (bell, epoch) = (std::mem::take(&mut self.bell), self.node.epoch());
         let rung = self.ear().and_then(|ear| {
             ear.pause = None;
-            if !bell.is_silent() {
+            if !bell.is_empty() {
                 ear.is_ringing = true;
                 // The text has only letters, digits and signs that need no escape.
-                ear.ask(HeartbeatRequest::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.words(epoch)))?;
+                ear.ask(HeartbeatRequest::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.text(epoch)))?;
             }
             Ok(())
         });

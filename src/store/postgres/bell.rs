@@ -2,7 +2,7 @@
 //! that misses it finds the same in the database a little later.
 
 use crate::{
-    domain::{id::EndpointId, port::Handover, time::Timestamp},
+    domain::{id::EndpointId, ports::Handover, time::Timestamp},
     store::sql::Aftermath,
 };
 use std::{collections::BTreeMap, fmt::Write};
@@ -46,7 +46,7 @@ impl Bell {
         }
     }
 
-    pub(super) fn is_silent(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
@@ -60,7 +60,7 @@ impl Bell {
     }
 
     /// Returns the text of the notification: the sender's epoch, and then a word for each thing that waits.
-    pub(super) fn words(&self, epoch: i64) -> String {
+    pub(super) fn text(&self, epoch: i64) -> String {
         let mut words = epoch.to_string();
         let flags = [
             (self.inspections, " i"),
@@ -147,8 +147,8 @@ mod tests {
             Bell { waiting: lanes(3), manual: lanes(1), configuration: true, ..Bell::default() },
             Bell { inspections: true, notices: true, replays: true, ..Bell::default() },
         ] {
-            assert_eq!(Bell::heard(&bell.words(7), 8), Some(bell.clone()));
-            assert_eq!(Bell::heard(&bell.words(7), 7), None, "only by other nodes");
+            assert_eq!(Bell::heard(&bell.text(7), 8), Some(bell.clone()));
+            assert_eq!(Bell::heard(&bell.text(7), 7), None, "only by other nodes");
         }
         assert_eq!(Bell::heard("7 w1 wx,y z9,9 c", 8), Some(Bell { configuration: true, ..Bell::default() }));
         assert_eq!(Bell::heard("", 8), None);
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_notification_is_never_longer_than_the_server_takes() {
         let bell = Bell { waiting: lanes(1000), notices: true, ..Bell::default() };
-        let words = bell.words(i64::MAX);
+        let words = bell.text(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
         let heard = Bell::heard(&words, 1).unwrap();
         assert!(

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
-        ledger::NewEvent,
+        deliveries::NewEvent,
         sql::{EVENT, Hot, Result, Seat, Work, event_row, lane, params},
     },
 };
@@ -67,11 +67,11 @@ static LOST: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Position of an event: its command in the batch, and its index in that.
-type At = (usize, usize);
+type EventPosition = (usize, usize);
 
 #[derive(Default)]
 pub(super) struct Births {
-    gathered: Vec<At>,
+    gathered: Vec<EventPosition>,
     keys: HashSet<DedupKey>,
 }
 
@@ -81,7 +81,7 @@ impl Births {
         new.dedup.iter().any(|key| self.keys.contains(key))
     }
 
-    pub(super) fn push(&mut self, at: At, new: &NewEvent) {
+    pub(super) fn push(&mut self, at: EventPosition, new: &NewEvent) {
         self.keys.extend(&new.dedup);
         self.gathered.push(at);
     }
@@ -154,7 +154,7 @@ impl NewEventRows {
 }
 
 /// Returns the events that did not get all of their keys, if fewer keys were stored than claimed.
-pub(super) fn lost(tx: &Transaction<'_>, claims: &ColumnRows, stored: usize) -> Result<HashSet<EventId>> {
+pub(super) fn events_without_keys(tx: &Transaction<'_>, claims: &ColumnRows, stored: usize) -> Result<HashSet<EventId>> {
     if stored == claims.len() {
         return Ok(HashSet::new());
     }
@@ -163,7 +163,7 @@ pub(super) fn lost(tx: &Transaction<'_>, claims: &ColumnRows, stored: usize) -> 
 
 fn each(
     batch: &mut [Box<dyn Work>],
-    gathered: &[At],
+    gathered: &[EventPosition],
     with: &mut dyn FnMut(&NewEvent) -> Result<()>,
 ) -> Result<()> {
     for (place, event) in gathered {

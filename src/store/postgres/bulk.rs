@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
 pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
-    let mut gathered = Gathered { seat, births: Births::default(), endings: BulkComplete::default() };
+    let mut gathered = BulkWriter { seat, births: Births::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
@@ -46,13 +46,13 @@ impl Rest {
     }
 }
 
-struct Gathered {
+struct BulkWriter {
     seat: Seat,
     births: Births,
     endings: BulkComplete,
 }
 
-impl Gathered {
+impl BulkWriter {
     fn take(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>], place: usize) -> Result<()> {
         match batch[place].hot() {
             Hot::Accept(accept) => {
@@ -122,7 +122,7 @@ impl Gathered {
             self.endings.became(|delivery| recorded.contains(&delivery), batch);
         }
         let lost = match (&claims, answers.next()) {
-            (Some(claims), Some(answer)) => births::lost(tx, claims, answer.count)?,
+            (Some(claims), Some(answer)) => births::events_without_keys(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
         let born = self.births.new_rows(self.seat, batch, &lost)?;

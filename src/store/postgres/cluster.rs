@@ -7,7 +7,7 @@ use super::{
     session::{Server, Session},
     sql::Transaction,
     versions::{self, is_busy},
-    writer::{PATIENCE, may_pass},
+    writer::{ANSWER_TIMEOUT, may_succeed_later},
 };
 use crate::{
     domain::{id::SLOTS, time::Timestamp},
@@ -16,8 +16,8 @@ use crate::{
         cluster::Joined,
         sql::{
             Error, Newcomer, Result, Seat, Sql, nodes, params, store_error,
-            takeover::{self, Steps, TakenOver},
-            what_is_there,
+            takeover::{self, TakeoverSteps, TakenOver},
+            newest_id_and_inspections,
         },
     },
 };
@@ -34,7 +34,7 @@ pub(super) const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378
 /// How often a step is tried that conflicted with another node's batch.
 const TRIES: usize = 5;
 /// How long a takeover waits for a batch of the dead node.
-const WAIT_FOR_A_BATCH: &str = "SET LOCAL lock_timeout = '3s'";
+const BATCH_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '3s'";
 /// How often a node that found no slot tries again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -87,7 +87,7 @@ impl NodeHandle {
     }
 
     /// Marks the epoch as lost: no more can be written under it. Logged once per epoch.
-    pub(super) fn lose(&self, epoch: i64) {
+    pub(super) fn mark_lost(&self, epoch: i64) {
         if self.lost.swap(epoch, SeqCst) != epoch {
             tracing::error!(epoch, "{LOST_BATCHES}");
         }
@@ -142,7 +142,7 @@ impl NodeHandle {
     pub(super) fn leave(&self, session: &Session) -> Result<()> {
         let epoch = self.epoch();
         Transaction::run(session, epoch, |tx| takeover::leave(tx, tx.clock()?))?;
-        Transaction::run(session, epoch, |tx| takeover::be_forgotten(tx, tx.clock()?))
+        Transaction::run(session, epoch, |tx| takeover::delete_self(tx, tx.clock()?))
     }
 
     /// Runs a step in a transaction that increments this node's second row in `ledger`; again after a conflict. Blocks.
@@ -167,7 +167,7 @@ impl NodeHandle {
         loop {
             tries_left -= 1;
             match attempt() {
-                Err(error) if tries_left > 0 && may_pass(&error) => {}
+                Err(error) if tries_left > 0 && may_succeed_later(&error) => {}
                 result => return result,
             }
         }
@@ -180,13 +180,13 @@ impl NodeHandle {
         loop {
             tries_left -= 1;
             let done = self.fenced(&mut |tx, clock| {
-                tx.execute(WAIT_FOR_A_BATCH, &[])?;
+                tx.execute(BATCH_LOCK_TIMEOUT, &[])?;
                 takeover::fence(tx, epoch, clock)
             });
             match done {
                 Err(error) if tries_left > 0 && is_busy(&error) => {
                     let ended = self
-                        .with_session(|session| Transaction::run(session, epoch, end_batches_of_the_dead))?;
+                        .with_session(|session| Transaction::run(session, epoch, end_dead_batches))?;
                     if ended > 0 {
                         tracing::warn!(epoch, "a dead node kept a batch open, which was ended");
                     } else {
@@ -202,7 +202,7 @@ impl NodeHandle {
         let mut kept = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let session = match kept.take().filter(|session| !session.is_closed()) {
             Some(session) => session,
-            None => Session::connect(&self.server, PATIENCE)?,
+            None => Session::connect(&self.server, ANSWER_TIMEOUT)?,
         };
         run(kept.insert(session))
     }
@@ -243,21 +243,21 @@ impl Aside {
         let dead = self.run(NodeHandle::enter).await?;
         let mut taken = TakenOver::default();
         for other in dead {
-            takeover::succeed(self, other, now, &mut taken).await?;
+            takeover::take_over_gone(self, other, now, &mut taken).await?;
         }
-        let (newest_id, inspections_wait) = self.step(|tx, _| what_is_there(tx)).await?;
+        let (newest_id, inspections_wait) = self.step(|tx, _| newest_id_and_inspections(tx)).await?;
         let (slot, epoch) = (self.0.settle(newest_id), self.0.epoch());
         let joined = Joined { slot, epoch, is_alone: false, newest_id, taken_over: taken.count };
         Ok((joined, taken, inspections_wait))
     }
 
     /// Maintains partitions. Needs no fence, because it changes no result of a query.
-    pub(super) async fn tend(&self) -> Result<(), StoreError> {
-        self.run(|place| place.with_session(partitions::tend)).await
+    pub(super) async fn maintain(&self) -> Result<(), StoreError> {
+        self.run(|place| place.with_session(partitions::maintain)).await
     }
 }
 
-impl Steps for Aside {
+impl TakeoverSteps for Aside {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
@@ -273,28 +273,28 @@ impl Steps for Aside {
 }
 
 /// How far the batches of an epoch are stored.
-pub(super) enum Stored {
+pub(super) enum StoredBatches {
     /// This was the last so far.
     Upto(i64),
     /// This was the last, and there will be no more: another node took over.
-    UptoItsEnd(i64),
+    FencedAt(i64),
     Unknown,
 }
 
 /// Reads how far the batches of this epoch are stored. Waits for a batch that is being committed.
-pub(super) fn stored(tx: &Transaction<'_>) -> Result<Stored> {
+pub(super) fn stored(tx: &Transaction<'_>) -> Result<StoredBatches> {
     let sql = "SELECT batch, writer >= 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
     let found = (tx as &dyn Sql).one(sql, params![tx.epoch()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(match found {
-        Some((batch, true)) => Stored::Upto(batch),
-        Some((batch, false)) => Stored::UptoItsEnd(batch),
-        None => Stored::Unknown,
+        Some((batch, true)) => StoredBatches::Upto(batch),
+        Some((batch, false)) => StoredBatches::FencedAt(batch),
+        None => StoredBatches::Unknown,
     })
 }
 
 /// Ends the server's processes that are in the middle of a dead node's batch; returns how many. A transaction that has
 /// incremented a row and not ended is recorded in that row.
-fn end_batches_of_the_dead(tx: &Transaction<'_>) -> Result<i64> {
+fn end_dead_batches(tx: &Transaction<'_>) -> Result<i64> {
     let sql = "SELECT count(pg_terminate_backend(a.pid)) FROM ledger l JOIN pg_stat_activity a ON a.backend_xid = l.xmax
          WHERE l.epoch IN (SELECT epoch FROM nodes WHERE dead = 1) AND l.writer >= 0 AND a.pid <> pg_backend_pid()";
     (tx as &dyn Sql).number(sql, &[])
@@ -306,7 +306,7 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
     let (mut waits_since, mut tries_left) = (None, TRIES);
     loop {
         let (tx, _) = Transaction::begin(session, 0, ENTER)?;
-        (&tx as &dyn Sql).execute(WAIT_FOR_A_BATCH, &[])?;
+        (&tx as &dyn Sql).execute(BATCH_LOCK_TIMEOUT, &[])?;
         let now = tx.clock()?;
         let since = *waits_since.get_or_insert(now);
         match enter_now(&tx, since, now) {
@@ -314,16 +314,16 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
                 tx.commit()?;
                 return Ok(entered);
             }
-            Ok(None) if since.plus(nodes::GRACE) <= now => {
+            Ok(None) if since.plus(nodes::JOIN_GRACE) <= now => {
                 return Err(Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")));
             }
-            Err(error) if tries_left == 0 || !is_busy(&error) && !may_pass(&error) => return Err(error),
+            Err(error) if tries_left == 0 || !is_busy(&error) && !may_succeed_later(&error) => return Err(error),
             // Others may enter and leave meanwhile.
             Ok(None) => drop(tx),
             Err(_) => {
                 tries_left -= 1;
                 drop(tx);
-                Transaction::run(session, 0, end_batches_of_the_dead)?;
+                Transaction::run(session, 0, end_dead_batches)?;
             }
         }
         std::thread::sleep(LOOK_AGAIN_AFTER);

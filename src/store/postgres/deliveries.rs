@@ -10,7 +10,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{Result, Sql, ToValue, Was, lane, params, write_return_to},
+    store::sql::{Result, Sql, ToValue, Was, lane, params, write_saved_state},
 };
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -87,19 +87,19 @@ pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Re
     }
 }
 
-const TAKEN: ColumnTypes = ColumnTypes("nn");
+const TO_LEASE: ColumnTypes = ColumnTypes("nn");
 
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "UPDATE live l SET state = ?1, lane = ?2, due = NULL FROM {} AS taken (id, state)
          WHERE l.id = taken.id AND l.state = taken.state RETURNING l.id",
-        TAKEN.unnest(3)
+        TO_LEASE.unnest(3)
     )
 });
 
 /// Marks these waiting deliveries as in flight; returns which were still in their state.
 pub(super) fn lease_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
-    let mut rows = ColumnRows::new(TAKEN);
+    let mut rows = ColumnRows::new(TO_LEASE);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
     let first = params![DeliveryState::InFlight, Was::CarriedBy(tx.epoch()).lane()];
     let carried: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
@@ -126,7 +126,7 @@ fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>)
         delivery.held_at,
         (delivery.root != delivery.id).then_some(delivery.root),
         delivery.replay_of,
-        delivery.saved_state.as_ref().map(write_return_to),
+        delivery.saved_state.as_ref().map(write_saved_state),
         delivery.restarted_at,
         delivery.ordering_key,
         delivery.is_manual.then_some(true),

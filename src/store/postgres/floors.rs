@@ -14,9 +14,9 @@ use std::{
 };
 
 /// How long an older delivery that is added to a queue may go unseen while due ones fill all permits.
-const AGAIN_FROM_THE_BEGINNING_AFTER: Duration = Duration::from_secs(5);
+const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 /// A search that takes longer is slow, with everything else that was searched in it.
-const SLOW: Duration = Duration::from_millis(20);
+const SLOW_SCAN: Duration = Duration::from_millis(20);
 
 pub(super) struct Floors {
     pulse: Arc<Pulse>,
@@ -50,7 +50,7 @@ impl Floors {
     }
 
     fn is_fresh(&self, floor: &Floor) -> bool {
-        !self.is_over(AGAIN_FROM_THE_BEGINNING_AFTER, floor.since_us)
+        !self.is_over(FULL_SCAN_INTERVAL, floor.since_us)
     }
 
     pub(super) fn of(&self, lane: EndpointId) -> Option<Timestamp> {
@@ -65,7 +65,7 @@ impl Floors {
             (Some(due), Some(since_us)) => {
                 lanes.insert(lane, Floor { due, since_us });
             }
-            (Some(due), None) if self.is_over(SLOW, self.began_us.load(Relaxed)) => {
+            (Some(due), None) if self.is_over(SLOW_SCAN, self.began_us.load(Relaxed)) => {
                 lanes.insert(lane, Floor { due, since_us: self.pulse.now_us() });
             }
             _ => {
@@ -75,7 +75,7 @@ impl Floors {
     }
 
     /// Clears all watermarks: leased deliveries may have been rolled back into the queues.
-    pub(super) fn forget(&self) {
+    pub(super) fn clear(&self) {
         self.lanes().clear();
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(floors.of(lane), None);
         floors.reached(lane, at(30));
         assert_eq!(floors.of(lane), at(30));
-        floors.forget();
+        floors.clear();
         assert_eq!(floors.of(lane), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The hosts of a database address; connects to one that answers.
 
 use super::{
-    session::silent,
+    session::timed_out,
     tls::{DatabaseTlsConnector, Encrypted},
 };
 use crate::store::sql::{Error, Result};
@@ -16,7 +16,7 @@ use tokio_postgres::{
 };
 
 /// How long a host may be silent before the next one is tried as well.
-const NEXT_AFTER: Duration = Duration::from_secs(1);
+const NEXT_HOST_AFTER: Duration = Duration::from_secs(1);
 
 type Connection = tokio_postgres::Connection<Socket, Encrypted>;
 
@@ -46,7 +46,7 @@ impl Hosts {
                 tried.spawn(async move { (at, config.connect(tls).await) });
             }
             let ended = match next {
-                Some(_) if hosts.len() > 0 => timeout(NEXT_AFTER, tried.join_next()).await,
+                Some(_) if hosts.len() > 0 => timeout(NEXT_HOST_AFTER, tried.join_next()).await,
                 _ => Ok(tried.join_next().await),
             };
             match ended {
@@ -57,7 +57,7 @@ impl Hosts {
                     return Ok(connected);
                 }
                 Ok(Some(Ok((_, Err(error))))) => failed = failed.or(Some(error)),
-                Ok(None) => return Err(failed.map_or_else(silent, Error::Postgres)),
+                Ok(None) => return Err(failed.map_or_else(timed_out, Error::Postgres)),
                 Ok(Some(Err(_))) | Err(_) => {}
             }
         }

@@ -4,18 +4,18 @@
 use crate::{
     domain::{id::AppId, time::Timestamp},
     store::{
-        inbox::Submission,
+        inbox::InboxEvent,
         sql::{Result, Sql, params},
     },
 };
 use bytes::Bytes;
 
 /// Rows and bytes that one read returns at most; the first row is always returned.
-const ROWS_MAX: i64 = 256;
-const BYTES_MAX: i64 = 8 << 20;
+const INBOX_ROWS_MAX: i64 = 256;
+const INBOX_BYTES_MAX: i64 = 8 << 20;
 
 /// Takes the first row of every app, then the second of each: a producer with many events does not delay the others.
-const WAITING: &str = "WITH RECURSIVE apps (app) AS (
+const SELECT_WAITING: &str = "WITH RECURSIVE apps (app) AS (
          SELECT min(app) FROM inbox WHERE error IS NULL
          UNION ALL
          SELECT (SELECT min(i.app) FROM inbox i WHERE i.error IS NULL AND i.app > apps.app) FROM apps WHERE apps.app IS NOT NULL),
@@ -29,10 +29,10 @@ const WAITING: &str = "WITH RECURSIVE apps (app) AS (
      FROM (SELECT p.*, sum(octet_length(CAST(p.data AS text))) OVER (ORDER BY p.place, p.id) AS upto FROM page p) AS w
      WHERE upto - octet_length(CAST(data AS text)) < ?2 ORDER BY id";
 
-pub(super) fn waiting(tx: &dyn Sql) -> Result<Vec<Submission>> {
-    tx.all(WAITING, params![ROWS_MAX, BYTES_MAX], |row| {
+pub(super) fn waiting(tx: &dyn Sql) -> Result<Vec<InboxEvent>> {
+    tx.all(SELECT_WAITING, params![INBOX_ROWS_MAX, INBOX_BYTES_MAX], |row| {
         let data: &[u8] = row.get(6)?;
-        Ok(Submission {
+        Ok(InboxEvent {
             number: row.get(0)?,
             app: AppId::from_i64(row.get(1)?),
             event_type: row.get(2)?,

@@ -41,7 +41,7 @@ const SCHEMA: &str =
 const PUBLISHER: &str =
     "SELECT 1 FROM pg_roles r WHERE r.rolname = 'posthaste_publisher' AND has_schema_privilege(r.oid, 'posthaste', 'USAGE')
         AND has_function_privilege(r.oid, 'posthaste.publish(text, text, json, text, text)', 'EXECUTE')";
-const SEALED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.endpoints e ON e.id = s.endpoint WHERE e.deleted_at IS NULL
+const SELECT_ENCRYPTED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.endpoints e ON e.id = s.endpoint WHERE e.deleted_at IS NULL
      UNION ALL SELECT headers FROM posthaste.endpoints WHERE deleted_at IS NULL AND headers IS NOT NULL
      UNION ALL SELECT tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL";
 
@@ -58,7 +58,7 @@ pub(super) fn look(server: &Server) -> Result<Look, PostgresOpenError> {
     if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
         lacks.push(Lack::NoPublisher);
     }
-    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SEALED, &[])? };
+    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SELECT_ENCRYPTED, &[])? };
     let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
     Ok(Look { found, lacks, encrypted: sealed })
 }

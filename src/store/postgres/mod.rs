@@ -3,7 +3,7 @@
 
 mod address;
 mod statement;
-mod at_once;
+mod single_statement_commit;
 mod beat;
 mod bell;
 mod births;
@@ -43,13 +43,13 @@ pub use open::{DatabaseState, PostgresOpenError};
 use super::{
     CommitWatch, Reply, Store,
     cluster::{Beat, Joined, View},
-    inbox::Submission,
+    inbox::InboxEvent,
     sql::{
         Aftermath, Desk, MembershipBackend, Queue, ReaderPool, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
     },
 };
-use crate::domain::{port::Handover, storage::StorageUsage, time::Timestamp};
+use crate::domain::{ports::Handover, storage::StorageUsage, time::Timestamp};
 use beat::{Heart, Ringer};
 use bell::Bell;
 use cluster::{Aside, NodeHandle};
@@ -190,11 +190,11 @@ impl MembershipBackend for PostgresStore {
         self.heart.view()
     }
 
-    fn tend(&self) -> Reply<'static, ()> {
+    fn maintain(&self) -> Reply<'static, ()> {
         let aside = Aside(self.node.clone());
         Box::pin(async move {
             // Not urgent: a row without a partition is stored in the rest partition.
-            if let Err(error) = aside.tend().await {
+            if let Err(error) = aside.maintain().await {
                 tracing::warn!(%error, "the partitions could not be maintained");
             }
             Ok(())
@@ -225,7 +225,7 @@ impl Desk for PostgresStore {
         self.engine_readers.read(run)
     }
 
-    fn submitted(&self) -> Option<Reply<'static, Vec<Submission>>> {
+    fn submitted(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
         Some(self.read_for_engine(inbox::waiting))
     }
 

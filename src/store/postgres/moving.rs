@@ -18,7 +18,7 @@ use crate::{
 use rusqlite::Connection;
 use std::path::Path;
 
-const PAGE: i64 = 500;
+const COPY_PAGE_ROWS: i64 = 500;
 
 /// Every table that is copied, and its key columns.
 const TABLES: [(&str, &[&str]); 21] = [
@@ -103,7 +103,7 @@ pub fn move_up(
     let transaction = source.unchecked_transaction()?;
     let newest = join_alone(source, now)?.newest_id;
     transaction.commit()?;
-    let (session, _) = open::prepared(&Server::at(to)?)?;
+    let (session, _) = open::connect_and_migrate(&Server::at(to)?)?;
     let path = from.canonicalize().unwrap_or_else(|_| from.to_owned());
     begin(&session, &format!("{} up to {newest}", path.display()))?;
     // Made while the tables are empty: a row without a day would stay in the rest partition for good.
@@ -236,7 +236,7 @@ fn copy(
     while there < total {
         let rest = if last.is_some() { rest.as_str() } else { "" };
         let page = format!("SELECT {listed} FROM {table} {rest} ORDER BY {key} LIMIT ?1");
-        let mut params: Vec<&dyn ToValue> = vec![&PAGE];
+        let mut params: Vec<&dyn ToValue> = vec![&COPY_PAGE_ROWS];
         params.extend(last.iter().flatten().map(|value| value as &dyn ToValue));
         let (copied, reached) = Transaction::run(session, 0, |tx| {
             let (mut copied, mut reached) = (0, None);

@@ -5,7 +5,7 @@ use super::{
     pulse::Pulse,
     session::{Server, Session},
     versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
-    writer::PATIENCE,
+    writer::ANSWER_TIMEOUT,
 };
 use crate::store::sql::{Error, Result, Row, Seat};
 use std::{error::Error as _, io, time::Duration};
@@ -14,8 +14,8 @@ use tokio_postgres::error::SqlState;
 /// The oldest server that has everything used here.
 const SERVER_MIN: i64 = 140_000;
 /// For any one statement of a migration, which may read a large table.
-const PREPARED_WITHIN: Duration = Duration::from_hours(6);
-const PAUSE_WHILE_AWAY: Duration = Duration::from_secs(1);
+const MIGRATION_TIMEOUT: Duration = Duration::from_hours(6);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum PostgresOpenError {
@@ -59,7 +59,7 @@ pub enum PostgresOpenError {
 
 impl From<Error> for PostgresOpenError {
     fn from(error: Error) -> Self {
-        if is_away(&error) { Self::Away(error.to_string()) } else { Self::NotPrepared(error.to_string()) }
+        if is_temporary(&error) { Self::Away(error.to_string()) } else { Self::NotPrepared(error.to_string()) }
     }
 }
 
@@ -73,7 +73,7 @@ pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), Po
                     tracing::warn!(error, "the database cannot be used yet; it is tried until it can");
                     told = error;
                 }
-                std::thread::sleep(PAUSE_WHILE_AWAY);
+                std::thread::sleep(RECONNECT_PAUSE);
             }
             done => return done,
         }
@@ -81,7 +81,7 @@ pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), Po
 }
 
 fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresOpenError> {
-    let (session, to_work) = prepared(server)?;
+    let (session, to_work) = connect_and_migrate(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
         return Err(PostgresOpenError::HalfMoved);
     }
@@ -100,10 +100,10 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresO
 }
 
 /// Returns two connections to a migrated database: a patient one, and one to work with. The node has not entered yet.
-pub(super) fn prepared(server: &Server) -> Result<(Session, Session), PostgresOpenError> {
-    let (to_work, session) = (connect(server, PATIENCE)?, connect(server, PREPARED_WITHIN)?);
-    must_not_be_lent(server, &session, &to_work)?;
-    must_keep_promises(&session)?;
+pub(super) fn connect_and_migrate(server: &Server) -> Result<(Session, Session), PostgresOpenError> {
+    let (to_work, session) = (connect(server, ANSWER_TIMEOUT)?, connect(server, MIGRATION_TIMEOUT)?);
+    check_not_pooled(server, &session, &to_work)?;
+    check_settings(&session)?;
     versions::bring_up_to_date(&session, MIGRATIONS)?;
     Ok((session, to_work))
 }
@@ -120,10 +120,10 @@ pub struct DatabaseState {
 
 /// Reports the state of a database. Changes nothing.
 pub(super) fn look(server: &Server) -> Result<DatabaseState, PostgresOpenError> {
-    let connect = || Session::connect(server, PREPARED_WITHIN).map_err(|error| refused(&error));
+    let connect = || Session::connect(server, MIGRATION_TIMEOUT).map_err(|error| refused(&error));
     let session = connect()?;
-    must_not_be_lent(server, &session, &connect()?)?;
-    must_keep_promises(&session)?;
+    check_not_pooled(server, &session, &connect()?)?;
+    check_settings(&session)?;
     let prepared = versions::applied(&session, MIGRATIONS)?;
     let refused = "SELECT count(*) FROM posthaste.inbox WHERE error IS NOT NULL";
     let refused = if prepared < WITH_INBOX { 0 } else { number(&session, refused)? };
@@ -138,13 +138,13 @@ fn connect(server: &Server, patience: Duration) -> Result<Session, PostgresOpenE
         let answers = |session: Session| session.process().map(|_| session);
         match Session::connect(server, patience).and_then(answers) {
             Ok(session) => return Ok(session),
-            Err(error) if !is_away(&error) => return Err(refused(&error)),
+            Err(error) if !is_temporary(&error) => return Err(refused(&error)),
             Err(error) => {
                 if !was_told {
                     tracing::warn!(%error, "the database cannot be reached; it is tried until it can");
                     was_told = true;
                 }
-                std::thread::sleep(PAUSE_WHILE_AWAY);
+                std::thread::sleep(RECONNECT_PAUSE);
             }
         }
     }
@@ -155,7 +155,7 @@ fn refused(error: &Error) -> PostgresOpenError {
 }
 
 /// Refuses an undeclared pooler: without one, each of two connections has a server process to itself.
-fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(), PostgresOpenError> {
+fn check_not_pooled(server: &Server, one: &Session, other: &Session) -> Result<(), PostgresOpenError> {
     if server.is_pooled() {
         return Ok(());
     }
@@ -166,7 +166,7 @@ fn must_not_be_lent(server: &Server, one: &Session, other: &Session) -> Result<(
 
 /// Whether the server may be back soon: it does not answer, is starting or stopping, or has no room for another connection. A
 /// pooler reports each of these as a failed connection.
-fn is_away(error: &Error) -> bool {
+fn is_temporary(error: &Error) -> bool {
     match error {
         Error::Io(_) => true,
         Error::Postgres(error) => match (error.code(), error.source()) {
@@ -218,7 +218,7 @@ impl ServerSettings {
     }
 
     /// Refuses settings that break the promise of a 202: that the event survives a power cut.
-    fn keep_promises(self) -> Result<(), PostgresOpenError> {
+    fn check(self) -> Result<(), PostgresOpenError> {
         let refused = |setting, value, why| Err(PostgresOpenError::Unsafe { setting, value, why });
         let loses = "what it confirmed would be lost when its machine fails";
         if self.number < SERVER_MIN {
@@ -248,14 +248,14 @@ impl ServerSettings {
     }
 }
 
-fn must_keep_promises(session: &Session) -> Result<(), PostgresOpenError> {
-    ServerSettings::of(session)?.keep_promises()
+fn check_settings(session: &Session) -> Result<(), PostgresOpenError> {
+    ServerSettings::of(session)?.check()
 }
 
 /// Connects for writing, and checks the settings again: the server may be another one than before.
 pub(super) fn connect_to_write(server: &Server) -> Result<Session> {
-    let session = Session::connect(server, PATIENCE)?;
-    ServerSettings::of(&session)?.keep_promises().map_err(io::Error::other)?;
+    let session = Session::connect(server, ANSWER_TIMEOUT)?;
+    ServerSettings::of(&session)?.check().map_err(io::Error::other)?;
     Ok(session)
 }
 
@@ -287,7 +287,7 @@ mod tests {
             commits("on", "b"),
             commits("remote_apply", "b"),
         ] {
-            assert!(fit.clone().keep_promises().is_ok(), "{fit:?}");
+            assert!(fit.clone().check().is_ok(), "{fit:?}");
         }
         for (unfit, reason) in [
             (ServerSettings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() }, "version 13.23"),
@@ -297,7 +297,7 @@ mod tests {
             (commits("off", ""), "synchronous_commit = off"),
             (commits("local", "b"), "synchronous_commit = local"),
         ] {
-            let said = unfit.keep_promises().unwrap_err().to_string();
+            let said = unfit.check().unwrap_err().to_string();
             assert!(said.contains(reason), "{said}");
         }
     }

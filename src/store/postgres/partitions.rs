@@ -17,16 +17,16 @@ use tokio_postgres::error::SqlState;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Number of days after today that have a partition.
-const AHEAD: i64 = 2;
+const DAYS_AHEAD: i64 = 2;
 /// Days before today that are left alone: late rows belong to these.
-const BEHIND: i64 = 1;
+const DAYS_BEHIND: i64 = 1;
 /// Rows and bytes that one transaction moves at most; all writers wait meanwhile.
 const MOVED_ROWS: i64 = 10_000;
 const MOVED_BYTES: i64 = 64 << 20;
 
 /// All transactions queue behind one that waits for a table lock, so the wait is short; and one node at a time is enough.
 const BEGIN: &str = "SET LOCAL lock_timeout = '200ms'";
-const TURN: &str = "SELECT pg_try_advisory_xact_lock(8102099357864587379)";
+const TRY_LOCK: &str = "SELECT pg_try_advisory_xact_lock(8102099357864587379)";
 
 struct PartitionedTable {
     name: &'static str,
@@ -49,10 +49,10 @@ struct Partition {
 }
 
 /// Makes the days ahead, and drops nearly empty old ones. Blocks.
-pub(super) fn tend(session: &Session) -> Result<()> {
+pub(super) fn maintain(session: &Session) -> Result<()> {
     let today = today(session)?;
     let made = each(&TABLES, |table| make_days(session, table, ahead(today)));
-    let given_back = each(&TABLES, |table| give_back(session, table, today));
+    let given_back = each(&TABLES, |table| drop_old_days(session, table, today));
     made.and(given_back)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn make_for(
 }
 
 fn ahead(today: i64) -> impl Iterator<Item = i64> {
-    today..=today + AHEAD
+    today..=today + DAYS_AHEAD
 }
 
 fn today(session: &Session) -> Result<i64> {
@@ -120,11 +120,11 @@ fn make_days(session: &Session, table: &PartitionedTable, days: impl IntoIterato
     })
 }
 
-fn give_back(session: &Session, table: &PartitionedTable, today: i64) -> Result<()> {
+fn drop_old_days(session: &Session, table: &PartitionedTable, today: i64) -> Result<()> {
     let mut old = partitions(session, table)?;
-    old.retain(|one| one.day < today - BEHIND && one.may_be_small);
+    old.retain(|one| one.day < today - DAYS_BEHIND && one.may_be_small);
     each(&old, |partition| {
-        if step(session, |tx| let_go(tx, table, partition.day))? == Some(true) {
+        if step(session, |tx| drop_partition(tx, table, partition.day))? == Some(true) {
             tracing::info!(
                 table = table.name,
                 day = name(partition.day),
@@ -139,7 +139,7 @@ fn give_back(session: &Session, table: &PartitionedTable, today: i64) -> Result<
 fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -> Result<Option<bool>> {
     let attempt = || -> Result<Option<bool>> {
         let (tx, _) = Transaction::begin(session, 0, BEGIN)?;
-        if !(&tx as &dyn Sql).exists(TURN, &[])? {
+        if !(&tx as &dyn Sql).exists(TRY_LOCK, &[])? {
             return Ok(None);
         }
         let is_done = run(&tx)?;
@@ -149,7 +149,7 @@ fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -
         Ok(Some(is_done))
     };
     match attempt() {
-        Err(Error::Postgres(error)) if is_met(error.code()) => {
+        Err(Error::Postgres(error)) if is_conflict(error.code()) => {
             tracing::debug!(%error, "a partition is left for the next time");
             Ok(None)
         }
@@ -158,7 +158,7 @@ fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -
 }
 
 /// Whether another transaction had the table, or has just made the same partition.
-fn is_met(code: Option<&SqlState>) -> bool {
+fn is_conflict(code: Option<&SqlState>) -> bool {
     let met = [SqlState::LOCK_NOT_AVAILABLE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::DUPLICATE_TABLE];
     code.is_some_and(|code| met.contains(code))
 }
@@ -217,7 +217,7 @@ fn make(tx: &Transaction<'_>, table: &PartitionedTable, day: i64) -> Result<bool
 }
 
 /// Drops a day's partition, after moving its remaining rows to the rest partition, where retention still finds them.
-fn let_go(tx: &Transaction<'_>, table: &PartitionedTable, day: i64) -> Result<bool> {
+fn drop_partition(tx: &Transaction<'_>, table: &PartitionedTable, day: i64) -> Result<bool> {
     let of = table.name;
     let partition = format!("{of}_{}", name(day));
     // Checked without a lock first, so that no transaction waits; checked again when no other can write there.

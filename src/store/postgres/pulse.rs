@@ -35,7 +35,7 @@ impl Pulse {
     }
 
     /// Sets whether the last batch could be written.
-    pub(super) fn writes(&self, it_does: bool) {
+    pub(super) fn set_writing(&self, it_does: bool) {
         self.is_writing.store(it_does, Relaxed);
     }
 

@@ -2,7 +2,7 @@
 //! endanger the lease. The statements are those of the shared code, with their parameters written into them: numbers, and the
 //! server's clock.
 
-use super::{session::in_this_dialect, settings::SETTINGS, sql::CLOCK};
+use super::{session::to_postgres_sql, settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{
@@ -23,7 +23,7 @@ const OF_SHARDS: &str = "nt";
 /// SQL that renews the lease of this epoch, and reads the cluster view.
 pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
     let Beat { seen, free_permits: free_hands, is_stopping, .. } = beat;
-    let (until, help) = (later(nodes::LEASE), format!("'{}'", nodes::help_in_words(beat)));
+    let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::help_in_words(beat)));
     let values = [
         epoch.to_string(),
         until,
@@ -35,21 +35,21 @@ pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
     ];
     let said = given(nodes::BEAT, &values);
     let stored = format!("SELECT batch FROM ledger WHERE epoch = {epoch} AND writer = 0");
-    format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", questions(epoch))
+    format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", view_statements(epoch))
 }
 
 /// SQL that reads the cluster view.
 pub(super) fn look(epoch: i64) -> String {
-    format!("BEGIN; {SETTINGS}; {}; COMMIT", questions(epoch))
+    format!("BEGIN; {SETTINGS}; {}; COMMIT", view_statements(epoch))
 }
 
-fn questions(epoch: i64) -> String {
+fn view_statements(epoch: i64) -> String {
     let epoch = epoch.to_string();
-    let long_ago = format!("({} - {})", now(), nodes::GRACE.as_millis());
+    let long_ago = format!("({} - {})", now(), nodes::JOIN_GRACE.as_millis());
     [
         CLOCK.to_owned(),
         given(nodes::NODES, &[now()]),
-        given(nodes::WRITTEN, std::slice::from_ref(&epoch)),
+        given(nodes::WRITE_COUNTER, std::slice::from_ref(&epoch)),
         SHARDS_OF.to_owned(),
         changes::VERSION.to_owned(),
         given(nodes::IS_STEADY, &[epoch, now(), long_ago]),
@@ -67,7 +67,7 @@ fn later(by: Duration) -> String {
 
 /// Replaces the parameters of the statement by these values.
 fn given(sql: &str, values: &[String]) -> String {
-    let mut said = in_this_dialect(sql);
+    let mut said = to_postgres_sql(sql);
     for (number, value) in values.iter().enumerate().rev() {
         said = said.replace(&format!("${}", number + 1), value);
     }
@@ -103,7 +103,7 @@ impl StatementResults {
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
         let (rows, _) = self.next()?;
-        rows.iter().map(|row| read(&Row::new(&Said { row, kinds }))).collect()
+        rows.iter().map(|row| read(&Row::new(&TextRow { row, kinds }))).collect()
     }
 
     fn one<T: Default>(&mut self, kinds: &'static str, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<T> {
@@ -123,7 +123,7 @@ impl StatementResults {
             Ok(())
         })?;
         let version = self.one("n", |row| row.get(0))?;
-        Ok(View { nodes, shards, version, written, is_steady: self.one("c", |row| row.get(0))? })
+        Ok(View { nodes, shards, version, write_counter: written, may_take_over: self.one("c", |row| row.get(0))? })
     }
 }
 
@@ -142,12 +142,12 @@ pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<View> {
 }
 
 /// A row of an unprepared statement: all values are text.
-struct Said<'a> {
+struct TextRow<'a> {
     row: &'a SimpleQueryRow,
     kinds: &'static str,
 }
 
-impl Columns for Said<'_> {
+impl Columns for TextRow<'_> {
     fn value(&self, column: usize) -> Result<Value<'_>> {
         let wrong = |what: &str| Error::Wrong(format!("column {column}: {what}"));
         let Some(text) = self.row.get(column) else { return Ok(Value::Null) };

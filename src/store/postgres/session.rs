@@ -65,11 +65,11 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn connect(server: &Server, patience: Duration) -> Result<Self> {
-        Self::hearing(server, patience, None)
+        Self::listen(server, patience, None)
     }
 
     /// Connects, and forwards the payload of notifications that arrive.
-    pub(super) fn hearing(
+    pub(super) fn listen(
         server: &Server,
         patience: Duration,
         heard: Option<UnboundedSender<String>>,
@@ -77,7 +77,7 @@ impl Session {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (client, mut connection) = runtime
             .block_on(async { timeout(CONNECTED_WITHIN, server.hosts.connect(&server.tls)).await })
-            .map_err(|_| silent())??;
+            .map_err(|_| timed_out())??;
         runtime.spawn(async move {
             loop {
                 match (poll_fn(|context| connection.poll_message(context)).await, &heard) {
@@ -122,7 +122,7 @@ impl Session {
 
     /// Applies settings for all later statements, once. Only on a connection of this process's own, and always the same
     /// settings on one: earlier others stay.
-    pub(super) fn keep(&self, settings: &'static str) -> Result<()> {
+    pub(super) fn keep_settings(&self, settings: &'static str) -> Result<()> {
         if self.kept.get() != Some(settings) {
             self.run(settings)?;
             self.kept.set(Some(settings));
@@ -146,7 +146,7 @@ impl Session {
         let (client, patience) = (self.client.clone(), self.patience);
         runtime.spawn(async move {
             let answer = timeout(patience, client.simple_query(&sql)).await;
-            then(answer.map_or_else(|_| Err(silent()), |answer| answer.map_err(Error::Postgres)));
+            then(answer.map_or_else(|_| Err(timed_out()), |answer| answer.map_err(Error::Postgres)));
         });
         Ok(())
     }
@@ -198,7 +198,7 @@ impl Session {
         if let Some(known) = statements.borrow().get(sql) {
             return Ok(Some(known.clone()));
         }
-        let statement = self.wait(self.client.prepare(&in_this_dialect(sql)))?;
+        let statement = self.wait(self.client.prepare(&to_postgres_sql(sql)))?;
         statements.borrow_mut().insert(sql.to_owned(), statement.clone());
         Ok(Some(statement))
     }
@@ -224,7 +224,7 @@ impl Session {
     /// Gives the connection up: no more is sent after an unanswered statement.
     fn give_up(&self) -> Error {
         self.has_given_up.set(true);
-        silent()
+        timed_out()
     }
 }
 
@@ -233,7 +233,7 @@ fn wrong_or_refused(error: tokio_postgres::Error) -> Error {
     if is_wrong { Error::Wrong(error.to_string()) } else { Error::Postgres(error) }
 }
 
-pub(super) fn silent() -> Error {
+pub(super) fn timed_out() -> Error {
     io::Error::new(io::ErrorKind::TimedOut, "the server did not answer in time").into()
 }
 
@@ -247,7 +247,7 @@ impl Drop for Session {
 }
 
 /// Translates shared SQL: `?1` becomes `$1`, and SQLite's index hints are removed.
-pub(super) fn in_this_dialect(sql: &str) -> String {
+pub(super) fn to_postgres_sql(sql: &str) -> String {
     const PROMISE: &str = "INDEXED BY ";
     let mut said = String::with_capacity(sql.len());
     let (mut is_quoted, mut letters) = (false, sql.chars().peekable());
@@ -276,7 +276,7 @@ mod tests {
             ("FROM d INDEXED BY d_a WHERE b", "FROM d  WHERE b"),
             ("FROM d INDEXED BY d_a\nJOIN c INDEXED BY c_1", "FROM d \nJOIN c "),
         ] {
-            assert_eq!(in_this_dialect(shared), here);
+            assert_eq!(to_postgres_sql(shared), here);
         }
     }
 }

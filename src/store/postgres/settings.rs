@@ -45,21 +45,21 @@ const SETTINGS_TO_WRITE: &str = settings_to_write!("SET LOCAL");
 
 /// Settings made once where the connection stays, for all transactions but heartbeats, which set them each time.
 const KEPT: &str = settings!("SET");
-const KEPT_TO_WRITE: &str = settings_to_write!("SET");
+const SESSION_SETTINGS_TO_WRITE: &str = settings_to_write!("SET");
 
 /// Applies the settings that a single-statement transaction relies on. Only on a connection of this process's own.
-pub(super) fn keep_to_write(session: &Session) -> Result<()> {
-    session.keep(KEPT_TO_WRITE)
+pub(super) fn keep_write_settings(session: &Session) -> Result<()> {
+    session.keep_settings(SESSION_SETTINGS_TO_WRITE)
 }
 
 /// SQL that begins a transaction that writes, with `first` in the same round trip.
-pub(super) fn opening(session: &Session, first: &str) -> Result<String> {
-    let settings = local(session, SETTINGS_TO_WRITE, KEPT_TO_WRITE)?;
+pub(super) fn begin_sql(session: &Session, first: &str) -> Result<String> {
+    let settings = local(session, SETTINGS_TO_WRITE, SESSION_SETTINGS_TO_WRITE)?;
     Ok(format!("BEGIN; {settings}; {first}"))
 }
 
 /// SQL that begins a transaction that reads one snapshot.
-pub(super) fn opening_to_read(session: &Session) -> Result<String> {
+pub(super) fn begin_read_sql(session: &Session) -> Result<String> {
     let settings = local(session, SETTINGS, KEPT)?;
     Ok(format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {settings}"))
 }
@@ -69,6 +69,6 @@ fn local(session: &Session, each_time: &'static str, kept: &'static str) -> Resu
     if session.is_lent() {
         return Ok(each_time);
     }
-    session.keep(kept)?;
+    session.keep_settings(kept)?;
     Ok("")
 }

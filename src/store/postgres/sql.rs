@@ -7,7 +7,7 @@ use super::{
     floors::Floors,
     locks::{DIGESTS, HEALTH, LINES, Wanted},
     session::Session,
-    settings::{opening, opening_to_read},
+    settings::{begin_sql, begin_read_sql},
 };
 use crate::{
     domain::{
@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        Change, Error, Give, Locks, Over, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change,
+        ConfigChange, Error, Give, Locks, Over, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change,
         params,
     },
 };
@@ -34,14 +34,14 @@ pub(super) const CLOCK: &str = "SELECT CAST(floor(extract(epoch FROM clock_times
 /// Error of a COMMIT.
 pub(super) enum Uncommitted {
     /// A statement failed: nothing of the transaction is stored.
-    TakenBack(Error),
+    RolledBack(Error),
     /// The COMMIT was sent, and the answer does not say whether it succeeded.
     InDoubt(Error),
 }
 
 impl Uncommitted {
     fn cause(self) -> Error {
-        let (Self::TakenBack(error) | Self::InDoubt(error)) = self;
+        let (Self::RolledBack(error) | Self::InDoubt(error)) = self;
         error
     }
 }
@@ -57,7 +57,7 @@ pub(super) struct Transaction<'a> {
     floors: Option<Arc<Floors>>,
     /// Rows of `locks` that it holds: those locked at its start, and those that a command locked later.
     held: RefCell<HashSet<(i64, i64)>>,
-    late: RefCell<HashSet<(i64, i64)>>,
+    locked_later: RefCell<HashSet<(i64, i64)>>,
     /// Version of the configuration and its time, once this transaction changes it.
     version: Cell<Option<(i64, Timestamp)>>,
     /// The server refuses all statements until a savepoint is rolled back.
@@ -69,7 +69,7 @@ impl<'a> Transaction<'a> {
     /// Begins a transaction to write. `first` runs in the same round trip; returns how many rows it gave.
     pub(super) fn begin(session: &'a Session, epoch: i64, first: &str) -> Result<(Self, usize)> {
         let tx = Self::new(session, epoch);
-        let rows = session.run(&opening(session, first)?)?;
+        let rows = session.run(&begin_sql(session, first)?)?;
         Ok((tx, rows))
     }
 
@@ -83,7 +83,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<(Self, usize)> {
         let mut tx = Self::new(session, seat.epoch);
         (tx.seat, tx.floors) = (Some(seat), Some(floors));
-        let (opening, wanted) = (opening(session, first)?, Wanted::of(locks));
+        let (opening, wanted) = (begin_sql(session, first)?, Wanted::of(locks));
         let params = wanted.params();
         let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
         let answers = tx.say_all(&asked)?;
@@ -107,19 +107,19 @@ impl<'a> Transaction<'a> {
 
     /// Begins a transaction that reads one snapshot.
     pub(super) fn snapshot(session: &'a Session) -> Result<Self> {
-        session.run(&opening_to_read(session)?)?;
+        session.run(&begin_read_sql(session)?)?;
         Ok(Self::new(session, 0))
     }
 
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
         let (seat, floors, has_failed) = (None, None, Cell::new(false));
-        Self { session, epoch, seat, floors, held, late, version, has_failed, is_over: false }
+        Self { session, epoch, seat, floors, held, locked_later: late, version, has_failed, is_over: false }
     }
 
     /// Runs statements that are not worth preparing.
     pub(super) fn once(&self, sql: &str) -> Result<()> {
-        self.heeded(self.session.run(sql)).map(drop)
+        self.note_failure(self.session.run(sql)).map(drop)
     }
 
     pub(super) fn clock(&self) -> Result<Timestamp> {
@@ -140,10 +140,10 @@ impl<'a> Transaction<'a> {
         if self.has_failed.get() {
             // To this COMMIT the server would answer without an error.
             let error = Error::Wrong("a statement failed and its transaction went on".to_owned());
-            return Err(Uncommitted::TakenBack(error));
+            return Err(Uncommitted::RolledBack(error));
         }
         let asked: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
-        self.session.prepare(&asked).map_err(Uncommitted::TakenBack)?;
+        self.session.prepare(&asked).map_err(Uncommitted::RolledBack)?;
         let answers = self.session.say_all(&asked);
         self.is_over = !matches!(&answers, Ok(answers) if answers.len() < asked.len());
         let answers = answers.map_err(Uncommitted::InDoubt)?;
@@ -152,19 +152,19 @@ impl<'a> Transaction<'a> {
             // An error answer to a COMMIT means that the server rolled it back.
             let is_refused = matches!(&error, Error::Postgres(error) if error.as_db_error().is_some());
             let is_taken_back = !is_sent || is_answered && is_refused;
-            if is_taken_back { Uncommitted::TakenBack(error) } else { Uncommitted::InDoubt(error) }
+            if is_taken_back { Uncommitted::RolledBack(error) } else { Uncommitted::InDoubt(error) }
         })
     }
 
     /// Whether this transaction has locked the endpoint's health: then that may be unhealthy, or is being changed.
     pub(super) fn has_health(&self, endpoint: EndpointId) -> bool {
         let row = (HEALTH, endpoint.as_i64());
-        self.held.borrow().contains(&row) || self.late.borrow().contains(&row)
+        self.held.borrow().contains(&row) || self.locked_later.borrow().contains(&row)
     }
 
     /// Runs all of these, one after the other, in one round trip.
     pub(super) fn say_all(&self, asked: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
-        self.heeded(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
+        self.note_failure(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
     }
 
     /// Runs a statement that takes many rows and returns some.
@@ -175,10 +175,10 @@ impl<'a> Transaction<'a> {
         rows: &[&ColumnRows],
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<C> {
-        self.heeded(self.session.say(Statement::Query(sql, params, rows)))?.read(read)
+        self.note_failure(self.session.say(Statement::Query(sql, params, rows)))?.read(read)
     }
 
-    fn heeded<T>(&self, result: Result<T>) -> Result<T> {
+    fn note_failure<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
             self.has_failed.set(true);
         }
@@ -186,7 +186,7 @@ impl<'a> Transaction<'a> {
     }
 
     fn lock(&self, kind: i64, of: i64) -> Result<()> {
-        if self.held.borrow().contains(&(kind, of)) || !self.late.borrow_mut().insert((kind, of)) {
+        if self.held.borrow().contains(&(kind, of)) || !self.locked_later.borrow_mut().insert((kind, of)) {
             return Ok(());
         }
         let lock = "SELECT 1 FROM locks WHERE kind = ?1 AND endpoint = ?2 FOR UPDATE";
@@ -211,11 +211,11 @@ impl Drop for Transaction<'_> {
 
 impl Sql for Transaction<'_> {
     fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        let changed = self.heeded(self.session.execute(sql, params))?;
+        let changed = self.note_failure(self.session.execute(sql, params))?;
         if sql.starts_with("ROLLBACK TO ") {
             self.has_failed.set(false);
             // A savepoint's rollback releases the locks taken since.
-            self.late.borrow_mut().clear();
+            self.locked_later.borrow_mut().clear();
             self.version.set(None);
         }
         Ok(changed)
@@ -227,7 +227,7 @@ impl Sql for Transaction<'_> {
         params: &[&dyn ToValue],
         each: &mut dyn FnMut(&Row<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        for row in &self.heeded(self.session.query(sql, params))? {
+        for row in &self.note_failure(self.session.query(sql, params))? {
             if each(&Row::new(row))?.is_break() {
                 break;
             }
@@ -235,7 +235,7 @@ impl Sql for Transaction<'_> {
         Ok(())
     }
 
-    fn over(
+    fn query_each_row(
         &self,
         over: &Over<'_>,
         give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
@@ -248,12 +248,12 @@ impl Sql for Transaction<'_> {
             return Ok(());
         }
         let (sql, rows) = (over.all_rows(&shape.unnest(1)), [&rows]);
-        let answer = self.heeded(self.session.say(Statement::Query(&sql, &[], &rows)))?;
+        let answer = self.note_failure(self.session.say(Statement::Query(&sql, &[], &rows)))?;
         answer.rows.iter().try_for_each(|row| each(&Row::new(row)))
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
-        self.owns(delivery.id.as_i64())?;
+        self.check_id(delivery.id.as_i64())?;
         deliveries::insert(self, delivery)
     }
 
@@ -283,7 +283,7 @@ impl Sql for Transaction<'_> {
                  gone AS (DELETE FROM live WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey)
              SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
         let mut deleted = Vec::new();
-        self.over(
+        self.query_each_row(
             &Over { sql, columns: "id", shape: "n" },
             &mut |give| ids.iter().try_for_each(|id| give(params![id])),
             &mut |row| {
@@ -348,11 +348,11 @@ impl Sql for Transaction<'_> {
         self.epoch
     }
 
-    fn owns(&self, number: i64) -> Result<()> {
+    fn check_id(&self, number: i64) -> Result<()> {
         self.seat.map_or(Ok(()), |seat| seat.owns(number))
     }
 
-    fn changed(&self, change: Change) -> Result<()> {
+    fn log_change(&self, change: ConfigChange) -> Result<()> {
         let (version, at) = if let Some(begun) = self.version.get() {
             begun
         } else {

@@ -3,7 +3,7 @@
 
 use super::{
     columns::ColumnRows,
-    session::in_this_dialect,
+    session::to_postgres_sql,
     value::{BoundValue, FetchedRow},
 };
 use crate::store::sql::{Result, Row, ToValue};
@@ -64,20 +64,20 @@ impl Statement<'_> {
                 answer.count = rows.count();
             }
             (Self::Change(_, params, rows), Some(statement)) => {
-                let bound = bound(params);
+                let bound = bind(params);
                 answer.count = client.execute(statement, &all(&bound, rows)).await? as usize;
             }
             (Self::Change(sql, params, rows), None) => {
-                let (sql, bound) = (in_this_dialect(sql), bound(params));
+                let (sql, bound) = (to_postgres_sql(sql), bind(params));
                 answer.count = client.execute_typed(&sql, &all_typed(&bound, rows)).await? as usize;
             }
             (Self::Query(_, params, rows), Some(statement)) => {
-                let bound = bound(params);
+                let bound = bind(params);
                 let found = client.query(statement, &all(&bound, rows)).await?;
                 answer.rows = found.into_iter().map(FetchedRow::new).collect();
             }
             (Self::Query(sql, params, rows), None) => {
-                let (sql, bound) = (in_this_dialect(sql), bound(params));
+                let (sql, bound) = (to_postgres_sql(sql), bind(params));
                 let found = client.query_typed(&sql, &all_typed(&bound, rows)).await?;
                 answer.rows = found.into_iter().map(FetchedRow::new).collect();
             }
@@ -86,7 +86,7 @@ impl Statement<'_> {
     }
 }
 
-fn bound<'a>(params: &'a [&'a dyn ToValue]) -> Vec<BoundValue<'a>> {
+fn bind<'a>(params: &'a [&'a dyn ToValue]) -> Vec<BoundValue<'a>> {
     params.iter().map(|param| BoundValue(param.value())).collect()
 }
 

@@ -4,7 +4,7 @@ use super::{
     address::{DatabaseAddress, Security},
     open::PostgresOpenError,
 };
-use crate::domain::tls::provider;
+use crate::domain::tls::crypto_provider;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -28,14 +28,14 @@ use tokio_rustls::{TlsConnector, client};
 
 /// Error of TLS with the server. Not an `io::Error`, which would look as if the server were away.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TlsFailed {
-    #[error("its certificate is not accepted ({}); see sslmode and sslrootcert", in_words(.0))]
+pub(super) enum DatabaseTlsError {
+    #[error("its certificate is not accepted ({}); see sslmode and sslrootcert", message(.0))]
     Certificate(CertificateError),
     #[error("{0}")]
     Other(String),
 }
 
-impl From<io::Error> for TlsFailed {
+impl From<io::Error> for DatabaseTlsError {
     fn from(error: io::Error) -> Self {
         match error.get_ref().and_then(|cause| cause.downcast_ref()) {
             Some(rustls::Error::InvalidCertificate(why)) => Self::Certificate(why.clone()),
@@ -44,7 +44,7 @@ impl From<io::Error> for TlsFailed {
     }
 }
 
-fn in_words(why: &CertificateError) -> String {
+fn message(why: &CertificateError) -> String {
     match why {
         CertificateError::UnknownIssuer => "no trusted authority has signed it".to_owned(),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -60,7 +60,7 @@ pub(super) struct DatabaseTlsConnector(Arc<ClientConfig>);
 
 impl DatabaseTlsConnector {
     pub(super) fn of(address: &DatabaseAddress) -> Result<Self, PostgresOpenError> {
-        let provider = provider();
+        let provider = crypto_provider();
         let unusable = |error: &rustls::Error| PostgresOpenError::Certificates(error.to_string());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -130,13 +130,13 @@ impl ServerCertVerifier for Whoever {
 impl MakeTlsConnect<Socket> for DatabaseTlsConnector {
     type Stream = Encrypted;
     type TlsConnect = TlsTarget;
-    type Error = TlsFailed;
+    type Error = DatabaseTlsError;
 
-    fn make_tls_connect(&mut self, host: &str) -> Result<TlsTarget, TlsFailed> {
+    fn make_tls_connect(&mut self, host: &str) -> Result<TlsTarget, DatabaseTlsError> {
         // A socket has no name, and no TLS.
         let host = if host.is_empty() { "localhost" } else { host };
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| TlsFailed::Other(format!("{host} cannot be used with TLS")))?;
+            .map_err(|_| DatabaseTlsError::Other(format!("{host} cannot be used with TLS")))?;
         Ok(TlsTarget { connector: TlsConnector::from(self.0.clone()), name })
     }
 }
@@ -149,8 +149,8 @@ pub(super) struct TlsTarget {
 
 impl TlsConnect<Socket> for TlsTarget {
     type Stream = Encrypted;
-    type Error = TlsFailed;
-    type Future = Pin<Box<dyn Future<Output = Result<Encrypted, TlsFailed>> + Send>>;
+    type Error = DatabaseTlsError;
+    type Future = Pin<Box<dyn Future<Output = Result<Encrypted, DatabaseTlsError>> + Send>>;
 
     fn connect(self, stream: Socket) -> Self::Future {
         Box::pin(async move { Ok(Encrypted(self.connector.connect(self.name, stream).await?)) })

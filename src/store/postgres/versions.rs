@@ -34,7 +34,7 @@ pub(super) const WITH_INBOX: i64 = 2;
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// A step waits for locks half a second at a time, because later transactions wait as well; then it pauses for longer.
 const TRIES: usize = 20;
-const PAUSE: Duration = Duration::from_secs(1);
+const MIGRATION_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits for a node that is applying a step as long as that takes, unless it has fallen silent; only then does the short wait
 /// for locks begin.
@@ -139,7 +139,7 @@ fn take(session: &Session, migration: &Migration) -> Result<(), PostgresOpenErro
                     return Err(error.into());
                 }
                 tracing::info!(%error, "others use the tables to be migrated; it is retried");
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(MIGRATION_RETRY_PAUSE);
             }
         }
     }

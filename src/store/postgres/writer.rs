@@ -2,22 +2,22 @@
 //! `ledger`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
 
 use super::{
-    at_once::{self, Plain},
+    single_statement_commit::{self, Plain},
     beat::Ringer,
     bell::Bell,
     bulk,
-    cluster::{self, LOST_BATCHES, NodeHandle, Stored},
+    cluster::{self, LOST_BATCHES, NodeHandle, StoredBatches},
     floors::Floors,
     open,
     portions::{in_portions, is_cold},
     pulse::Pulse,
     session::{Server, Session},
-    settings::keep_to_write,
+    settings::keep_write_settings,
     sql::{Transaction, Uncommitted},
     versions::is_busy,
 };
 use crate::{
-    domain::{id::EndpointId, port::Handover},
+    domain::{id::EndpointId, ports::Handover},
     store::{
         StoreError,
         sql::{
@@ -30,11 +30,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 /// How often a batch is tried that conflicted with another one, or whose connection broke before it was complete.
-const TRIES: usize = 5;
+const COMMIT_TRIES: usize = 5;
 /// How often a writer with nothing to write checks whether the database can be written again.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// For any one answer. After that the connection is given up, and with it everything not committed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Only commands of the hot path have locks of their own for what they read to change: of other commands one batch at a time
 /// runs. The lock is waited for in short pieces, between which hot-path commands are written.
 const ONE_AT_A_TIME: &str = "SET LOCAL lock_timeout = '100ms'; DO 'BEGIN PERFORM pg_advisory_xact_lock(8102099357864587376); END'; \
@@ -42,7 +42,7 @@ const ONE_AT_A_TIME: &str = "SET LOCAL lock_timeout = '100ms'; DO 'BEGIN PERFORM
 /// Number of unhealthy endpoints that are remembered; beyond that the set is cleared.
 const UNWELL_MAX: usize = 1_000;
 /// All pieces together, before waiting callers get an error.
-const WAIT_FOR_OTHERS: Duration = Duration::from_secs(7);
+const ONE_AT_A_TIME_WAIT_MAX: Duration = Duration::from_secs(7);
 
 pub(super) struct SqliteCommitLoop {
     server: Arc<Server>,
@@ -113,14 +113,14 @@ impl SqliteCommitLoop {
         for work in batch.iter() {
             work.locks(&mut locks);
         }
-        if let Some(newest_notice) = self.commit_at_once(seat, batch, &locks)? {
+        if let Some(newest_notice) = self.commit_as_one_statement(seat, batch, &locks)? {
             return Ok(newest_notice);
         }
         self.commit_in_steps(seat, batch, &locks)
     }
 
     /// Commits the batch as one statement, if that is possible. `None` if nothing was stored: then it is written in steps.
-    fn commit_at_once(
+    fn commit_as_one_statement(
         &mut self,
         seat: Seat,
         batch: &mut [Box<dyn Work>],
@@ -133,10 +133,10 @@ impl SqliteCommitLoop {
         }
         let Some(plain) = Plain::of(seat, batch, endpoints)? else { return Ok(None) };
         let session = self.session()?;
-        keep_to_write(session)?;
+        keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
         let answer = plain.say(seat, last, |asked| session.prepare(&[asked]).map(|_| session.say(asked)))?;
-        match answer.and_then(|answer| at_once::stored(&answer)) {
+        match answer.and_then(|answer| single_statement_commit::stored(&answer)) {
             Ok(None) => Ok(None),
             Ok(Some(newest_notice)) => {
                 self.confirm(last + 1);
@@ -145,7 +145,7 @@ impl SqliteCommitLoop {
             }
             // Writing in steps would wait as long again.
             Err(error) if is_busy(&error) => Err(error),
-            Err(error) if is_refused(&error) => {
+            Err(error) if is_rolled_back(&error) => {
                 tracing::debug!(%error, "a batch was refused as a whole and is written in steps");
                 Ok(None)
             }
@@ -176,7 +176,7 @@ impl SqliteCommitLoop {
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
         self.has_changes = has_changes;
-        self.know_of(&unwell, &well);
+        self.remember_health(&unwell, &well);
         if is_cold {
             self.busy_since_us = None;
         }
@@ -185,7 +185,7 @@ impl SqliteCommitLoop {
                 self.confirm(next);
                 Ok(newest_notice)
             }
-            Err(Uncommitted::TakenBack(error)) => Err(error),
+            Err(Uncommitted::RolledBack(error)) => Err(error),
             Err(Uncommitted::InDoubt(error)) => {
                 let stored = self.resolve_on_new_connection()?;
                 if stored.is_none() {
@@ -207,7 +207,7 @@ impl SqliteCommitLoop {
     }
 
     /// Remembers unhealthy endpoints: a batch for one of them is not tried as one statement.
-    fn know_of(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
+    fn remember_health(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
         if self.unwell.len() > UNWELL_MAX {
             self.unwell.clear();
         }
@@ -222,13 +222,13 @@ impl SqliteCommitLoop {
     }
 
     /// Returns why the writer's row could not be incremented.
-    fn fenced(&self, found: &Stored) -> Error {
+    fn fenced(&self, found: &StoredBatches) -> Error {
         match found {
-            Stored::Upto(_) => {
-                self.node.lose(self.epoch);
+            StoredBatches::Upto(_) => {
+                self.node.mark_lost(self.epoch);
                 Error::Fenced(LOST_BATCHES)
             }
-            Stored::UptoItsEnd(_) | Stored::Unknown => Error::Fenced(
+            StoredBatches::FencedAt(_) | StoredBatches::Unknown => Error::Fenced(
                 "another node took over from this one, which writes nothing more before it joins again",
             ),
         }
@@ -238,7 +238,7 @@ impl SqliteCommitLoop {
     fn busy(&mut self) -> Error {
         let now_us = self.pulse.now_us();
         let since_us = *self.busy_since_us.get_or_insert(now_us);
-        if Duration::from_micros(now_us.saturating_sub(since_us)) < WAIT_FOR_OTHERS {
+        if Duration::from_micros(now_us.saturating_sub(since_us)) < ONE_AT_A_TIME_WAIT_MAX {
             return Error::Busy;
         }
         Error::Stale("other nodes have been at what one does at a time for too long; try again")
@@ -246,12 +246,12 @@ impl SqliteCommitLoop {
 
     /// Whether a retry may succeed: it conflicted with another transaction, or the server went away.
     fn may_try_again(&self, error: &Error) -> bool {
-        may_pass(error)
+        may_succeed_later(error)
             || matches!(error, Error::Postgres(_)) && self.session.as_ref().is_none_or(Session::is_closed)
     }
 
     /// Stops leasing and sending, unless this node has joined again since.
-    fn be_fenced(&self) {
+    fn fence(&self) {
         if self.node.epoch() == self.epoch {
             self.pulse.fence();
         }
@@ -262,10 +262,10 @@ impl SqliteCommitLoop {
             return;
         }
         if matches!(error, Error::Fenced(_)) {
-            self.be_fenced();
+            self.fence();
         }
         if matches!(store_error(error), StoreError::Unavailable(_)) {
-            self.pulse.writes(false);
+            self.pulse.set_writing(false);
             // A new connection may succeed, for example where this one leads to a server that has become a standby.
             self.session = None;
         }
@@ -274,13 +274,13 @@ impl SqliteCommitLoop {
 
 /// Whether the server said that it rolled back a statement that was a transaction of its own. It does not say so of one whose
 /// connection it ended.
-fn is_refused(error: &Error) -> bool {
+fn is_rolled_back(error: &Error) -> bool {
     let said = |error: &tokio_postgres::Error| error.as_db_error().and_then(DbError::parsed_severity);
     matches!(error, Error::Postgres(error) if said(error) == Some(Severity::Error))
 }
 
 /// Whether the error may be gone at a retry, because another transaction or the server caused it.
-pub(super) fn may_pass(error: &Error) -> bool {
+pub(super) fn may_succeed_later(error: &Error) -> bool {
     let passes = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
@@ -298,12 +298,12 @@ impl Commit for SqliteCommitLoop {
     }
 
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let mut tries_left = TRIES;
+        let mut tries_left = COMMIT_TRIES;
         loop {
             let result = self.try_commit(batch);
             tries_left -= 1;
             if !matches!(result, Ok(_) | Err(Error::Busy)) {
-                self.floors.forget();
+                self.floors.clear();
             }
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
@@ -315,11 +315,11 @@ impl Commit for SqliteCommitLoop {
                 }
                 Err(Error::Busy) => {
                     // The server answered, although it did not get the lock.
-                    self.pulse.writes(true);
+                    self.pulse.set_writing(true);
                     return Err(self.busy());
                 }
                 Err(error) => self.note(error),
-                Ok(_) => self.pulse.writes(true),
+                Ok(_) => self.pulse.set_writing(true),
             }
             return result;
         }
@@ -333,32 +333,32 @@ impl Commit for SqliteCommitLoop {
         let found = self.session().and_then(|session| {
             let (tx, _) = Transaction::begin(session, epoch, "")?;
             let (mut found, newest_notice) = (cluster::stored(&tx)?, newest_notice(&tx)?);
-            if matches!(found, Stored::Upto(found) if found == last) {
+            if matches!(found, StoredBatches::Upto(found) if found == last) {
                 let count = "UPDATE ledger SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
                 (&tx as &dyn Sql).execute(count, params![epoch, too_late])?;
                 tx.commit()?;
-                found = Stored::Upto(too_late);
+                found = StoredBatches::Upto(too_late);
             }
             Ok((found, newest_notice))
         });
         let (found, newest_notice) = match found {
-            Ok((Stored::Upto(found), newest_notice)) => (found, newest_notice),
-            Ok((Stored::UptoItsEnd(found), newest_notice)) => {
-                self.be_fenced();
+            Ok((StoredBatches::Upto(found), newest_notice)) => (found, newest_notice),
+            Ok((StoredBatches::FencedAt(found), newest_notice)) => {
+                self.fence();
                 (found, newest_notice)
             }
-            Ok((Stored::Unknown, _)) => {
-                self.be_fenced();
+            Ok((StoredBatches::Unknown, _)) => {
+                self.fence();
                 return Err(Error::Fenced("it is not known what became of the last batch of this process"));
             }
             Err(error) => {
-                self.pulse.writes(false);
+                self.pulse.set_writing(false);
                 self.session = None;
                 return Err(error);
             }
         };
         if found == next {
-            self.pulse.writes(true);
+            self.pulse.set_writing(true);
             self.confirm(next);
             return Ok(Some(newest_notice));
         }
@@ -383,7 +383,7 @@ impl Commit for SqliteCommitLoop {
         // No command is pushed before the pulse says that the database can be written.
         let answered = self.session().and_then(|session| session.run("SELECT 1"));
         if self.queue.is_idle() && answered.is_ok() {
-            self.pulse.writes(true);
+            self.pulse.set_writing(true);
         }
     }
 

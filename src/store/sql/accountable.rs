@@ -6,9 +6,9 @@ use crate::domain::{outage_detector::Account, time::Timestamp};
 use std::time::Duration;
 
 /// While an endpoint fails, the time is written at least this often.
-const WRITTEN_EVERY: Duration = Duration::from_mins(1);
+const CLOCK_WRITTEN_EVERY: Duration = Duration::from_mins(1);
 /// A node that is this far ahead of the stored time writes.
-const AHEAD_MAX: Duration = Duration::from_secs(30);
+const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(30);
 /// How long a reported local outage counts; a node repeats the report long before. Longer than node clocks differ.
 const OURS_FOR: Duration = Duration::from_secs(30);
 
@@ -32,15 +32,15 @@ pub(super) fn of_all(connection: &dyn Sql, now: Timestamp) -> Result<Account> {
 }
 
 /// Whether the other nodes must know of this node's count.
-pub(super) fn is_news(mine: Account, all: Account) -> bool {
-    mine.is_local_outage || mine.accountable >= all.accountable + AHEAD_MAX
+pub(super) fn must_be_written(mine: Account, all: Account) -> bool {
+    mine.is_local_outage || mine.accountable >= all.accountable + CLOCK_AHEAD_MAX
 }
 
 /// Stores the time when the rollup writes anyway, and now and then while an endpoint fails; otherwise it is not needed.
 pub(super) fn write_if_needed(tx: &dyn Sql, clock: Duration, now: Timestamp, writes: bool) -> Result<()> {
     let is_needed = || -> Result<bool> {
         let written = self::clock(tx)?;
-        Ok(written.is_none_or(|(written, _)| written + WRITTEN_EVERY <= clock)
+        Ok(written.is_none_or(|(written, _)| written + CLOCK_WRITTEN_EVERY <= clock)
             && tx.exists("SELECT EXISTS (SELECT 1 FROM health WHERE first_failed_at IS NOT NULL)", &[])?)
     };
     if writes || is_needed()? {

@@ -7,7 +7,7 @@ use crate::domain::{
     outcome::{Attempt, OutcomeClass, Outcome, Timings},
     time::Timestamp,
 };
-use crate::store::browse::PastAttempt;
+use crate::store::queries::AttemptRow;
 use bytes::Bytes;
 
 macro_rules! columns {
@@ -75,7 +75,7 @@ pub(super) fn rows(
     Ok(())
 }
 
-pub(super) fn insert_unknown(
+pub(super) fn insert_unknown_outcome(
     tx: &dyn Sql,
     delivery: DeliveryId,
     position: u32,
@@ -125,31 +125,31 @@ pub(super) fn last_error(connection: &dyn Sql, delivery: DeliveryId) -> Result<O
 const COLUMNS: &str = "position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class, \
      error, contract, revision, response_headers, response_body, url, note";
 
-pub(super) fn list(connection: &dyn Sql, delivery: DeliveryId) -> Result<Vec<PastAttempt>> {
+pub(super) fn list(connection: &dyn Sql, delivery: DeliveryId) -> Result<Vec<AttemptRow>> {
     connection.all(
         &format!("SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position"),
         params![delivery],
-        |row| past_attempt(row, delivery),
+        |row| attempt_row(row, delivery),
     )
 }
 
 /// Returns the last attempts, newest first.
-pub(super) fn latest(connection: &dyn Sql, delivery: DeliveryId, most: i64) -> Result<Vec<PastAttempt>> {
+pub(super) fn latest(connection: &dyn Sql, delivery: DeliveryId, most: i64) -> Result<Vec<AttemptRow>> {
     connection.all(
         &format!("SELECT {COLUMNS} FROM attempts WHERE delivery = ?1 ORDER BY position DESC LIMIT ?2"),
         params![delivery, most],
-        |row| past_attempt(row, delivery),
+        |row| attempt_row(row, delivery),
     )
 }
 
-fn past_attempt(row: &Row<'_>, delivery: DeliveryId) -> Result<PastAttempt> {
+fn attempt_row(row: &Row<'_>, delivery: DeliveryId) -> Result<AttemptRow> {
     let id = AttemptId { delivery, position: row.get(0)? };
     named(id, read_attempt(row, id.position))
 }
 
-fn read_attempt(row: &Row<'_>, position: u32) -> Result<PastAttempt> {
+fn read_attempt(row: &Row<'_>, position: u32) -> Result<AttemptRow> {
     let bytes = |column| Ok::<_, Error>(row.get::<Option<Vec<u8>>>(column)?.unwrap_or_default());
-    Ok(PastAttempt {
+    Ok(AttemptRow {
         position,
         number: row.get(1)?,
         attempt: Attempt {

@@ -2,7 +2,7 @@
 
 use super::{
     Error, Result, Row, Sql,
-    browse::{fill, id_range},
+    queries::{fill, id_range},
     params,
     row::named,
 };
@@ -13,9 +13,9 @@ use crate::{
     },
     store::{
         audit::AuditFilter,
-        browse::{Cursor, Page},
-        ledger::ActionResult,
-        registry::Inserted,
+        queries::{Cursor, Page},
+        deliveries::ActionResult,
+        config::Inserted,
         replays::ReplayChanged,
     },
 };
@@ -63,10 +63,10 @@ impl ChangeOutcome for ReplayChanged {
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn note<T: ChangeOutcome>(tx: &dyn Sql, entry: Option<&AuditEntry>, answer: T) -> Result<T> {
+pub(super) fn write_if_changed<T: ChangeOutcome>(tx: &dyn Sql, entry: Option<&AuditEntry>, answer: T) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
         let detail = entry.detail.as_ref().map(ToString::to_string);
-        tx.owns(entry.id.as_i64())?;
+        tx.check_id(entry.id.as_i64())?;
         tx.execute(
             "INSERT INTO audit (id, at, key, key_name, scope, app, action, thing, detail)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",

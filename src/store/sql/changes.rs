@@ -12,9 +12,9 @@ use crate::{
 use std::time::Duration;
 
 /// How long changes are kept. A node that is further behind reads the whole configuration.
-const KEPT: Duration = Duration::from_hours(1);
+const CHANGES_KEPT: Duration = Duration::from_hours(1);
 /// Old entries are removed once in so many versions.
-const FORGET_EVERY: i64 = 64;
+const PRUNE_EVERY: i64 = 64;
 
 pub(in crate::store) const VERSION: &str = "SELECT version FROM clock WHERE only_row = 1";
 
@@ -28,30 +28,30 @@ pub(in crate::store) enum ChangedKind {
 
 /// A record that was added, changed or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Change {
+pub(in crate::store) struct ConfigChange {
     kind: ChangedKind,
     id: i64,
 }
 
-impl From<AppId> for Change {
+impl From<AppId> for ConfigChange {
     fn from(id: AppId) -> Self {
         Self { kind: ChangedKind::App, id: id.as_i64() }
     }
 }
 
-impl From<EndpointId> for Change {
+impl From<EndpointId> for ConfigChange {
     fn from(id: EndpointId) -> Self {
         Self { kind: ChangedKind::Endpoint, id: id.as_i64() }
     }
 }
 
-impl From<KeyId> for Change {
+impl From<KeyId> for ConfigChange {
     fn from(id: KeyId) -> Self {
         Self { kind: ChangedKind::Key, id: id.as_i64() }
     }
 }
 
-impl From<EventTypeId> for Change {
+impl From<EventTypeId> for ConfigChange {
     fn from(id: EventTypeId) -> Self {
         Self { kind: ChangedKind::EventType, id: id.as_i64() }
     }
@@ -68,8 +68,8 @@ pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
 pub(in crate::store) fn begin(tx: &dyn Sql, now: Timestamp) -> Result<i64> {
     let version =
         tx.number("UPDATE clock SET version = version + 1 WHERE only_row = 1 RETURNING version", &[])?;
-    if version % FORGET_EVERY == 0 {
-        let before = now.as_millis().saturating_sub(KEPT.as_millis() as i64);
+    if version % PRUNE_EVERY == 0 {
+        let before = now.as_millis().saturating_sub(CHANGES_KEPT.as_millis() as i64);
         let old = "SELECT max(version) FROM changes WHERE at < ?1";
         let forgotten = tx.number(old, params![before])?;
         tx.execute("DELETE FROM changes WHERE version <= ?1", params![forgotten])?;
@@ -79,7 +79,7 @@ pub(in crate::store) fn begin(tx: &dyn Sql, now: Timestamp) -> Result<i64> {
     Ok(version)
 }
 
-pub(in crate::store) fn log(tx: &dyn Sql, version: i64, change: Change, now: Timestamp) -> Result<()> {
+pub(in crate::store) fn log(tx: &dyn Sql, version: i64, change: ConfigChange, now: Timestamp) -> Result<()> {
     let sql = "INSERT INTO changes (version, kind, id, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     tx.execute(sql, params![version, change.kind as i64, change.id, now])?;
     Ok(())
@@ -129,16 +129,16 @@ mod tests {
             version
         };
         assert!(since(&store, Tenure::NOTHING).unwrap().is_all, "a node that joined again");
-        let hour = KEPT.as_millis() as i64;
+        let hour = CHANGES_KEPT.as_millis() as i64;
         for at in [0, hour + 1] {
-            for _ in 0..FORGET_EVERY {
+            for _ in 0..PRUNE_EVERY {
                 change(at);
             }
         }
-        assert!(since(&store, FORGET_EVERY - 1).unwrap().is_all);
-        let changes = since(&store, FORGET_EVERY).unwrap();
-        assert_eq!((changes.is_all, changes.version), (false, 2 * FORGET_EVERY));
-        assert_eq!(changes.keys, (FORGET_EVERY + 1..=2 * FORGET_EVERY).map(key).collect::<Vec<_>>());
+        assert!(since(&store, PRUNE_EVERY - 1).unwrap().is_all);
+        let changes = since(&store, PRUNE_EVERY).unwrap();
+        assert_eq!((changes.is_all, changes.version), (false, 2 * PRUNE_EVERY));
+        assert_eq!(changes.keys, (PRUNE_EVERY + 1..=2 * PRUNE_EVERY).map(key).collect::<Vec<_>>());
         assert_eq!(since(&store, changes.version).unwrap(), ConfigChanges { keys: vec![], ..changes });
     }
 }

@@ -21,7 +21,7 @@ pub(in crate::store) fn join_alone(tx: &dyn Sql, now: Timestamp) -> Result<Joine
 }
 
 /// Returns the newest id, and whether an inspection waits, for a joining node.
-pub(in crate::store) fn what_is_there(tx: &dyn Sql) -> Result<(i64, bool)> {
+pub(in crate::store) fn newest_id_and_inspections(tx: &dyn Sql) -> Result<(i64, bool)> {
     Ok((newest_id(tx)?, inspections::waits(tx)?))
 }
 
@@ -74,7 +74,7 @@ pub(super) fn lanes_behind(
         connection.to_change().0
     );
     let mut behind = Vec::new();
-    connection.over(
+    connection.query_each_row(
         &Over { sql: &sql, columns: "lane, due", shape: "nn" },
         &mut |give| lanes.iter().try_for_each(|lane| give(params![lane, now])),
         &mut |row| {
@@ -173,7 +173,7 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn keys_used(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
+pub(super) fn record_key_uses(tx: &dyn Sql, uses: &[(KeyId, Timestamp)]) -> Result<()> {
     let sql =
         "UPDATE keys SET last_used_at = ?2 WHERE id = ?1 AND (last_used_at IS NULL OR last_used_at < ?2)";
     for (key, used_at) in uses {

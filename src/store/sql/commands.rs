@@ -12,14 +12,14 @@ use crate::{
         live_update::LiveUpdate,
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
-        port::{LeasedDelivery, Permit},
+        ports::{LeasedDelivery, Permit},
         statistics::StatBatch,
         time::Timestamp,
         verdict::Verdict,
     },
     store::{
         StoreError,
-        ledger::{Accepted, Birth, NewEvent, Record, Refilled, Want},
+        deliveries::{Accepted, Birth, NewEvent, Record, Refilled, Want},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -51,7 +51,7 @@ impl Accept {
     }
 
     /// Deliveries whose ordering group or availability decides what becomes of them.
-    fn decided(&self) -> impl Iterator<Item = &Delivery> {
+    fn needing_lock(&self) -> impl Iterator<Item = &Delivery> {
         let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
         births.filter(|delivery| delivery.ordering_key.is_some() || delivery.state == DeliveryState::Held)
     }
@@ -70,7 +70,7 @@ impl Work for Accept {
     }
 
     fn kind(&self) -> Kind {
-        if self.decided().next().is_some() { Kind::InLine } else { Kind::Accept }
+        if self.needing_lock().next().is_some() { Kind::InLine } else { Kind::Accept }
     }
 
     fn keys(&self) -> Vec<DedupKey> {
@@ -82,7 +82,7 @@ impl Work for Accept {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        locks.lanes.extend(self.decided().map(|delivery| delivery.endpoint));
+        locks.lanes.extend(self.needing_lock().map(|delivery| delivery.endpoint));
     }
 
     fn count(&self, sums: &mut StatBatch) {
@@ -110,7 +110,7 @@ impl Work for Accept {
                             LeasedDelivery { delivery: birth.delivery, event, due, permit: hand, epoch: self.epoch };
                         after.carried.push(carried);
                     }
-                    None => note(&birth.delivery, after),
+                    None => note_waiting(&birth.delivery, after),
                 }
             }
         }
@@ -137,7 +137,7 @@ fn update_of(delivery: &Delivery) -> LiveUpdate {
 }
 
 /// Notes a delivery that waits in the store now, for the engine.
-fn note(delivery: &Delivery, after: &mut Aftermath) {
+fn note_waiting(delivery: &Delivery, after: &mut Aftermath) {
     if delivery.state.is_waiting()
         && !delivery.is_queued_behind()
         && let Some(due) = delivery.due
@@ -209,8 +209,8 @@ impl Work for Recording {
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        if let Some(Recorded { delivery, disabled: went_off, woken, is_turn }) = self.recorded {
-            note(&delivery, after);
+        if let Some(Recorded { delivery, disabled: went_off, woken, health_changed: is_turn }) = self.recorded {
+            note_waiting(&delivery, after);
             after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
             after.switched_off.extend(went_off.map(|(off, revision)| (delivery.endpoint, off, revision)));
@@ -242,7 +242,7 @@ pub(super) struct Refill {
 impl Work for Refill {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
-        if self.wants.iter().any(|want| !want.is_of(self.epoch)) {
+        if self.wants.iter().any(|want| !want.is_all_of_epoch(self.epoch)) {
             // Requested before this node joined again: it knows no waiting deliveries now, and these permits are void.
             self.found = self.wants.iter().map(|_| Found::default()).collect();
             return Ok(());
@@ -284,7 +284,7 @@ impl Work for Refill {
         for (want, found) in self.wants.into_iter().zip(self.found) {
             refilled.push(Refilled {
                 endpoint: want.endpoint,
-                has_none: found.oldest.is_empty() && !want.permits.is_empty(),
+                has_no_oldest: found.oldest.is_empty() && !want.permits.is_empty(),
                 has_more_fresh: found.has_more_fresh,
                 has_more_manual: found.has_more_manual,
                 next_due: found.next_due,

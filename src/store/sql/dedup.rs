@@ -9,12 +9,12 @@ use crate::{
         event::{DedupKey, Fingerprint},
         id::EventId,
     },
-    store::ledger::Accepted,
+    store::deliveries::Accepted,
 };
 use std::sync::Arc;
 
 /// Returns the event that is stored under these keys already; `New` if there is none.
-pub(super) fn published_before(
+pub(super) fn find_duplicate(
     tx: &dyn Sql,
     keys: &[DedupKey],
     fingerprint: Fingerprint,

@@ -1,9 +1,9 @@
-//! Storage backend: runs reads and writes for the store traits. A type that implements it implements all four.
+//! StorageSpace backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
 use super::{Aftermath, MembershipBackend, Queue, Result, Sql, work::Call};
 use crate::{
     domain::storage::StorageUsage,
-    store::{Reply, inbox::Submission},
+    store::{Reply, inbox::InboxEvent},
 };
 
 pub(in crate::store) trait Desk: Send + Sync {
@@ -28,7 +28,7 @@ pub(in crate::store) trait Desk: Send + Sync {
     }
 
     /// Reads the inbox; `None` where there is none.
-    fn submitted(&self) -> Option<Reply<'static, Vec<Submission>>> {
+    fn submitted(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
         None
     }
 
@@ -41,14 +41,14 @@ pub(in crate::store) trait Desk: Send + Sync {
     fn measure(&self) -> Reply<'_, StorageUsage>;
 
     /// Runs a function in the writer's next batch.
-    fn call<T: Send + 'static>(
+    fn write<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
-        self.call_then(run, |_, _| ())
+        self.write_then(run, |_, _| ())
     }
 
-    fn call_then<T: Send + 'static>(
+    fn write_then<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
         after: impl FnOnce(&T, &mut Aftermath) + Send + 'static,

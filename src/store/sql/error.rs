@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 pub(in crate::store) enum Error {
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    #[error("{}", in_words(.0))]
+    #[error("{}", message(.0))]
     Postgres(#[from] tokio_postgres::Error),
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -57,7 +57,7 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
         Error::Postgres(postgres) => match postgres.code() {
             Some(code) if *code == SqlState::DISK_FULL => is_full(),
             Some(code) if *code == SqlState::INSUFFICIENT_PRIVILEGE => unavailable(),
-            Some(code) if is_of_the_command(code) => corrupt(),
+            Some(code) if is_caused_by_command(code) => corrupt(),
             _ => unavailable(),
         },
         Error::Io(_) | Error::Fenced(_) | Error::Stale(_) | Error::Busy | Error::InDoubt(_) => unavailable(),
@@ -66,7 +66,7 @@ pub(in crate::store) fn store_error(error: &Error) -> StoreError {
 }
 
 /// Returns the server's message, or the cause if there is none. Leaves out its detail, which repeats row contents.
-fn in_words(error: &tokio_postgres::Error) -> String {
+fn message(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
         (None, Some(cause)) => format!("{error}: {cause}"),
@@ -75,6 +75,6 @@ fn in_words(error: &tokio_postgres::Error) -> String {
 }
 
 /// Impossible data, a violated constraint, an invalid statement, a damaged page.
-fn is_of_the_command(code: &SqlState) -> bool {
+fn is_caused_by_command(code: &SqlState) -> bool {
     ["22", "23", "42", "XX"].iter().any(|class| code.code().starts_with(class))
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, audit, cluster, params,
-    registry::{json, noted, to_json},
+    config::{json, log_if_changed, to_json},
     row::named,
 };
 use crate::domain::{audit::AuditEntry, event_type::EventTypeRecord, id::EventTypeId};
@@ -45,7 +45,7 @@ pub(super) fn put_all(tx: &dyn Sql, new: &[(EventTypeRecord, Option<AuditEntry>)
     }
     for (event_type, entry) in new {
         put(tx, event_type)?;
-        audit::note(tx, entry.as_ref(), ())?;
+        audit::write_if_changed(tx, entry.as_ref(), ())?;
     }
     Ok(true)
 }
@@ -62,17 +62,17 @@ fn can_be_put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<bool> {
 fn put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<()> {
     let document = to_json(&new.document)?;
     if new.revision == 1 {
-        tx.owns(new.id.as_i64())?;
+        tx.check_id(new.id.as_i64())?;
     }
     let sql = "INSERT INTO event_types (id, name, document, revision, created_at, updated_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (id) DO UPDATE SET document = ?3, revision = ?4, updated_at = ?6";
     let values = params![new.id, new.name, document, new.revision, new.created_at, new.updated_at];
     tx.execute(sql, values)?;
-    tx.changed(new.id.into())
+    tx.log_change(new.id.into())
 }
 
 pub(super) fn remove(tx: &dyn Sql, id: EventTypeId) -> Result<bool> {
     cluster::remember_newest_id(tx)?;
-    noted(tx, tx.execute("DELETE FROM event_types WHERE id = ?1", params![id])?, id)
+    log_if_changed(tx, tx.execute("DELETE FROM event_types WHERE id = ?1", params![id])?, id)
 }

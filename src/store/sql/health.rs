@@ -13,7 +13,7 @@ use crate::{
         delivery::{Delivery, Availability},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
-        health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, Moment, News, HealthState, TroubleNotice, Windows},
+        health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, ClockedTime, News, HealthState, TroubleNotice, HealthWindows},
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
         statistics::{Sums, Width},
@@ -21,9 +21,9 @@ use crate::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        browse::HealthReport,
+        queries::HealthReport,
         cluster::{HealthBootstrap, Suspect},
-        ledger::Record,
+        deliveries::Record,
     },
 };
 use std::time::Duration;
@@ -41,15 +41,15 @@ macro_rules! columns {
 }
 
 /// Runs for every delivery that is recorded.
-const READ: &str = concat!("SELECT ", columns!(), " FROM health WHERE endpoint = ?1");
+const SELECT_HEALTH: &str = concat!("SELECT ", columns!(), " FROM health WHERE endpoint = ?1");
 /// Reads health together with the outage-adjusted time of all nodes.
-const READ_WITH_CLOCK: &str = concat!(
+const SELECT_HEALTH_WITH_CLOCK: &str = concat!(
     "SELECT ",
     columns!(),
     ", (SELECT clock FROM accountable) FROM (SELECT 1 AS one) AS one LEFT JOIN health ON endpoint = ?1"
 );
 const COLUMNS: usize = 15;
-const WRITE: &str = "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
+const UPSERT_HEALTH: &str = "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
      first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
      told_since, paused_until, paused_status)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
@@ -58,10 +58,10 @@ const WRITE: &str = "INSERT INTO health (endpoint, app, consecutive_failures, fa
      paused_until, paused_status) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 fn read_row(row: &Row<'_>) -> Result<Health> {
-    let moment = |at: usize| -> Result<Option<Moment>> {
+    let moment = |at: usize| -> Result<Option<ClockedTime>> {
         let clock: Option<i64> = row.get(at + 1)?;
         let at: Option<Timestamp> = row.get(at)?;
-        Ok(at.zip(clock).map(|(at, clock)| Moment { at, clock: accountable::duration(clock) }))
+        Ok(at.zip(clock).map(|(at, clock)| ClockedTime { at, clock: accountable::duration(clock) }))
     };
     let told_by: Option<NoticeChannel> = row.get(11)?;
     Ok(Health {
@@ -69,7 +69,7 @@ fn read_row(row: &Row<'_>) -> Result<Health> {
         failed_events: row.get(1)?,
         first_failure: moment(2)?,
         last_error: row.get(4)?,
-        warned: moment(5)?,
+        warned_at: moment(5)?,
         successes: row.get(7)?,
         degraded_since: row.get(8)?,
         failing_since: row.get(9)?,
@@ -85,12 +85,12 @@ fn read_pause(row: &Row<'_>, first: usize) -> Result<Option<PausedUntil>> {
 }
 
 pub(super) fn read(connection: &dyn Sql, endpoint: EndpointId) -> Result<Option<Health>> {
-    connection.one(READ, params![endpoint], read_row)
+    connection.one(SELECT_HEALTH, params![endpoint], read_row)
 }
 
 /// Reads health with outage-adjusted time, of which this node may know less than others.
 fn read_with_clock(tx: &dyn Sql, endpoint: EndpointId, mine: Duration) -> Result<(Health, Duration)> {
-    let found = tx.one(READ_WITH_CLOCK, params![endpoint], |row| {
+    let found = tx.one(SELECT_HEALTH_WITH_CLOCK, params![endpoint], |row| {
         let health = match row.get::<Option<u32>>(0)? {
             Some(_) => read_row(row)?,
             None => Health::default(),
@@ -102,9 +102,9 @@ fn read_with_clock(tx: &dyn Sql, endpoint: EndpointId, mine: Duration) -> Result
 }
 
 fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Result<()> {
-    let clock = |moment: Option<Moment>| moment.map(|moment| moment.clock.as_millis() as i64);
+    let clock = |moment: Option<ClockedTime>| moment.map(|moment| moment.clock.as_millis() as i64);
     tx.execute(
-        WRITE,
+        UPSERT_HEALTH,
         params![
             endpoint,
             app,
@@ -113,8 +113,8 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
             health.first_failure.map(|moment| moment.at),
             clock(health.first_failure),
             health.last_error,
-            health.warned.map(|moment| moment.at),
-            clock(health.warned),
+            health.warned_at.map(|moment| moment.at),
+            clock(health.warned_at),
             health.successes,
             health.degraded_since,
             health.failing_since,
@@ -136,7 +136,7 @@ pub(super) fn start_afresh(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: T
     write(tx, app, endpoint, &Health { healthy_since: Some(at), trouble_notice: told, ..Health::default() })
 }
 
-pub(super) fn forget(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
+pub(super) fn delete_health(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
     tx.lock_health(endpoint)?;
     tx.execute("DELETE FROM health WHERE endpoint = ?1", params![endpoint])?;
     Ok(())
@@ -179,12 +179,12 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) ->
     let endpoint = carried.delivery.endpoint;
     if last.outcome.class == OutcomeClass::Ok {
         // For most endpoints nothing changes, and nothing is locked for them.
-        if read(tx, endpoint)?.is_none_or(|health| health.is_clean()) {
+        if read(tx, endpoint)?.is_none_or(|health| health.has_no_trouble()) {
             return Ok(None);
         }
         tx.lock_health(endpoint)?;
         let known = read(tx, endpoint)?;
-        let Some(mut health) = known.filter(|health| !health.is_clean()) else { return Ok(None) };
+        let Some(mut health) = known.filter(|health| !health.has_no_trouble()) else { return Ok(None) };
         if availability_of(tx, carried.delivery.endpoint)? != Availability::Enabled {
             return Ok(None);
         }
@@ -203,7 +203,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) ->
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
     };
     let mut news = health.failed(&failure, contract);
-    health.pause(sighting.paused);
+    health.record_pause(sighting.paused);
     if record.disable.is_some() {
         news = vec![News::Gone];
     } else if matches!(news[..], [News::FailingTooLong { .. }])
@@ -245,7 +245,7 @@ pub(super) fn event_failed(tx: &dyn Sql, delivery: &Delivery, event: &Event) -> 
     }
     tx.lock_health(delivery.endpoint)?;
     let mut health = read(tx, delivery.endpoint)?.unwrap_or_default();
-    health.event_failed();
+    health.record_failed_event();
     write(tx, delivery.app, delivery.endpoint, &health)
 }
 
@@ -255,7 +255,7 @@ pub(super) struct HealthChanges {
     /// Endpoints that were disabled, how, and their revision now.
     pub(super) disabled: Vec<(EndpointId, Disabled, u32)>,
     /// Endpoints whose health state changed.
-    pub(super) turned: Vec<(AppId, EndpointId)>,
+    pub(super) changed: Vec<(AppId, EndpointId)>,
 }
 
 pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<HealthChanges> {
@@ -275,7 +275,7 @@ pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp
             )
         };
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
-        let windows = Windows { last_hour: window(HOUR)?, degraded };
+        let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
         let news = health.judge(&windows, contract, now);
         if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
             let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
@@ -285,7 +285,7 @@ pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp
             write(tx, *app, *endpoint, &health)?;
         }
         if known.map_or(HealthState::Healthy, |known| known.state()) != health.state() {
-            judged.turned.push(whose);
+            judged.changed.push(whose);
         }
         if let Some(news) = news {
             let last_error = health.last_error.as_deref();
@@ -343,7 +343,7 @@ pub(super) fn report(
 }
 
 /// Returns the endpoints of an app that are degraded or failing.
-pub(super) fn in_trouble(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
+pub(super) fn unhealthy_endpoints(connection: &dyn Sql, app: AppId) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT endpoint FROM health WHERE app = ?1 AND (degraded_since IS NOT NULL OR failing_since IS NOT NULL)",
         params![app],

@@ -14,7 +14,7 @@ use crate::{
         verdict::Verdict,
     },
     store::{
-        ledger::{Accepted, NewEvent, Record},
+        deliveries::{Accepted, NewEvent, Record},
         sql::{Result, Sql, ToValue},
     },
 };
@@ -104,7 +104,7 @@ impl Recording {
 
     /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn became(&mut self, delivery: Option<Delivery>) {
-        let plainly = |delivery| Recorded { delivery, disabled: None, woken: Vec::new(), is_turn: false };
+        let plainly = |delivery| Recorded { delivery, disabled: None, woken: Vec::new(), health_changed: false };
         self.recorded = delivery.map(plainly);
     }
 }

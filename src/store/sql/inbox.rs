@@ -4,10 +4,10 @@
 use super::{Aftermath, Error, Locks, Result, Sql, Work, commands::Accept, params};
 use crate::{
     domain::statistics::StatBatch,
-    store::{StoreError, ledger::Accepted},
+    store::{StoreError, deliveries::Accepted},
 };
 
-pub(super) struct TakeIn {
+pub(super) struct AcceptInbox {
     pub(super) accept: Accept,
     /// Inbox numbers of its events, in the same order.
     pub(super) numbers: Vec<i64>,
@@ -15,7 +15,7 @@ pub(super) struct TakeIn {
     pub(super) settled: Vec<i64>,
 }
 
-impl Work for TakeIn {
+impl Work for AcceptInbox {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.accept.apply(tx)?;
         for (number, result) in self.numbers.iter().zip(&self.accept.results) {

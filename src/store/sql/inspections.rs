@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, params,
-    registry::{optional_json, to_json},
+    config::{optional_json, to_json},
     row::named,
 };
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        browse::{Cursor, Page},
-        ledger::Ordered,
+        queries::{Cursor, Page},
+        deliveries::Ordered,
     },
 };
 
@@ -42,7 +42,7 @@ pub(super) fn order(tx: &dyn Sql, new: &Inspection) -> Result<Ordered> {
     if let Some(busy) = tx.one(open, params![new.endpoint], |row| row.get(0))? {
         return Ok(Ordered::Busy(busy));
     }
-    tx.owns(new.id.as_i64())?;
+    tx.check_id(new.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO inspections (id, app, endpoint, kind, state, created_at)
          SELECT ?1, ?2, ?3, ?4, 0, ?5
@@ -52,7 +52,7 @@ pub(super) fn order(tx: &dyn Sql, new: &Inspection) -> Result<Ordered> {
     Ok(if added == 1 { Ordered::Waiting } else { Ordered::NoEndpoint })
 }
 
-pub(super) fn take(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>> {
+pub(super) fn start_next(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>> {
     // The first condition is that of the small index of open ones.
     let sql = format!(
         "UPDATE inspections SET state = 1, epoch = ?2 WHERE id =
@@ -64,7 +64,7 @@ pub(super) fn take(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>>
     tx.one(&sql, params![per_app_max, tx.epoch()], inspection)
 }
 
-pub(super) fn end(tx: &dyn Sql, id: InspectionId, report: Option<&InspectionReport>, now: Timestamp) -> Result<bool> {
+pub(super) fn finish(tx: &dyn Sql, id: InspectionId, report: Option<&InspectionReport>, now: Timestamp) -> Result<bool> {
     let (state, text) = match report {
         None => (InspectionState::Interrupted, None),
         Some(report) => (InspectionState::Finished, Some(to_json(report)?)),

@@ -15,13 +15,13 @@ use crate::{
         endpoint::{self, Disabled},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
-        notice::{AboutEvent, dead_letter},
+        notice::{EventRef, dead_letter},
         outcome::Attempt,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::Verdict,
     },
-    store::ledger::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Settle},
+    store::deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Settle},
 };
 
 /// Data of an event whose payload was erased.
@@ -29,7 +29,7 @@ pub(super) const NO_DATA: &[u8] = &[];
 
 pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
     loop {
-        let before = dedup::published_before(tx, &new.dedup, new.fingerprint)?;
+        let before = dedup::find_duplicate(tx, &new.dedup, new.fingerprint)?;
         if before != Accepted::New {
             return Ok(before);
         }
@@ -70,7 +70,7 @@ const INSERT_EVENT: &str = concat!(
 );
 
 fn insert_event(tx: &dyn Sql, event: &Event, dedup: &[DedupKey]) -> Result<()> {
-    tx.owns(event.id.as_i64())?;
+    tx.check_id(event.id.as_i64())?;
     event_row(event, dedup, &mut |row| tx.execute(INSERT_EVENT, row).map(drop))
 }
 
@@ -88,7 +88,7 @@ pub(in crate::store) fn event_row(
         event.accepted_at,
         event.key,
         event.deliver_at,
-        event.is_skipped,
+        event.has_no_subscribers,
         (!dedup.is_empty()).then(|| dedup.iter().flat_map(|key| key.0).collect::<Vec<u8>>()),
         &event.data[..],
     ])
@@ -97,7 +97,7 @@ pub(in crate::store) fn event_row(
 /// Returns the endpoint's availability, as this transaction sees it.
 pub(super) fn availability_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Availability> {
     let sql = "SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
-    let read = |row: &Row<'_>| row::named(endpoint, super::registry::read_disabled(row.get(0)?));
+    let read = |row: &Row<'_>| row::named(endpoint, super::config::read_disabled(row.get(0)?));
     let off = tx.one(sql, params![endpoint], read)?;
     Ok(off.map_or(Availability::Deleted, |off| endpoint::availability(off.as_ref())))
 }
@@ -108,7 +108,7 @@ pub(super) struct Recorded {
     pub(super) disabled: Option<(Disabled, u32)>,
     pub(super) woken: Woken,
     /// The endpoint's health state changed.
-    pub(super) is_turn: bool,
+    pub(super) health_changed: bool,
 }
 
 /// Whether its attempts use a retry slot and get a number; those of an uncounted retry do not.
@@ -164,7 +164,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         tell_of_dead(tx, contract, &delivery, &record.leased.event, error)?;
     }
-    Ok(Some(Recorded { delivery, disabled: went_off, woken, is_turn }))
+    Ok(Some(Recorded { delivery, disabled: went_off, woken, health_changed: is_turn }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.
@@ -176,7 +176,7 @@ pub(super) fn tell_of_dead(
     last_error: Option<&str>,
 ) -> Result<()> {
     match dead_letter(contract, delivery, event, last_error) {
-        Some(notice) => notices::put_about(tx, &notice, Some(&AboutEvent::of(event))),
+        Some(notice) => notices::put_with_event(tx, &notice, Some(&EventRef::of(event))),
         None => Ok(()),
     }
 }
@@ -190,11 +190,11 @@ pub(super) fn disable_endpoint(
     let revision = tx.one(
         "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
          WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
-        params![endpoint, super::registry::write_disabled(off)?, off.at],
+        params![endpoint, super::config::write_disabled(off)?, off.at],
         |row| row.get(0),
     )?;
     if revision.is_some() {
-        tx.changed(endpoint.into())?;
+        tx.log_change(endpoint.into())?;
     }
     Ok(revision)
 }
@@ -230,7 +230,7 @@ pub(super) fn ask(
     let from = delivery.state;
     let done = match ask {
         Ask::Retry => delivery.retry(availability_of(tx, delivery.endpoint)?, now),
-        Ask::Replay { as_new, give_up_at } => {
+        Ask::Replay { new_id: as_new, give_up_at } => {
             let again = ReplayAs { as_new, give_up_at, is_alone: true };
             return replay(tx, delivery, &again, now, woken);
         }

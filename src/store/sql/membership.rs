@@ -20,7 +20,7 @@ pub(in crate::store) trait MembershipBackend: Send + Sync {
 
     /// Maintains the tables: makes partitions ahead, and moves rows out of nearly empty ones. Whatever conflicts with other
     /// transactions is left for the next time.
-    fn tend(&self) -> Reply<'static, ()> {
+    fn maintain(&self) -> Reply<'static, ()> {
         Box::pin(async { Ok(()) })
     }
 

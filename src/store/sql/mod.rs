@@ -7,7 +7,7 @@
 mod accountable;
 mod attempts;
 mod audit;
-mod browse;
+mod queries;
 pub(super) mod changes;
 mod cluster;
 mod commands;
@@ -31,7 +31,7 @@ mod queue;
 mod readers;
 mod recent;
 mod refill;
-mod registry;
+mod config;
 mod removal;
 mod replays;
 mod retention;
@@ -53,8 +53,8 @@ pub use queue::QueueLimits;
 pub use turns::Turn;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
-pub(super) use changes::{Change, begin as begin_version, log as log_change};
-pub(super) use cluster::{join_alone, what_is_there};
+pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
+pub(super) use cluster::{join_alone, newest_id_and_inspections};
 pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;
@@ -70,7 +70,7 @@ pub(super) use readers::{ReadConnection, ReaderPool};
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;
 pub(super) use rollup::{LOG as LOG_STATISTICS, LogLine};
-pub(super) use row::write_return_to;
+pub(super) use row::write_saved_state;
 pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
 pub(super) use turns::{Commit, TRIES_WHILE_CLOSING, Turns, added_by, apply_all};
@@ -99,7 +99,7 @@ pub(super) trait Sql {
     ) -> Result<()>;
 
     /// Runs a statement over all the rows that `give` supplies, and passes the rows of its result to `each`.
-    fn over(
+    fn query_each_row(
         &self,
         over: &Over<'_>,
         give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
@@ -167,12 +167,12 @@ pub(super) trait Sql {
     fn epoch(&self) -> i64;
 
     /// Checks an id before something is stored under it: refuses one that this process must not assign any more.
-    fn owns(&self, _number: i64) -> Result<()> {
+    fn check_id(&self, _number: i64) -> Result<()> {
         Ok(())
     }
 
     /// Notes for other nodes that this transaction changes the configuration.
-    fn changed(&self, change: Change) -> Result<()>;
+    fn log_change(&self, change: ConfigChange) -> Result<()>;
 }
 
 impl dyn Sql + '_ {

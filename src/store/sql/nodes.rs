@@ -12,15 +12,15 @@ use crate::{
 use std::{collections::BTreeSet, time::Duration};
 
 /// How long a node's lease lasts after a heartbeat.
-pub(in crate::store) const LEASE: Duration = Duration::from_secs(10);
+pub(in crate::store) const NODE_LEASE: Duration = Duration::from_secs(10);
 /// How long a node's own lease must not have lapsed before it takes over others: when an unreachable store comes back, every
 /// node has that long to send a heartbeat.
-pub(in crate::store) const GRACE: Duration = Duration::from_secs(3);
+pub(in crate::store) const JOIN_GRACE: Duration = Duration::from_secs(3);
 /// How long a node whose process seems gone must have sent no heartbeat: two heartbeat intervals, and some time for their
 /// way.
-const SILENCE_OF_THE_DEAD: Duration = Duration::from_millis(2500);
+const SILENCE_BEFORE_TAKEOVER: Duration = Duration::from_millis(2500);
 /// How long the last batch of a node that was taken over stays known.
-const LEDGER_KEPT: Duration = Duration::from_hours(24);
+const LAST_BATCHES_KEPT: Duration = Duration::from_hours(24);
 
 /// SQL of a heartbeat and of a cluster view. `?1` of a heartbeat is the epoch, `?2` the end of its lease, `?6` the time; of
 /// the others `?1` is the epoch, and of nodes `?1` is the time.
@@ -30,7 +30,7 @@ pub(in crate::store) const BEAT: &str =
      WHERE epoch = ?1 AND dead = 0";
 pub(in crate::store) const NODES: &str = "SELECT epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at, stopping,
          lease_until FROM nodes ORDER BY slot < 0, slot";
-pub(in crate::store) const WRITTEN: &str =
+pub(in crate::store) const WRITE_COUNTER: &str =
     "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM ledger WHERE writer IN (0, -1) AND epoch <> ?1";
 /// Whether this node may take over others: `?2` is the time, `?3` since when its lease must not have lapsed.
 pub(in crate::store) const IS_STEADY: &str = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)";
@@ -56,7 +56,7 @@ pub(in crate::store) fn enter(
 ) -> Result<Option<u8>> {
     let mut free = free_slot(tx)?;
     if free.is_none() {
-        evict(tx, waits_since.plus(GRACE) <= now, now)?;
+        evict(tx, waits_since.plus(JOIN_GRACE) <= now, now)?;
         free = free_slot(tx)?;
     }
     let Some(slot) = free else { return Ok(None) };
@@ -73,7 +73,7 @@ pub(in crate::store) fn enter(
             new.host,
             new.pid,
             now,
-            now.plus(LEASE),
+            now.plus(NODE_LEASE),
             Tenure::NOTHING
         ],
     )?;
@@ -81,7 +81,7 @@ pub(in crate::store) fn enter(
         let sql = "INSERT INTO ledger (epoch, writer, batch) VALUES (?1, ?2, 0)";
         tx.execute(sql, params![new.epoch, writer])?;
     }
-    let long_ago = Timestamp::from_millis(now.as_millis() - LEDGER_KEPT.as_millis() as i64);
+    let long_ago = Timestamp::from_millis(now.as_millis() - LAST_BATCHES_KEPT.as_millis() as i64);
     tx.execute("DELETE FROM ledger WHERE writer < 0 AND fenced_at < ?1", params![long_ago])?;
     Ok(Some(slot))
 }
@@ -114,7 +114,7 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
 pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Result<Option<View>> {
-    let (until, help) = (now.plus(LEASE), help_in_words(beat));
+    let (until, help) = (now.plus(NODE_LEASE), help_in_words(beat));
     let words = params![tx.epoch(), until, beat.seen, beat.free_permits, help, now, beat.is_stopping];
     if tx.execute(BEAT, words)? == 0 {
         return Ok(None);
@@ -130,14 +130,14 @@ pub(in crate::store) fn help_in_words(beat: &Beat) -> String {
 /// Returns the cluster as this node sees it.
 pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
     let nodes = tx.all(NODES, params![now], |row| node(row, now))?;
-    let written = tx.number(WRITTEN, params![tx.epoch()])?;
+    let written = tx.number(WRITE_COUNTER, params![tx.epoch()])?;
     let (shards, version) = (shards::all(tx)?, changes::version(tx)?);
-    Ok(View { nodes, shards, version, written, is_steady: is_steady(tx, now)? })
+    Ok(View { nodes, shards, version, write_counter: written, may_take_over: is_steady(tx, now)? })
 }
 
 /// Whether this node may take over others.
 pub(super) fn is_steady(tx: &dyn Sql, now: Timestamp) -> Result<bool> {
-    let since = Timestamp::from_millis(now.as_millis() - GRACE.as_millis() as i64);
+    let since = Timestamp::from_millis(now.as_millis() - JOIN_GRACE.as_millis() as i64);
     tx.exists(IS_STEADY, params![tx.epoch(), now, since])
 }
 
@@ -179,8 +179,8 @@ pub(in crate::store) fn fallen(
     let (mut dead, mut in_doubt_for) = (Vec::new(), None);
     let sql = "SELECT epoch, dead, host, pid, lease_until FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
     tx.each(sql, params![tx.epoch()], |row| {
-        let heard_at = row.get::<i64>(4)? - LEASE.as_millis() as i64;
-        let silent_at = Timestamp::from_millis(heard_at).plus(SILENCE_OF_THE_DEAD);
+        let heard_at = row.get::<i64>(4)? - NODE_LEASE.as_millis() as i64;
+        let silent_at = Timestamp::from_millis(heard_at).plus(SILENCE_BEFORE_TAKEOVER);
         if row.get(1)? {
             dead.push(row.get(0)?);
         } else if is_gone(row.get(2)?, row.get(3)?) {

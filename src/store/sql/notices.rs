@@ -2,27 +2,27 @@
 
 use super::{
     Result, Row, Sql,
-    browse::fill,
+    queries::fill,
     params,
-    registry::{json, optional_json, to_json},
+    config::{json, optional_json, to_json},
     row::named,
 };
 use crate::{
     domain::{
         contract::NoticeChannel,
         id::{AppId, EndpointId, NoticeId},
-        notice::{AboutEvent, Digest, MailState, NewNotice, Notice, NoticeKind},
+        notice::{EventRef, Digest, MailState, NewNotice, Notice, NoticeKind},
         time::Timestamp,
     },
     store::{
-        browse::{Cursor, Page},
+        queries::{Cursor, Page},
         notices::{NoticeFilter, NoticesWaiting, cursor_of},
     },
 };
 use std::time::Duration;
 
 /// How much longer notices that still wait to be sent are kept than other records.
-const KEPT_WHILE_WAITING: Duration = Duration::from_hours(7 * 24);
+const UNSENT_KEPT_LONGER: Duration = Duration::from_hours(7 * 24);
 
 /// Columns that `read` reads, in its order.
 pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n.replay, n.at, n.facts, n.event, n.digest, \
@@ -31,7 +31,7 @@ pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n
 /// Writes a notice in the transaction of the change it reports; an open digest counts it instead. The engine is notified
 /// after the commit.
 pub(super) fn put(tx: &dyn Sql, notice: &NewNotice) -> Result<()> {
-    put_about(tx, notice, None)
+    put_with_event(tx, notice, None)
 }
 
 /// Whether the mail that warns before this endpoint is disabled still waits.
@@ -44,20 +44,20 @@ pub(super) fn warning_waits(tx: &dyn Sql, app: AppId, endpoint: EndpointId) -> R
 }
 
 /// Writes a notice about a delivery, with its event.
-pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>) -> Result<()> {
+pub(super) fn put_with_event(tx: &dyn Sql, notice: &NewNotice, event: Option<&EventRef>) -> Result<()> {
     let mail = match notice.channel {
         NoticeChannel::None => return Ok(()),
         NoticeChannel::Email => MailState::Waiting,
         NoticeChannel::List => MailState::None,
     };
     let (mut until, mut digest) = (None, None);
-    if let Some(window) = notice.digest {
+    if let Some(window) = notice.digest_window {
         tx.lock_digests(notice.app)?;
-        if count_in(tx, notice, event, mail)? {
+        if count_in_digest(tx, notice, event, mail)? {
             return Ok(());
         }
         until = Some(notice.at.plus(window));
-        digest = Some(to_json(&Digest::begin(notice, event))?);
+        digest = Some(to_json(&Digest::new(notice, event))?);
     }
     tx.execute(
         "INSERT INTO notices (app, kind, endpoint, delivery, replay, at, facts, event, digest, count, open_until, mail, hook)
@@ -69,7 +69,7 @@ pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEv
         notice.delivery,
         notice.replay,
         notice.at,
-        to_json(&notice.facts)?,
+        to_json(&notice.details)?,
         event.map(to_json).transpose()?,
         digest,
         until,
@@ -81,7 +81,7 @@ pub(super) fn put_about(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEv
 
 /// Counts the notice in the open digest of its app and kind; `false` if there is none. A digest that was already sent stays
 /// as it is, although a clock that was set back says it is open.
-fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: MailState) -> Result<bool> {
+fn count_in_digest(tx: &dyn Sql, notice: &NewNotice, event: Option<&EventRef>, mail: MailState) -> Result<bool> {
     let found = tx.one(
         &format!(
             "SELECT {COLUMNS} FROM notices n
@@ -94,7 +94,7 @@ fn count_in(tx: &dyn Sql, notice: &NewNotice, event: Option<&AboutEvent>, mail: 
     let Some(digest) = open.digest.as_mut() else { return Ok(false) };
     digest.add(notice, event);
     let count = open.count.saturating_add(1);
-    let facts = notice.in_digest_since(&open.facts, count);
+    let facts = notice.merged_into_digest(&open.details, count);
     let counted = tx.execute(
         "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7,
              mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END
@@ -128,7 +128,7 @@ fn read_columns(row: &Row<'_>, id: NoticeId) -> Result<Notice> {
         delivery: row.get(4)?,
         replay: row.get(5)?,
         at: row.get(6)?,
-        facts: json(row, 7)?,
+        details: json(row, 7)?,
         event: optional_json(row, 8)?,
         digest: optional_json(row, 9)?,
         count: row.get(10)?,
@@ -178,8 +178,8 @@ pub(super) fn waiting(connection: &dyn Sql) -> Result<NoticesWaiting> {
 }
 
 /// Deletes at most `most` old notices; returns how many.
-pub(super) fn forget(tx: &dyn Sql, before: Timestamp, most: i64) -> Result<usize> {
-    let kept_ms = KEPT_WHILE_WAITING.as_millis() as i64;
+pub(super) fn delete_old(tx: &dyn Sql, before: Timestamp, most: i64) -> Result<usize> {
+    let kept_ms = UNSENT_KEPT_LONGER.as_millis() as i64;
     let long_before = Timestamp::from_millis(before.as_millis().saturating_sub(kept_ms));
     tx.execute(
         "DELETE FROM notices WHERE id IN (SELECT id FROM notices

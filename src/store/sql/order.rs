@@ -5,7 +5,7 @@
 //! A delivery without an ordering key costs no query.
 
 use super::{
-    Result, Sql, deliveries, params, registry,
+    Result, Sql, deliveries, params, config,
     row::{self, DELIVERY, DELIVERY_COLUMNS},
 };
 use crate::domain::{
@@ -69,7 +69,7 @@ pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<b
     let settings: Option<EndpointSettings> = connection.one(
         "SELECT settings FROM endpoints WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint],
-        |row| row::named(endpoint, registry::json(row, 0)),
+        |row| row::named(endpoint, config::json(row, 0)),
     )?;
     Ok(settings.is_none_or(|settings| settings.skips_dead()))
 }
@@ -180,7 +180,7 @@ pub(super) fn unskipped(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
 mod tests {
     use super::*;
     use crate::{
-        domain::{event::RenderedBodies, id::EventId, ordering::OrderingMode},
+        domain::{event::BodyCache, id::EventId, ordering::OrderingMode},
         store::sqlite::open::open_in_memory,
     };
     use bytes::Bytes;
@@ -200,8 +200,8 @@ mod tests {
             data: Bytes::new(),
             key: None,
             deliver_at: None,
-            is_skipped: false,
-            bodies: RenderedBodies::default(),
+            has_no_subscribers: false,
+            body_cache: BodyCache::default(),
         };
         let mut newborn = Delivery::new(DeliveryId::from_i64(4), app, event.id, endpoint, now, None);
         newborn.ordering_key = OrderingMode::Endpoint.ordering_key(None);

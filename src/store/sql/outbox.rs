@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// Notices that one mail may hold.
-const GATHERED_MAX: usize = 1000;
+const NOTICES_PER_MAIL_MAX: usize = 1000;
 /// Digests that one step closes.
-const CLOSED_MAX: usize = 250;
+const DIGESTS_CLOSED_MAX: usize = 250;
 
 /// Uses an index of ready notices only, so that apps with open digests cost nothing.
 const NEXT_APP: &str =
@@ -26,8 +26,8 @@ const NEXT_APP: &str =
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
-pub(super) fn take(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<NoticeBatch> {
-    let are_all_closed = close(tx, now)? < CLOSED_MAX;
+pub(super) fn next_mail(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<NoticeBatch> {
+    let are_all_closed = close(tx, now)? < DIGESTS_CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
         Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
     };
@@ -50,7 +50,7 @@ pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
     tx.execute(
         "UPDATE notices SET open_until = NULL
          WHERE id IN (SELECT id FROM notices WHERE open_until <= ?1 ORDER BY open_until LIMIT ?2)",
-        params![now, CLOSED_MAX as i64],
+        params![now, DIGESTS_CLOSED_MAX as i64],
     )
 }
 
@@ -64,10 +64,10 @@ fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
     let mut gathered = Vec::new();
     if !is_resting {
         for kind in NoticeKind::ALL.iter().filter(|kind| kind.gathers()) {
-            gathered.extend(ready(tx, app, *kind, GATHERED_MAX)?);
+            gathered.extend(ready(tx, app, *kind, NOTICES_PER_MAIL_MAX)?);
         }
         gathered.sort_unstable();
-        gathered.truncate(GATHERED_MAX);
+        gathered.truncate(NOTICES_PER_MAIL_MAX);
     }
     // Notices about endpoints must not wait behind thousands of dead letters: a late warning is worth nothing.
     let members = if gathered.is_empty() { alone } else { gathered };
@@ -99,7 +99,7 @@ fn notices_of(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>>
 }
 
 /// Stores that the mail that starts with this notice was sent, or never will be.
-pub(super) fn end(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now: Timestamp) -> Result<()> {
+pub(super) fn finish_mail(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now: Timestamp) -> Result<()> {
     let (state, why) = match end {
         MailEnd::Sent => (MailState::Sent, None),
         MailEnd::Refused(words) => (MailState::Refused, Some(words)),
@@ -125,7 +125,7 @@ pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBat
     Ok(NoticeBatch { notices, closes_at: closes_at(connection)? })
 }
 
-pub(super) fn published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
+pub(super) fn mark_published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
     for notice in notices {
         tx.execute("UPDATE notices SET hook = 0 WHERE id = ?1", params![notice])?;
     }
@@ -169,30 +169,30 @@ mod tests {
             .query_row(&format!("EXPLAIN QUERY PLAN {NEXT_APP}"), [0, i64::MAX], |row| row.get("detail"))
             .unwrap();
         assert!(plan.contains("SEARCH") && plan.contains("notices_to_mail"), "{plan}");
-        let nothing = take(&store, &from(0), NOW).unwrap();
+        let nothing = next_mail(&store, &from(0), NOW).unwrap();
         assert!(nothing.notices.is_empty());
         assert_eq!(nothing.closes_at, Some(Timestamp::from_millis(NOW.as_millis() + 1)));
         notice(&store, 1500, None, MailState::Waiting);
-        assert_eq!(take(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(1500));
+        assert_eq!(next_mail(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(1500));
     }
 
     #[test]
     fn each_step_closes_a_bounded_number_of_digests() {
         let store = open_in_memory().unwrap();
-        let many = 2 * CLOSED_MAX as i64 + 1;
+        let many = 2 * DIGESTS_CLOSED_MAX as i64 + 1;
         // Closed by the clock alone; these are only listed and go into no mail.
         for app in 1..=many {
             notice(&store, app, Some(app), MailState::None);
         }
         notice(&store, many + 1, Some(many + 1), MailState::Waiting);
-        for left in [many + 1 - CLOSED_MAX as i64, many + 1 - 2 * CLOSED_MAX as i64] {
-            let outgoing = take(&store, &from(0), NOW).unwrap();
+        for left in [many + 1 - DIGESTS_CLOSED_MAX as i64, many + 1 - 2 * DIGESTS_CLOSED_MAX as i64] {
+            let outgoing = next_mail(&store, &from(0), NOW).unwrap();
             assert_eq!((outgoing.notices.len(), outgoing.closes_at), (0, Some(NOW)), "come back at once");
             let open: i64 = store
                 .query_row("SELECT count(*) FROM notices WHERE open_until IS NOT NULL", [], |row| row.get(0))
                 .unwrap();
             assert_eq!(open, left);
         }
-        assert_eq!(take(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(many + 1));
+        assert_eq!(next_mail(&store, &from(0), NOW).unwrap().notices[0].app, AppId::from_i64(many + 1));
     }
 }

@@ -108,7 +108,7 @@ impl Queue {
     }
 
     /// Drops all waiting commands, unanswered and unwritten, and takes no more.
-    pub(in crate::store) fn forget(&self) {
+    pub(in crate::store) fn discard_all(&self) {
         let mut waiting = self.lock();
         let forgotten = std::mem::replace(&mut *waiting, Waiting { is_closed: true, ..Waiting::default() });
         // Permits are released as these are dropped; a worker woken by that must find the queue unlocked.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
 /// How many queries may run at the same time; more wait for a free connection.
-const READERS: usize = 4;
+const READERS_MAX: usize = 4;
 
 /// A connection that only reads.
 pub(in crate::store) trait ReadConnection: Send + 'static {
@@ -29,7 +29,7 @@ struct ReaderPoolInner<R> {
 
 impl<R: ReadConnection> ReaderPool<R> {
     pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
-        let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS)));
+        let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
         Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, turns }))
     }
 

@@ -4,7 +4,7 @@
 use super::{Result, Sql, ToValue, attempts, params};
 use crate::{
     domain::id::{AppId, DeliveryId, EndpointId},
-    store::browse::{PastAttempt, ROWS_EXAMINED_MAX},
+    store::queries::{AttemptRow, ROWS_EXAMINED_MAX},
 };
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -27,7 +27,7 @@ pub(super) fn attempts(
     app: AppId,
     endpoint: EndpointId,
     most: usize,
-) -> Result<Vec<(DeliveryId, PastAttempt)>> {
+) -> Result<Vec<(DeliveryId, AttemptRow)>> {
     let limit = most as i64;
     // No record of an app is older than the app itself.
     let mut tried: BTreeSet<DeliveryId> = BTreeSet::new();

@@ -7,7 +7,7 @@ use super::{
     health, ledger,
     order::Woken,
     params,
-    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS, EVENT_WITH_LITTLE_DATA},
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS, EVENT_WITH_SMALL_DATA},
 };
 use crate::{
     domain::{
@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
         verdict::DueAction,
     },
-    store::ledger::{BroughtForward, AdvanceRetries, Want},
+    store::deliveries::{BroughtForward, AdvanceRetries, Want},
 };
 use bytes::Bytes;
 use std::{
@@ -79,7 +79,7 @@ struct Part {
 fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delivery, Event)>> {
     let (Kind { index, condition }, (table, lock)) = (part.kind, tx.to_change());
     let sql = format!(
-        "SELECT {DELIVERY}, {EVENT_WITH_LITTLE_DATA}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
+        "SELECT {DELIVERY}, {EVENT_WITH_SMALL_DATA}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
          WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4 {lock}"
     );
     let (mut due, mut bytes, mut unread) = (Vec::new(), 0, Vec::new());
@@ -109,7 +109,7 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
     let events: Vec<(i64, EventId)> = places.iter().map(|place| (*place as i64, due[*place].1.id)).collect();
     let sql = "SELECT given.place, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
     let mut found = 0;
-    tx.over(
+    tx.query_each_row(
         &Over { sql, columns: "place, event", shape: "nn" },
         &mut |give| events.iter().try_for_each(|(place, event)| give(params![place, event])),
         &mut |row| {
@@ -241,7 +241,7 @@ pub(super) fn refill_all(
         found.oldest.extend(carried.next().into_iter().flatten());
         found.fresh.extend(carried.next().into_iter().flatten());
     }
-    let next_dues = go_on(tx, wants, now)?;
+    let next_dues = find_next_dues(tx, wants, now)?;
     for (found, want) in all.iter_mut().zip(wants) {
         found.next_due = next_dues.get(&want.endpoint).copied().filter(|due| *due < Timestamp::NEVER);
     }
@@ -250,7 +250,7 @@ pub(super) fn refill_all(
 
 /// Returns when the next delivery of each endpoint queue is due. If that is past, the next search starts there; if not, the
 /// whole queue is searched, since something older may have been added.
-fn go_on(tx: &dyn Sql, wants: &[Want], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
+fn find_next_dues(tx: &dyn Sql, wants: &[Want], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
     let begins = |want: &Want| (want.endpoint, tx.lane_begins(want.endpoint));
     let lanes: Vec<_> = wants.iter().map(begins).collect();
     let mut dues = next_dues(tx, &lanes)?;
@@ -274,7 +274,7 @@ fn next_dues(
         tx.to_change().0
     );
     let mut dues = HashMap::new();
-    tx.over(
+    tx.query_each_row(
         &Over { sql: &sql, columns: "lane, due", shape: "nn" },
         &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(BEGINNING)])),
         &mut |row| {

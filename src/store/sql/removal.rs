@@ -12,32 +12,32 @@ use crate::domain::{
 
 /// Rows to be deleted.
 #[derive(Default)]
-pub(super) struct Gone {
+pub(super) struct ToDelete {
     /// With their dedup keys.
     pub(super) events: Vec<(EventId, Option<Vec<u8>>)>,
     pub(super) deliveries: Vec<DeliveryId>,
 }
 
 /// Counts of deleted rows.
-pub(super) struct Removed {
+pub(super) struct DeletedCounts {
     pub(super) events: u64,
     pub(super) deliveries: u64,
     pub(super) attempts: u64,
 }
 
-impl Gone {
-    pub(super) fn remove(&self, tx: &dyn Sql, now: Timestamp, woken: &mut Woken) -> Result<Removed> {
+impl ToDelete {
+    pub(super) fn remove(&self, tx: &dyn Sql, now: Timestamp, woken: &mut Woken) -> Result<DeletedCounts> {
         let attempts = delete(tx, "attempts", "delivery", &self.deliveries)?;
         let deliveries = order::remove_all(tx, &self.deliveries, now, woken)? as u64;
-        self.forget_keys(tx)?;
+        self.delete_dedup_keys(tx)?;
         let events: Vec<EventId> = self.events.iter().map(|(event, _)| *event).collect();
-        Ok(Removed { events: delete(tx, "events", "id", &events)?, deliveries, attempts })
+        Ok(DeletedCounts { events: delete(tx, "events", "id", &events)?, deliveries, attempts })
     }
 
     /// Deletes dedup keys; a key that was given to another event since stays.
-    fn forget_keys(&self, tx: &dyn Sql) -> Result<()> {
+    fn delete_dedup_keys(&self, tx: &dyn Sql) -> Result<()> {
         let sql = "DELETE FROM dedup WHERE (key, event) IN (SELECT given.key, given.event FROM {given}) RETURNING event";
-        tx.over(
+        tx.query_each_row(
             &Over { sql, columns: "key, event", shape: "bn" },
             &mut |give| {
                 for (event, keys) in &self.events {
@@ -56,7 +56,7 @@ impl Gone {
 pub(super) fn delete(tx: &dyn Sql, from: &str, of: &str, ids: &[impl ToValue]) -> Result<u64> {
     let sql = format!("DELETE FROM {from} WHERE {of} IN (SELECT given.id FROM {{given}}) RETURNING {of}");
     let mut count = 0;
-    tx.over(
+    tx.query_each_row(
         &Over { sql: &sql, columns: "id", shape: "n" },
         &mut |give| ids.iter().try_for_each(|id| give(params![id])),
         &mut |_| {

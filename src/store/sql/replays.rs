@@ -7,22 +7,22 @@ use super::{
     notices,
     order::Woken,
     params,
-    registry::{json, to_json},
+    config::{json, to_json},
     row,
 };
 use crate::{
     domain::{
         delivery::{Delivery, EndReason, DeliveryState},
-        event::{TEST_EVENT_TYPE, is_our_own},
+        event::{TEST_EVENT_TYPE, is_internal_type},
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         notice::replay_finished,
         replay::{Replay, ReplayState, ReplaySelection},
         time::Timestamp,
     },
     store::{
-        browse::{Cursor, Page, ROWS_EXAMINED_MAX},
-        ledger::ActionResult,
-        replays::{ReplayChanged, ReplayPage, ReplaySource, SourceId, SourceSearch, Sources},
+        queries::{Cursor, Page, ROWS_EXAMINED_MAX},
+        deliveries::ActionResult,
+        replays::{ReplayChanged, ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
 use std::{ops::ControlFlow, time::Duration};
@@ -52,7 +52,7 @@ fn read(row: &Row<'_>) -> Result<Replay> {
 }
 
 pub(super) fn begin(tx: &dyn Sql, replay: &Replay) -> Result<()> {
-    tx.owns(replay.id.as_i64())?;
+    tx.check_id(replay.id.as_i64())?;
     tx.execute(
         &format!(
             "INSERT INTO replays ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
@@ -117,7 +117,7 @@ pub(super) fn sources(connection: &dyn Sql, search: &SourceSearch, most: usize) 
 }
 
 /// Collects matching sources out of the examined rows, until there are enough.
-fn gather(
+fn collect_sources(
     connection: &dyn Sql,
     sql: &str,
     search: &SourceSearch,
@@ -160,7 +160,7 @@ fn past_deliveries(connection: &dyn Sql, search: &SourceSearch, most: usize) -> 
     let sql =
         "SELECT id, app, endpoint, state, reason, event, replay_of IS NOT NULL, finished_at FROM deliveries
          WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
-    gather(connection, sql, search, most, |row| {
+    collect_sources(connection, sql, search, most, |row| {
         let (app, of, state): (AppId, EndpointId, DeliveryState) = (row.get(1)?, row.get(2)?, row.get(3)?);
         let fits = app == search.app
             && endpoint.is_none_or(|endpoint| endpoint == of)
@@ -180,12 +180,12 @@ fn past_events(connection: &dyn Sql, search: &SourceSearch, most: usize) -> Resu
     let wanted = search.selection.event_type();
     let sql =
         "SELECT id, app, type, length(data) > 0 FROM events WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
-    gather(connection, sql, search, most, |row| {
+    collect_sources(connection, sql, search, most, |row| {
         let event_type: &str = row.get(2)?;
         let fits = row.get::<AppId>(1)? == search.app
             && row.get(3)?
             // The server's own operational webhooks are out of date, and perhaps about the endpoint itself.
-            && !is_our_own(event_type)
+            && !is_internal_type(event_type)
             && wanted.is_none_or(|wanted| wanted == event_type)
             && search.patterns.as_ref().is_none_or(|patterns| patterns.matches(event_type))
             && !has_delivery(connection, row.get(0)?, endpoint)?;
@@ -203,9 +203,9 @@ fn has_delivery(connection: &dyn Sql, event: EventId, endpoint: EndpointId) -> R
 }
 
 /// The replay as it is now, and the endpoint queues in which something waits.
-pub(super) type Done = (Option<Replay>, Woken);
+pub(super) type ReplayProgress = (Option<Replay>, Woken);
 
-pub(super) fn proceed(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<Done> {
+pub(super) fn advance(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<ReplayProgress> {
     let running = |replay: &Replay| replay.state == ReplayState::Running && replay.reached == page.after_id;
     let Some(mut replay) = find(tx, page.replay)?.filter(running) else { return Ok((None, Vec::new())) };
     let mut waiting = Vec::new();
@@ -256,8 +256,8 @@ fn send_again(
     woken: &mut Woken,
 ) -> Result<Result<Delivery, String>> {
     match source.what {
-        SourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now, woken),
-        SourceId::Event(event) => backfill_event(tx, replay, event, source, now),
+        ReplaySourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now, woken),
+        ReplaySourceId::Event(event) => backfill_event(tx, replay, event, source, now),
     }
 }
 
@@ -279,7 +279,7 @@ fn replay_delivery(
     if let Err(refusal) = payload_of(tx, delivery.event)? {
         return Ok(Err(refusal));
     }
-    let again = ReplayAs { as_new: source.as_new, give_up_at: source.give_up_at, is_alone: false };
+    let again = ReplayAs { as_new: source.new_id, give_up_at: source.give_up_at, is_alone: false };
     Ok(match ledger::replay(tx, delivery, &again, now, woken)? {
         ActionResult::Done(delivery) | ActionResult::Made(delivery) => Ok(delivery),
         ActionResult::Refused(refusal) => Err(format!("{id}: {refusal}")),
@@ -318,7 +318,7 @@ fn backfill_event(
     // An event published for later is not sent earlier by a backfill.
     let due = deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = source.give_up_at.map(|at| at.plus(due.since(now)));
-    let born = Delivery::new(source.as_new, replay.app, event, endpoint, due, give_up_at);
+    let born = Delivery::new(source.new_id, replay.app, event, endpoint, due, give_up_at);
     match Delivery::new_backfill(born, availability_of(tx, endpoint)?, now) {
         Ok(delivery) => {
             tx.insert_delivery(&delivery)?;
@@ -338,7 +338,7 @@ pub(super) fn change(
 ) -> Result<ReplayChanged> {
     let Some(mut replay) = one(tx, app, id)? else { return Ok(ReplayChanged::Absent) };
     if !replay.state.may_become(to) {
-        return Ok(ReplayChanged::Over(replay));
+        return Ok(ReplayChanged::Ended(replay));
     }
     if replay.state == to {
         return Ok(ReplayChanged::Unchanged(replay));

@@ -9,7 +9,7 @@ use super::{
     ledger::NO_DATA,
     order::Woken,
     params,
-    removal::{self, Gone},
+    removal::{self, ToDelete},
     rollup, row,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         statistics::StatBatch,
         time::Timestamp,
     },
-    store::retention::{Expired, Overdue, OverdueSearch},
+    store::retention::{ExpireResult, OverdueEvents, OverdueSearch},
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -69,10 +69,10 @@ pub(super) fn overdue(
     search: &OverdueSearch,
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
-) -> Result<Overdue> {
+) -> Result<OverdueEvents> {
     let mut reader = RetentionReader { connection, keeps, dead_letters: HashMap::new() };
     let page = reader.read(search.after_id, search.to_id, search.most)?;
-    let mut overdue = Overdue {
+    let mut overdue = OverdueEvents {
         ranges: Vec::new(),
         reached: page.reached.unwrap_or(search.after_id),
         is_last: page.examined < search.most,
@@ -121,23 +121,23 @@ fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &RetentionD
 }
 
 /// Endpoints of which deliveries ended.
-pub(super) type Changed = BTreeSet<(AppId, EndpointId)>;
+pub(super) type ChangedEndpoints = BTreeSet<(AppId, EndpointId)>;
 
 pub(super) fn expire(
     tx: &dyn Sql,
     ranges: &[(i64, i64)],
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
-) -> Result<(Expired, (Woken, Changed))> {
+) -> Result<(ExpireResult, (Woken, ChangedEndpoints))> {
     cluster::remember_newest_id(tx)?;
     let mut reader = RetentionReader { connection: tx, keeps, dead_letters: HashMap::new() };
     let (mut step, mut rows) = (
-        Step {
-            expired: Expired::default(),
+        RemovalStep {
+            expired: ExpireResult::default(),
             woken: Woken::new(),
-            changed: Changed::new(),
+            changed: ChangedEndpoints::new(),
             counted: StatBatch::default(),
-            gone: Gone::default(),
+            to_delete: ToDelete::default(),
             now,
         },
         0,
@@ -145,18 +145,18 @@ pub(super) fn expire(
     for (place, &(first, last)) in ranges.iter().enumerate() {
         // The next range may be as large as a step.
         if rows > STEP_ROWS / 2 {
-            step.expired.left.extend(&ranges[place..]);
+            step.expired.remaining.extend(&ranges[place..]);
             break;
         }
         for found in reader.read(first - 1, last + 1, u32::MAX)?.found {
             rows += found.rows();
             let (id, fate) = (found.id.as_i64(), found.fate(now));
             if !step.carry_out(tx, found, &fate)? {
-                step.expired.left.push((id, id));
+                step.expired.remaining.push((id, id));
             }
         }
     }
-    let removed = step.gone.remove(tx, now, &mut step.woken)?;
+    let removed = step.to_delete.remove(tx, now, &mut step.woken)?;
     step.expired.events += removed.events;
     step.expired.deliveries += removed.deliveries;
     step.expired.attempts += removed.attempts;
@@ -165,23 +165,23 @@ pub(super) fn expire(
 }
 
 /// AttemptProgress of a removal step.
-struct Step {
-    expired: Expired,
+struct RemovalStep {
+    expired: ExpireResult,
     woken: Woken,
-    changed: Changed,
+    changed: ChangedEndpoints,
     counted: StatBatch,
-    gone: Gone,
+    to_delete: ToDelete,
     now: Timestamp,
 }
 
-impl Step {
+impl RemovalStep {
     /// Carries out the decision on one event; `false` if that is too much for one step and something is left.
     fn carry_out(&mut self, tx: &dyn Sql, found: EventWithDeliveries, fate: &RetentionDecision) -> Result<bool> {
         if fate.event == EventDecision::Goes {
             return Ok(self.remove(found));
         }
         let mut is_needed = false;
-        let done = |expired: &Expired| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
+        let done = |expired: &ExpireResult| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
         let before = done(&self.expired);
         for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
             if done(&self.expired) - before >= STEP_ROWS as u64 {
@@ -248,9 +248,9 @@ impl Step {
     fn remove(&mut self, found: EventWithDeliveries) -> bool {
         let is_too_much = found.deliveries.len() > STEP_ROWS;
         let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
-        self.gone.deliveries.extend(found.deliveries.iter().rev().take(most).map(|delivery| delivery.id));
+        self.to_delete.deliveries.extend(found.deliveries.iter().rev().take(most).map(|delivery| delivery.id));
         if !is_too_much {
-            self.gone.events.push((found.id, found.dedup));
+            self.to_delete.events.push((found.id, found.dedup));
         }
         !is_too_much
     }
@@ -345,7 +345,7 @@ impl RetentionReader<'_> {
             keep.dead_letters = self.dead_letter_retention(id)?.unwrap_or(keep.dead_letters);
         }
         let restarted_at: Option<Timestamp> = row.get(7)?;
-        let back = row.get::<Option<&str>>(8)?.map(row::read_return_to).transpose()?;
+        let back = row.get::<Option<&str>>(8)?.map(row::read_saved_state).transpose()?;
         let is_letter = |back: &SavedState| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
         let facts = DeliveryFacts {
             state,

@@ -5,7 +5,7 @@ mod added;
 
 use super::{
     Error, Give, Over, Result, Row, Sql, accountable, params,
-    registry::{json, to_json},
+    config::{json, to_json},
     statistics::trim,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         statistics::{StatBatch, ResultCode, StatRow, Sums},
         time::Timestamp,
     },
-    store::cluster::RolledUp,
+    store::cluster::RollupResult,
 };
 use added::RowsToAdd;
 use std::{
@@ -28,7 +28,7 @@ use std::{
 const ROWS_READ_PER_STEP: usize = 30_000;
 const SUMS_PER_STEP: usize = 100_000;
 /// Log rows that are read with one query.
-const PAGE: usize = 500;
+const LOG_ROWS_PER_QUERY: usize = 500;
 /// Lines that one step writes: each becomes several rows.
 const LINES_PER_STEP: usize = 250;
 /// Lines in one row of the log: a commit that concerns thousands of endpoints is rolled up in parts.
@@ -55,7 +55,7 @@ pub(super) fn documents(batch: &StatBatch) -> Result<Vec<String>> {
 }
 
 /// Puts a part back into the log, added up, to be written in parts: under ids below zero, which are read first.
-fn put_aside(tx: &dyn Sql, minutes: &Minutes) -> Result<()> {
+fn put_aside(tx: &dyn Sql, minutes: &MinuteCounters) -> Result<()> {
     let logged: Vec<LogLine> = minutes.lines().map(|line| logged(&line)).collect();
     for (id, part) in (1_i64..).zip(logged.chunks(LINES_PER_ROW)) {
         let insert = "INSERT INTO statistics_log (id, document) VALUES (?1, ?2)";
@@ -89,9 +89,9 @@ fn logged(line: &StatRow<'_>) -> LogLine {
 
 /// Counters of a part of the log, by app, endpoint, event type and minute: many commits give few of these.
 #[derive(Default)]
-struct Minutes(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), Sums>);
+struct MinuteCounters(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), Sums>);
 
-impl Minutes {
+impl MinuteCounters {
     fn add(&mut self, line: LogLine) {
         let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
@@ -130,7 +130,7 @@ impl Minutes {
 /// A part of the log, added up.
 #[derive(Default)]
 pub(super) struct LogPart {
-    minutes: Minutes,
+    minutes: MinuteCounters,
     /// Ids of its log rows, by the first and the last of each run: an id that was missing may belong to a writer that has not
     /// committed yet.
     runs: Vec<(i64, i64)>,
@@ -183,7 +183,7 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
     loop {
         let from = part.last().map_or(first, |last| last + 1);
         let mut found = 0;
-        connection.query(sql, params![from, last, PAGE as i64], &mut |row| {
+        connection.query(sql, params![from, last, LOG_ROWS_PER_QUERY as i64], &mut |row| {
             if part.is_full(lines_max) {
                 part.has_more = true;
                 return Ok(ControlFlow::Break(()));
@@ -192,7 +192,7 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
             part.add(row.get(0)?, json(row, 1)?);
             Ok(ControlFlow::Continue(()))
         })?;
-        if found < PAGE {
+        if found < LOG_ROWS_PER_QUERY {
             return Ok(part);
         }
     }
@@ -202,9 +202,9 @@ fn read_log(connection: &dyn Sql, (first, last): (i64, i64), lines_max: usize) -
 ///
 /// A part is added up over many commits before, so that each row is written once; if it is large, it goes back into the log
 /// and the next steps write it.
-pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timestamp) -> Result<RolledUp> {
-    let mut rolled_up = RolledUp { has_more: part.has_more, ..RolledUp::default() };
-    if !take(tx, part)? {
+pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timestamp) -> Result<RollupResult> {
+    let mut rolled_up = RollupResult { has_more: part.has_more, ..RollupResult::default() };
+    if !take_from_log(tx, part)? {
         // Another node has rolled it up first: the next run sees the rest.
         rolled_up.has_more = false;
     } else if !part.is_aside() && part.minutes.0.len() > LINES_PER_STEP {
@@ -220,7 +220,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timest
 }
 
 /// Takes a part out of the log; `false` if another node has taken some of it first.
-fn take(tx: &dyn Sql, part: &LogPart) -> Result<bool> {
+fn take_from_log(tx: &dyn Sql, part: &LogPart) -> Result<bool> {
     if part.count == 0 {
         return Ok(true);
     }
@@ -228,7 +228,7 @@ fn take(tx: &dyn Sql, part: &LogPart) -> Result<bool> {
         let runs = &mut |give: &mut Give<'_>| {
             part.runs.iter().try_for_each(|(first, last)| give(params![first, last]))
         };
-        tx.over(&Over { sql, columns: "begins, ends", shape: "nn" }, runs, each)
+        tx.query_each_row(&Over { sql, columns: "begins, ends", shape: "nn" }, runs, each)
     };
     let rows = "FROM {given} CROSS JOIN statistics_log l WHERE l.id >= given.begins AND l.id <= given.ends";
     let mut there = 0;

@@ -7,7 +7,7 @@ use super::{
 use crate::domain::{
     contract::NoticeChannel,
     delivery::{Delivery, EndReason, SavedState, DeliveryState},
-    event::{Event, RenderedBodies},
+    event::{Event, BodyCache},
     id::{
         AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId,
     },
@@ -113,7 +113,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
         skipped_at: row.get(20)?,
         root: row.get::<Option<DeliveryId>>(13)?.unwrap_or(id),
         replay_of: row.get(14)?,
-        saved_state: row.get::<Option<&str>>(15)?.map(read_return_to).transpose()?,
+        saved_state: row.get::<Option<&str>>(15)?.map(read_saved_state).transpose()?,
     })
 }
 
@@ -132,11 +132,11 @@ pub(super) const EVENT_COLUMNS: usize = 10;
 pub(super) const EVENT_WITHOUT_DATA: &str = event_with!("NULL");
 
 /// Includes `data` only if it has at most as many bytes as the fifth parameter says.
-pub(super) const EVENT_WITH_LITTLE_DATA: &str =
+pub(super) const EVENT_WITH_SMALL_DATA: &str =
     event_with!("CASE WHEN length(e.data) <= CAST(?5 AS bigint) THEN e.data END");
 
 /// Includes `data` only if the event is of the app in the first parameter, and of the type in the second one, if any.
-pub(super) const EVENT_WITH_DATA_IF_MEANT: &str =
+pub(super) const EVENT_WITH_DATA_IF_MATCHING: &str =
     event_with!("CASE WHEN e.app = ?1 AND e.type = coalesce(?2, e.type) THEN e.data END");
 
 pub(super) fn event(row: &Row<'_>, first: usize) -> Result<Event> {
@@ -154,15 +154,15 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> Result<Event> {
         accepted_at: row.get(first + 5)?,
         key: row.get(first + 6)?,
         deliver_at: row.get(first + 7)?,
-        is_skipped: row.get(first + 8)?,
+        has_no_subscribers: row.get(first + 8)?,
         data: Bytes::from(row.get::<Option<Vec<u8>>>(first + 9)?.unwrap_or_default()),
-        bodies: RenderedBodies::default(),
+        body_cache: BodyCache::default(),
     })
 }
 
 /// Writes `state,reason,due,at_due,finished_at,is_probe`, numbers or nothing: rare, short, and readable in a dump. An older
 /// version left out the last.
-pub(in crate::store) fn write_return_to(back: &SavedState) -> String {
+pub(in crate::store) fn write_saved_state(back: &SavedState) -> String {
     let number = |n: Option<i64>| n.map(|n| n.to_string()).unwrap_or_default();
     let at_due = AT_DUE.iter().position(|a| *a == back.at_due).unwrap_or(0);
     format!(
@@ -175,7 +175,7 @@ pub(in crate::store) fn write_return_to(back: &SavedState) -> String {
     )
 }
 
-pub(super) fn read_return_to(text: &str) -> Result<SavedState> {
+pub(super) fn read_saved_state(text: &str) -> Result<SavedState> {
     let parse = || {
         let mut parts = text.split(',').map(|part| (!part.is_empty()).then(|| part.parse::<i64>().ok()));
         let mut next = || parts.next().map(Option::flatten);
@@ -206,11 +206,11 @@ mod tests {
         {
             let (state, at_due, is_probe) = (DeliveryState::Retrying, DueAction::Exhaust, due.is_some());
             let back = SavedState { state, reason, due, at_due, finished_at, is_probe };
-            assert_eq!(read_return_to(&write_return_to(&back)).unwrap(), back);
+            assert_eq!(read_saved_state(&write_saved_state(&back)).unwrap(), back);
         }
-        assert!(!read_return_to("1,,,0,").unwrap().is_probe, "as an older version wrote it");
-        assert!(read_return_to("1,99,,0,").is_err());
-        assert!(read_return_to("").is_err());
+        assert!(!read_saved_state("1,,,0,").unwrap().is_probe, "as an older version wrote it");
+        assert!(read_saved_state("1,99,,0,").is_err());
+        assert!(read_saved_state("").is_err());
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
             finished_at: Some(at(1_800_000_000_456)),
             is_probe: true,
         };
-        assert_eq!(write_return_to(&back), "5,4,1800000000123,2,1800000000456,1");
+        assert_eq!(write_saved_state(&back), "5,4,1800000000123,2,1800000000456,1");
     }
 
     /// The names in the order of the numbers that are stored.

@@ -1,14 +1,14 @@
 //! Implements the store traits for every `Desk`; each method goes to the writer's batch or to a reader.
 
-mod browse;
+mod queries;
 mod cluster;
 
 use super::{
     Desk, Sql, audit,
     commands::{Accept, Release, Recording, Refill},
     event_types,
-    inbox::TakeIn,
-    inspections, ledger, outbox, refill, registry, replays, retention,
+    inbox::AcceptInbox,
+    inspections, ledger, outbox, refill, config, replays, retention,
     work::{answered, nothing},
 };
 use crate::{
@@ -23,21 +23,21 @@ use crate::{
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
         key::Key,
-        port::LeasedDelivery,
+        ports::LeasedDelivery,
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
     },
     store::{
-        Ledger, Registry, Reply,
-        inbox::Intake,
-        ledger::{
+        Ledger, ConfigStore, Reply,
+        inbox::InboxBatch,
+        deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
         },
         notices::{MailEnd, MailTurn, NoticeBatch},
-        registry::{Inserted, EndpointLabel, Everything},
+        config::{Inserted, EndpointLabel, ConfigSnapshot},
         replays::{ReplayChanged, ReplayPage},
-        retention::{Expired, Ranges},
+        retention::{ExpireResult, EventIdRanges},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -57,13 +57,13 @@ impl<D: Desk> Ledger for D {
         answered(answer)
     }
 
-    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>> {
+    fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
-        let Intake { events, refused, settled } = intake;
+        let InboxBatch { events, refused, settled } = intake;
         let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
         let (count, bytes) = weight(&events);
         let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
-        self.commands().push_accept(Box::new(TakeIn { accept, numbers, refused, settled }), count, bytes);
+        self.commands().push_accept(Box::new(AcceptInbox { accept, numbers, refused, settled }), count, bytes);
         answered(answer)
     }
 
@@ -101,11 +101,11 @@ impl<D: Desk> Ledger for D {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
-        let reply = self.call_then(
+        let reply = self.write_then(
             move |tx| {
                 let mut woken = Vec::new();
                 let asked = ledger::ask(tx, app, delivery, ask, now, &mut woken)?;
-                Ok((audit::note(tx, entry.as_ref(), asked)?, woken))
+                Ok((audit::write_if_changed(tx, entry.as_ref(), asked)?, woken))
             },
             |(asked, woken), after| {
                 after.waiting.extend(woken);
@@ -121,7 +121,7 @@ impl<D: Desk> Ledger for D {
     }
 
     fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {
-        let reply = self.call_then(
+        let reply = self.write_then(
             move |tx| refill::bring_forward(tx, &recovery, now),
             move |(_, app), after| {
                 if let Some(app) = *app {
@@ -134,7 +134,7 @@ impl<D: Desk> Ledger for D {
     }
 
     fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
-        let reply = self.call_then(
+        let reply = self.write_then(
             move |tx| ledger::settle(tx, endpoint, settle, most, now),
             move |settled, after| {
                 if settled.is_released {
@@ -147,11 +147,11 @@ impl<D: Desk> Ledger for D {
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
     }
 
-    fn expire(&self, ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Expired> {
-        let reply = self.call_then(
+    fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult> {
+        let reply = self.write_then(
             move |tx| retention::expire(tx, &ranges, &*keeps, now),
             |(_, (woken, changed)), after| {
                 after.waiting.extend(woken);
@@ -162,15 +162,15 @@ impl<D: Desk> Ledger for D {
     }
 
     fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
-        self.call_then(
-            move |tx| audit::note(tx, entry.as_ref(), replays::begin(tx, &replay)?),
+        self.write_then(
+            move |tx| audit::write_if_changed(tx, entry.as_ref(), replays::begin(tx, &replay)?),
             |(), after| after.replays_wait = true,
         )
     }
 
-    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
-        let reply = self.call_then(
-            move |tx| replays::proceed(tx, &page, now),
+    fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {
+        let reply = self.write_then(
+            move |tx| replays::advance(tx, &page, now),
             |(replay, waiting), after| {
                 let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();
                 for app in replay.iter().map(|replay| replay.app) {
@@ -190,45 +190,45 @@ impl<D: Desk> Ledger for D {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.call_then(
-            move |tx| audit::note(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?),
+        self.write_then(
+            move |tx| audit::write_if_changed(tx, entry.as_ref(), replays::change(tx, app, replay, to, now)?),
             |_, after| after.replays_wait = true,
         )
     }
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
-        self.call_then(
+        self.write_then(
             move |tx| inspections::order(tx, &inspection),
             |ordered, after| after.inspections_wait |= *ordered == Ordered::Waiting,
         )
     }
 
-    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
-        self.call(move |tx| inspections::take(tx, per_app_max))
+    fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {
+        self.write(move |tx| inspections::start_next(tx, per_app_max))
     }
 
-    fn end_inspection(
+    fn finish_inspection(
         &self,
         inspection: InspectionId,
         report: Option<InspectionReport>,
         now: Timestamp,
     ) -> Reply<'_, bool> {
-        self.call(move |tx| inspections::end(tx, inspection, report.as_ref(), now))
+        self.write(move |tx| inspections::finish(tx, inspection, report.as_ref(), now))
     }
 
     fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.call(move |tx| outbox::take(tx, &turn, now))
+        self.write(move |tx| outbox::next_mail(tx, &turn, now))
     }
 
     fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()> {
-        self.call(move |tx| outbox::end(tx, app, first, &end, now))
+        self.write(move |tx| outbox::finish_mail(tx, app, first, &end, now))
     }
 
     fn close_digests(&self, now: Timestamp) -> Reply<'_, ()> {
-        self.call(move |tx| outbox::close(tx, now).map(drop))
+        self.write(move |tx| outbox::close(tx, now).map(drop))
     }
 
-    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
-        self.call(move |tx| outbox::published(tx, &notices))
+    fn mark_notices_published(&self, notices: Vec<NoticeId>) -> Reply<'_, ()> {
+        self.write(move |tx| outbox::mark_published(tx, &notices))
     }
 
     fn flush(&self) -> Reply<'_, ()> {
@@ -239,29 +239,29 @@ impl<D: Desk> Ledger for D {
     }
 }
 
-impl<D: Desk> Registry for D {
-    fn everything(&self) -> Reply<'_, Everything> {
-        self.call(registry::everything)
+impl<D: Desk> ConfigStore for D {
+    fn config_snapshot(&self) -> Reply<'_, ConfigSnapshot> {
+        self.write(config::config_snapshot)
     }
 
     fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Inserted> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_app(tx, &app)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_app(tx, &app)?))
     }
 
     fn change_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_app(tx, &app)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::change_app(tx, &app)?))
     }
 
     fn remove_app(&self, app: AppId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_app(tx, app)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::remove_app(tx, app)?))
     }
 
     fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Inserted> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_endpoint(tx, &endpoint)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_endpoint(tx, &endpoint)?))
     }
 
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::change_endpoint(tx, &endpoint)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::change_endpoint(tx, &endpoint)?))
     }
 
     fn change_and_begin(
@@ -271,21 +271,21 @@ impl<D: Desk> Registry for D {
         replays: Vec<(Replay, AuditEntry)>,
     ) -> Reply<'_, bool> {
         let change = move |tx: &dyn Sql| {
-            let is_changed = audit::note(tx, Some(&entry), registry::change_endpoint(tx, &endpoint)?)?;
+            let is_changed = audit::write_if_changed(tx, Some(&entry), config::change_endpoint(tx, &endpoint)?)?;
             for (replay, entry) in replays.iter().filter(|_| is_changed) {
-                audit::note(tx, Some(entry), replays::begin(tx, replay)?)?;
+                audit::write_if_changed(tx, Some(entry), replays::begin(tx, replay)?)?;
             }
             Ok(is_changed)
         };
-        self.call_then(change, |is_changed, after| after.replays_wait |= *is_changed)
+        self.write_then(change, |is_changed, after| after.replays_wait |= *is_changed)
     }
 
     fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::remove_endpoint(tx, endpoint, now)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::remove_endpoint(tx, endpoint, now)?))
     }
 
     fn app(&self, app: AppId) -> Reply<'_, Option<App>> {
-        self.read(move |connection| registry::one_app(connection, app))
+        self.read(move |connection| config::one_app(connection, app))
     }
 
     fn event_type(&self, event_type: EventTypeId) -> Reply<'_, Option<EventTypeRecord>> {
@@ -293,42 +293,42 @@ impl<D: Desk> Registry for D {
     }
 
     fn endpoint(&self, endpoint: EndpointId) -> Reply<'_, Option<EndpointRecord>> {
-        self.read(move |connection| registry::endpoint_record(connection, endpoint))
+        self.read(move |connection| config::endpoint_record(connection, endpoint))
     }
 
     fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointLabel>> {
-        self.read(move |connection| registry::endpoint_names(connection, &endpoints))
+        self.read(move |connection| config::endpoint_names(connection, &endpoints))
     }
 
     fn key(&self, key: KeyId) -> Reply<'_, Option<Key>> {
-        self.read(move |connection| registry::one_key(connection, key))
+        self.read(move |connection| config::one_key(connection, key))
     }
 
     fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>> {
-        self.read(move |connection| registry::keys(connection, after, most))
+        self.read(move |connection| config::keys(connection, after, most))
     }
 
     fn add_key(&self, key: Key, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::add_key(tx, &key)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_key(tx, &key)?))
     }
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), registry::revoke_key(tx, key, now)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::revoke_key(tx, key, now)?))
     }
 
     fn put_event_types(&self, event_types: Vec<(EventTypeRecord, Option<AuditEntry>)>) -> Reply<'_, bool> {
-        self.call(move |tx| event_types::put_all(tx, &event_types))
+        self.write(move |tx| event_types::put_all(tx, &event_types))
     }
 
     fn remove_event_type(&self, event_type: EventTypeId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.call(move |tx| audit::note(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
     }
 
     fn store_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {
-        self.call(move |tx| registry::store_contract(tx, hash, &document))
+        self.write(move |tx| config::store_contract(tx, hash, &document))
     }
 
     fn contract(&self, hash: ContractHash) -> Reply<'_, Option<String>> {
-        self.read(move |connection| registry::contract(connection, hash))
+        self.read(move |connection| config::contract(connection, hash))
     }
 }

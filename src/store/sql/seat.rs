@@ -48,10 +48,10 @@ impl Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{id::Ids, time::Timestamp};
+    use crate::domain::{id::IdGenerator, time::Timestamp};
 
     fn number(slot: u8, ms: i64) -> i64 {
-        Ids::new(slot, 0).take(Timestamp::from_millis(1_800_000_000_000 + ms), 1)
+        IdGenerator::new(slot, 0).next_range(Timestamp::from_millis(1_800_000_000_000 + ms), 1)
     }
 
     #[test]

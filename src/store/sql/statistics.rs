@@ -3,7 +3,7 @@
 
 use super::{
     Over, Result, Row, Sql, ToValue, params,
-    registry::{json, to_json},
+    config::{json, to_json},
 };
 use crate::domain::{
     id::{AppId, EndpointId},
@@ -54,7 +54,7 @@ pub(super) fn add<T: ToValue>(
          WHERE s.app = given.app AND s.{of} = given.whose AND s.width = given.width AND s.start = given.start"
     );
     let mut found = Vec::new();
-    tx.over(
+    tx.query_each_row(
         &Over { sql: &before, columns: "place, app, whose, width, start", shape: key },
         &mut |give| {
             (0_i64..).zip(&sums).try_for_each(|(place, ((app, whose, width, start), _))| {
@@ -74,7 +74,7 @@ pub(super) fn add<T: ToValue>(
         "INSERT INTO {name} (app, {of}, width, start, {SUMS}) SELECT app, whose, width, start, {SUMS} FROM {{given}} WHERE true
          ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({SUMS}) = ({WRITTEN})"
     );
-    tx.over(
+    tx.query_each_row(
         &Over { sql: &write, columns: concat!("app, whose, width, start, ", sums!()), shape: row },
         &mut |give| {
             sums.iter().try_for_each(|((app, whose, width, start), sums)| {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     domain::{
-        circuit::PROBE_AHEAD,
+        circuit::EARLY_PROBE_NOTE,
         delivery::{Delivery, Availability},
         id::{DeliveryId, EndpointId},
         time::Timestamp,
@@ -28,11 +28,11 @@ use crate::{
 use std::collections::{BTreeMap, HashMap};
 
 /// Deliveries that one step makes due.
-const SWEPT_AT_ONCE: i64 = 2000;
+const SWEEP_STEP_ROWS: i64 = 2000;
 
 /// Runs takeover steps, each in a transaction of its own, which fails once this node is taken over itself. A step gets the
 /// time of the store's clock, and may run again after a conflict with another transaction.
-pub(in crate::store) trait Steps: Send + Sync {
+pub(in crate::store) trait TakeoverSteps: Send + Sync {
     fn step<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
@@ -55,11 +55,11 @@ pub(in crate::store) struct TakenOver {
 
 /// Takes over a node; `None` if it lives, or if this node may not take over others.
 pub(in crate::store) async fn take_over(
-    steps: &impl Steps,
+    steps: &impl TakeoverSteps,
     epoch: i64,
     now: Timestamp,
 ) -> Result<Option<TakenOver>, StoreError> {
-    let is_dead = steps.step(move |tx, clock| declare(tx, epoch, clock)).await?;
+    let is_dead = steps.step(move |tx, clock| mark_dead_if_expired(tx, epoch, clock)).await?;
     if !is_dead {
         return Ok(None);
     }
@@ -69,18 +69,18 @@ pub(in crate::store) async fn take_over(
 }
 
 /// Takes over a node whose process is known to be gone.
-pub(in crate::store) async fn succeed(
-    steps: &impl Steps,
+pub(in crate::store) async fn take_over_gone(
+    steps: &impl TakeoverSteps,
     epoch: i64,
     now: Timestamp,
     taken: &mut TakenOver,
 ) -> Result<(), StoreError> {
-    steps.step(move |tx, _| declare_gone(tx, epoch)).await?;
+    steps.step(move |tx, _| mark_dead(tx, epoch)).await?;
     finish(steps, epoch, now, taken).await
 }
 
 async fn finish(
-    steps: &impl Steps,
+    steps: &impl TakeoverSteps,
     epoch: i64,
     now: Timestamp,
     taken: &mut TakenOver,
@@ -96,13 +96,13 @@ async fn finish(
         }
         after = swept.next;
     }
-    steps.step(move |tx, _| bury(tx, epoch, now)).await?;
+    steps.step(move |tx, _| delete_node(tx, epoch, now)).await?;
     tracing::info!(epoch, deliveries = taken.count, "took over from a node");
     Ok(())
 }
 
 /// Marks a node dead if its lease is over; returns whether it is dead or gone altogether.
-fn declare(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<bool> {
+fn mark_dead_if_expired(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<bool> {
     if nodes::is_steady(tx, now)? {
         let sql = "UPDATE nodes SET dead = 1 WHERE epoch = ?1 AND dead = 0 AND lease_until < ?2";
         tx.execute(sql, params![epoch, now])?;
@@ -111,7 +111,7 @@ fn declare(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<bool> {
 }
 
 /// Marks a node dead whose process is known to be gone.
-fn declare_gone(tx: &dyn Sql, epoch: i64) -> Result<()> {
+fn mark_dead(tx: &dyn Sql, epoch: i64) -> Result<()> {
     tx.execute("UPDATE nodes SET dead = 1 WHERE epoch = ?1", params![epoch])?;
     Ok(())
 }
@@ -125,7 +125,7 @@ pub(in crate::store) fn fence(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Resul
 }
 
 /// Result of a sweep step.
-struct Swept {
+struct SweepResult {
     count: usize,
     /// Where the next step starts; `None` when that was the last.
     next: Option<DeliveryId>,
@@ -135,24 +135,24 @@ struct Swept {
 
 /// Makes deliveries due that are in flight under this epoch, with an attempt "outcome unknown" each. No delivery is leased
 /// under it after its writers were fenced.
-fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<Swept> {
+fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<SweepResult> {
     let sql =
         format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3");
-    let carried: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEPT_AT_ONCE], row::delivery)?;
-    let is_last = (carried.len() as i64) < SWEPT_AT_ONCE;
+    let carried: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
+    let is_last = (carried.len() as i64) < SWEEP_STEP_ROWS;
     let next = carried.last().map(|last| last.id).filter(|_| !is_last);
-    let mut swept = Swept { count: 0, next, woken: Woken::new() };
+    let mut swept = SweepResult { count: 0, next, woken: Woken::new() };
     let mut switches: HashMap<EndpointId, Availability> = HashMap::new();
     for mut delivery in carried {
         let switch = match switches.get(&delivery.endpoint) {
             Some(known) => *known,
             None => *switches.entry(delivery.endpoint).or_insert(availability_of(tx, delivery.endpoint)?),
         };
-        let note = delivery.is_early_probe().then_some(PROBE_AHEAD);
+        let note = delivery.is_early_probe().then_some(EARLY_PROBE_NOTE);
         if delivery.take_over(switch, now).is_ok()
             && update_leased(tx, epoch, &mut delivery, now, &mut swept.woken)?
         {
-            attempts::insert_unknown(tx, delivery.id, delivery.history_len, note, now)?;
+            attempts::insert_unknown_outcome(tx, delivery.id, delivery.history_len, note, now)?;
             swept.count += 1;
             swept.woken.extend(
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due)),
@@ -163,7 +163,7 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
 }
 
 /// Deletes a dead node: frees its shards and interrupts its inspections.
-fn bury(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
+fn delete_node(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     inspections::interrupt(tx, epoch, now)?;
     shards::free(tx, epoch)?;
     tx.execute("DELETE FROM nodes WHERE epoch = ?1 AND dead = 1", params![epoch])?;
@@ -179,14 +179,14 @@ pub(in crate::store) fn leave(tx: &dyn Sql, now: Timestamp) -> Result<()> {
 pub(super) fn retire(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     // In this order, as every fencing does: two at once must not deadlock.
     fence(tx, epoch, now)?;
-    declare_gone(tx, epoch)
+    mark_dead(tx, epoch)
 }
 
 /// Deletes this process's node, unless it still has a delivery in flight or a running inspection.
-pub(in crate::store) fn be_forgotten(tx: &dyn Sql, now: Timestamp) -> Result<()> {
+pub(in crate::store) fn delete_self(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     let is_busy = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)
          OR EXISTS (SELECT 1 FROM inspections WHERE state < 2 AND state = 1 AND epoch = ?2)";
-    if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? { Ok(()) } else { bury(tx, tx.epoch(), now) }
+    if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? { Ok(()) } else { delete_node(tx, tx.epoch(), now) }
 }
 
 /// Takes over all deliveries in flight of an earlier process, which is known to be dead before this one starts.

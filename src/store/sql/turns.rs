@@ -6,7 +6,7 @@
 
 use super::{Aftermath, Error, Queue, Result, Sql, Work, notices, rollup, store_error};
 use crate::{
-    domain::{port::Handover, statistics::StatBatch},
+    domain::{ports::Handover, statistics::StatBatch},
     store::{CommitWatch, StoreError},
 };
 use std::{sync::Arc, time::Duration};

@@ -6,13 +6,13 @@ use crate::{
         id::{KeyId, first_id_at},
         time::Timestamp,
     },
-    store::cluster::Forgotten,
+    store::cluster::PurgedRecords,
 };
 
 /// Rows of each kind that one step removes.
-const FORGET_STEP: i64 = 500;
+const PURGE_RECORDS_STEP: i64 = 500;
 
-pub(super) fn forget(tx: &dyn Sql, before: Timestamp) -> Result<Forgotten> {
+pub(super) fn purge_records(tx: &dyn Sql, before: Timestamp) -> Result<PurgedRecords> {
     cluster::remember_newest_id(tx)?;
     let mut most = 0;
     for sql in [
@@ -22,17 +22,17 @@ pub(super) fn forget(tx: &dyn Sql, before: Timestamp) -> Result<Forgotten> {
         "DELETE FROM inspections WHERE id IN
              (SELECT id FROM inspections WHERE id < ?3 AND state >= 2 AND finished_at < ?1 ORDER BY id LIMIT ?2)",
     ] {
-        most = most.max(tx.execute(sql, params![before, FORGET_STEP, first_id_at(before)])?);
+        most = most.max(tx.execute(sql, params![before, PURGE_RECORDS_STEP, first_id_at(before)])?);
     }
-    most = most.max(notices::forget(tx, before, FORGET_STEP)?);
+    most = most.max(notices::delete_old(tx, before, PURGE_RECORDS_STEP)?);
     let mut keys: Vec<KeyId> = tx.all(
         "DELETE FROM keys WHERE id IN (SELECT id FROM keys
              WHERE id < ?3 AND (revoked_at < ?1 OR expires_at < ?1) ORDER BY id LIMIT ?2) RETURNING id",
-        params![before, FORGET_STEP, first_id_at(before)],
+        params![before, PURGE_RECORDS_STEP, first_id_at(before)],
         |row| row.get(0),
     )?;
     keys.sort_unstable();
-    keys.iter().try_for_each(|key| tx.changed((*key).into()))?;
-    let has_more = most.max(keys.len()) as i64 == FORGET_STEP;
-    Ok(Forgotten { keys, has_more })
+    keys.iter().try_for_each(|key| tx.log_change((*key).into()))?;
+    let has_more = most.max(keys.len()) as i64 == PURGE_RECORDS_STEP;
+    Ok(PurgedRecords { keys, has_more })
 }

@@ -7,7 +7,7 @@ use crate::{
         event::DedupKey,
         live_update::LiveUpdate,
         id::{AppId, EndpointId},
-        port::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, Handover},
         statistics::StatBatch,
         time::Timestamp,
     },

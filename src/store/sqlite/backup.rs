@@ -30,7 +30,7 @@ pub enum BackupError {
 
 /// Contents of a copy, counted in the copy itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inventory {
+pub struct BackupContents {
     pub bytes: u64,
     pub apps: u64,
     pub endpoints: u64,
@@ -39,14 +39,14 @@ pub struct Inventory {
 }
 
 /// Copies the store at `store` to the new file `to`, as it is at one instant, and checks the copy. The store may be in use.
-pub fn back_up(store: &Path, to: &Path) -> Result<Inventory, BackupError> {
+pub fn back_up(store: &Path, to: &Path) -> Result<BackupContents, BackupError> {
     must_exist(store)?;
     must_be_free(to)?;
     write_copy(store, to)
 }
 
 /// Makes a store at `store` out of a copy, after checking it. There must be no store yet.
-pub fn restore(from: &Path, store: &Path) -> Result<Inventory, BackupError> {
+pub fn restore(from: &Path, store: &Path) -> Result<BackupContents, BackupError> {
     must_exist(from)?;
     check(from)?;
     must_be_free(store)?;
@@ -61,7 +61,7 @@ pub fn restore(from: &Path, store: &Path) -> Result<Inventory, BackupError> {
 }
 
 /// Copies `from` to the new file `to` and checks the copy.
-fn write_copy(from: &Path, to: &Path) -> Result<Inventory, BackupError> {
+fn write_copy(from: &Path, to: &Path) -> Result<BackupContents, BackupError> {
     let path = with_suffix(to, ".unfinished");
     let _mine = open_draft(&path)?;
     let copied = copy(from, &path).and_then(|()| check(&path));
@@ -117,11 +117,11 @@ fn copy(store: &Path, draft: &Path) -> Result<(), BackupError> {
 }
 
 /// Reads the whole copy and checks it.
-fn check(copy: &Path) -> Result<Inventory, BackupError> {
+fn check(copy: &Path) -> Result<BackupContents, BackupError> {
     let damaged = |detail: String| BackupError::Damaged { path: copy.to_owned(), detail };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(copy, flags).map_err(|error| damaged(error.to_string()))?;
-    open::must_be_ours(&connection, copy)?;
+    open::check_is_store(&connection, copy)?;
     let number = |sql: &str| {
         connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(|error| damaged(error.to_string()))
     };
@@ -132,7 +132,7 @@ fn check(copy: &Path) -> Result<Inventory, BackupError> {
         return Err(damaged(found));
     }
     let bytes = copy.metadata().map_err(|error| BackupError::Io { path: copy.to_owned(), error })?.len();
-    Ok(Inventory {
+    Ok(BackupContents {
         bytes,
         apps: number("SELECT count(*) FROM apps")? as u64,
         endpoints: number("SELECT count(*) FROM endpoints WHERE deleted_at IS NULL")? as u64,
@@ -143,10 +143,10 @@ fn check(copy: &Path) -> Result<Inventory, BackupError> {
 
 /// Renames a finished draft once it is on the disk; removes an unfinished one.
 fn put_in_place(
-    copied: Result<Inventory, BackupError>,
+    copied: Result<BackupContents, BackupError>,
     draft: &Path,
     to: &Path,
-) -> Result<Inventory, BackupError> {
+) -> Result<BackupContents, BackupError> {
     let io = |error| BackupError::Io { path: to.to_owned(), error };
     let placed = copied.and_then(|inventory| {
         File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;

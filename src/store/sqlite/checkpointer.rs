@@ -20,8 +20,8 @@ const COMMITS_PER_LOOK: usize = 64;
 const COMMANDS_PER_LOOK: usize = 1000;
 
 /// Pages of 4 KiB.
-const WORTH_MOVING: i64 = 4_000;
-const TOO_LONG: i64 = 16_000;
+const LOG_PAGES_TO_MOVE: i64 = 4_000;
+const LOG_PAGES_TOO_LONG: i64 = 16_000;
 
 /// State that the writer and its checkpointer share.
 #[derive(Default)]
@@ -100,13 +100,13 @@ fn run(connection: &Connection, bell: &Bell) {
 /// Checks the log and moves it if it is large enough.
 fn step(connection: &Connection) -> rusqlite::Result<()> {
     let log = look(connection, "NOOP")?;
-    if log.pages - log.moved < WORTH_MOVING {
+    if log.pages - log.moved < LOG_PAGES_TO_MOVE {
         return Ok(());
     }
     let before = log.moved;
     let log = look(connection, "PASSIVE")?;
     // Where a reader holds on to the log (a backup, say), waiting for it would only block the writer.
-    if log.pages >= TOO_LONG && log.moved > before {
+    if log.pages >= LOG_PAGES_TOO_LONG && log.moved > before {
         look(connection, "FULL")?;
     }
     Ok(())
@@ -158,12 +158,12 @@ mod tests {
     fn a_large_log_is_moved_beside_the_writer() {
         let folder = tempfile::tempdir().unwrap();
         let (opened, checkpointer) = file_with_log(&folder);
-        fill(&opened.connection, WORTH_MOVING);
+        fill(&opened.connection, LOG_PAGES_TO_MOVE);
         let writing = opened.connection.unchecked_transaction().unwrap();
         fill(&writing, 1);
         step(&checkpointer).unwrap();
         let log = look(&checkpointer, "NOOP").unwrap();
-        assert!(log.moved >= WORTH_MOVING, "{}", log.moved);
+        assert!(log.moved >= LOG_PAGES_TO_MOVE, "{}", log.moved);
         writing.commit().unwrap();
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn a_log_that_is_too_long_starts_over() {
         let folder = tempfile::tempdir().unwrap();
         let (opened, checkpointer) = file_with_log(&folder);
-        fill(&opened.connection, TOO_LONG + 1);
+        fill(&opened.connection, LOG_PAGES_TOO_LONG + 1);
         step(&checkpointer).unwrap();
         fill(&opened.connection, 1);
         let log = look(&checkpointer, "NOOP").unwrap();

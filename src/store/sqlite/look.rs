@@ -29,7 +29,7 @@ pub fn look(path: &Path) -> Result<Option<Look>, SqliteOpenError> {
     let unreadable =
         |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let connection = connection(path).map_err(unreadable)?;
-    if open::must_be_ours(&connection, path)? {
+    if open::check_is_store(&connection, path)? {
         return Ok(Some(Look { bytes, newest_at: None }));
     }
     // Ids grow with time, so this is one step in the table.
@@ -67,7 +67,7 @@ fn connection(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Returns the process that uses the store, as far as this machine tells. Does not take the lock, so that a process that
 /// starts meanwhile is not refused.
-pub fn user_of(path: &Path) -> Option<u32> {
+pub fn process_using(path: &Path) -> Option<u32> {
     let lock = fs::metadata(with_suffix(path, ".lock")).ok()?;
     let locks = fs::read_to_string("/proc/locks").ok()?;
     // 1: FLOCK  ADVISORY  WRITE 4711 fd:01:1234567 0 EOF
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(look(&path).unwrap(), None);
         let opened = open::open(&path).unwrap();
         let in_use = look(&path).unwrap().unwrap();
-        assert_eq!((in_use.newest_at, user_of(&path)), (None, Some(std::process::id())));
+        assert_eq!((in_use.newest_at, process_using(&path)), (None, Some(std::process::id())));
         opened
             .connection
             .execute(
@@ -101,7 +101,7 @@ mod tests {
             .unwrap();
         assert_eq!(look(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
         drop(opened);
-        assert_eq!(user_of(&path), None);
+        assert_eq!(process_using(&path), None);
         let before = (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count());
         assert_eq!(look(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
         assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), before);

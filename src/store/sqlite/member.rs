@@ -3,7 +3,7 @@
 
 use super::shared::{Member, SharedFile};
 use crate::{
-    domain::{port::Handover, storage::StorageUsage, time::Timestamp},
+    domain::{ports::Handover, storage::StorageUsage, time::Timestamp},
     store::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
@@ -11,8 +11,8 @@ use crate::{
             Aftermath, Commit, Desk, Error, MembershipBackend, Queue, QueueLimits, Result, Seat, Sql,
             TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
-            takeover::{self, Steps, TakenOver},
-            what_is_there,
+            takeover::{self, TakeoverSteps, TakenOver},
+            newest_id_and_inspections,
         },
     },
 };
@@ -33,7 +33,7 @@ pub struct SqliteNode {
     identity: Arc<NodeIdentity>,
     handover: Arc<dyn Handover>,
     /// Ends with the last clone of the node.
-    thread: Arc<Closing>,
+    thread: Arc<WriterShutdown>,
 }
 
 /// Identity and state that the node and its writer share.
@@ -74,9 +74,9 @@ impl NodeIdentity {
     }
 }
 
-struct Closing(Arc<Queue>, WriterThread);
+struct WriterShutdown(Arc<Queue>, WriterThread);
 
-impl Drop for Closing {
+impl Drop for WriterShutdown {
     fn drop(&mut self) {
         self.0.close();
         self.1.join();
@@ -107,7 +107,7 @@ impl SqliteNode {
         let place = NodeIdentity::first(epoch, slot);
         let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
-        let thread = Arc::new(Closing(queue.clone(), WriterThread::none()));
+        let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
         Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
     }
 
@@ -124,7 +124,7 @@ impl SqliteNode {
         let told = handover.clone();
         let write = move |queue| Turns::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
-        let thread = Arc::new(Closing(queue.clone(), thread));
+        let thread = Arc::new(WriterShutdown(queue.clone(), thread));
         Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
     }
 
@@ -155,8 +155,8 @@ impl NodeWriter {
     }
 
     /// Dies: drops waiting commands, and takes no more.
-    pub fn forget(self) {
-        self.0.queue.forget();
+    pub fn die(self) {
+        self.0.queue.discard_all();
     }
 
     /// Ends as a stopped process does.
@@ -216,7 +216,7 @@ impl Commit for Pen {
     fn end(&mut self) {
         let left = self.file.run(self.epoch, |tx| {
             takeover::leave(tx, tx.now)?;
-            takeover::be_forgotten(tx, tx.now)
+            takeover::delete_self(tx, tx.now)
         });
         if let Err(error) = left {
             tracing::warn!(%error, "this node could not leave the file");
@@ -264,13 +264,13 @@ impl Desk for SqliteNode {
 }
 
 /// In the writer's batches, so that a node can die between two of them.
-impl Steps for SqliteNode {
+impl TakeoverSteps for SqliteNode {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
     ) -> Reply<'static, T> {
         let clock = self.file.clock.clone();
-        self.call(move |tx| run(tx, clock()))
+        self.write(move |tx| run(tx, clock()))
     }
 }
 
@@ -291,9 +291,9 @@ impl MembershipBackend for SqliteNode {
             }
             let mut taken = TakenOver::default();
             for other in dead {
-                takeover::succeed(&node, other, now, &mut taken).await?;
+                takeover::take_over_gone(&node, other, now, &mut taken).await?;
             }
-            let (newest_id, inspections_wait) = node.step(|tx, _| what_is_there(tx)).await?;
+            let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
                 node.handover.inspections_wait();
             }

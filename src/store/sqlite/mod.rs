@@ -13,18 +13,18 @@ mod usage;
 mod writer;
 
 pub use super::sql::{QueueLimits, Turn};
-pub use backup::{BackupError, Inventory, back_up, restore};
-pub use look::{Look, look, encrypted_values, user_of};
+pub use backup::{BackupError, BackupContents, back_up, restore};
+pub use look::{Look, look, encrypted_values, process_using};
 pub use member::{NodeWriter, SqliteNode};
 pub use open::SqliteOpenError;
-pub use shared::{Passage, SharedFile, StoreClock, StoreWire};
+pub use shared::{Passage, SharedFile, StoreClock, StoreLink};
 pub use writer::SqliteCommitLoop;
 
 use super::{
     CommitWatch, Reply, Store,
     sql::{Desk, Queue, ReaderPool, Result, Sql, WriterThread},
 };
-use crate::domain::{port::Handover, storage::StorageUsage};
+use crate::domain::{ports::Handover, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
 use rusqlite::Connection;
 use std::{
@@ -105,7 +105,7 @@ impl SqliteStore {
     ) -> Reply<'static, T> {
         match readers {
             Some(readers) => readers.read(run),
-            None => self.call(run),
+            None => self.write(run),
         }
     }
 }

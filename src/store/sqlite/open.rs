@@ -13,7 +13,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
 const SCHEMA_VERSION: i64 = 5;
 /// More than there are: otherwise the least used would be prepared again and again, which costs more than running them.
-const STATEMENTS_KEPT: usize = 512;
+const STATEMENT_CACHE_SIZE: usize = 512;
 /// "phst": files of other programs are never touched.
 const APPLICATION_ID: i64 = 0x7068_7374;
 
@@ -98,7 +98,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenErr
     connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
     // Until the file is known to be a store, even the log that a killed process left beside it stays as it is.
     leave_log(connection, true).map_err(not_a_store)?;
-    let is_new = must_be_ours(connection, path)?;
+    let is_new = check_is_store(connection, path)?;
     let found: i64 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(not_a_store)?;
     // From here on the file is known to be a store: a failure now does not mean that it is another file.
@@ -111,14 +111,14 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenErr
     if is_new {
         create(connection).map_err(not_prepared)?;
     } else if found < SCHEMA_VERSION {
-        bring_up_to_date(connection).map_err(not_prepared)?;
+        migrate(connection).map_err(not_prepared)?;
         tracing::info!(path = %path.display(), from = found, to = SCHEMA_VERSION, "upgraded the store");
     }
     Ok(())
 }
 
 /// Refuses a file of another program or of a newer version; `true` if the file is new.
-pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool, SqliteOpenError> {
+pub(super) fn check_is_store(connection: &Connection, path: &Path) -> Result<bool, SqliteOpenError> {
     let not_a_store =
         |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -140,7 +140,7 @@ pub(super) fn must_be_ours(connection: &Connection, path: &Path) -> Result<bool,
 /// RetentionPolicy every statement prepared. By default SQLite prepares a statement again with each value that is bound where an index
 /// has a condition (`state = ?`), which costs more than running it.
 fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(|_| ())
 }
 
@@ -169,7 +169,7 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     tx.commit()
 }
 
-fn bring_up_to_date(connection: &mut Connection) -> rusqlite::Result<()> {
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let wanted = open_in_memory()?;
     let tx = connection.transaction()?;
     upgrade::upgrade(&tx, &wanted)?;

@@ -12,7 +12,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        Change, Error, Newcomer, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change, nodes,
+        ConfigChange, Error, Newcomer, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change, nodes,
     },
 };
 use rusqlite::{Connection, TransactionBehavior};
@@ -42,13 +42,13 @@ pub enum Passage {
 }
 
 /// Called at the start of every transaction, with its epoch; 0 if it only reads.
-pub type StoreWire = Arc<dyn Fn(&Connection, i64) -> Passage + Send + Sync>;
+pub type StoreLink = Arc<dyn Fn(&Connection, i64) -> Passage + Send + Sync>;
 
 /// The file that the nodes share.
 pub struct SharedFile {
     connection: Mutex<Connection>,
     pub(super) clock: StoreClock,
-    wire: StoreWire,
+    wire: StoreLink,
     /// Epochs that were assigned, and since when a node waits for a slot.
     entered: AtomicI64,
     waits_since: AtomicI64,
@@ -60,7 +60,7 @@ impl SharedFile {
     }
 
     /// Makes a file with a link that may fail.
-    pub fn over(wire: StoreWire, clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
+    pub fn over(wire: StoreLink, clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
         let connection = Mutex::new(open::open_in_memory()?);
         Ok(Arc::new(Self {
             connection,
@@ -143,7 +143,7 @@ impl Sql for Member<'_> {
     }
 
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()> {
-        self.owns(delivery.id.as_i64())?;
+        self.check_id(delivery.id.as_i64())?;
         insert_delivery(self.store, delivery, self.epoch)
     }
 
@@ -187,11 +187,11 @@ impl Sql for Member<'_> {
         self.epoch
     }
 
-    fn owns(&self, number: i64) -> Result<()> {
+    fn check_id(&self, number: i64) -> Result<()> {
         self.seat.map_or(Ok(()), |seat| seat.owns(number))
     }
 
-    fn changed(&self, change: Change) -> Result<()> {
+    fn log_change(&self, change: ConfigChange) -> Result<()> {
         let version = match self.version.get() {
             Some(begun) => begun,
             None => begin_version(self, self.now)?,

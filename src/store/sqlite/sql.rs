@@ -9,7 +9,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        Change, Columns, Error, Result, Row, Sql, ToValue, Value, Was, lane, params, write_return_to,
+        ConfigChange, Columns, Error, Result, Row, Sql, ToValue, Value, Was, lane, params, write_saved_state,
     },
 };
 use rusqlite::{
@@ -120,7 +120,7 @@ impl Sql for Connection {
         0
     }
 
-    fn changed(&self, _: Change) -> Result<()> {
+    fn log_change(&self, _: ConfigChange) -> Result<()> {
         Ok(())
     }
 }
@@ -183,7 +183,7 @@ pub(super) fn replace_delivery(
             delivery.at_due,
             delivery.give_up_at,
             delivery.finished_at,
-            delivery.saved_state.as_ref().map(write_return_to),
+            delivery.saved_state.as_ref().map(write_saved_state),
             delivery.held_at,
             delivery.restarted_at,
             delivery.ordering_key,

@@ -3,7 +3,7 @@
 
 use super::checkpointer::Bell;
 use crate::{
-    domain::port::Handover,
+    domain::ports::Handover,
     store::{
         CommitWatch,
         sql::{Commit, Error, Queue, Result, Turn, Turns, Work, apply_all},
@@ -46,7 +46,7 @@ impl SqliteCommitLoop {
 
     /// For the simulation: the file as a dead process leaves it. Waiting commands are dropped, no more are taken.
     pub fn into_connection(self) -> Connection {
-        self.0.queue.forget();
+        self.0.queue.discard_all();
         self.0.store.connection
     }
 

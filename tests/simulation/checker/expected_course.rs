@@ -12,7 +12,7 @@ use crate::{
     plan::ActionKind,
 };
 use posthaste::domain::{
-    circuit::{AHEAD, PROBE_AHEAD},
+    circuit::{UNNEEDED_PROBE_NOTE, EARLY_PROBE_NOTE},
     contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenDisabled},
     delivery::{Delivery, EndReason, DeliveryState},
     id::made_at,
@@ -26,7 +26,7 @@ const LOCAL_ERROR_WAIT: i64 = 5000;
 const LOCAL_ERROR_WAIT_MAX: i64 = 600_000;
 
 /// History notes of attempts before their time.
-const EARLY_NOTES: [&str; 3] = ["tried early: the endpoint answers again", "a probe", AHEAD];
+const EARLY_NOTES: [&str; 3] = ["tried early: the endpoint answers again", "a probe", UNNEEDED_PROBE_NOTE];
 
 /// A span of time, in milliseconds, in which something is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,7 +253,7 @@ impl Course<'_> {
         let post = self.file.post_of(row);
         let started_at = row.started_at.as_millis();
         // A probe of a throttled endpoint: an extra attempt, after which everything is as it was.
-        let is_ahead = row.has_note(PROBE_AHEAD) || row.has_note(AHEAD);
+        let is_ahead = row.has_note(EARLY_PROBE_NOTE) || row.has_note(UNNEEDED_PROBE_NOTE);
         if is_ahead && self.standing.extra.is_none() {
             let ExpectedDeliveryState { due, at_due, end, .. } = self.standing;
             self.standing.extra = Some(ReturnState { due, at_due, end });

@@ -6,7 +6,7 @@ use crate::{
     event_log::{Promise, Violation},
     network::SeenRequest,
 };
-use posthaste::domain::{contract::Pacing, id::EndpointId, rate::RateLimit};
+use posthaste::domain::{contract::Pacing, id::EndpointId, rate_limit::RateLimit};
 
 pub(crate) fn check(evidence: &Evidence<'_>, violations: &mut Vec<Violation>) {
     let (plan, limits) = (evidence.plan, &evidence.plan.limits);

@@ -11,7 +11,7 @@ use crate::{
     node_builder::{EngineParts, NoWatch, NodeBuilder},
 };
 use posthaste::{
-    domain::{directory::Directory, id::Ids, tenure::Tenure, time::Timestamp},
+    domain::{directory::Directory, id::IdGenerator, tenure::Tenure, time::Timestamp},
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
@@ -98,7 +98,7 @@ impl Node {
                 lanes: lanes.clone(),
                 clock: clock.clone(),
                 entropy: Arc::new(SeededEntropy::new(seed)),
-                ids: Ids::new(0, 0),
+                ids: IdGenerator::new(0, 0),
             },
             office: Arc::clone(&office),
             has_ended: has_ended.clone(),
@@ -221,7 +221,7 @@ impl Node {
     /// Kills it at once; nothing in memory is written.
     pub(crate) fn die(self, town: &NodesEnv) {
         if let Some(writer) = self.writer.lock().unwrap().take() {
-            writer.forget();
+            writer.die();
         }
         let now = town.state().now;
         town.journal().lives[self.life].ended_at = Some(now);
@@ -288,7 +288,7 @@ impl NodeStart {
     async fn join(&mut self) -> Option<Arc<Service>> {
         let joined = self.desk.store.join(self.desk.clock.now()).await.ok()?;
         self.desk.tenure.enter(joined.epoch);
-        self.desk.ids = Ids::new(joined.slot, joined.newest_id);
+        self.desk.ids = IdGenerator::new(joined.slot, joined.newest_id);
         let service = self.desk.service();
         service.load_config(None).await.ok()?;
         Some(Arc::new(service))

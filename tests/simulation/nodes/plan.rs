@@ -6,7 +6,7 @@ use crate::{
     plan::{SECOND, pick},
 };
 use fastrand::Rng;
-use posthaste::domain::{ordering::OrderingMode, rate::RateLimit};
+use posthaste::domain::{ordering::OrderingMode, rate_limit::RateLimit};
 
 /// Times are milliseconds after the start.
 #[derive(Debug)]

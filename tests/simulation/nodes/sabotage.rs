@@ -3,7 +3,7 @@
 //! Every one acts from outside: directly in the file, or at the send gate of a node.
 
 use posthaste::{
-    domain::{port::DialGate, tenure::Tenure, time::Steady},
+    domain::{ports::DialGate, tenure::Tenure, time::Monotonic},
     runtime::{Clock, VirtualClock},
 };
 use rusqlite::{Connection, params};
@@ -179,7 +179,7 @@ impl CheckedSendGate {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        let earlier = || Steady::from_millis(self.clock.steady().as_millis() - MARGIN_MS);
+        let earlier = || Monotonic::from_millis(self.clock.steady().as_millis() - MARGIN_MS);
         match self.sabotage {
             NodeSabotage::NoGate => true,
             NodeSabotage::NoMargin => self.tenure.may_dial(earlier),

@@ -8,7 +8,7 @@ use super::{
     witness::TAKEN_OVER,
 };
 use crate::event_log::Promise;
-use posthaste::domain::{id::DeliveryId, rate::RateLimit};
+use posthaste::domain::{id::DeliveryId, rate_limit::RateLimit};
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},

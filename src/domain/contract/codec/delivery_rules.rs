@@ -9,7 +9,7 @@ use crate::domain::{
         },
         field_reader::Section,
     },
-    field::FieldError,
+    field_error::FieldError,
 };
 use std::time::Duration;
 

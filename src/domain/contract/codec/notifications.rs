@@ -6,7 +6,7 @@ use crate::domain::{
         notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, StateNames},
         field_reader::{FieldValue, Section},
     },
-    field::FieldError,
+    field_error::FieldError,
     subscription::check_event_type,
     time::format_duration,
 };

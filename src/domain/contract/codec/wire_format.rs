@@ -11,7 +11,7 @@ use crate::domain::{
             TimeForm,
         },
     },
-    field::FieldError,
+    field_error::FieldError,
 };
 use std::collections::BTreeMap;
 

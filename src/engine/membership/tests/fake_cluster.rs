@@ -9,13 +9,13 @@ use crate::{
         retention::RetentionPolicy,
         storage::StorageUsage,
         tenure::SHARDS,
-        time::{Steady, Timestamp},
+        time::{Monotonic, Timestamp},
     },
     runtime::{Clock, VirtualClock},
     store::{
         Cluster, Reply, StoreError,
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, Node, RolledUp, HealthBootstrap, Suspect, View},
-        retention::{Overdue, OverdueSearch},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, Suspect, View},
+        retention::{OverdueEvents, OverdueSearch},
     },
 };
 use std::{
@@ -46,7 +46,7 @@ pub(super) struct FakeClusterState {
 }
 
 struct MemberRow {
-    lease_until: Steady,
+    lease_until: Monotonic,
     last_heartbeat: Beat,
 }
 
@@ -84,8 +84,8 @@ impl FakeCluster {
             nodes: state.nodes.iter().map(node).collect(),
             shards: state.shards.clone(),
             version: state.version,
-            written: 0,
-            is_steady: true,
+            write_counter: 0,
+            may_take_over: true,
         }
     }
 }
@@ -203,14 +203,14 @@ impl Cluster for FakeNode {
         fn nodes() -> View;
         fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
         fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
-        fn purge() -> bool;
-        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> Overdue;
-        fn forget(Timestamp) -> Forgotten;
+        fn purge_deleted_apps() -> bool;
+        fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> OverdueEvents;
+        fn purge_records(Timestamp) -> PurgedRecords;
         fn usage() -> StorageUsage;
-        fn keys_used(Vec<(KeyId, Timestamp)>) -> ();
+        fn record_key_uses(Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
-        fn roll_up(Duration, Timestamp) -> RolledUp;
+        fn roll_up(Duration, Timestamp) -> RollupResult;
         fn account(Account, Timestamp) -> Account;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(Vec<Suspect>, Timestamp) -> ();

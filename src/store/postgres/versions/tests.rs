@@ -18,7 +18,7 @@ fn known(to_come: &[Migration]) -> Vec<Migration> {
 
 const ADDS: Migration =
     Migration { number: NEWEST + 1, oldest: NEWEST, sql: "ALTER TABLE apps ADD COLUMN colour text" };
-const TAKES_AWAY: Migration =
+const REMOVES: Migration =
     Migration { number: NEWEST + 2, oldest: NEWEST + 1, sql: "ALTER TABLE apps DROP COLUMN settings" };
 
 struct Stage {
@@ -30,7 +30,7 @@ impl Stage {
     fn new() -> Self {
         let server = database::TestDatabaseServer::start();
         let address = DatabaseAddress::parse(&server.address("postgres")).unwrap();
-        let (session, _) = open::prepared(&Server::at(&address).unwrap()).unwrap();
+        let (session, _) = open::connect_and_migrate(&Server::at(&address).unwrap()).unwrap();
         Self { server, session }
     }
 
@@ -47,7 +47,7 @@ fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_t
     assert_eq!(applied(&stage.session, MIGRATIONS).unwrap(), NEWEST + 1, "an older node may start on it");
     let (second, _) = enter(&stage.session).unwrap();
 
-    let newer = known(&[ADDS, TAKES_AWAY]);
+    let newer = known(&[ADDS, REMOVES]);
     let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, PostgresOpenError::Needed { nodes: 2 }), "{refused}");
     assert_eq!(stage.run("SELECT max(number) FROM posthaste.migrations"), (NEWEST + 1).to_string());

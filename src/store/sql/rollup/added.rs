@@ -1,6 +1,6 @@
 //! Turns a part of the log into the statistics rows that it adds to.
 
-use super::Minutes;
+use super::MinuteCounters;
 use crate::{
     domain::{
         id::{AppId, EndpointId},
@@ -25,7 +25,7 @@ pub(super) struct RowsToAdd {
 }
 
 impl RowsToAdd {
-    pub(super) fn of(minutes: &Minutes) -> Self {
+    pub(super) fn of(minutes: &MinuteCounters) -> Self {
         let mut added = Self::default();
         for StatRow { app, endpoint, event_type, minute, sums } in minutes.lines() {
             for width in Width::ALL {
@@ -48,7 +48,7 @@ impl RowsToAdd {
     /// Writes the rows. Returns how many, and the endpoints whose health may have changed. Rows of deleted apps and endpoints
     /// are dropped.
     pub(super) fn write(mut self, tx: &dyn Sql) -> Result<(usize, BTreeSet<EndpointId>)> {
-        let (apps, endpoints) = self.there(tx)?;
+        let (apps, endpoints) = self.existing(tx)?;
         self.rows.retain(|(app, endpoint, ..), _| apps.contains(app) && endpoints.contains_key(endpoint));
         self.by_type.retain(|(app, ..), _| apps.contains(app));
         let is_suspect = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Sums)| {
@@ -64,13 +64,13 @@ impl RowsToAdd {
     }
 
     /// Returns which of these apps and endpoints exist, and whether each endpoint is degraded.
-    fn there(&self, tx: &dyn Sql) -> Result<(BTreeSet<AppId>, BTreeMap<EndpointId, bool>)> {
+    fn existing(&self, tx: &dyn Sql) -> Result<(BTreeSet<AppId>, BTreeMap<EndpointId, bool>)> {
         let apps: BTreeSet<AppId> = self.by_type.keys().map(|(app, ..)| *app).collect();
         let endpoints: BTreeSet<EndpointId> = self.rows.keys().map(|(_, endpoint, ..)| *endpoint).collect();
         let (mut known_apps, mut known) =
             (BTreeSet::from([EVERY_APP]), BTreeMap::from([(EVERY_ENDPOINT, false)]));
         let sql = "SELECT a.id FROM {given} CROSS JOIN apps a WHERE a.id = given.id";
-        tx.over(
+        tx.query_each_row(
             &Over { sql, columns: "id", shape: "n" },
             &mut |give| apps.iter().try_for_each(|app| give(params![app])),
             &mut |row| {
@@ -80,7 +80,7 @@ impl RowsToAdd {
         )?;
         let sql = "SELECT e.id, EXISTS (SELECT 1 FROM health h WHERE h.endpoint = e.id AND h.degraded_since IS NOT NULL)
              FROM {given} CROSS JOIN endpoints e WHERE e.id = given.id AND e.deleted_at IS NULL";
-        tx.over(
+        tx.query_each_row(
             &Over { sql, columns: "id", shape: "n" },
             &mut |give| endpoints.iter().try_for_each(|endpoint| give(params![endpoint])),
             &mut |row| {
@@ -105,7 +105,7 @@ fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
     let sql = "SELECT t.app, t.start, t.type FROM {given} CROSS JOIN statistics_by_type t
          WHERE t.app = given.app AND t.width = given.width AND t.start = given.start AND t.type = given.type";
     let mut own = BTreeSet::new();
-    tx.over(
+    tx.query_each_row(
         &Over { sql, columns: "app, width, start, type", shape: "nnnt" },
         &mut |give| wanted.iter().try_for_each(|(app, start, name)| give(params![app, day, start, name])),
         &mut |row| {
@@ -118,7 +118,7 @@ fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
     let sql = "SELECT given.app, given.start, (SELECT count(*) FROM statistics_by_type t
          WHERE t.app = given.app AND t.width = given.width AND t.start = given.start) FROM {given}";
     let starts: Vec<_> = counts.keys().copied().collect();
-    tx.over(
+    tx.query_each_row(
         &Over { sql, columns: "app, width, start", shape: "nnn" },
         &mut |give| starts.iter().try_for_each(|(app, start)| give(params![app, day, start])),
         &mut |row| {

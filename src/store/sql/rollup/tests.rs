@@ -42,7 +42,7 @@ fn count(store: &Connection, sql: &str) -> i64 {
 const FAILED: &str = "SELECT sum(failed) FROM statistics WHERE width = 60 AND endpoint > 0";
 const LOGGED: &str = "SELECT count(*) FROM statistics_log";
 
-fn step(store: &Connection, now: Timestamp) -> RolledUp {
+fn step(store: &Connection, now: Timestamp) -> RollupResult {
     roll_up(store, &next_part(store).unwrap(), Duration::ZERO, now).unwrap()
 }
 

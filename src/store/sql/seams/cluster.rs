@@ -16,8 +16,8 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, ConfigChanges, Forgotten, Joined, RolledUp, SHARDS, HealthBootstrap, Suspect, View},
-        retention::{Overdue, OverdueSearch},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARDS, HealthBootstrap, Suspect, View},
+        retention::{OverdueEvents, OverdueSearch},
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -28,7 +28,7 @@ fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
 
 /// View of a store that can have only one node.
 fn alone() -> View {
-    View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, written: 0, is_steady: true }
+    View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, write_counter: 0, may_take_over: true }
 }
 
 impl<D: Desk> Cluster for D {
@@ -36,7 +36,7 @@ impl<D: Desk> Cluster for D {
         if let Some(membership) = self.membership() {
             return membership.join(now);
         }
-        let reply = self.call_then(
+        let reply = self.write_then(
             move |tx| Ok((cluster::join_alone(tx, now)?, inspections::waits(tx)?)),
             |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
         );
@@ -56,14 +56,14 @@ impl<D: Desk> Cluster for D {
 
     fn claim_shards(&self, most: usize) -> Reply<'_, Vec<u8>> {
         match self.membership() {
-            Some(_) => self.call(move |tx| shards::claim(tx, most)),
+            Some(_) => self.write(move |tx| shards::claim(tx, most)),
             None => answer(Vec::new()),
         }
     }
 
     fn release_shards(&self, shards: Vec<u8>) -> Reply<'_, ()> {
         match self.membership() {
-            Some(_) => self.call(move |tx| shards::release(tx, &shards)),
+            Some(_) => self.write(move |tx| shards::release(tx, &shards)),
             None => answer(()),
         }
     }
@@ -95,29 +95,29 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(move |connection| cluster::lanes_behind(connection, &lanes, now))
     }
 
-    fn purge(&self) -> Reply<'_, bool> {
+    fn purge_deleted_apps(&self) -> Reply<'_, bool> {
         Box::pin(async {
             if let Some(membership) = self.membership() {
-                membership.tend().await?;
+                membership.maintain().await?;
             }
-            self.call(cluster::purge).await
+            self.write(cluster::purge).await
         })
     }
 
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Overdue> {
+    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, OverdueEvents> {
         self.read_for_engine(move |connection| retention::overdue(connection, &search, &*keeps, now))
     }
 
-    fn forget(&self, before: Timestamp) -> Reply<'_, Forgotten> {
-        self.call(move |tx| upkeep::forget(tx, before))
+    fn purge_records(&self, before: Timestamp) -> Reply<'_, PurgedRecords> {
+        self.write(move |tx| upkeep::purge_records(tx, before))
     }
 
     fn usage(&self) -> Reply<'_, StorageUsage> {
         self.measure()
     }
 
-    fn keys_used(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()> {
-        self.call(move |tx| cluster::keys_used(tx, &uses))
+    fn record_key_uses(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()> {
+        self.write(move |tx| cluster::record_key_uses(tx, &uses))
     }
 
     fn running_replays(&self) -> Reply<'_, Vec<Replay>> {
@@ -132,10 +132,10 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(move |connection| health::health_bootstrap(connection, now))
     }
 
-    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RolledUp> {
+    fn roll_up(&self, accountable: Duration, now: Timestamp) -> Reply<'_, RollupResult> {
         Box::pin(async move {
             let part = self.read_for_engine(rollup::next_part).await?;
-            self.call(move |tx| rollup::roll_up(tx, &part, accountable, now)).await
+            self.write(move |tx| rollup::roll_up(tx, &part, accountable, now)).await
         })
     }
 
@@ -145,8 +145,8 @@ impl<D: Desk> Cluster for D {
         }
         Box::pin(async move {
             let all = self.read_for_engine(move |connection| accountable::of_all(connection, now)).await?;
-            if accountable::is_news(mine, all) {
-                self.call(move |tx| accountable::write(tx, mine, now)).await?;
+            if accountable::must_be_written(mine, all) {
+                self.write(move |tx| accountable::write(tx, mine, now)).await?;
             }
             Ok(Account { accountable: all.accountable.max(mine.accountable), is_local_outage: all.is_local_outage })
         })
@@ -157,13 +157,13 @@ impl<D: Desk> Cluster for D {
     }
 
     fn evaluate_health(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
-        let reply = self.call_then(
+        let reply = self.write_then(
             move |tx| health::evaluate_health(tx, &suspects, now),
             |judged, after| {
                 after.switched_off.extend(judged.disabled.iter().cloned());
                 after
                     .live_updates
-                    .extend(judged.turned.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)));
+                    .extend(judged.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(drop) })

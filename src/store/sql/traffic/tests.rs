@@ -20,7 +20,7 @@ const APP: AppId = AppId::from_i64(1);
 const ENDPOINTS: i64 = 50;
 const HOURS: i64 = 29 * 24;
 /// The promised response time.
-const WITHIN: Duration = Duration::from_millis(100);
+const QUERY_TIME_MAX: Duration = Duration::from_millis(100);
 
 fn ago(hours: i64) -> Timestamp {
     Timestamp::from_millis(NOW.as_millis() - hours * 3_600_000)
@@ -106,7 +106,7 @@ fn is_queried_at_once(per_hour: u32) {
     let (of_type, took_of_type) = look(&connection, &search);
     assert!(of_type.series.len() as i64 >= HOURS && of_type.event_types[0].1.attempts() > 0);
     println!("a month of {all} attempts is queried in {took:?}, one event type of it in {took_of_type:?}");
-    assert!(took.max(took_of_type) < WITHIN, "{took:?} {took_of_type:?}");
+    assert!(took.max(took_of_type) < QUERY_TIME_MAX, "{took:?} {took_of_type:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    domain::{endpoint::Disabled, id::EndpointId, port::LeasedDelivery, time::Timestamp},
+    domain::{endpoint::Disabled, id::EndpointId, ports::LeasedDelivery, time::Timestamp},
     store::sql::QueueLimits,
 };
 use std::{

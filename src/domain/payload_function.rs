@@ -22,13 +22,13 @@ pub const SOURCE_BYTES_MAX: usize = 64 * 1024;
 
 /// The limits of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct ScriptLimits {
+pub struct FunctionLimits {
     pub memory_bytes_max: usize,
     pub stack_bytes_max: usize,
     pub result_bytes_max: usize,
 }
 
-impl Default for ScriptLimits {
+impl Default for FunctionLimits {
     fn default() -> Self {
         Self {
             memory_bytes_max: 32 * 1024 * 1024,
@@ -67,10 +67,10 @@ const REFUSE_WHAT_JSON_CANNOT_HOLD: &str = "(function (key, value) {
 pub fn run(
     source: &str,
     data: &[u8],
-    limits: &ScriptLimits,
+    limits: &FunctionLimits,
     mut keep_going: impl FnMut() -> bool + 'static,
 ) -> Result<Vec<u8>, ScriptError> {
-    if let Some(number) = json::first_inexact(data) {
+    if let Some(number) = json::first_inexact_number(data) {
         return Err(ScriptError::new(format!(
             "the data has the number {number:.40}, which JavaScript would change; send it as a string"
         )));
@@ -104,55 +104,55 @@ pub fn run(
 }
 
 /// The reason for a failed run: a thrown value, which is held by the context, or a message of our own.
-enum Failed {
+enum RunFailure {
     Thrown,
-    Said(String),
+    Message(String),
 }
 
-impl From<rquickjs::Error> for Failed {
+impl From<rquickjs::Error> for RunFailure {
     fn from(error: rquickjs::Error) -> Self {
         match error {
             rquickjs::Error::Exception => Self::Thrown,
-            rquickjs::Error::Allocation => Self::Said(fault::OUT_OF_MEMORY.into()),
-            other => Self::Said(other.to_string()),
+            rquickjs::Error::Allocation => Self::Message(fault::OUT_OF_MEMORY.into()),
+            other => Self::Message(other.to_string()),
         }
     }
 }
 
-impl Failed {
+impl RunFailure {
     fn into_error(self, ctx: &Ctx<'_>, source: &str) -> ScriptError {
         match self {
             Self::Thrown => ScriptError::thrown(ctx, source),
-            Self::Said(message) => ScriptError::new(message),
+            Self::Message(message) => ScriptError::new(message),
         }
     }
 }
 
-fn convert(ctx: &Ctx<'_>, source: &str, data: &[u8]) -> Result<Vec<u8>, Failed> {
-    take_away(ctx)?;
+fn convert(ctx: &Ctx<'_>, source: &str, data: &[u8]) -> Result<Vec<u8>, RunFailure> {
+    remove_globals(ctx)?;
     ctx.eval::<(), _>(GUARDS)?;
     // Made before any foreign code runs, which could replace the built-ins that it uses.
     let refuse: Function<'_> = ctx.eval(REFUSE_WHAT_JSON_CANNOT_HOLD)?;
-    let data = ctx.json_parse(data).map_err(|_| Failed::Said("the data is not JSON".into()))?;
-    let function: Value<'_> = ctx.eval_with_options(wrapped(source), options())?;
+    let data = ctx.json_parse(data).map_err(|_| RunFailure::Message("the data is not JSON".into()))?;
+    let function: Value<'_> = ctx.eval_with_options(wrap_source(source), options())?;
     let Some(function) = function.as_function() else {
         let message = format!(
             "must be one function, for example `data => ({{ id: data.id }})`; it is {}",
-            named(&function)
+            describe_type(&function)
         );
-        return Err(Failed::Said(message));
+        return Err(RunFailure::Message(message));
     };
     let result: Value<'_> = function.call((data,))?;
     if result.is_promise() {
-        return Err(Failed::Said("returned a promise: a function cannot be async here".into()));
+        return Err(RunFailure::Message("returned a promise: a function cannot be async here".into()));
     }
     match ctx.json_stringify_replacer(result.clone(), refuse)? {
         Some(text) => Ok(text.to_string()?.into_bytes()),
-        None => Err(Failed::Said(format!("returned {}, which is no JSON", named(&result)))),
+        None => Err(RunFailure::Message(format!("returned {}, which is no JSON", describe_type(&result)))),
     }
 }
 
-fn take_away(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
+fn remove_globals(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
     for (object, name) in REMOVED {
         let holder: Object<'_> = match object {
             Some(object) => ctx.globals().get(object)?,
@@ -164,7 +164,7 @@ fn take_away(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
 }
 
 /// Wraps a source in parentheses. Line numbers stay the author's, and a comment at the end stays a comment.
-fn wrapped(source: &str) -> String {
+fn wrap_source(source: &str) -> String {
     let source = source.trim_end().trim_end_matches(';');
     format!("({source}\n)")
 }
@@ -176,7 +176,7 @@ fn options() -> EvalOptions {
     options
 }
 
-fn named(value: &Value<'_>) -> String {
+fn describe_type(value: &Value<'_>) -> String {
     match value.type_name() {
         "undefined" => "undefined".to_owned(),
         "null" => "null".to_owned(),

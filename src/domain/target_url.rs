@@ -3,7 +3,7 @@
 //! The canonical text is stored, shown and dialled. Anything that the URL standard would silently repair
 //! (tabs, backslashes, missing slashes, empty user names) is refused, so that no two parsers can disagree.
 
-use super::address::{AddressPolicy, Refused};
+use super::address_policy::{AddressPolicy, ForbiddenAddress};
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
@@ -17,7 +17,7 @@ const LABEL_BYTES_MAX: usize = 63;
 
 /// A checked http or https URL. Cheap to clone.
 #[derive(Clone)]
-pub struct Target(Arc<UrlParts>);
+pub struct TargetUrl(Arc<UrlParts>);
 
 struct UrlParts {
     url: String,
@@ -36,7 +36,7 @@ pub enum Host {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
+pub enum TargetUrlError {
     #[error("a URL may have at most {URL_BYTES_MAX} bytes")]
     TooLong,
     #[error("the URL must start with https:// or http:// and a host")]
@@ -54,43 +54,43 @@ pub enum TargetError {
     #[error("the host name must have at least two labels, as in hooks.example.com")]
     SingleLabel,
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Forbidden(#[from] ForbiddenAddress),
 }
 
-impl Target {
+impl TargetUrl {
     /// Parses a URL that a user gave. Refuses addresses that `policy` forbids, in any spelling, and names that
     /// mean something only locally. Names are looked up, and their addresses checked, when they are dialled.
-    pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, TargetError> {
-        let target = Self::stored(text)?;
+    pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, TargetUrlError> {
+        let target = Self::from_stored(text)?;
         match target.host() {
             Host::Address(ip) => drop(policy.check(SocketAddr::new(*ip, target.port()))?),
             Host::Name(name) if policy.allows_name(name) => {}
-            Host::Name(_) => return Err(TargetError::SingleLabel),
+            Host::Name(_) => return Err(TargetUrlError::SingleLabel),
         }
         Ok(target)
     }
 
     /// Parses a stored URL. The policy is not checked here, as it may have changed since; it is checked at every
     /// attempt.
-    pub fn stored(text: &str) -> Result<Self, TargetError> {
+    pub fn from_stored(text: &str) -> Result<Self, TargetUrlError> {
         check_spelling(text)?;
         let url = Url::parse(text).map_err(|error| match error {
-            url::ParseError::InvalidPort => TargetError::Port,
-            _ => TargetError::Host,
+            url::ParseError::InvalidPort => TargetUrlError::Port,
+            _ => TargetUrlError::Host,
         })?;
         let host = match url.host() {
             Some(url::Host::Ipv4(ip)) => Host::Address(ip.into()),
             Some(url::Host::Ipv6(ip)) => Host::Address(ip.into()),
             Some(url::Host::Domain(name)) if is_host_name(name) => Host::Name(name.to_owned()),
-            _ => return Err(TargetError::Host),
+            _ => return Err(TargetUrlError::Host),
         };
-        let port = url.port_or_known_default().filter(|&port| port != 0).ok_or(TargetError::Port)?;
+        let port = url.port_or_known_default().filter(|&port| port != 0).ok_or(TargetUrlError::Port)?;
         let authority = url[Position::BeforeHost..Position::AfterPort].to_owned();
         let path_starts_at = url[..Position::BeforePath].len();
         let is_https = url.scheme() == "https";
         let url = String::from(url);
         if url.len() > URL_BYTES_MAX {
-            return Err(TargetError::TooLong);
+            return Err(TargetUrlError::TooLong);
         }
         Ok(Self(Arc::new(UrlParts { url, is_https, host, port, authority, path_starts_at })))
     }
@@ -123,48 +123,48 @@ impl Target {
     }
 }
 
-impl PartialEq for Target {
+impl PartialEq for TargetUrl {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.url == other.0.url
     }
 }
 
-impl Eq for Target {}
+impl Eq for TargetUrl {}
 
-impl fmt::Display for Target {
+impl fmt::Display for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for TargetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({})", self.as_str())
     }
 }
 
 /// Refuses, in the text as given, what the URL standard would silently repair, and the parts that a target may not have.
-fn check_spelling(text: &str) -> Result<(), TargetError> {
+fn check_spelling(text: &str) -> Result<(), TargetUrlError> {
     if text.len() > URL_BYTES_MAX {
-        return Err(TargetError::TooLong);
+        return Err(TargetUrlError::TooLong);
     }
     if text.chars().any(|c| c == '\\' || c.is_control() || c.is_whitespace()) {
-        return Err(TargetError::Characters);
+        return Err(TargetUrlError::Characters);
     }
     if text.contains('#') {
-        return Err(TargetError::Fragment);
+        return Err(TargetUrlError::Fragment);
     }
-    let (scheme, rest) = text.split_once("://").ok_or(TargetError::Scheme)?;
+    let (scheme, rest) = text.split_once("://").ok_or(TargetUrlError::Scheme)?;
     if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-        return Err(TargetError::Scheme);
+        return Err(TargetUrlError::Scheme);
     }
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     match authority {
-        "" => Err(TargetError::Scheme),
-        _ if authority.contains('@') => Err(TargetError::UserInfo),
+        "" => Err(TargetUrlError::Scheme),
+        _ if authority.contains('@') => Err(TargetUrlError::UserInfo),
         // This also excludes the zone of an IPv6 address, which names an interface of this machine.
-        _ if authority.contains('%') => Err(TargetError::Host),
-        _ if authority.ends_with(':') => Err(TargetError::Port),
+        _ if authority.contains('%') => Err(TargetUrlError::Host),
+        _ if authority.ends_with(':') => Err(TargetUrlError::Port),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 //! Pure arithmetic on thousandths of a token, so that nothing is lost between two readings of a millisecond clock. In any
 //! window of time at most `burst` plus the window's worth of tokens are used.
 
-use super::{field::FieldError, time::Timestamp};
+use super::{field_error::FieldError, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl RateLimit {
 
     /// Reads a rate limit; `field` is its name in errors.
     pub fn read(field: &str, fields: &Map<String, Value>) -> Result<Self, FieldError> {
-        must_know(field, fields, &["per_second", "burst"])?;
+        check_known_fields(field, fields, &["per_second", "burst"])?;
         let per_second = number(field, fields, "per_second", PER_SECOND_MAX)?
             .ok_or_else(|| FieldError::new(format!("{field}.per_second"), "is required"))?;
         let burst = number(field, fields, "burst", PER_SECOND_MAX)?.unwrap_or(per_second);
@@ -51,7 +51,7 @@ pub struct AppLimits {
 impl AppLimits {
     /// Reads the field `limits`. Returns `None` if it limits nothing.
     pub fn read(fields: &Map<String, Value>) -> Result<Option<Self>, FieldError> {
-        must_know("limits", fields, &["max_in_flight", "rate_limit"])?;
+        check_known_fields("limits", fields, &["max_in_flight", "rate_limit"])?;
         let rate_limit = match fields.get("rate_limit") {
             None | Some(Value::Null) => None,
             Some(Value::Object(rate)) => Some(RateLimit::read("limits.rate_limit", rate)?),
@@ -63,7 +63,7 @@ impl AppLimits {
     }
 }
 
-fn must_know(field: &str, fields: &Map<String, Value>, names: &[&str]) -> Result<(), FieldError> {
+fn check_known_fields(field: &str, fields: &Map<String, Value>, names: &[&str]) -> Result<(), FieldError> {
     match fields.keys().find(|name| !names.contains(&name.as_str())) {
         None => Ok(()),
         Some(unknown) => {
@@ -95,12 +95,12 @@ const LAG_MAX: Duration = Duration::from_secs(5);
 
 /// The time up to which a bucket was filled.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FilledTo(Option<Timestamp>);
+pub(super) struct RefilledAt(Option<Timestamp>);
 
-impl FilledTo {
+impl RefilledAt {
     /// Returns the milliseconds passed since the last call. No time counts twice. A clock that was set back counts as
     /// nothing, and counting continues from its new time.
-    pub(super) fn pass(&mut self, now: Timestamp) -> i64 {
+    pub(super) fn elapsed_ms(&mut self, now: Timestamp) -> i64 {
         let filled_to = self.0.unwrap_or(now);
         let is_late = filled_to > now && filled_to.since(now) <= LAG_MAX;
         self.0 = Some(if is_late { filled_to } else { now });
@@ -114,7 +114,7 @@ pub(super) fn fill(level: &mut i64, per_second: i64, room: i64, passed_ms: i64) 
 }
 
 /// Returns how long it takes to fill `missing` thousandths.
-pub(super) fn time_for(missing: i64, per_second: i64) -> Duration {
+pub(super) fn time_to_fill(missing: i64, per_second: i64) -> Duration {
     Duration::from_millis(missing.unsigned_abs().div_ceil(per_second.unsigned_abs().max(1)))
 }
 
@@ -122,35 +122,35 @@ pub(super) fn time_for(missing: i64, per_second: i64) -> Duration {
 /// Reserved tokens stay set aside, so that tokens reserved one by one and spent together never exceed a burst. Reservations
 /// are counted even without a limit, as one may be set before the request is sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tokens {
+pub struct TokenBucket {
     level: i64,
-    set_aside: i64,
-    filled_to: FilledTo,
+    reserved: i64,
+    refilled_at: RefilledAt,
 }
 
-impl Tokens {
+impl TokenBucket {
     /// Makes a bucket that is empty at `at`, or at its first use if no time is given.
-    pub fn none_at(at: Option<Timestamp>) -> Self {
-        Self { level: 0, set_aside: 0, filled_to: FilledTo(at) }
+    pub fn empty_at(at: Option<Timestamp>) -> Self {
+        Self { level: 0, reserved: 0, refilled_at: RefilledAt(at) }
     }
 
     /// Checks whether a token is free; if not, the error is how long until one may be.
     pub fn look(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
         let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
-        let passed = self.filled_to.pass(now);
+        let passed = self.refilled_at.elapsed_ms(now);
         fill(&mut self.level, rate, room, passed);
-        let missing = self.set_aside.saturating_add(1).saturating_mul(TOKEN).saturating_sub(self.level);
-        if missing <= 0 { Ok(()) } else { Err(time_for(missing, rate)) }
+        let missing = self.reserved.saturating_add(1).saturating_mul(TOKEN).saturating_sub(self.level);
+        if missing <= 0 { Ok(()) } else { Err(time_to_fill(missing, rate)) }
     }
 
     /// Resets the bucket to empty, for a new limit. Reservations made under the old limit stay.
     pub fn begin_anew(&mut self, at: Option<Timestamp>) {
-        (self.level, self.filled_to) = (0, FilledTo(at));
+        (self.level, self.refilled_at) = (0, RefilledAt(at));
     }
 
     /// Reserves a token, after a check that found one.
     pub fn reserve(&mut self) {
-        self.set_aside += 1;
+        self.reserved += 1;
     }
 
     /// Spends a reserved token now, under the current limit.
@@ -164,7 +164,7 @@ impl Tokens {
 
     /// Returns a reserved token unused: the request is not sent.
     pub fn put_back(&mut self) {
-        self.set_aside = (self.set_aside - 1).max(0);
+        self.reserved = (self.reserved - 1).max(0);
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
         Timestamp::from_millis(1_800_000_000_000 + ms)
     }
 
-    fn take(tokens: &mut Tokens, limit: RateLimit, now: i64) -> bool {
+    fn take(tokens: &mut TokenBucket, limit: RateLimit, now: i64) -> bool {
         let found = tokens.look(limit, at(now)).is_ok();
         if found {
             tokens.reserve();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     proptest! {
-        /// Tokens are taken, put back, or reserved early and spent late, and the process restarts with none.
+        /// TokenBucket are taken, put back, or reserved early and spent late, and the process restarts with none.
         #[test]
         fn no_window_uses_more_tokens_than_the_burst_and_its_rate(
             per_second in 1u32..50,
@@ -203,12 +203,12 @@ mod tests {
             steps in prop::collection::vec((0i64..400, 0u8..12), 1..300),
         ) {
             let limit = RateLimit { per_second, burst };
-            let (mut tokens, mut now) = (Tokens::none_at(None), 0);
+            let (mut tokens, mut now) = (TokenBucket::empty_at(None), 0);
             let (mut used, mut early) = (Vec::new(), 0);
             for (step, what) in steps {
                 now += step;
                 match what {
-                    0 => (tokens, early) = (Tokens::none_at(None), 0),
+                    0 => (tokens, early) = (TokenBucket::empty_at(None), 0),
                     1..4 => early += u32::from(take(&mut tokens, limit, now)),
                     4 if early > 0 => {
                         early -= 1;
@@ -234,7 +234,7 @@ mod tests {
             per_second in 1u32..5000, burst in 1u32..5, takes in 0usize..20, later in 0i64..3000,
         ) {
             let limit = RateLimit { per_second, burst };
-            let mut tokens = Tokens::none_at(Some(at(0)));
+            let mut tokens = TokenBucket::empty_at(Some(at(0)));
             for _ in 0..takes {
                 if take(&mut tokens, limit, later) {
                     tokens.spend(Some(limit), at(later));
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_reservation_made_before_a_limit_changed_uses_a_token_of_the_new_limit() {
         let (old, new) = (RateLimit::per_second(5), RateLimit { per_second: 1, burst: 2 });
-        let mut tokens = Tokens::none_at(Some(at(0)));
+        let mut tokens = TokenBucket::empty_at(Some(at(0)));
         (0..2).for_each(|_| assert!(take(&mut tokens, old, 1000)));
         tokens.begin_anew(None);
         assert!(!take(&mut tokens, new, 1000), "nothing is saved up");

@@ -108,7 +108,7 @@ fn memory_and_stack_are_bounded_without_affecting_the_next_run() {
 #[test]
 fn running_out_of_memory_at_any_moment_ends_only_the_run() {
     for kilobytes in (40..1500).step_by(97) {
-        let limits = ScriptLimits { memory_bytes_max: kilobytes * 1024, ..ScriptLimits::default() };
+        let limits = FunctionLimits { memory_bytes_max: kilobytes * 1024, ..FunctionLimits::default() };
         for source in [
             "d => { const a = []; for (;;) a.push({ x: a.length + 'abc', y: [new Map([[1, a]])] }) }",
             "d => { try { const a = []; for (;;) a.push(a.length + '') } catch (e) { return JSON.stringify(d) + e } }",

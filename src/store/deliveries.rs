@@ -6,10 +6,10 @@
 
 use super::{
     Reply,
-    inbox::Intake,
+    inbox::InboxBatch,
     notices::{MailEnd, MailTurn, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
-    retention::{Expired, Ranges},
+    retention::{ExpireResult, EventIdRanges},
 };
 use crate::domain::{
     audit::AuditEntry,
@@ -21,7 +21,7 @@ use crate::domain::{
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
     outcome::Attempt,
-    port::{LeasedDelivery, Permit},
+    ports::{LeasedDelivery, Permit},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -99,7 +99,7 @@ pub struct Want {
 
 impl Want {
     /// Whether all its permits may send what is leased under this epoch.
-    pub fn is_of(&self, epoch: i64) -> bool {
+    pub fn is_all_of_epoch(&self, epoch: i64) -> bool {
         [&self.permits, &self.fresh_permits, &self.manual_permits].into_iter().flatten().all(|hand| hand.is_valid_for(epoch))
     }
 }
@@ -109,7 +109,7 @@ impl Want {
 pub struct Refilled {
     pub endpoint: EndpointId,
     /// Permits for the oldest were given, and none was used.
-    pub has_none: bool,
+    pub has_no_oldest: bool,
     /// Every permit for these was used: there may be more.
     pub has_more_fresh: bool,
     pub has_more_manual: bool,
@@ -143,7 +143,7 @@ pub enum Ask {
     Retry,
     /// On a delivered one: makes a new delivery with this id.
     Replay {
-        as_new: DeliveryId,
+        new_id: DeliveryId,
         give_up_at: Option<Timestamp>,
     },
     Cancel,
@@ -197,7 +197,7 @@ pub trait Ledger: Send + Sync {
     /// Accepts events from the inbox as `accept` does, and removes them and the other decided rows from it in the same
     /// transaction. A refused event, or one found to be a conflict, stays there with the reason. Answers for the events, in
     /// the same order.
-    fn take_in(&self, intake: Intake) -> Reply<'_, Vec<Accepted>>;
+    fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>>;
 
     /// Whether a result can be recorded now, as far as that is known. While it cannot, nothing is leased and nothing is sent.
     /// A store in a file finds out by trying.
@@ -245,13 +245,13 @@ pub trait Ledger: Send + Sync {
 
     /// Removes from these events all that is due for removal, as the domain decides on the rows at that time; a bounded part,
     /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
-    fn expire(&self, ranges: Ranges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, Expired>;
+    fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult>;
 
     fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
 
     /// Sends a page of sources again and advances the replay, in one transaction; the commit listener wakes the endpoint
     /// queues. `None`, and nothing done, if the replay is not running or has moved since.
-    fn proceed(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>>;
+    fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>>;
 
     /// Pauses, resumes or cancels, as `to` says.
     fn change_replay(
@@ -267,11 +267,11 @@ pub trait Ledger: Send + Sync {
     fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered>;
 
     /// Marks the oldest waiting inspection as running and returns it, passing over apps that have `per_app_max` running.
-    fn take_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
+    fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;
 
     /// Ends a running inspection, as interrupted if there is no report, and deletes the oldest ended ones of its endpoint
     /// beyond the number that is kept. `false` if it is not running any more: then nothing is changed.
-    fn end_inspection(
+    fn finish_inspection(
         &self,
         inspection: InspectionId,
         report: Option<InspectionReport>,
@@ -290,7 +290,7 @@ pub trait Ledger: Send + Sync {
 
     /// Marks these notices as published, either because their operational webhooks exist or because no endpoint subscribes to
     /// them.
-    fn published_notices(&self, notices: Vec<NoticeId>) -> Reply<'_, ()>;
+    fn mark_notices_published(&self, notices: Vec<NoticeId>) -> Reply<'_, ()>;
 
     /// Waits until everything recorded or accepted so far is durable and passed to the engine.
     fn flush(&self) -> Reply<'_, ()>;

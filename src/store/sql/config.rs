@@ -1,7 +1,7 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
 use super::{
-    Change, Error, Result, Row, Sql, cluster, event_types, health, inspections, notices, params, row::named,
+    ConfigChange, Error, Result, Row, Sql, cluster, event_types, health, inspections, notices, params, row::named,
 };
 use crate::{
     domain::{
@@ -11,25 +11,25 @@ use crate::{
         health::disabled_manually,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
-        portal::EXPIRED_LINK_KEPT,
+        portal_theme::EXPIRED_LINK_KEPT,
         time::Timestamp,
     },
     store::{
         documents::{self, StoredDocument},
-        registry::{Inserted, EndpointLabel, Everything},
+        config::{Inserted, EndpointLabel, ConfigSnapshot},
     },
 };
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 
 /// Columns that `key` reads, in its order.
-const KEY: &str =
+const KEY_COLUMNS: &str =
     "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
 
 /// Expired links that each new link removes at most, so that they do not pile up.
-const LINKS_FORGOTTEN_MAX: i64 = 100;
+const EXPIRED_LINKS_REMOVED_MAX: i64 = 100;
 
-pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
+pub(super) fn config_snapshot(connection: &dyn Sql) -> Result<ConfigSnapshot> {
     let apps =
         connection.all("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id", &[], app)?;
     let mut secrets: HashMap<EndpointId, Vec<EncryptedSecret>> = HashMap::new();
@@ -50,9 +50,9 @@ pub(super) fn everything(connection: &dyn Sql) -> Result<Everything> {
         |row| endpoint(row, &mut secrets),
     )?;
     let keys =
-        connection.all(&format!("SELECT {KEY} FROM keys WHERE revoked_at IS NULL ORDER BY id"), &[], key)?;
+        connection.all(&format!("SELECT {KEY_COLUMNS} FROM keys WHERE revoked_at IS NULL ORDER BY id"), &[], key)?;
     let event_types = event_types::all(connection)?;
-    Ok(Everything { apps, endpoints, keys, event_types })
+    Ok(ConfigSnapshot { apps, endpoints, keys, event_types })
 }
 
 fn app(row: &Row<'_>) -> Result<App> {
@@ -141,24 +141,24 @@ pub(super) fn write_disabled(off: &Disabled) -> Result<String> {
 }
 
 /// Logs a changed row for other nodes; returns whether there was such a row.
-pub(super) fn noted(tx: &dyn Sql, changed: usize, what: impl Into<Change>) -> Result<bool> {
+pub(super) fn log_if_changed(tx: &dyn Sql, changed: usize, what: impl Into<ConfigChange>) -> Result<bool> {
     if changed == 1 {
-        tx.changed(what.into())?;
+        tx.log_change(what.into())?;
     }
     Ok(changed == 1)
 }
 
 pub(super) fn add_app(tx: &dyn Sql, app: &App) -> Result<Inserted> {
-    tx.owns(app.id.as_i64())?;
+    tx.check_id(app.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO NOTHING",
         params![app.id, app.uid, to_json(&app.settings)?, app.created_at, app.updated_at],
     )?;
     if added == 0 {
-        return Ok(Inserted::Taken);
+        return Ok(Inserted::UidTaken);
     }
-    tx.changed(app.id.into())?;
+    tx.log_change(app.id.into())?;
     Ok(Inserted::Added)
 }
 
@@ -167,7 +167,7 @@ pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
         "UPDATE apps SET settings = ?2, updated_at = ?3 WHERE id = ?1",
         params![app.id, to_json(&app.settings)?, app.updated_at],
     )?;
-    noted(tx, changed, app.id)
+    log_if_changed(tx, changed, app.id)
 }
 
 pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
@@ -191,12 +191,12 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
     tx.execute("DELETE FROM keys WHERE app = ?1", params![app])?;
     tx.execute("DELETE FROM replays WHERE app = ?1", params![app])?;
     tx.execute("INSERT INTO purges (app, done) VALUES (?1, 0)", params![app])?;
-    tx.changed(app.into())?;
+    tx.log_change(app.into())?;
     Ok(true)
 }
 
 pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Inserted> {
-    tx.owns(endpoint.id.as_i64())?;
+    tx.check_id(endpoint.id.as_i64())?;
     let added = tx.execute(
         "INSERT INTO endpoints (id, app, uid, settings, off, headers, tls, revision, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
@@ -214,10 +214,10 @@ pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<In
         ],
     )?;
     if added == 0 {
-        return Ok(Inserted::Taken);
+        return Ok(Inserted::UidTaken);
     }
     write_secrets(tx, endpoint)?;
-    tx.changed(endpoint.id.into())?;
+    tx.log_change(endpoint.id.into())?;
     Ok(Inserted::Added)
 }
 
@@ -258,7 +258,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
         return Ok(false);
     }
     write_secrets(tx, endpoint)?;
-    tx.changed(endpoint.id.into())?;
+    tx.log_change(endpoint.id.into())?;
     match (was_off, &endpoint.disabled) {
         (Some(false), Some(off)) => notices::put(tx, &disabled_manually(endpoint.app, endpoint.id, off))?,
         (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
@@ -271,7 +271,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
 pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<bool> {
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", params![endpoint])?;
     inspections::cancel(tx, endpoint, now)?;
-    health::forget(tx, endpoint)?;
+    health::delete_health(tx, endpoint)?;
     tx.execute(
         "DELETE FROM statistics WHERE app = (SELECT app FROM endpoints WHERE id = ?1) AND endpoint = ?1",
         params![endpoint],
@@ -280,7 +280,7 @@ pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp
         "UPDATE endpoints SET deleted_at = ?2, headers = NULL, tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],
     )?;
-    noted(tx, changed, endpoint)
+    log_if_changed(tx, changed, endpoint)
 }
 
 /// Returns an endpoint as it is stored now; the engine reads it after a receiver said that it is gone.
@@ -317,22 +317,22 @@ pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> 
 }
 
 pub(super) fn one_key(connection: &dyn Sql, id: KeyId) -> Result<Option<Key>> {
-    let sql = format!("SELECT {KEY} FROM keys WHERE id = ?1");
+    let sql = format!("SELECT {KEY_COLUMNS} FROM keys WHERE id = ?1");
     connection.one(&sql, params![id], key)
 }
 
 pub(super) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<Key>> {
     let sql = format!(
-        "SELECT {KEY} FROM keys WHERE id > ?1 AND scope NOT IN ('portal', 'portal_read') ORDER BY id LIMIT ?2"
+        "SELECT {KEY_COLUMNS} FROM keys WHERE id > ?1 AND scope NOT IN ('portal', 'portal_read') ORDER BY id LIMIT ?2"
     );
     connection.all(&sql, params![after, most], key)
 }
 
 pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
-    tx.owns(key.id.as_i64())?;
-    let forgotten = if key.scope.is_portal() { forget_links(tx, key)? } else { Vec::new() };
+    tx.check_id(key.id.as_i64())?;
+    let forgotten = if key.scope.is_portal() { remove_expired_links(tx, key)? } else { Vec::new() };
     tx.execute(
-        &format!("INSERT INTO keys ({KEY}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
+        &format!("INSERT INTO keys ({KEY_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"),
         params![
             key.id,
             key.hash.0,
@@ -347,12 +347,12 @@ pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
             key.theme.as_ref().map(to_json).transpose()?,
         ],
     )?;
-    forgotten.iter().chain([&key.id]).try_for_each(|key| tx.changed((*key).into()))?;
+    forgotten.iter().chain([&key.id]).try_for_each(|key| tx.log_change((*key).into()))?;
     Ok(forgotten)
 }
 
 /// Removes expired links of the app. Links are made for every visit and live for hours, so expired ones go as new ones come.
-fn forget_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
+fn remove_expired_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
     cluster::remember_newest_id(tx)?;
     let kept_ms = EXPIRED_LINK_KEPT.as_millis() as i64;
     let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));
@@ -360,14 +360,14 @@ fn forget_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
         "DELETE FROM keys WHERE id IN (SELECT id FROM keys
              WHERE scope IN ('portal', 'portal_read') AND app = ?1 AND expires_at < ?2 ORDER BY expires_at LIMIT ?3)
          RETURNING id",
-        params![new.scope.app(), before, LINKS_FORGOTTEN_MAX],
+        params![new.scope.app(), before, EXPIRED_LINKS_REMOVED_MAX],
         |row| row.get(0),
     )
 }
 
 pub(super) fn revoke_key(tx: &dyn Sql, key: KeyId, now: Timestamp) -> Result<bool> {
     let sql = "UPDATE keys SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
-    noted(tx, tx.execute(sql, params![key, now])?, key)
+    log_if_changed(tx, tx.execute(sql, params![key, now])?, key)
 }
 
 pub(super) fn store_contract(tx: &dyn Sql, hash: ContractHash, document: &str) -> Result<()> {

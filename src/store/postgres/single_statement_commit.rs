@@ -24,7 +24,7 @@ const DOCUMENTS: ColumnTypes = ColumnTypes("t");
 /// Joined with rows, so that they are written only if the batch was counted.
 const IF_COUNTED: &str = "counted, ";
 /// Fails the statement, and so rolls all of it back, if a delivery is not leased any more.
-const ALL_WERE_CARRIED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELECT count(*) FROM gone)
+const FAIL_UNLESS_ALL_LEASED: &str = ", CAST(CASE (SELECT count(*) FROM ended) - (SELECT count(*) FROM gone)
      WHEN 0 THEN '0' ELSE 'something of a batch is not carried any more' END AS bigint)";
 
 /// Optional parts of a batch.
@@ -60,7 +60,7 @@ fn statement(parts: BatchParts) -> String {
         let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {UNWELL}");
         counts_if.push(format!("NOT EXISTS ({unwell})"));
         steps.push(recording(IF_COUNTED, "-CAST(?1 AS bigint)", take(COMPLETE_PARAMS)));
-        answer = ALL_WERE_CARRIED;
+        answer = FAIL_UNLESS_ALL_LEASED;
     }
     if parts.keys {
         let first = take(CLAIM_PARAMS);

@@ -1,6 +1,6 @@
 //! The address policy: requests may go to public addresses, and to those that the operator allows.
 //!
-//! Only `AddressPolicy::check` can make a `Vetted`, and the dialer takes nothing else, so no address is
+//! Only `AddressPolicy::check` can make a `CheckedAddress`, and the dialer takes nothing else, so no address is
 //! dialled unchecked.
 
 use ipnet::IpNet;
@@ -12,19 +12,19 @@ pub struct AddressPolicy {
     /// Networks that are allowed even if another rule refuses them. Does not allow single-label names.
     pub allow: Vec<IpNet>,
     /// Addresses that this installation itself answers on.
-    pub own: Vec<IpAddr>,
+    pub own_addresses: Vec<IpAddr>,
     /// Allows loopback and single-label names, for a developer's machine.
     pub dev: bool,
 }
 
 /// An address that a policy let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vetted {
+pub struct CheckedAddress {
     address: SocketAddr,
     is_listed: bool,
 }
 
-impl Vetted {
+impl CheckedAddress {
     pub const fn address(self) -> SocketAddr {
         self.address
     }
@@ -39,23 +39,23 @@ impl Vetted {
 /// explore a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address not allowed")]
-pub struct Refused;
+pub struct ForbiddenAddress;
 
 impl AddressPolicy {
     /// Checks an address against the policy. An IPv4-mapped IPv6 address is matched against the lists in both
     /// forms and returned as IPv4; it is refused if it is not listed.
-    pub fn check(&self, address: SocketAddr) -> Result<Vetted, Refused> {
+    pub fn check(&self, address: SocketAddr) -> Result<CheckedAddress, ForbiddenAddress> {
         let written = address.ip();
         let meant = written.to_canonical();
-        let vetted = |is_listed| Vetted { address: SocketAddr::new(meant, address.port()), is_listed };
+        let vetted = |is_listed| CheckedAddress { address: SocketAddr::new(meant, address.port()), is_listed };
         if self.allow.iter().any(|net| net.contains(&meant) || net.contains(&written))
             || (self.dev && meant.is_loopback())
         {
             Ok(vetted(true))
-        } else if is_public(written) && !self.own.iter().any(|own| own.to_canonical() == meant) {
+        } else if is_public(written) && !self.own_addresses.iter().any(|own| own.to_canonical() == meant) {
             Ok(vetted(false))
         } else {
-            Err(Refused)
+            Err(ForbiddenAddress)
         }
     }
 

@@ -194,7 +194,7 @@ proptest! {
 
     #[test]
     fn a_listed_address_is_allowed_although_another_rule_refuses_it(ip in any_address()) {
-        let policy = AddressPolicy { allow: vec![IpNet::from(ip)], own: vec![ip], dev: false };
+        let policy = AddressPolicy { allow: vec![IpNet::from(ip)], own_addresses: vec![ip], dev: false };
         let vetted = policy.check(SocketAddr::new(ip, 80)).unwrap();
         prop_assert!(vetted.is_listed());
         prop_assert_eq!(vetted.address(), SocketAddr::new(ip.to_canonical(), 80));
@@ -202,11 +202,11 @@ proptest! {
 
     #[test]
     fn an_own_address_is_refused_in_either_spelling(ip in any_address()) {
-        let policy = AddressPolicy { own: vec![ip], ..AddressPolicy::default() };
-        prop_assert_eq!(policy.check(SocketAddr::new(ip, 80)), Err(Refused));
+        let policy = AddressPolicy { own_addresses: vec![ip], ..AddressPolicy::default() };
+        prop_assert_eq!(policy.check(SocketAddr::new(ip, 80)), Err(ForbiddenAddress));
         if let IpAddr::V4(v4) = ip {
-            let mapped = AddressPolicy { own: vec![v4.to_ipv6_mapped().into()], ..AddressPolicy::default() };
-            prop_assert_eq!(mapped.check(SocketAddr::new(ip, 80)), Err(Refused));
+            let mapped = AddressPolicy { own_addresses: vec![v4.to_ipv6_mapped().into()], ..AddressPolicy::default() };
+            prop_assert_eq!(mapped.check(SocketAddr::new(ip, 80)), Err(ForbiddenAddress));
         }
     }
 }
@@ -233,7 +233,7 @@ fn the_allow_list_allows_only_its_networks() {
 
 #[test]
 fn dev_allows_only_loopback_and_single_labels() {
-    let dev = AddressPolicy { dev: true, own: vec![Ipv4Addr::LOCALHOST.into()], ..AddressPolicy::default() };
+    let dev = AddressPolicy { dev: true, own_addresses: vec![Ipv4Addr::LOCALHOST.into()], ..AddressPolicy::default() };
     for (address, allowed) in [
         ("127.0.0.1:80", true),
         ("127.9.9.9:80", true),

@@ -6,8 +6,8 @@
 use super::{
     Reply,
     audit::AuditFilter,
-    inbox::Submission,
-    ledger::Accepted,
+    inbox::InboxEvent,
+    deliveries::Accepted,
     notices::{NoticeFilter, NoticesWaiting, NoticeBatch},
     replays::{SourceSearch, Sources},
     statistics::{Statistics, StatisticsSearch},
@@ -63,7 +63,7 @@ pub struct DeliveryListFilter {
 
 /// A delivery as lists show it.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct DeliveryRow {
     pub delivery: Delivery,
     /// The event, without its data.
     pub event: Event,
@@ -83,7 +83,7 @@ pub struct LastError {
 
 /// A row of the attempt history; `number` is `None` for attempts that use no retry slot.
 #[derive(Clone, Debug)]
-pub struct PastAttempt {
+pub struct AttemptRow {
     pub position: u32,
     pub number: Option<u32>,
     pub attempt: Attempt,
@@ -91,7 +91,7 @@ pub struct PastAttempt {
 
 /// An object in the store, by its own id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum ObjectId {
     Event(EventId),
     Delivery(DeliveryId),
     Replay(ReplayId),
@@ -117,7 +117,7 @@ pub struct HealthReport {
     pub clock: Option<(Duration, Timestamp)>,
 }
 
-pub trait Browse: Send + Sync {
+pub trait QueryStore: Send + Sync {
     /// Finds an event by the producer's id, or else by the product's own.
     fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>>;
 
@@ -126,7 +126,7 @@ pub trait Browse: Send + Sync {
     fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
 
     /// Returns some of the events that wait in the inbox, the oldest first. `None` if this store has no inbox.
-    fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>>;
+    fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>>;
 
     fn events(
         &self,
@@ -137,9 +137,9 @@ pub trait Browse: Send + Sync {
     ) -> Reply<'_, Page<Event>>;
 
     /// All deliveries of an event, replays included, oldest first.
-    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<Listed>>;
+    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<DeliveryRow>>;
 
-    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>>;
+    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>>;
 
     fn deliveries(
         &self,
@@ -147,7 +147,7 @@ pub trait Browse: Send + Sync {
         filter: DeliveryListFilter,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<Listed>>;
+    ) -> Reply<'_, Page<DeliveryRow>>;
 
     /// The latest attempts at an endpoint, at most `most`, newest first: of its newest deliveries, of those in flight and of
     /// those that wait for another attempt. Examines a bounded number of rows.
@@ -156,16 +156,16 @@ pub trait Browse: Send + Sync {
         app: AppId,
         endpoint: EndpointId,
         most: usize,
-    ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>>;
+    ) -> Reply<'_, Vec<(DeliveryId, AttemptRow)>>;
 
     /// Returns the app that owns the object; `None` if there is no such object.
-    fn owner(&self, thing: Thing) -> Reply<'_, Option<Owner>>;
+    fn owner(&self, thing: ObjectId) -> Reply<'_, Option<Owner>>;
 
     /// The events that producers published under these keys, with their apps.
-    fn events_named(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>>;
+    fn events_by_dedup_key(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>>;
 
     /// Returns the deliveries that wait in these endpoint queues (all of one app), the next due first.
-    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>>;
+    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<DeliveryRow>>;
 
     /// Dead deliveries by the time they died, newest first; closed ones only if asked for.
     fn dead_letters(
@@ -175,7 +175,7 @@ pub trait Browse: Send + Sync {
         closed_too: bool,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<Listed>>;
+    ) -> Reply<'_, Page<DeliveryRow>>;
 
     /// The next sources of a replay, at most `most`; examines a bounded number of rows.
     fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources>;
@@ -203,7 +203,7 @@ pub trait Browse: Send + Sync {
     fn health(&self, app: AppId, endpoint: EndpointId, now: Timestamp) -> Reply<'_, HealthReport>;
 
     /// The endpoints of an app that are degraded or failing.
-    fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>>;
+    fn unhealthy_endpoints(&self, app: AppId) -> Reply<'_, Vec<EndpointId>>;
 
     /// Lists notices; those of a deleted app are in no page.
     fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>>;

@@ -18,7 +18,7 @@ fn run_within(source: &str, data: &str, questions: u32) -> Result<String, Script
         left = left.saturating_sub(1);
         left > 0
     };
-    let made = run(source, data.as_bytes(), &ScriptLimits::default(), keep_going)?;
+    let made = run(source, data.as_bytes(), &FunctionLimits::default(), keep_going)?;
     Ok(String::from_utf8(made).unwrap())
 }
 

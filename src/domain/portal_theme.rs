@@ -1,7 +1,7 @@
 //! The theme of the customer portal behind one link. It is checked before it is stored, because people see it and the logo's
 //! URL is put in a header.
 
-use super::{address::AddressPolicy, field::FieldError, stored::nullable, target::Target};
+use super::{address_policy::AddressPolicy, field_error::FieldError, stored::nullable, target_url::TargetUrl};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Theme {
+pub struct PortalTheme {
     /// The portal's name.
     #[serde(rename = "name", deserialize_with = "nullable")]
     pub name: Option<String>,
@@ -24,7 +24,7 @@ pub struct Theme {
     pub accent: Option<String>,
 }
 
-impl Theme {
+impl PortalTheme {
     /// Returns the theme in its canonical spelling, if each part may be shown.
     pub fn checked(self) -> Result<Self, FieldError> {
         if self.name.as_deref().is_some_and(|name| !is_name(name)) {
@@ -34,7 +34,7 @@ impl Theme {
         if self.accent.as_deref().is_some_and(|accent| !is_colour(accent)) {
             return Err(FieldError::new("theme.accent", "must be a colour like #1a73e8"));
         }
-        let logo_url = self.logo_url.as_deref().map(logo).transpose()?;
+        let logo_url = self.logo_url.as_deref().map(check_logo_url).transpose()?;
         Ok(Self { logo_url, accent: self.accent.map(|accent| accent.to_ascii_lowercase()), ..self })
     }
 
@@ -57,9 +57,9 @@ fn is_colour(text: &str) -> bool {
 }
 
 /// Checks the logo's URL. Only public https URLs are allowed, so that browsers fetch nothing from their local network.
-fn logo(url: &str) -> Result<String, FieldError> {
+fn check_logo_url(url: &str) -> Result<String, FieldError> {
     let refused = |why: &dyn std::fmt::Display| FieldError::new("theme.logo_url", why);
-    let target = Target::parse(url, &AddressPolicy::default()).map_err(|error| refused(&error))?;
+    let target = TargetUrl::parse(url, &AddressPolicy::default()).map_err(|error| refused(&error))?;
     if !target.is_https() {
         return Err(refused(&"must start with https://"));
     }
@@ -75,16 +75,16 @@ fn logo(url: &str) -> Result<String, FieldError> {
 mod tests {
     use super::*;
 
-    fn theme(name: &str, logo_url: &str, accent: &str) -> Theme {
+    fn theme(name: &str, logo_url: &str, accent: &str) -> PortalTheme {
         let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Theme { name: given(name), logo_url: given(logo_url), accent: given(accent) }
+        PortalTheme { name: given(name), logo_url: given(logo_url), accent: given(accent) }
     }
 
     #[test]
     fn a_theme_is_canonical_once_it_is_checked_and_may_be_empty() {
         let checked = theme("Bakery", "HTTPS://CDN.bakery.example/logo.svg", "#1A73E8").checked().unwrap();
         assert_eq!(checked, theme("Bakery", "https://cdn.bakery.example/logo.svg", "#1a73e8"));
-        assert_eq!(Theme::default().checked().unwrap(), Theme::default());
+        assert_eq!(PortalTheme::default().checked().unwrap(), PortalTheme::default());
     }
 
     #[test]
@@ -116,6 +116,6 @@ mod tests {
         let source = theme("", sneaky, "").checked().unwrap().image_source().unwrap();
         assert_eq!(source, "https://cdn.example.com/a%3Bscript-src%20*%2Cb'c.svg");
         assert!(!source.contains([';', ',', ' ', '?']));
-        assert_eq!(Theme::default().image_source(), None);
+        assert_eq!(PortalTheme::default().image_source(), None);
     }
 }

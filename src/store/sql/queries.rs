@@ -2,7 +2,7 @@
 
 use super::{
     Result, Row, Sql, attempts, params,
-    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_WITH_DATA_IF_MEANT, EVENT_WITHOUT_DATA},
+    row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_WITH_DATA_IF_MATCHING, EVENT_WITHOUT_DATA},
 };
 use crate::{
     domain::{
@@ -13,9 +13,9 @@ use crate::{
         outcome::OutcomeClass,
         time::Timestamp,
     },
-    store::browse::{
-        Cursor, DeliveryListFilter, EventFilter, LastError, Listed, Owner, Page, PastAttempt, ROWS_EXAMINED_MAX,
-        Thing,
+    store::queries::{
+        Cursor, DeliveryListFilter, EventFilter, LastError, DeliveryRow, Owner, Page, AttemptRow, ROWS_EXAMINED_MAX,
+        ObjectId,
     },
 };
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -36,20 +36,20 @@ pub(super) fn find_event(
     )
 }
 
-pub(super) fn owner(connection: &dyn Sql, thing: Thing) -> Result<Option<Owner>> {
+pub(super) fn owner(connection: &dyn Sql, thing: ObjectId) -> Result<Option<Owner>> {
     let (table, id) = match thing {
-        Thing::Event(id) => ("events", id.as_i64()),
-        Thing::Delivery(id) => ("deliveries", id.as_i64()),
-        Thing::Replay(id) => ("replays", id.as_i64()),
-        Thing::Inspection(id) => ("inspections", id.as_i64()),
-        Thing::Notice(id) => ("notices", id.as_i64()),
-        Thing::Audit(id) => ("audit", id.as_i64()),
+        ObjectId::Event(id) => ("events", id.as_i64()),
+        ObjectId::Delivery(id) => ("deliveries", id.as_i64()),
+        ObjectId::Replay(id) => ("replays", id.as_i64()),
+        ObjectId::Inspection(id) => ("inspections", id.as_i64()),
+        ObjectId::Notice(id) => ("notices", id.as_i64()),
+        ObjectId::Audit(id) => ("audit", id.as_i64()),
     };
     connection
         .one(&format!("SELECT app FROM {table} WHERE id = ?1"), params![id], |row| row.get(0).map(Owner))
 }
 
-pub(super) fn events_named(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Vec<(EventId, AppId)>> {
+pub(super) fn events_by_dedup_key(connection: &dyn Sql, keys: &[DedupKey]) -> Result<Vec<(EventId, AppId)>> {
     let sql = "SELECT e.id, e.app FROM dedup k JOIN events e ON e.id = k.event WHERE k.key = ?1";
     let mut found = Vec::new();
     for key in keys {
@@ -77,9 +77,9 @@ const ROWS_MORE: u32 = 1_000;
 pub(super) fn fill<T>(
     limit: u32,
     mut cursor: Cursor,
-    mut read: impl FnMut(&mut Fitting<T>, Cursor, u32) -> Result<()>,
+    mut read: impl FnMut(&mut PageBuilder<T>, Cursor, u32) -> Result<()>,
 ) -> Result<Page<T>> {
-    let mut fitting = Fitting { limit, examined: 0, rows: Vec::new(), last: None, is_full: false };
+    let mut fitting = PageBuilder { limit, examined: 0, rows: Vec::new(), last: None, is_full: false };
     // One more than the page holds shows whether there is a next page.
     let mut most = limit + 1;
     loop {
@@ -97,7 +97,7 @@ pub(super) fn fill<T>(
 }
 
 /// Collects the rows that match the filter, out of those examined.
-pub(super) struct Fitting<T> {
+pub(super) struct PageBuilder<T> {
     limit: u32,
     examined: u32,
     rows: Vec<T>,
@@ -105,14 +105,14 @@ pub(super) struct Fitting<T> {
     is_full: bool,
 }
 
-impl<T> Fitting<T> {
-    pub(super) fn examine(&mut self, place: Cursor, row: Option<T>) -> ControlFlow<()> {
+impl<T> PageBuilder<T> {
+    pub(super) fn examine(&mut self, cursor: Cursor, row: Option<T>) -> ControlFlow<()> {
         if self.has_all() {
             self.is_full = true;
             return ControlFlow::Break(());
         }
         self.examined += 1;
-        self.last = Some(place);
+        self.last = Some(cursor);
         self.rows.extend(row);
         ControlFlow::Continue(())
     }
@@ -131,7 +131,7 @@ pub(super) fn events(
 ) -> Result<Page<Event>> {
     let (low, high) = id_range(filter.from, filter.to, after);
     let sql = format!(
-        "SELECT {EVENT_WITH_DATA_IF_MEANT} FROM events e WHERE e.id >= ?3 AND e.id < ?4 ORDER BY e.id DESC LIMIT ?5"
+        "SELECT {EVENT_WITH_DATA_IF_MATCHING} FROM events e WHERE e.id >= ?3 AND e.id < ?4 ORDER BY e.id DESC LIMIT ?5"
     );
     fill(limit, high, |fitting, before, most| {
         connection.query(&sql, params![app, filter.event_type, low, before.id, most], &mut |row| {
@@ -143,11 +143,11 @@ pub(super) fn events(
     })
 }
 
-fn listed(connection: &dyn Sql, row: &Row<'_>) -> Result<Listed> {
+fn delivery_row(connection: &dyn Sql, row: &Row<'_>) -> Result<DeliveryRow> {
     let delivery = row::delivery(row)?;
     let last = if delivery.history_len == 0 { None } else { last_attempt(connection, delivery.id)? };
     let (last_error, last_contract, last_url) = last.unwrap_or_default();
-    Ok(Listed { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract, last_url })
+    Ok(DeliveryRow { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract, last_url })
 }
 
 type LastAttempt = (Option<LastError>, Option<ContractHash>, Option<String>);
@@ -169,7 +169,7 @@ fn last_attempt(connection: &dyn Sql, delivery: DeliveryId) -> Result<Option<Las
     )
 }
 
-pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<Listed>> {
+pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<DeliveryRow>> {
     connection.all(
         &format!(
             "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
@@ -180,7 +180,7 @@ pub(super) fn deliveries_of(connection: &dyn Sql, event: EventId) -> Result<Vec<
              ORDER BY 1"
         ),
         params![event],
-        |row| listed(connection, row),
+        |row| delivery_row(connection, row),
     )
 }
 
@@ -188,14 +188,14 @@ pub(super) fn delivery(
     connection: &dyn Sql,
     app: AppId,
     id: DeliveryId,
-) -> Result<Option<(Listed, Vec<PastAttempt>)>> {
+) -> Result<Option<(DeliveryRow, Vec<AttemptRow>)>> {
     let found = connection.one(
         &format!(
             "SELECT {DELIVERY}, {EVENT} FROM deliveries d JOIN events e ON e.id = d.event
              WHERE d.id = ?1 AND d.app = ?2"
         ),
         params![id, app],
-        |row| listed(connection, row),
+        |row| delivery_row(connection, row),
     )?;
     found.map(|listed| Ok((listed, attempts::list(connection, id)?))).transpose()
 }
@@ -206,7 +206,7 @@ pub(super) fn deliveries(
     filter: &DeliveryListFilter,
     after: Option<Cursor>,
     limit: u32,
-) -> Result<Page<Listed>> {
+) -> Result<Page<DeliveryRow>> {
     let (low, high) = id_range(filter.from, filter.to, after);
     let sql = format!(
         "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
@@ -215,7 +215,7 @@ pub(super) fn deliveries(
     fill(limit, high, |fitting, before, most| {
         connection.query(&sql, params![low, before.id, most], &mut |row| {
             let place = Cursor { at: 0, id: row.get(0)? };
-            let listed = if fits(row, app, filter)? { Some(listed(connection, row)?) } else { None };
+            let listed = if fits(row, app, filter)? { Some(delivery_row(connection, row)?) } else { None };
             Ok(fitting.examine(place, listed))
         })
     })
@@ -236,7 +236,7 @@ pub(super) fn queue(
     lanes: &[EndpointId],
     after: Option<Cursor>,
     limit: u32,
-) -> Result<Page<Listed>> {
+) -> Result<Page<DeliveryRow>> {
     let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MIN, id: 0 });
     let next_in_lane = "SELECT due, id FROM deliveries
                         WHERE lane = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
@@ -262,7 +262,7 @@ pub(super) fn queue(
     let mut rows = Vec::with_capacity(places.len());
     for place in &places {
         // It may have been leased since.
-        let found = connection.one(&by_id, params![place.id], |row| listed(connection, row))?;
+        let found = connection.one(&by_id, params![place.id], |row| delivery_row(connection, row))?;
         rows.extend(found.filter(|listed| listed.delivery.state.is_waiting()));
     }
     Ok(Page { rows, next: places.last().copied().filter(|_| is_more) })
@@ -275,7 +275,7 @@ pub(super) fn dead_letters(
     closed_too: bool,
     after: Option<Cursor>,
     limit: u32,
-) -> Result<Page<Listed>> {
+) -> Result<Page<DeliveryRow>> {
     let newest = after.unwrap_or(Cursor { at: i64::MAX, id: i64::MAX });
     let sql = format!(
         "SELECT {DELIVERY}, {EVENT_WITHOUT_DATA} FROM deliveries d JOIN events e ON e.id = d.event
@@ -287,7 +287,7 @@ pub(super) fn dead_letters(
             let fits = endpoint.is_none_or(|endpoint| row.is(3, &endpoint))
                 && (closed_too || !row.is(5, &Some(EndReason::Closed)));
             let place = Cursor { at: row.get(12)?, id: row.get(0)? };
-            Ok(fitting.examine(place, if fits { Some(listed(connection, row)?) } else { None }))
+            Ok(fitting.examine(place, if fits { Some(delivery_row(connection, row)?) } else { None }))
         })
     })
 }

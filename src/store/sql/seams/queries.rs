@@ -1,7 +1,7 @@
 //! Implements `Browse`; every method goes to a reader.
 
 use crate::store::sql::{
-    Desk, audit, browse, dedup, health, inspections, notices, outbox, recent, replays, traffic,
+    Desk, audit, queries, dedup, health, inspections, notices, outbox, recent, replays, traffic,
 };
 use crate::{
     domain::{
@@ -14,29 +14,29 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        Browse, Reply,
+        QueryStore, Reply,
         audit::AuditFilter,
-        browse::{
-            Cursor, DeliveryListFilter, EventFilter, HealthReport, Listed, Owner, Page, PastAttempt, Thing,
+        queries::{
+            Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
         },
-        inbox::Submission,
-        ledger::Accepted,
+        inbox::InboxEvent,
+        deliveries::Accepted,
         notices::{NoticeFilter, NoticesWaiting, NoticeBatch},
         replays::{SourceSearch, Sources},
         statistics::{Statistics, StatisticsSearch},
     },
 };
 
-impl<D: Desk> Browse for D {
+impl<D: Desk> QueryStore for D {
     fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
-        self.read(move |connection| browse::find_event(connection, app, &given_id, own))
+        self.read(move |connection| queries::find_event(connection, app, &given_id, own))
     }
 
     fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted> {
-        self.read(move |connection| dedup::published_before(connection, &keys, fingerprint))
+        self.read(move |connection| dedup::find_duplicate(connection, &keys, fingerprint))
     }
 
-    fn submitted(&self) -> Reply<'_, Option<Vec<Submission>>> {
+    fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
         let submitted = Desk::submitted(self);
         Box::pin(async move {
             match submitted {
@@ -53,15 +53,15 @@ impl<D: Desk> Browse for D {
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<Event>> {
-        self.read(move |connection| browse::events(connection, app, &filter, after, limit))
+        self.read(move |connection| queries::events(connection, app, &filter, after, limit))
     }
 
-    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<Listed>> {
-        self.read(move |connection| browse::deliveries_of(connection, event))
+    fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<DeliveryRow>> {
+        self.read(move |connection| queries::deliveries_of(connection, event))
     }
 
-    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(Listed, Vec<PastAttempt>)>> {
-        self.read(move |connection| browse::delivery(connection, app, delivery))
+    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>> {
+        self.read(move |connection| queries::delivery(connection, app, delivery))
     }
 
     fn deliveries(
@@ -70,8 +70,8 @@ impl<D: Desk> Browse for D {
         filter: DeliveryListFilter,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<Listed>> {
-        self.read(move |connection| browse::deliveries(connection, app, &filter, after, limit))
+    ) -> Reply<'_, Page<DeliveryRow>> {
+        self.read(move |connection| queries::deliveries(connection, app, &filter, after, limit))
     }
 
     fn recent_attempts(
@@ -79,20 +79,20 @@ impl<D: Desk> Browse for D {
         app: AppId,
         endpoint: EndpointId,
         most: usize,
-    ) -> Reply<'_, Vec<(DeliveryId, PastAttempt)>> {
+    ) -> Reply<'_, Vec<(DeliveryId, AttemptRow)>> {
         self.read(move |connection| recent::attempts(connection, app, endpoint, most))
     }
 
-    fn owner(&self, thing: Thing) -> Reply<'_, Option<Owner>> {
-        self.read(move |connection| browse::owner(connection, thing))
+    fn owner(&self, thing: ObjectId) -> Reply<'_, Option<Owner>> {
+        self.read(move |connection| queries::owner(connection, thing))
     }
 
-    fn events_named(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>> {
-        self.read(move |connection| browse::events_named(connection, &keys))
+    fn events_by_dedup_key(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>> {
+        self.read(move |connection| queries::events_by_dedup_key(connection, &keys))
     }
 
-    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Listed>> {
-        self.read(move |connection| browse::queue(connection, &lanes, after, limit))
+    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<DeliveryRow>> {
+        self.read(move |connection| queries::queue(connection, &lanes, after, limit))
     }
 
     fn dead_letters(
@@ -102,8 +102,8 @@ impl<D: Desk> Browse for D {
         closed_too: bool,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Reply<'_, Page<Listed>> {
-        self.read(move |connection| browse::dead_letters(connection, app, endpoint, closed_too, after, limit))
+    ) -> Reply<'_, Page<DeliveryRow>> {
+        self.read(move |connection| queries::dead_letters(connection, app, endpoint, closed_too, after, limit))
     }
 
     fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources> {
@@ -142,8 +142,8 @@ impl<D: Desk> Browse for D {
         self.read(move |connection| health::report(connection, app, endpoint, now))
     }
 
-    fn in_trouble(&self, app: AppId) -> Reply<'_, Vec<EndpointId>> {
-        self.read(move |connection| health::in_trouble(connection, app))
+    fn unhealthy_endpoints(&self, app: AppId) -> Reply<'_, Vec<EndpointId>> {
+        self.read(move |connection| health::unhealthy_endpoints(connection, app))
     }
 
     fn notices(&self, filter: NoticeFilter, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<Notice>> {
@@ -167,6 +167,6 @@ impl<D: Desk> Browse for D {
     }
 
     fn waiting_count(&self) -> Reply<'_, u64> {
-        self.read_for_engine(browse::waiting_count)
+        self.read_for_engine(queries::waiting_count)
     }
 }

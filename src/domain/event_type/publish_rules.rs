@@ -2,21 +2,21 @@
 
 use super::{EventType, PayloadVersion};
 use crate::domain::{
-    field::FieldError,
-    schema::{Misfit, Unfit},
+    field_error::FieldError,
+    schema::{SchemaMismatch, SchemaCheckError},
     time::Timestamp,
 };
 use std::sync::Arc;
 
 /// The reason why an event is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RuleBroken {
+pub enum PublishRuleError {
     #[error("there is no event type \"{name}\" in the catalogue, and unknown ones are refused{}", suggestion(nearest.as_deref()))]
     Unknown { name: String, nearest: Option<String> },
     #[error("{name} is archived since {since}, and can be published no more")]
     Archived { name: String, since: Timestamp },
     #[error("{misfit} ({name}, version {version})")]
-    Misfit { name: String, version: Arc<str>, misfit: Misfit },
+    Mismatch { name: String, version: Arc<str>, mismatch: SchemaMismatch },
     #[error("could not be held against the schema in time ({name}, version {version})")]
     OutOfTime { name: String, version: Arc<str> },
 }
@@ -35,26 +35,26 @@ impl EventType {
         self.enforced.is_some()
     }
 
-    pub fn must_not_be_archived(&self) -> Result<(), RuleBroken> {
+    pub fn check_not_archived(&self) -> Result<(), PublishRuleError> {
         match self.archived_at() {
             None => Ok(()),
-            Some(since) => Err(RuleBroken::Archived { name: self.record.name.clone(), since }),
+            Some(since) => Err(PublishRuleError::Archived { name: self.record.name.clone(), since }),
         }
     }
 
     /// Validates published data against the enforced schema, if there is one. Stops soon after `keep_going` returns false.
-    pub fn admit(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), RuleBroken> {
+    pub fn validate(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), PublishRuleError> {
         let Some(enforced) = &self.enforced else { return Ok(()) };
         let (name, version) = (self.record.name.clone(), enforced.name.clone());
         enforced.check(data, keep_going).map_err(|unfit| match unfit {
-            Unfit::Misfit(misfit) => RuleBroken::Misfit { name, version, misfit },
-            Unfit::OutOfTime => RuleBroken::OutOfTime { name, version },
+            SchemaCheckError::Mismatch(misfit) => PublishRuleError::Mismatch { name, version, mismatch: misfit },
+            SchemaCheckError::OutOfTime => PublishRuleError::OutOfTime { name, version },
         })
     }
 }
 
 /// Returns the version that published data must fit: the newest without a function, because that one is the data as published.
-pub(super) fn enforced_of(versions: &[Arc<PayloadVersion>]) -> Result<Arc<PayloadVersion>, FieldError> {
+pub(super) fn find_enforced(versions: &[Arc<PayloadVersion>]) -> Result<Arc<PayloadVersion>, FieldError> {
     let as_published = versions.iter().rev().find(|version| !version.has_function());
     let message = "needs a schema: the newest version without a function must have one";
     let enforced = as_published.filter(|version| version.has_schema()).cloned();

@@ -17,7 +17,7 @@ use crate::domain::{
 
 /// The configuration that is kept in memory, read once at start.
 #[derive(Debug, Default)]
-pub struct Everything {
+pub struct ConfigSnapshot {
     pub apps: Vec<App>,
     pub endpoints: Vec<EndpointRecord>,
     pub keys: Vec<Key>,
@@ -29,7 +29,7 @@ pub struct Everything {
 pub enum Inserted {
     Added,
     /// The uid is in use: by another app, or by another endpoint of the app (a deleted endpoint keeps its uid).
-    Taken,
+    UidTaken,
 }
 
 /// Names of an endpoint, for display.
@@ -40,8 +40,8 @@ pub struct EndpointLabel {
     pub url: String,
 }
 
-pub trait Registry: Send + Sync {
-    fn everything(&self) -> Reply<'_, Everything>;
+pub trait ConfigStore: Send + Sync {
+    fn config_snapshot(&self) -> Reply<'_, ConfigSnapshot>;
 
     fn add_app(&self, app: App, entry: Option<AuditEntry>) -> Reply<'_, Inserted>;
 

@@ -1,14 +1,14 @@
 //! E-mail addresses: plain ASCII ones, as every mail server takes them. Whether a mailbox exists shows only on sending.
 
 /// The form of an address, for error messages.
-pub const ADDRESS_FORM: &str = "an e-mail address in ASCII, for example ops@example.com";
+pub const EMAIL_ADDRESS_FORM: &str = "an e-mail address in ASCII, for example ops@example.com";
 
 /// The form of a sender, for error messages.
-pub const SENDER_FORM: &str =
+pub const MAILBOX_FORM: &str =
     "an e-mail address in ASCII, or a name and one, for example Posthaste <posthaste@example.com>";
 
 /// Whether the text is a name and a host with a dot in it. Quotes, comments and addresses in brackets are not allowed.
-pub fn is_address(text: &str) -> bool {
+pub fn is_email_address(text: &str) -> bool {
     let Some((name, host)) = text.rsplit_once('@') else { return false };
     let is_atom = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&b);
     let is_label = |label: &str| {
@@ -27,12 +27,12 @@ pub fn is_address(text: &str) -> bool {
 
 /// The sender of mails: an address and possibly a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sender {
+pub struct Mailbox {
     pub name: Option<String>,
     pub address: String,
 }
 
-impl Sender {
+impl Mailbox {
     pub fn parse(text: &str) -> Option<Self> {
         let (name, address) = match text.strip_suffix('>') {
             None => (None, text),
@@ -44,7 +44,7 @@ impl Sender {
         let is_name = |name: &str| {
             (1..=100).contains(&name.len()) && !name.contains(|c: char| c.is_control() || c == '"')
         };
-        let fits = is_address(address) && name.is_none_or(is_name);
+        let fits = is_email_address(address) && name.is_none_or(is_name);
         fits.then(|| Self { name: name.map(str::to_owned), address: address.to_owned() })
     }
 
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn addresses_cannot_inject_headers() {
         for good in ["ops@example.com", "a+b@c.d", "first.last@mail.shop-17.example", "o'neil@a.b"] {
-            assert!(is_address(good), "{good}");
+            assert!(is_email_address(good), "{good}");
         }
         let long = format!("{}@example.com", "a".repeat(65));
         for bad in [
@@ -83,18 +83,18 @@ mod tests {
             "<a@b.c",
             &long,
         ] {
-            assert!(!is_address(bad), "{bad:?}");
+            assert!(!is_email_address(bad), "{bad:?}");
         }
     }
 
     #[test]
     fn a_sender_may_have_a_name() {
-        let sender = |name: Option<&str>| Sender { name: name.map(str::to_owned), address: "p@x.y".into() };
-        assert_eq!(Sender::parse("p@x.y"), Some(sender(None)));
-        assert_eq!(Sender::parse("Post, haste <p@x.y>"), Some(sender(Some("Post, haste"))));
+        let sender = |name: Option<&str>| Mailbox { name: name.map(str::to_owned), address: "p@x.y".into() };
+        assert_eq!(Mailbox::parse("p@x.y"), Some(sender(None)));
+        assert_eq!(Mailbox::parse("Post, haste <p@x.y>"), Some(sender(Some("Post, haste"))));
         assert_eq!(sender(None).host(), "x.y");
         for bad in ["", "<p@x.y>", "P <p@x.y", "P p@x.y>", "P <p>", "a\r\nb <p@x.y>", "\"P\" <p@x.y>"] {
-            assert_eq!(Sender::parse(bad), None, "{bad:?}");
+            assert_eq!(Mailbox::parse(bad), None, "{bad:?}");
         }
     }
 }
