@@ -72,7 +72,7 @@ impl AuditEntryView {
             scope: entry.scope,
             app_id: app,
             action: entry.action.name(),
-            object_id: entry.thing,
+            object_id: entry.object_id,
             detail: entry.detail,
         }
     }

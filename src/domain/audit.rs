@@ -23,7 +23,7 @@ pub struct AuditEntry {
     pub app: Option<AppId>,
     pub action: AuditAction,
     /// The public id of the changed object.
-    pub thing: String,
+    pub object_id: String,
     /// Further details, for people.
     pub detail: Option<Value>,
 }

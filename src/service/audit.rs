@@ -135,7 +135,7 @@ impl Service {
             scope: caller.scope.name().to_owned(),
             app,
             action,
-            thing: thing.into(),
+            object_id: thing.into(),
             detail,
         }
     }

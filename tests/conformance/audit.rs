@@ -37,7 +37,7 @@ fn entry(stage: &mut Stage, app: Option<AppId>, action: AuditAction) -> AuditEnt
         scope: "app".into(),
         app,
         action,
-        thing: "ep_1".into(),
+        object_id: "ep_1".into(),
         detail: Some(json!({ "fields": ["url"] })),
     }
 }
@@ -194,7 +194,7 @@ fn replay(stage: &mut Stage) -> Replay {
 
 /// Writes the entry with an arbitrary change.
 async fn write(stage: &mut Stage, entry: AuditEntry) {
-    let settings = AppSettings { name: entry.thing.clone(), ..AppSettings::default() };
+    let settings = AppSettings { name: entry.object_id.clone(), ..AppSettings::default() };
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
     assert!(stage.store().change_app(app, Some(entry)).await.unwrap());
 }

@@ -78,7 +78,7 @@ pub(super) fn write_if_changed<T: ChangeOutcome>(tx: &dyn Sql, entry: Option<&Au
                 entry.scope,
                 entry.app,
                 entry.action.name(),
-                entry.thing,
+                entry.object_id,
                 detail
             ],
         )?;
@@ -129,7 +129,7 @@ fn read(row: &Row<'_>) -> Result<AuditEntry> {
         scope: row.get(4)?,
         app: row.get(5)?,
         action: named(id, action())?,
-        thing: row.get(7)?,
+        object_id: row.get(7)?,
         detail: named(id, detail())?,
     })
 }
