@@ -37,7 +37,7 @@ const DEGRADED_ABOVE: Percent = Percent(50);
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
     /// Outage-adjusted time when it ended.
-    pub clock: Duration,
+    pub adjusted_time: Duration,
     /// The pause that the receiver asked for.
     pub paused: Option<PausedUntil>,
 }
@@ -63,7 +63,7 @@ impl HealthState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockedTime {
     pub at: Timestamp,
-    pub clock: Duration,
+    pub adjusted_time: Duration,
 }
 
 /// The health of one endpoint: failures since its last success, and its state.
@@ -100,7 +100,7 @@ pub struct TroubleNotice {
 #[derive(Clone, Copy, Debug)]
 pub struct FailedAttempt<'a> {
     pub at: Timestamp,
-    pub clock: Duration,
+    pub adjusted_time: Duration,
     pub error: &'a str,
     /// Whether the delivery ended with it.
     pub ends_event: bool,
@@ -155,10 +155,10 @@ impl Health {
 
     pub fn failed(&mut self, failure: &FailedAttempt<'_>, contract: &Contract) -> Vec<News> {
         let rule = &contract.health;
-        let FailedAttempt { at, clock, error, ends_event } = *failure;
+        let FailedAttempt { at, adjusted_time: clock, error, ends_event } = *failure;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         self.successes = 0;
-        self.first_failure.get_or_insert(ClockedTime { at, clock });
+        self.first_failure.get_or_insert(ClockedTime { at, adjusted_time: clock });
         self.last_error = Some(error.to_owned());
         if ends_event {
             self.failed_events = self.failed_events.saturating_add(1);
@@ -177,7 +177,7 @@ impl Health {
             }
         }
         if let Some(off_in) = self.warning_due(rule, clock) {
-            self.warned_at = Some(ClockedTime { at, clock });
+            self.warned_at = Some(ClockedTime { at, adjusted_time: clock });
             let since = self.first_failure.map_or(at, |first| first.at);
             self.tell(contract.notices.off_warning, since);
             news.push(News::Warning { since, disables_at: at.plus(off_in) });
@@ -232,10 +232,10 @@ impl Health {
     /// How long until it is disabled if no attempt succeeds.
     pub fn disables_in(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
         let (first, off_after) = (self.first_failure?, rule.off_after_failing_for?);
-        let left = off_after.saturating_sub(clock.saturating_sub(first.clock));
+        let left = off_after.saturating_sub(clock.saturating_sub(first.adjusted_time));
         let Some(warning_after) = rule.warning_after else { return Some(left) };
         let notice = off_after.saturating_sub(warning_after);
-        let warned_for = self.warned_at.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.clock));
+        let warned_for = self.warned_at.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.adjusted_time));
         Some(left.max(notice.saturating_sub(warned_for)))
     }
 
@@ -253,7 +253,7 @@ impl Health {
 
     fn warning_due(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
         let (first, warning_after) = (self.first_failure?, rule.warning_after?);
-        let is_due = clock.saturating_sub(first.clock) >= warning_after;
+        let is_due = clock.saturating_sub(first.adjusted_time) >= warning_after;
         let is_new = self.warned_at.is_none() && self.consecutive_failures >= FAILURES_MIN;
         self.disables_in(rule, clock).filter(|_| is_due && is_new)
     }

@@ -34,9 +34,9 @@ const HOSTS_KEPT: usize = 10_000;
 
 /// The outage report of one node, or of all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct OutageReport {
     /// Outage-adjusted time: all time that has passed, except local outages.
-    pub accountable: Duration,
+    pub adjusted_time: Duration,
     /// Whether there is a local outage.
     pub is_local_outage: bool,
 }
@@ -57,7 +57,7 @@ struct DetectorState {
     /// When a host last answered, and the hosts that fell silent since.
     last_answer_at: Option<Timestamp>,
     newly_silent: HashSet<Host>,
-    accountable: Duration,
+    adjusted_time: Duration,
     /// Another node reports an outage and no answer here disproves it: the adjusted clock stands still.
     peers_report_outage: bool,
     /// A host answered since the last report of the other nodes.
@@ -82,7 +82,7 @@ impl OutageDetector {
     /// in a longer one the machine slept or its clock was set.
     pub fn start(&self, accountable: Duration, gap_max: Duration, now: Timestamp) {
         let mut state = self.state();
-        (state.accountable, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
+        (state.adjusted_time, state.gap_max, state.counted_to) = (accountable, gap_max, Some(now));
         state.last_answer_at = Some(now);
     }
 
@@ -124,23 +124,23 @@ impl OutageDetector {
     }
 
     /// Outage-adjusted time: all time that has passed, except local outages.
-    pub fn accountable(&self, now: Timestamp) -> Duration {
+    pub fn adjusted_time(&self, now: Timestamp) -> Duration {
         let mut state = self.state();
         state.advance_clock(now);
-        state.accountable
+        state.adjusted_time
     }
 
     /// The report for the other nodes.
-    pub fn account(&self, now: Timestamp) -> Account {
-        Account { accountable: self.accountable(now), is_local_outage: self.is_local_outage() }
+    pub fn report(&self, now: Timestamp) -> OutageReport {
+        OutageReport { adjusted_time: self.adjusted_time(now), is_local_outage: self.is_local_outage() }
     }
 
     /// Applies the report of all nodes together. A node that sends little cannot detect an outage itself, so it relies on the
     /// others until one of its requests is answered.
-    pub fn apply_report(&self, all: Account, now: Timestamp) {
+    pub fn apply_report(&self, all: OutageReport, now: Timestamp) {
         let mut state = self.state();
         state.advance_clock(now);
-        state.accountable = state.accountable.max(all.accountable);
+        state.adjusted_time = state.adjusted_time.max(all.adjusted_time);
         state.peers_report_outage = all.is_local_outage && !state.answered_since_report;
         state.answered_since_report = false;
     }
@@ -155,7 +155,7 @@ impl DetectorState {
     fn advance_clock(&mut self, now: Timestamp) {
         let Some(counted_to) = self.counted_to else { return };
         if self.outage_since.is_none() && !self.cannot_dial && !self.peers_report_outage {
-            self.accountable += now.since(counted_to).min(self.gap_max);
+            self.adjusted_time += now.since(counted_to).min(self.gap_max);
         }
         self.counted_to = Some(now);
     }

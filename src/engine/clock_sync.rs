@@ -34,7 +34,7 @@ impl ClockSync {
 
     async fn step(&self) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let all = self.cluster_store.account(self.outage_detector.account(now), now).await?;
+        let all = self.cluster_store.sync_outage_clock(self.outage_detector.report(now), now).await?;
         self.outage_detector.apply_report(all, self.clock.now());
         Ok(())
     }

@@ -242,7 +242,7 @@ impl DeliveryWorker {
             by: Some(DisabledBy::Receiver),
         });
         let sighting = (counts && !is_test).then(|| Sighting {
-            clock: self.outage_detector.accountable(ended_at),
+            adjusted_time: self.outage_detector.adjusted_time(ended_at),
             paused: self.pause_of(&last.outcome, endpoint, ended_at),
         });
         if standing.is_local_outage {

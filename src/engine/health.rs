@@ -55,7 +55,7 @@ impl HealthWorker {
         let DeliveryWorker { directory, outage_detector: blame, clock, .. } = courier;
         let now = clock.now();
         let standing = cluster.health_bootstrap(now).await?;
-        blame.start(standing.accountable, every * INTERVALS_MISSED_MAX, now);
+        blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
             lanes.start_half_open(endpoint, now);
         }
@@ -131,7 +131,7 @@ impl HealthWorker {
         loop {
             let now = self.clock.now();
             let RollupResult { suspects, rows, has_more } =
-                self.cluster_store.roll_up(self.outage_detector.accountable(now), now).await?;
+                self.cluster_store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
             self.candidates.extend(suspects);
             all += rows;
             if !has_more {

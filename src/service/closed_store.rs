@@ -6,7 +6,7 @@ use crate::{
         address_policy::AddressPolicy,
         app::App,
         audit::AuditEntry,
-        outage_detector::Account,
+        outage_detector::OutageReport,
         contract::{Contract, ContractHash},
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},
@@ -110,7 +110,7 @@ impl Cluster for ClosedStore {
         fn unsettled() -> Vec<EndpointId>;
         fn health_bootstrap(Timestamp) -> HealthBootstrap;
         fn roll_up(Duration, Timestamp) -> RollupResult;
-        fn account(Account, Timestamp) -> Account;
+        fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
     }

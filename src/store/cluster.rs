@@ -10,7 +10,7 @@ use super::{
     retention::{OverdueEvents, OverdueSearch},
 };
 use crate::domain::{
-    outage_detector::Account,
+    outage_detector::OutageReport,
     circuit::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
@@ -117,7 +117,7 @@ pub struct PurgedRecords {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HealthBootstrap {
     /// Outage-adjusted time that has passed in all: the time for which receivers can be held to account.
-    pub accountable: Duration,
+    pub adjusted_time: Duration,
     /// Endpoints that have only failed for long: their queues start as not trusted.
     pub failing: Vec<EndpointId>,
     /// Endpoints that asked for a pause which is not over.
@@ -212,7 +212,7 @@ pub trait Cluster: Send + Sync {
 
     /// Reports the outage-adjusted time that this node has counted, and whether the outage is local. Returns the time of all
     /// nodes together, and whether one of them reported a local outage lately. The time never goes back.
-    fn account(&self, mine: Account, now: Timestamp) -> Reply<'_, Account>;
+    fn sync_outage_clock(&self, mine: OutageReport, now: Timestamp) -> Reply<'_, OutageReport>;
 
     /// Returns every degraded endpoint.
     fn degraded(&self) -> Reply<'_, Vec<EndpointId>>;

@@ -151,7 +151,7 @@ impl BulkCase {
         if how & 0x30 == 0x30 {
             attempts.insert(0, attempt(OutcomeClass::StaleConnection, 0));
         }
-        let sighting = (what & 8 == 8).then_some(Sighting { clock: Duration::from_secs(5), paused: None });
+        let sighting = (what & 8 == 8).then_some(Sighting { adjusted_time: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
         let record = Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
         self.stage.store().record(record);

@@ -47,7 +47,7 @@ pub(crate) fn counted(
         _ => attempt(OutcomeClass::Http, 500),
     };
     let (sighting, contract) =
-        (Some(health::Sighting { clock: CLOCK, paused: None }), Some(contract.clone()));
+        (Some(health::Sighting { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
     Record { leased: carried, attempts: vec![attempt], verdict, disable: None, sighting, ended_at, contract }
 }
 
@@ -166,7 +166,7 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     stage.wait_until_idle().await;
     let health = report(&stage, after(3)).await.health;
     assert_eq!((health.consecutive_failures, health.failed_events), (2, 1));
-    assert_eq!(health.first_failure.map(|first| (first.at, first.clock)), Some((after(1), CLOCK)));
+    assert_eq!(health.first_failure.map(|first| (first.at, first.adjusted_time)), Some((after(1), CLOCK)));
     assert_eq!(health.last_error.as_deref(), Some("no answer"));
     record_counted(&mut stage, Verdict::Delivered, &plain).await;
     let health = report(&stage, after(3)).await.health;
@@ -203,13 +203,13 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     assert_eq!((before.consecutive_failures, before.state()), (10, health::HealthState::Failing));
     stage.reopen();
     let standing = stage.store().health_bootstrap(after(2)).await.unwrap();
-    assert_eq!(standing.accountable, CLOCK, "an attempt knew as much");
+    assert_eq!(standing.adjusted_time, CLOCK, "an attempt knew as much");
     assert_eq!((standing.failing, standing.well), (vec![stage.endpoint], vec![]));
     assert_eq!(report(&stage, after(2)).await.health, before);
     record_counted(&mut stage, Verdict::Delivered, &plain).await;
     stage.store().roll_up(CLOCK * 2, after(3)).await.unwrap();
     let standing = stage.store().health_bootstrap(after(3)).await.unwrap();
-    assert_eq!((standing.accountable, standing.well), (CLOCK * 2, vec![stage.endpoint]));
+    assert_eq!((standing.adjusted_time, standing.well), (CLOCK * 2, vec![stage.endpoint]));
     assert_eq!(report(&stage, after(3)).await.clock, Some((CLOCK * 2, after(3))));
 }
 

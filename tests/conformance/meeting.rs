@@ -6,36 +6,36 @@ use crate::{
     stage::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
-    domain::{outage_detector::Account, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},
+    domain::{outage_detector::OutageReport, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},
     store::deliveries::{Accepted, Record},
 };
 use std::time::Duration;
 
 async fn adjusted_time_is_shared_by_all_nodes_and_never_runs_back(mut pair: TwoNodes) {
     let minutes = Duration::from_mins;
-    let mine = |accountable| Account { accountable, is_local_outage: false };
+    let mine = |accountable| OutageReport { adjusted_time: accountable, is_local_outage: false };
     let (here, there) = (pair.stage.shared_store(), pair.other.store.clone());
-    here.account(mine(minutes(50)), NOW).await.unwrap();
-    assert_eq!(there.account(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
+    here.sync_outage_clock(mine(minutes(50)), NOW).await.unwrap();
+    assert_eq!(there.sync_outage_clock(mine(minutes(2)), NOW).await.unwrap(), mine(minutes(50)));
     // The node with less time than the others rolls up.
     record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
     there.roll_up(minutes(3), after(1)).await.unwrap();
-    assert_eq!(here.health_bootstrap(after(1)).await.unwrap().accountable, minutes(50));
-    there.account(mine(minutes(60)), after(2)).await.unwrap();
+    assert_eq!(here.health_bootstrap(after(1)).await.unwrap().adjusted_time, minutes(50));
+    there.sync_outage_clock(mine(minutes(60)), after(2)).await.unwrap();
     // Its attempts are recorded in the shared time: in its own time this one would have begun long ago.
     record_counted(&mut pair.stage, retry_at(after(60)), &plain()).await;
     let report = here.health(pair.stage.app, pair.stage.endpoint, after(3)).await.unwrap();
-    assert_eq!(report.health.first_failure.unwrap().clock, minutes(60));
+    assert_eq!(report.health.first_failure.unwrap().adjusted_time, minutes(60));
     assert_eq!(report.clock, Some((minutes(60), after(2))));
 }
 
 async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: TwoNodes) {
-    let mine = |is_ours| Account { accountable: Duration::from_mins(1), is_local_outage: is_ours };
+    let mine = |is_ours| OutageReport { adjusted_time: Duration::from_mins(1), is_local_outage: is_ours };
     let here = pair.stage.store();
-    assert_eq!(here.account(mine(false), NOW).await.unwrap(), mine(false));
-    pair.other.store.account(mine(true), NOW).await.unwrap();
-    assert_eq!(here.account(mine(false), after(20)).await.unwrap(), mine(true));
-    assert_eq!(here.account(mine(false), after(40)).await.unwrap(), mine(false));
+    assert_eq!(here.sync_outage_clock(mine(false), NOW).await.unwrap(), mine(false));
+    pair.other.store.sync_outage_clock(mine(true), NOW).await.unwrap();
+    assert_eq!(here.sync_outage_clock(mine(false), after(20)).await.unwrap(), mine(true));
+    assert_eq!(here.sync_outage_clock(mine(false), after(40)).await.unwrap(), mine(false));
 }
 
 async fn queues_with_due_deliveries_are_found(mut pair: TwoNodes) {

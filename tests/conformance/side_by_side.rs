@@ -165,7 +165,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
             store.flush().await.unwrap();
         }
         let failing = nodes.map(|(store, recorder, _)| {
-            let sighting = || Some(Sighting { clock: Duration::from_secs(1), paused: None });
+            let sighting = || Some(Sighting { adjusted_time: Duration::from_secs(1), paused: None });
             for carried in recorder.take_leased() {
                 store.record(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
             }

@@ -7,7 +7,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        outage_detector::Account,
+        outage_detector::OutageReport,
         directory::Directory,
         endpoint::Endpoint,
         id::{EndpointId, IdGenerator, KeyId},
@@ -81,7 +81,7 @@ impl Cluster for ChangesStore {
         fn unsettled() -> Vec<EndpointId>;
         fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
         fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
-        fn account(mine: Account, now: Timestamp) -> Account;
+        fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(suspects: Vec<Suspect>, now: Timestamp) -> ();
     }

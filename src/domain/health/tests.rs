@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_hours(1);
 
 /// A failure this many hours after the start, on both clocks.
 fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
-    FailedAttempt { at: START.plus(HOUR * hours as u32), clock: HOUR * hours as u32, error: "HTTP 500", ends_event }
+    FailedAttempt { at: START.plus(HOUR * hours as u32), adjusted_time: HOUR * hours as u32, error: "HTTP 500", ends_event }
 }
 
 fn sums(ended: u64, dead: u64) -> Sums {

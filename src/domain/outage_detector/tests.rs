@@ -179,49 +179,49 @@ fn local_failures_and_stale_connections_never_count() {
 #[test]
 fn the_adjusted_clock_stands_still_during_local_outages() {
     let blame = OutageDetector::default();
-    assert_eq!(blame.accountable(after(100)), Duration::ZERO, "no process runs");
+    assert_eq!(blame.adjusted_time(after(100)), Duration::ZERO, "no process runs");
     blame.start(Duration::from_secs(7), GAP, START);
-    assert_eq!(blame.accountable(after(10)), Duration::from_secs(17));
+    assert_eq!(blame.adjusted_time(after(10)), Duration::from_secs(17));
     all(&blame, 0..2, OutcomeClass::Connect, after(15));
     all(&blame, 0..1, OutcomeClass::Local, after(15));
     assert!(!blame.is_local_outage(), "one host may be unreachable from this machine only");
     all(&blame, 0..2, OutcomeClass::Local, after(20));
-    assert_eq!(blame.accountable(after(100)), Duration::from_secs(27), "nothing can be dialled");
+    assert_eq!(blame.adjusted_time(after(100)), Duration::from_secs(27), "nothing can be dialled");
     all(&blame, 0..1, OutcomeClass::Connect, after(100));
-    assert_eq!(blame.accountable(after(101)), Duration::from_secs(28));
+    assert_eq!(blame.adjusted_time(after(101)), Duration::from_secs(28));
     all(&blame, 0..9, OutcomeClass::Http, after(101));
     all(&blame, 0..9, OutcomeClass::Timeout, after(101));
-    assert_eq!(blame.accountable(after(4000)), Duration::from_secs(28));
+    assert_eq!(blame.adjusted_time(after(4000)), Duration::from_secs(28));
     all(&blame, 0..9, OutcomeClass::Http, after(4000));
     let leap = after(4000).plus(GAP * 20);
-    assert_eq!(blame.accountable(leap), Duration::from_secs(28) + GAP, "the machine slept");
-    assert_eq!(blame.accountable(after(4001)), Duration::from_secs(28) + GAP, "the clock was set back");
+    assert_eq!(blame.adjusted_time(leap), Duration::from_secs(28) + GAP, "the machine slept");
+    assert_eq!(blame.adjusted_time(after(4001)), Duration::from_secs(28) + GAP, "the clock was set back");
 }
 
 #[test]
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
-    let heard = |seconds, is_ours| Account { accountable: Duration::from_secs(seconds), is_local_outage: is_ours };
+    let heard = |seconds, is_ours| OutageReport { adjusted_time: Duration::from_secs(seconds), is_local_outage: is_ours };
     let quiet = started();
     quiet.apply_report(heard(500, false), after(10));
-    assert_eq!(quiet.account(after(20)), heard(510, false));
+    assert_eq!(quiet.report(after(20)), heard(510, false));
     quiet.apply_report(heard(400, false), after(20));
-    assert_eq!(quiet.accountable(after(30)), Duration::from_secs(520), "it is ahead of them");
+    assert_eq!(quiet.adjusted_time(after(30)), Duration::from_secs(520), "it is ahead of them");
     quiet.apply_report(heard(520, true), after(30));
     all(&quiet, 0..1, OutcomeClass::Connect, after(40));
-    assert_eq!(quiet.accountable(after(100)), Duration::from_secs(520), "another node reports an outage");
+    assert_eq!(quiet.adjusted_time(after(100)), Duration::from_secs(520), "another node reports an outage");
     quiet.apply_report(heard(560, true), after(100));
-    assert_eq!(quiet.accountable(after(110)), Duration::from_secs(560), "and a third gets answers");
+    assert_eq!(quiet.adjusted_time(after(110)), Duration::from_secs(560), "and a third gets answers");
     all(&quiet, 1..2, OutcomeClass::Http, after(120));
     quiet.apply_report(heard(560, true), after(130));
-    assert_eq!(quiet.accountable(after(140)), Duration::from_secs(580), "so does this one");
+    assert_eq!(quiet.adjusted_time(after(140)), Duration::from_secs(580), "so does this one");
     quiet.apply_report(heard(580, true), after(140));
-    assert_eq!(quiet.accountable(after(150)), Duration::from_secs(580), "but no more");
+    assert_eq!(quiet.adjusted_time(after(150)), Duration::from_secs(580), "but no more");
     quiet.apply_report(heard(580, false), after(150));
-    assert_eq!(quiet.accountable(after(160)), Duration::from_secs(590));
+    assert_eq!(quiet.adjusted_time(after(160)), Duration::from_secs(590));
     let ours = started();
     all(&ours, 0..9, OutcomeClass::Http, START);
     all(&ours, 0..9, OutcomeClass::Timeout, after(10));
-    assert_eq!(ours.account(after(20)), heard(10, true));
+    assert_eq!(ours.report(after(20)), heard(10, true));
 }
 
 proptest! {
@@ -236,7 +236,7 @@ proptest! {
         for (seconds, number, class) in steps {
             let then = now.plus(Duration::from_secs(seconds));
             all(&blame, number..number + 1, CLASSES[class], then);
-            let accountable = blame.accountable(then);
+            let accountable = blame.adjusted_time(then);
             prop_assert!(accountable >= last && accountable <= last + then.since(now));
             (now, last) = (then, accountable);
         }

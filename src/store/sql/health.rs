@@ -2,7 +2,7 @@
 //! endpoint that never failed has no row, and a success of one whose row is clean writes nothing.
 
 use super::{
-    Result, Row, Sql, accountable,
+    Result, Row, Sql, adjusted_clock,
     ledger::{disable_endpoint, availability_of},
     notices, params, statistics,
 };
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_hours(1);
 /// Endpoints that accepted a delivery within this time count as answering.
-const WELL_WITHIN: Duration = Duration::from_hours(72);
+const HEALTHY_WITHIN: Duration = Duration::from_hours(72);
 
 macro_rules! columns {
     () => {
@@ -61,7 +61,7 @@ fn read_row(row: &Row<'_>) -> Result<Health> {
     let moment = |at: usize| -> Result<Option<ClockedTime>> {
         let clock: Option<i64> = row.get(at + 1)?;
         let at: Option<Timestamp> = row.get(at)?;
-        Ok(at.zip(clock).map(|(at, clock)| ClockedTime { at, clock: accountable::duration(clock) }))
+        Ok(at.zip(clock).map(|(at, clock)| ClockedTime { at, adjusted_time: adjusted_clock::duration(clock) }))
     };
     let told_by: Option<NoticeChannel> = row.get(11)?;
     Ok(Health {
@@ -96,13 +96,13 @@ fn read_with_clock(tx: &dyn Sql, endpoint: EndpointId, mine: Duration) -> Result
             None => Health::default(),
         };
         let written: Option<i64> = row.get(COLUMNS)?;
-        Ok((health, written.map_or(mine, |written| accountable::duration(written).max(mine))))
+        Ok((health, written.map_or(mine, |written| adjusted_clock::duration(written).max(mine))))
     })?;
     Ok(found.unwrap_or_else(|| (Health::default(), mine)))
 }
 
 fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Result<()> {
-    let clock = |moment: Option<ClockedTime>| moment.map(|moment| moment.clock.as_millis() as i64);
+    let clock = |moment: Option<ClockedTime>| moment.map(|moment| moment.adjusted_time.as_millis() as i64);
     tx.execute(
         UPSERT_HEALTH,
         params![
@@ -193,11 +193,11 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) ->
         return Ok(Some(Seen { record, contract, was, health, news }));
     }
     tx.lock_health(endpoint)?;
-    let (mut health, clock) = read_with_clock(tx, endpoint, sighting.clock)?;
+    let (mut health, clock) = read_with_clock(tx, endpoint, sighting.adjusted_time)?;
     let was = health.state();
     let failure = FailedAttempt {
         at: *ended_at,
-        clock,
+        adjusted_time: clock,
         error: last.outcome.error.as_deref().unwrap_or("no answer"),
         // One event that people send again and again is still one event.
         ends_event: ends_failed(record) && carried.delivery.restarted_at.is_none(),
@@ -303,7 +303,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
              UNION ALL SELECT max(warned_clock) FROM health) AS written",
         &[],
     )?;
-    let written = accountable::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
+    let written = adjusted_clock::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
     let failing = connection.all(
         "SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint",
         params![FAILING_AFTER],
@@ -316,10 +316,10 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
         Ok(read_pause(row, 1)?.map(|paused| (endpoint, paused)))
     })?;
     Ok(HealthBootstrap {
-        accountable: written.max(accountable::duration(latest)),
+        adjusted_time: written.max(adjusted_clock::duration(latest)),
         failing,
         paused: paused.into_iter().flatten().collect(),
-        well: statistics::well(connection, Width::Hour.first_of(WELL_WITHIN, now))?,
+        well: statistics::well(connection, Width::Hour.first_of(HEALTHY_WITHIN, now))?,
     })
 }
 
@@ -338,7 +338,7 @@ pub(super) fn report(
         day: window(24)?,
         three_days: window(72)?,
         last_success_at: ever.last_ok_at,
-        clock: accountable::clock(connection)?,
+        clock: adjusted_clock::clock(connection)?,
     })
 }
 

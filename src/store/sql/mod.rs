@@ -4,7 +4,7 @@
 //! The text must be understood by SQLite and PostgreSQL 14, with parameters written as `?1`; PostgreSQL's side leaves out
 //! `INDEXED BY`. `deliveries` is only read here, because it is a view there: every change of a delivery is a method of `Sql`.
 
-mod accountable;
+mod adjusted_clock;
 mod attempts;
 mod audit;
 mod queries;

@@ -4,7 +4,7 @@
 mod added;
 
 use super::{
-    Error, Give, Over, Result, Row, Sql, accountable, params,
+    Error, Give, Over, Result, Row, Sql, adjusted_clock, params,
     config::{json, to_json},
     statistics::trim,
 };
@@ -215,7 +215,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timest
         (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
     }
     trim(tx, now)?;
-    accountable::write_if_needed(tx, clock, now, part.count > 0)?;
+    adjusted_clock::write_if_needed(tx, clock, now, part.count > 0)?;
     Ok(rolled_up)
 }
 

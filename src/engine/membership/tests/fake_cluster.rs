@@ -3,7 +3,7 @@
 use super::super::LEASE;
 use crate::{
     domain::{
-        outage_detector::Account,
+        outage_detector::OutageReport,
         id::{EndpointId, KeyId},
         replay::Replay,
         retention::RetentionPolicy,
@@ -211,7 +211,7 @@ impl Cluster for FakeNode {
         fn running_replays() -> Vec<Replay>;
         fn unsettled() -> Vec<EndpointId>;
         fn roll_up(Duration, Timestamp) -> RollupResult;
-        fn account(Account, Timestamp) -> Account;
+        fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
         fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
     }

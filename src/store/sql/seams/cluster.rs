@@ -1,12 +1,12 @@
 //! Implements `Cluster`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
-    Desk, MembershipBackend, accountable, changes, cluster, health, inspections, nodes, replays, retention, rollup,
+    Desk, MembershipBackend, adjusted_clock, changes, cluster, health, inspections, nodes, replays, retention, rollup,
     shards, upkeep,
 };
 use crate::{
     domain::{
-        outage_detector::Account,
+        outage_detector::OutageReport,
         live_update::LiveUpdate,
         id::{EndpointId, KeyId},
         replay::Replay,
@@ -139,16 +139,16 @@ impl<D: Desk> Cluster for D {
         })
     }
 
-    fn account(&self, mine: Account, now: Timestamp) -> Reply<'_, Account> {
+    fn sync_outage_clock(&self, mine: OutageReport, now: Timestamp) -> Reply<'_, OutageReport> {
         if self.membership().is_none() {
             return answer(mine);
         }
         Box::pin(async move {
-            let all = self.read_for_engine(move |connection| accountable::of_all(connection, now)).await?;
-            if accountable::must_be_written(mine, all) {
-                self.write(move |tx| accountable::write(tx, mine, now)).await?;
+            let all = self.read_for_engine(move |connection| adjusted_clock::cluster_clock(connection, now)).await?;
+            if adjusted_clock::must_be_written(mine, all) {
+                self.write(move |tx| adjusted_clock::write(tx, mine, now)).await?;
             }
-            Ok(Account { accountable: all.accountable.max(mine.accountable), is_local_outage: all.is_local_outage })
+            Ok(OutageReport { adjusted_time: all.adjusted_time.max(mine.adjusted_time), is_local_outage: all.is_local_outage })
         })
     }
 

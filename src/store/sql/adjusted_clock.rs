@@ -2,7 +2,7 @@
 //! endpoint alike; each also reports when it detects a local outage.
 
 use super::{Result, Sql, params};
-use crate::domain::{outage_detector::Account, time::Timestamp};
+use crate::domain::{outage_detector::OutageReport, time::Timestamp};
 use std::time::Duration;
 
 /// While an endpoint fails, the time is written at least this often.
@@ -22,18 +22,18 @@ pub(super) fn duration(ms: i64) -> Duration {
 }
 
 /// Returns the time that all nodes together have counted.
-pub(super) fn of_all(connection: &dyn Sql, now: Timestamp) -> Result<Account> {
+pub(super) fn cluster_clock(connection: &dyn Sql, now: Timestamp) -> Result<OutageReport> {
     let written = connection.one("SELECT clock, ours_at FROM accountable", &[], |row| {
         Ok((duration(row.get(0)?), row.get::<Option<Timestamp>>(1)?))
     })?;
     let (accountable, ours_at) = written.unwrap_or_default();
     let is_lately = |at: Timestamp| now.since(at).max(at.since(now)) < OURS_FOR;
-    Ok(Account { accountable, is_local_outage: ours_at.is_some_and(is_lately) })
+    Ok(OutageReport { adjusted_time: accountable, is_local_outage: ours_at.is_some_and(is_lately) })
 }
 
 /// Whether the other nodes must know of this node's count.
-pub(super) fn must_be_written(mine: Account, all: Account) -> bool {
-    mine.is_local_outage || mine.accountable >= all.accountable + CLOCK_AHEAD_MAX
+pub(super) fn must_be_written(mine: OutageReport, all: OutageReport) -> bool {
+    mine.is_local_outage || mine.adjusted_time >= all.adjusted_time + CLOCK_AHEAD_MAX
 }
 
 /// Stores the time when the rollup writes anyway, and now and then while an endpoint fails; otherwise it is not needed.
@@ -44,19 +44,19 @@ pub(super) fn write_if_needed(tx: &dyn Sql, clock: Duration, now: Timestamp, wri
             && tx.exists("SELECT EXISTS (SELECT 1 FROM health WHERE first_failed_at IS NOT NULL)", &[])?)
     };
     if writes || is_needed()? {
-        write(tx, Account { accountable: clock, is_local_outage: false }, now)?;
+        write(tx, OutageReport { adjusted_time: clock, is_local_outage: false }, now)?;
     }
     Ok(())
 }
 
 /// Stores the time, unless the stored one is further.
-pub(super) fn write(tx: &dyn Sql, mine: Account, now: Timestamp) -> Result<()> {
+pub(super) fn write(tx: &dyn Sql, mine: OutageReport, now: Timestamp) -> Result<()> {
     let sql = "INSERT INTO accountable (only_row, clock, at, ours_at) VALUES (1, ?1, ?2, ?3)
          ON CONFLICT (only_row) DO UPDATE SET
              at = CASE WHEN excluded.clock >= accountable.clock THEN excluded.at ELSE accountable.at END,
              clock = CASE WHEN excluded.clock >= accountable.clock THEN excluded.clock ELSE accountable.clock END,
              ours_at = coalesce(excluded.ours_at, accountable.ours_at)";
     let ours_at = mine.is_local_outage.then_some(now);
-    tx.execute(sql, params![mine.accountable.as_millis() as i64, now, ours_at])?;
+    tx.execute(sql, params![mine.adjusted_time.as_millis() as i64, now, ours_at])?;
     Ok(())
 }
