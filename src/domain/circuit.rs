@@ -13,7 +13,7 @@ use super::{contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome:
 use std::time::Duration;
 
 /// Failures in a row that open the circuit; without an order they must be of at least two deliveries.
-pub const OPENS_AFTER: u32 = 10;
+pub const OPENS_AFTER_FAILURES: u32 = 10;
 /// Failures in a row that open it where the whole endpoint is one ordering group: only the head can fail, and the rest wait anyway.
 pub const OPENS_AFTER_FAILURES_ORDERED: u32 = 3;
 const FIRST_PROBE_AFTER: Duration = Duration::from_secs(5);
@@ -349,8 +349,8 @@ impl Circuit {
     /// the cause; in an ordering group only the head is sent.
     fn has_failed_enough(&self, order: OrderingMode) -> bool {
         match order {
-            OrderingMode::None => self.failures >= OPENS_AFTER && self.has_several_deliveries,
-            OrderingMode::Key => self.failures >= OPENS_AFTER,
+            OrderingMode::None => self.failures >= OPENS_AFTER_FAILURES && self.has_several_deliveries,
+            OrderingMode::Key => self.failures >= OPENS_AFTER_FAILURES,
             OrderingMode::Endpoint => self.failures >= OPENS_AFTER_FAILURES_ORDERED,
         }
     }

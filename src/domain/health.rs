@@ -19,19 +19,19 @@ use super::{
 use std::time::Duration;
 
 /// Failed attempts in a row that make an endpoint failing.
-pub const FAILING_AFTER: u32 = 10;
+pub const FAILING_AFTER_FAILURES: u32 = 10;
 /// Successes in a row after which an endpoint is not failing any more.
-pub const RECOVERED_AFTER: u32 = 3;
+pub const RECOVERED_AFTER_SUCCESSES: u32 = 3;
 /// With fewer failed attempts, an endpoint is neither warned nor disabled for failing a long time.
-pub const FAILURES_MIN: u32 = 5;
+pub const FAILURES_BEFORE_WARNING_MIN: u32 = 5;
 /// A window with fewer attempts or ended deliveries is not evaluated.
-const WINDOW_MIN: u64 = 10;
+const WINDOW_SAMPLES_MIN: u64 = 10;
 /// The percentage points by which the share must fall below the limit before an endpoint is no longer degraded.
-const HYSTERESIS: u64 = 20;
+const DEGRADED_HYSTERESIS_PERCENT: u64 = 20;
 /// This many in the last hour without a failure also end degradation.
-const WELL_MIN: u64 = 5;
+const RECOVERED_SAMPLES_MIN: u64 = 5;
 /// The share of failed attempts of the last hour that makes an endpoint degraded, if its contract has no share of its own.
-const DEGRADED_ABOVE: Percent = Percent(50);
+const DEGRADED_ABOVE_DEFAULT: Percent = Percent(50);
 
 /// A health sample: a counted attempt as the delivery worker observed it.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +147,7 @@ impl Health {
         (self.consecutive_failures, self.failed_events) = (0, 0);
         (self.first_failure, self.warned_at) = (None, None);
         self.successes = self.successes.saturating_add(1);
-        if self.successes >= RECOVERED_AFTER {
+        if self.successes >= RECOVERED_AFTER_SUCCESSES {
             self.failing_since = None;
         }
         self.recover(was, at)
@@ -168,7 +168,7 @@ impl Health {
             return vec![off];
         }
         let mut news = Vec::new();
-        if self.consecutive_failures >= FAILING_AFTER && self.failing_since.is_none() {
+        if self.consecutive_failures >= FAILING_AFTER_FAILURES && self.failing_since.is_none() {
             self.failing_since = Some(at);
             let since = self.first_failure.map_or(at, |first| first.at);
             // A contract that defines degraded has defined when people are notified.
@@ -203,18 +203,18 @@ impl Health {
         }
         let (all, bad, above) = match rule.degraded_above {
             Some(share) => (windows.degraded.counted_ends(), windows.degraded.dead_by_receiver(), share),
-            None => (windows.last_hour.attempts(), windows.last_hour.failed, DEGRADED_ABOVE),
+            None => (windows.last_hour.attempts(), windows.last_hour.failed, DEGRADED_ABOVE_DEFAULT),
         };
         let (lately, bad_lately) = match rule.degraded_above {
             Some(_) => (windows.last_hour.counted_ends(), windows.last_hour.dead_by_receiver()),
             None => (all, bad),
         };
         let above = u64::from(above.0);
-        let below = above.saturating_sub(HYSTERESIS);
-        let is_better_lately = lately >= WELL_MIN && bad_lately * 100 <= below * lately;
-        let is_well_lately = lately >= WELL_MIN && bad_lately == 0;
+        let below = above.saturating_sub(DEGRADED_HYSTERESIS_PERCENT);
+        let is_better_lately = lately >= RECOVERED_SAMPLES_MIN && bad_lately * 100 <= below * lately;
+        let is_well_lately = lately >= RECOVERED_SAMPLES_MIN && bad_lately == 0;
         match self.degraded_since {
-            None if all >= WINDOW_MIN && bad * 100 > above * all && !is_better_lately => {
+            None if all >= WINDOW_SAMPLES_MIN && bad * 100 > above * all && !is_better_lately => {
                 self.degraded_since = Some(at);
                 let since = self.first_failure.map_or(at, |first| first.at);
                 let percent = bad * 100 / all;
@@ -245,7 +245,7 @@ impl Health {
     }
 
     fn check_failing_duration(&self, rule: &HealthRule, clock: Duration) -> Option<News> {
-        let is_due = self.disables_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_MIN;
+        let is_due = self.disables_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_BEFORE_WARNING_MIN;
         let is_warned = rule.warning_after.is_none() || self.warned_at.is_some();
         let since = self.first_failure?.at;
         (is_due && is_warned).then_some(News::FailingTooLong { since })
@@ -254,7 +254,7 @@ impl Health {
     fn warning_due(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
         let (first, warning_after) = (self.first_failure?, rule.warning_after?);
         let is_due = clock.saturating_sub(first.adjusted_time) >= warning_after;
-        let is_new = self.warned_at.is_none() && self.consecutive_failures >= FAILURES_MIN;
+        let is_new = self.warned_at.is_none() && self.consecutive_failures >= FAILURES_BEFORE_WARNING_MIN;
         self.disables_in(rule, clock).filter(|_| is_due && is_new)
     }
 

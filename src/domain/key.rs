@@ -14,8 +14,8 @@ use std::{
 pub const KEY_OF_SETTINGS: KeyId = KeyId::from_i64(0);
 
 /// Uses closer together than this count as one, so that not every core writes to a busy key's atomic.
-const USE_STEP: Duration = Duration::from_secs(1);
-const NEVER: i64 = i64::MIN;
+const USE_RESOLUTION: Duration = Duration::from_secs(1);
+const NEVER_USED_MS: i64 = i64::MIN;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyHash(pub [u8; 32]);
@@ -119,7 +119,7 @@ pub struct LiveKey {
 
 impl LiveKey {
     pub fn new(key: Key) -> Self {
-        let used = key.last_used_at.map_or(NEVER, Timestamp::as_millis);
+        let used = key.last_used_at.map_or(NEVER_USED_MS, Timestamp::as_millis);
         Self { key, used_ms: AtomicI64::new(used), written_ms: AtomicI64::new(used) }
     }
 
@@ -135,7 +135,7 @@ impl LiveKey {
 
     pub fn note_use(&self, now: Timestamp) {
         let before = self.used_ms.load(Ordering::Relaxed);
-        if seen(before).is_none_or(|before| now.since(before) >= USE_STEP) {
+        if seen(before).is_none_or(|before| now.since(before) >= USE_RESOLUTION) {
             self.used_ms.store(now.as_millis(), Ordering::Relaxed);
         }
     }
@@ -153,7 +153,7 @@ impl LiveKey {
 }
 
 fn seen(ms: i64) -> Option<Timestamp> {
-    (ms != NEVER).then(|| Timestamp::from_millis(ms))
+    (ms != NEVER_USED_MS).then(|| Timestamp::from_millis(ms))
 }
 
 #[cfg(test)]

@@ -20,17 +20,17 @@ use std::{
 };
 
 /// Hosts are compared over this period.
-const WINDOW: Duration = Duration::from_mins(1);
+const COMPARISON_WINDOW: Duration = Duration::from_mins(1);
 /// No host answered for this long although enough were tried. Needed where too little is sent to compare hosts within a minute.
-const QUIET: Duration = Duration::from_mins(10);
+const SILENCE_MIN: Duration = Duration::from_mins(10);
 /// The minimum number of hosts that answered before; with fewer, no outage is detected.
 const HOSTS_MIN: usize = 5;
 /// Apps whose hosts were not tried for this long do not count as apps that send.
-const ABSENT: Duration = Duration::from_hours(24);
+const APP_IDLE_AFTER: Duration = Duration::from_hours(24);
 /// Hosts that stay silent for this long while others answer count as failing themselves.
-const WHILE_OTHERS_ANSWER_MAX: Duration = Duration::from_hours(6);
-/// Beyond this number of hosts, those not tried within `WINDOW` are forgotten.
-const HOSTS_KEPT: usize = 10_000;
+const HOST_SILENCE_MAX: Duration = Duration::from_hours(6);
+/// Beyond this number of hosts, those not tried within `COMPARISON_WINDOW` are forgotten.
+const HOSTS_KEPT_MAX: usize = 10_000;
 
 /// The outage report of one node, or of all nodes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl DetectorState {
         self.newly_silent.clear();
         let was_silent = self.record_host(app, host, true, now);
         let Some(since) = self.outage_since else { return };
-        let is_too_long = now.since(since) > WHILE_OTHERS_ANSWER_MAX;
+        let is_too_long = now.since(since) > HOST_SILENCE_MAX;
         if is_too_long {
             for seen in self.hosts.values_mut().filter(|seen| seen.is_silent) {
                 seen.has_answered = false;
@@ -190,7 +190,7 @@ impl DetectorState {
             self.newly_silent.insert(host.clone());
         }
         let is_quiet =
-            self.last_answer_at.is_some_and(|at| now.since(at) >= QUIET) && self.newly_silent.len() >= HOSTS_MIN;
+            self.last_answer_at.is_some_and(|at| now.since(at) >= SILENCE_MIN) && self.newly_silent.len() >= HOSTS_MIN;
         if (is_quiet && self.are_unrelated(now)) || (!was_silent && self.most_are_silent(now)) {
             self.outage_since = Some(now);
         }
@@ -205,8 +205,8 @@ impl DetectorState {
             (seen.tried_at, seen.is_silent) = (now, !answers);
             return was_silent;
         }
-        if self.hosts.len() >= HOSTS_KEPT && self.outage_since.is_none() {
-            self.hosts.retain(|_, seen| now.since(seen.tried_at) <= WINDOW);
+        if self.hosts.len() >= HOSTS_KEPT_MAX && self.outage_since.is_none() {
+            self.hosts.retain(|_, seen| now.since(seen.tried_at) <= COMPARISON_WINDOW);
         }
         let whose = Some(app);
         let seen = HostRecord { app: whose, tried_at: now, has_answered: answers, is_silent: !answers };
@@ -218,7 +218,7 @@ impl DetectorState {
     fn most_are_silent(&self, now: Timestamp) -> bool {
         let (mut known, mut silent, mut sites) = (0, 0, HashSet::new());
         let mut by_app: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
-        for (host, seen) in self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= WINDOW) {
+        for (host, seen) in self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= COMPARISON_WINDOW) {
             let of_owner = by_app.entry(seen.app).or_default();
             (known, of_owner.0) = (known + 1, of_owner.0 + 1);
             if seen.is_silent {
@@ -245,7 +245,7 @@ impl DetectorState {
 
     /// Whether one app's hosts are evidence enough: no other app sends, or the hosts have at least `HOSTS_MIN` names.
     fn is_evidence_alone(&self, sites: usize, now: Timestamp) -> bool {
-        let present = self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= ABSENT);
+        let present = self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= APP_IDLE_AFTER);
         let mut owners = present.map(|(_, seen)| seen.app);
         let first = owners.next();
         sites >= HOSTS_MIN || owners.all(|whose| Some(whose) == first)

@@ -10,7 +10,7 @@ mod tests;
 pub use fault::ScriptError;
 
 use super::json;
-use fault::FILE;
+use fault::SOURCE_FILE_NAME;
 use rquickjs::{
     Context, Ctx, Function, Object, Runtime, Value,
     context::{EvalOptions, intrinsic},
@@ -50,7 +50,7 @@ type Intrinsics = (
 );
 
 /// Parts of the base language that are removed as well, by object and name.
-const REMOVED: [(Option<&str>, &str); 4] =
+const REMOVED_GLOBALS: [(Option<&str>, &str); 4] =
     [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
 
 /// ServiceLimits for built-in functions that cannot be interrupted.
@@ -153,7 +153,7 @@ fn convert(ctx: &Ctx<'_>, source: &str, data: &[u8]) -> Result<Vec<u8>, RunFailu
 }
 
 fn remove_globals(ctx: &Ctx<'_>) -> rquickjs::Result<()> {
-    for (object, name) in REMOVED {
+    for (object, name) in REMOVED_GLOBALS {
         let holder: Object<'_> = match object {
             Some(object) => ctx.globals().get(object)?,
             None => ctx.globals(),
@@ -172,7 +172,7 @@ fn wrap_source(source: &str) -> String {
 fn options() -> EvalOptions {
     let mut options = EvalOptions::default();
     options.strict = true;
-    options.filename = Some(FILE.to_owned());
+    options.filename = Some(SOURCE_FILE_NAME.to_owned());
     options
 }
 

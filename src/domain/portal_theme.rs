@@ -8,7 +8,7 @@ use std::time::Duration;
 const NAME_BYTES_MAX: usize = 100;
 
 /// How long an expired link is kept and listed.
-pub const EXPIRED_LINK_KEPT: Duration = Duration::from_hours(24);
+pub const EXPIRED_LINK_RETENTION: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-const EVENTS_MAX: u64 = 1_000_000;
-const BYTES_MAX: u64 = 1_000_000_000_000;
-const NAMES: [&str; 2] = [QuotaLimit::Events.name(), QuotaLimit::Bytes.name()];
+const EVENTS_PER_SECOND_MAX: u64 = 1_000_000;
+const BYTES_PER_SECOND_MAX: u64 = 1_000_000_000_000;
+const QUOTA_FIELDS: [&str; 2] = [QuotaLimit::Events.name(), QuotaLimit::Bytes.name()];
 
 /// The limits that an operator sets for an app; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +29,8 @@ pub struct Quota {
 impl Quota {
     /// Reads the field `quota`. Returns `None` if it limits nothing.
     pub fn read(fields: &Map<String, Value>) -> Result<Option<Self>, FieldError> {
-        if let Some(unknown) = fields.keys().find(|name| !NAMES.contains(&name.as_str())) {
-            return Err(FieldError::unknown(format!("quota.{unknown}"), unknown, NAMES.into_iter()));
+        if let Some(unknown) = fields.keys().find(|name| !QUOTA_FIELDS.contains(&name.as_str())) {
+            return Err(FieldError::unknown(format!("quota.{unknown}"), unknown, QUOTA_FIELDS.into_iter()));
         }
         let read = |limit: QuotaLimit, most: u64| match fields.get(limit.name()) {
             None | Some(Value::Null) => Ok(None),
@@ -46,8 +46,8 @@ impl Quota {
             }
         };
         let quota = Self {
-            events_per_second: read(QuotaLimit::Events, EVENTS_MAX)?.map(|rate| rate as u32),
-            bytes_per_second: read(QuotaLimit::Bytes, BYTES_MAX)?,
+            events_per_second: read(QuotaLimit::Events, EVENTS_PER_SECOND_MAX)?.map(|rate| rate as u32),
+            bytes_per_second: read(QuotaLimit::Bytes, BYTES_PER_SECOND_MAX)?,
         };
         Ok((quota != Self::default()).then_some(quota))
     }

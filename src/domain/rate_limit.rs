@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub const PER_SECOND_MAX: u32 = 100_000;
 const IN_FLIGHT_MAX: u32 = 65_536;
-const TOKEN: i64 = 1000;
+const TOKEN_THOUSANDTHS: i64 = 1000;
 
 /// Requests in a second, and how many of them may be sent at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ fn number(
 }
 
 /// Callers read the clock a moment before their turn comes, so `now` may lag a little; beyond this the clock was set back.
-const LAG_MAX: Duration = Duration::from_secs(5);
+const CLOCK_LAG_MAX: Duration = Duration::from_secs(5);
 
 /// The time up to which a bucket was filled.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,7 +102,7 @@ impl RefilledAt {
     /// nothing, and counting continues from its new time.
     pub(super) fn elapsed_ms(&mut self, now: Timestamp) -> i64 {
         let filled_to = self.0.unwrap_or(now);
-        let is_late = filled_to > now && filled_to.since(now) <= LAG_MAX;
+        let is_late = filled_to > now && filled_to.since(now) <= CLOCK_LAG_MAX;
         self.0 = Some(if is_late { filled_to } else { now });
         i64::try_from(now.since(filled_to).as_millis()).unwrap_or(i64::MAX)
     }
@@ -139,7 +139,7 @@ impl TokenBucket {
         let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
         let passed = self.refilled_at.elapsed_ms(now);
         fill(&mut self.level, rate, room, passed);
-        let missing = self.reserved.saturating_add(1).saturating_mul(TOKEN).saturating_sub(self.level);
+        let missing = self.reserved.saturating_add(1).saturating_mul(TOKEN_THOUSANDTHS).saturating_sub(self.level);
         if missing <= 0 { Ok(()) } else { Err(time_to_fill(missing, rate)) }
     }
 
@@ -158,7 +158,7 @@ impl TokenBucket {
         self.put_back();
         if let Some(limit) = limit {
             let _ = self.look(limit, now);
-            self.level = self.level.saturating_sub(TOKEN);
+            self.level = self.level.saturating_sub(TOKEN_THOUSANDTHS);
         }
     }
 
@@ -189,7 +189,7 @@ mod tests {
     fn within(used: &[i64], limit: RateLimit) -> bool {
         used.iter().enumerate().all(|(first, from)| {
             used[first..].iter().zip(1i64..).all(|(until, count)| {
-                count * TOKEN <= i64::from(limit.burst) * TOKEN + i64::from(limit.per_second) * (until - from)
+                count * TOKEN_THOUSANDTHS <= i64::from(limit.burst) * TOKEN_THOUSANDTHS + i64::from(limit.per_second) * (until - from)
             })
         })
     }

@@ -9,7 +9,7 @@ use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator, e
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
-const BYTES_MAX: usize = 256 * 1024;
+const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 /// The limit on interrupt checks while a mismatch is located, as the library walks and collects all alternatives.
 const DESCRIBING_QUESTIONS_MAX: u32 = 100;
 
@@ -41,8 +41,8 @@ pub enum SchemaCheckError {
 impl Schema {
     /// Compiles a schema. The error describes what is wrong with it.
     pub fn compile(document: &Value) -> Result<Self, String> {
-        if document.to_string().len() > BYTES_MAX {
-            return Err(format!("must be at most {BYTES_MAX} bytes of JSON"));
+        if document.to_string().len() > SCHEMA_BYTES_MAX {
+            return Err(format!("must be at most {SCHEMA_BYTES_MAX} bytes of JSON"));
         }
         // A pattern engine that takes linear time on any text.
         let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());

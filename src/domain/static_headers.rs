@@ -2,13 +2,13 @@
 
 use super::{contract::Contract, field_error::FieldError};
 
-const COUNT_MAX: usize = 32;
+const HEADER_COUNT_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 const VALUE_BYTES_MAX: usize = 4096;
 const TOTAL_BYTES_MAX: usize = 16 * 1024;
 
 /// Names that the request itself needs, or that would change how it is framed, routed or read.
-const OF_THE_REQUEST: [&str; 16] = [
+const RESERVED_NAMES: [&str; 16] = [
     "accept-encoding",
     "connection",
     "content-encoding",
@@ -70,8 +70,8 @@ pub fn check_all<'a>(
         bytes += name.len() + value.len();
         seen.push(lower);
     }
-    if seen.len() > COUNT_MAX || bytes > TOTAL_BYTES_MAX {
-        let message = format!("must be at most {COUNT_MAX} headers of {TOTAL_BYTES_MAX} bytes together");
+    if seen.len() > HEADER_COUNT_MAX || bytes > TOTAL_BYTES_MAX {
+        let message = format!("must be at most {HEADER_COUNT_MAX} headers of {TOTAL_BYTES_MAX} bytes together");
         return Err(FieldError::new("headers", message));
     }
     Ok(())
@@ -85,7 +85,7 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// Whether neither a contract nor an endpoint may set the header of this name, in lower case.
 pub(super) fn is_reserved(name: &str) -> bool {
-    OF_THE_REQUEST.contains(&name)
+    RESERVED_NAMES.contains(&name)
 }
 
 fn is_signature_like(name: &str) -> bool {
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn count_and_size_are_limited_and_names_are_given_once() {
         let contract = fixtures::standard();
-        let names: Vec<String> = (0..=COUNT_MAX).map(|i| format!("x-{i}")).collect();
+        let names: Vec<String> = (0..=HEADER_COUNT_MAX).map(|i| format!("x-{i}")).collect();
         let all = |count: usize| names[..count].iter().map(|name| (name.as_str(), "v"));
-        assert_eq!(check_all(all(COUNT_MAX), &contract), Ok(()));
-        assert_eq!(check_all(all(COUNT_MAX + 1), &contract).unwrap_err().field, "headers");
+        assert_eq!(check_all(all(HEADER_COUNT_MAX), &contract), Ok(()));
+        assert_eq!(check_all(all(HEADER_COUNT_MAX + 1), &contract).unwrap_err().field, "headers");
         let long = "v".repeat(VALUE_BYTES_MAX);
         assert_eq!(check("x-a", &long), Ok(()));
         assert!(check("x-a", &format!("{long}v")).is_err());

@@ -43,11 +43,11 @@ pub struct StorageSpace {
 }
 
 /// The estimated size of an event or a delivery without data: its row, and those of a few attempts.
-const ROW_BYTES: usize = 512;
+const ROW_BYTES_ESTIMATE: usize = 512;
 
 /// A quarter of `disk_free_min` must be free on the disk itself and not only inside the file, because results are
 /// written to the log first.
-const FOR_THE_LOG: u64 = 4;
+const LOG_SPACE_DIVISOR: u64 = 4;
 
 impl StorageSpace {
     pub fn new(limits: StorageLimits) -> Self {
@@ -69,7 +69,7 @@ impl StorageSpace {
 
     /// Adds an event of this size that was stored with this many deliveries.
     pub fn add_stored(&self, data_bytes: usize, deliveries: usize) {
-        self.added_bytes.fetch_add((data_bytes + ROW_BYTES * (1 + deliveries)) as u64, Relaxed);
+        self.added_bytes.fetch_add((data_bytes + ROW_BYTES_ESTIMATE * (1 + deliveries)) as u64, Relaxed);
     }
 
     /// Returns the reason why no more events are accepted now, if there is one.
@@ -84,7 +84,7 @@ impl StorageSpace {
         let disk_free_min = self.limits.disk_free_min;
         let disk_free_bytes = usage.disk_free_bytes?;
         let room = (disk_free_bytes + usage.reusable_bytes).saturating_sub(taken);
-        let is_short = room < disk_free_min || disk_free_bytes < disk_free_min / FOR_THE_LOG;
+        let is_short = room < disk_free_min || disk_free_bytes < disk_free_min / LOG_SPACE_DIVISOR;
         is_short.then_some(StorageFull::Disk { disk_free_bytes, disk_free_min })
     }
 }
@@ -139,7 +139,7 @@ mod tests {
         storage.set_usage(StorageUsage { used_bytes: MIB - 2_000, ..StorageUsage::default() });
         assert_eq!(storage.full_reason(), None);
         storage.add_stored(1_000, 1);
-        let used_bytes = MIB - 2_000 + 1_000 + 2 * ROW_BYTES as u64;
+        let used_bytes = MIB - 2_000 + 1_000 + 2 * ROW_BYTES_ESTIMATE as u64;
         assert_eq!(storage.full_reason(), Some(StorageFull::Store { used_bytes, store_bytes_max: MIB }));
         storage.set_usage(StorageUsage { used_bytes: MIB - 1, ..StorageUsage::default() });
         assert_eq!(storage.full_reason(), None, "a new measurement knows it all");

@@ -17,7 +17,7 @@ use std::sync::{
 };
 
 /// The number of shards that endpoints are spread over. Each is owned by one node at a time.
-pub const SHARDS: usize = 256;
+pub const SHARD_COUNT: usize = 256;
 
 /// The owner of this shard is the leader: it also does the work that is done once for all nodes.
 const STEWARDS_SHARD: u8 = 0;
@@ -35,7 +35,7 @@ pub enum Home {
 pub struct Tenure {
     is_alone: AtomicBool,
     epoch: AtomicI64,
-    homes: [AtomicU8; SHARDS],
+    homes: [AtomicU8; SHARD_COUNT],
     /// The end of the lease, in milliseconds of the monotonic clock.
     dial_until: AtomicI64,
     /// The configuration version seen. Its lock orders changes of it with those of the epoch.
@@ -206,7 +206,7 @@ mod tests {
         let tenure = Arc::new(Tenure::alone());
         let no_clock = || panic!("a clock was asked");
         assert!(tenure.is_alone() && tenure.may_dial(no_clock) && tenure.steward(no_clock).is_some());
-        assert_eq!(tenure.shards(Home::Here).count(), SHARDS);
+        assert_eq!(tenure.shards(Home::Here).count(), SHARD_COUNT);
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
             }
             let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
             assert!(
-                counts.len() == SHARDS && *least > 50 && *most < 150,
+                counts.len() == SHARD_COUNT && *least > 50 && *most < 150,
                 "{gap_ms} {slots}: {least} to {most}"
             );
         }

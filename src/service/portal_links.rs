@@ -12,7 +12,7 @@ use crate::domain::{
     directory::AppEntry,
     id::KeyId,
     key::{Key, KeyHash, Scope},
-    portal_theme::{EXPIRED_LINK_KEPT, PortalTheme},
+    portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
     time::Timestamp,
 };
 use serde_json::json;
@@ -89,7 +89,7 @@ impl Service {
     pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
         let mut links = self.config_cache.portal_links(entry.app().id);
         let now = self.clock.now();
-        links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_KEPT)));
+        links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_RETENTION)));
         let page = page_by_id(links, |live| live.key().id.as_i64(), after, limit);
         Page { rows: page.rows.iter().map(|live| live.shown()).collect(), next: page.next }
     }

@@ -2,7 +2,7 @@
 
 use super::{Caller, Error, Service, storage_limits::StoreUsage};
 use crate::{
-    domain::{id::DeliveryId, tenure::SHARDS, time::Timestamp},
+    domain::{id::DeliveryId, tenure::SHARD_COUNT, time::Timestamp},
     store::cluster::{Node, View},
 };
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl Service {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             joined_at: self.started_at,
             lease: None,
-            shards: SHARDS,
+            shards: SHARD_COUNT,
             free_permits: u32::try_from(self.permits.available()).unwrap_or(u32::MAX),
             lag: 0,
         }

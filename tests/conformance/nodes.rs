@@ -18,7 +18,7 @@ use posthaste::{
     },
     store::{
         Store, StoreError,
-        cluster::{Beat, SHARDS},
+        cluster::{Beat, SHARD_COUNT},
         deliveries::{Accepted, Record},
     },
 };
@@ -52,7 +52,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
     assert_eq!(pair.stage.recorder.take_waiting(), [(pair.stage.endpoint, NOW)]);
     let view = pair.view().await;
     assert_eq!(view.nodes.iter().map(|node| node.epoch).collect::<Vec<_>>(), [pair.epoch]);
-    assert_eq!(view.shards, vec![0; SHARDS]);
+    assert_eq!(view.shards, vec![0; SHARD_COUNT]);
     assert_eq!(pair.take_over().await, Some(0), "and once");
 }
 
@@ -183,15 +183,15 @@ async fn interrupted(mut pair: TwoNodes, fence: Option<&str>) {
         assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Pending);
     }
     let view = pair.view().await;
-    assert_eq!((view.nodes.len(), view.shards), (1, vec![0; SHARDS]));
+    assert_eq!((view.nodes.len(), view.shards), (1, vec![0; SHARD_COUNT]));
 }
 
 async fn shards_are_divided_between_nodes_and_handed_over(pair: TwoNodes) {
     let (store, other) = (pair.stage.store(), &pair.other.store);
-    assert_eq!(store.claim_shards(SHARDS).await.unwrap().len(), SHARDS);
-    assert_eq!(other.claim_shards(SHARDS).await.unwrap(), Vec::<u8>::new());
+    assert_eq!(store.claim_shards(SHARD_COUNT).await.unwrap().len(), SHARD_COUNT);
+    assert_eq!(other.claim_shards(SHARD_COUNT).await.unwrap(), Vec::<u8>::new());
     other.release_shards(vec![0, 1]).await.unwrap();
-    assert_eq!(other.claim_shards(SHARDS).await.unwrap(), Vec::<u8>::new(), "they were not its own");
+    assert_eq!(other.claim_shards(SHARD_COUNT).await.unwrap(), Vec::<u8>::new(), "they were not its own");
     store.release_shards(vec![7, 200, 9]).await.unwrap();
     assert_eq!(other.claim_shards(2).await.unwrap(), [7, 9]);
     assert_eq!(other.claim_shards(2).await.unwrap(), [200]);
@@ -205,7 +205,7 @@ async fn shards_are_divided_between_nodes_and_handed_over(pair: TwoNodes) {
         (1, 0),
         "a node that leaves without deliveries is removed at once"
     );
-    assert_eq!(store.claim_shards(SHARDS).await.unwrap(), [7, 9, 200]);
+    assert_eq!(store.claim_shards(SHARD_COUNT).await.unwrap(), [7, 9, 200]);
 }
 
 async fn a_node_that_leaves_deliveries_behind_is_taken_over_before_its_lease_ends(mut pair: TwoNodes) {

@@ -135,7 +135,7 @@ pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promot
 }
 
 /// The ways for the head of a group to end, each with the endpoint's `on_dead`.
-const WAYS: [(&str, OnDead); 17] = [
+const HEAD_ENDINGS: [(&str, OnDead); 17] = [
     ("delivered", OnDead::Block),
     ("dead and skipped", OnDead::Skip),
     ("dead, then closed", OnDead::Block),
@@ -230,7 +230,7 @@ pub(crate) async fn settle(stage: &Stage, settle: Settle) {
 }
 
 pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stage: Stage) {
-    for (way, on_dead) in WAYS {
+    for (way, on_dead) in HEAD_ENDINGS {
         stage.endpoint = stage.new_endpoint(stage.app).await;
         order_by(&stage, on_dead).await;
         let ids = three(&mut stage, "a").await;

@@ -38,7 +38,7 @@ const ID_STEP: i64 = 1 << 22;
 /// Ordering groups of the stage's endpoint, in which one of a hundred waits.
 const GROUPS: i64 = 20;
 /// Deliveries recorded, accepted from the inbox or expired at once.
-const MANY: usize = 20;
+const BATCH_SIZE: usize = 20;
 /// Deliveries replayed by one page; each round finds others, of the few among the first ten thousand.
 const REPLAYED: usize = 5;
 
@@ -105,22 +105,22 @@ async fn run_manual_requests(stage: &mut Stage, notes: &mut Notes<'_>) {
     let (own, delivery) = (EventId::from_i64(event), DeliveryId::from_i64(event + 1));
     let store = stage.store();
     assert!(store.find_event(stage.app, String::new(), Some(own)).await.unwrap().is_some());
-    notes.take("an event by its id", FEW);
+    notes.take("an event by its id", POINT_LIMITS);
     assert!(store.delivery(stage.app, delivery).await.unwrap().is_some());
-    notes.take("a delivery by its id", FEW);
+    notes.take("a delivery by its id", POINT_LIMITS);
     assert_eq!(store.deliveries_of(own).await.unwrap().len(), 2);
-    notes.take("the deliveries of an event", FEW);
+    notes.take("the deliveries of an event", POINT_LIMITS);
     assert!(!store.events(stage.app, EventFilter::default(), None, 10).await.unwrap().rows.is_empty());
-    notes.take("events, newest first", A_LIST);
+    notes.take("events, newest first", LIST_LIMITS);
     store.deliveries(stage.app, DeliveryListFilter::default(), None, 10).await.unwrap();
-    notes.take("deliveries, newest first", A_LIST);
+    notes.take("deliveries, newest first", LIST_LIMITS);
     assert!(!store.dead_letters(stage.app, None, false, None, 10).await.unwrap().rows.is_empty());
-    notes.take("dead letters", A_LIST);
+    notes.take("dead letters", LIST_LIMITS);
     let dead = deliveries(Some(stage.endpoint), None, &[DeliveryState::Dead]);
     let replay = begin(stage, dead).await;
-    notes.take("a replay is begun", FEW);
+    notes.take("a replay is begun", POINT_LIMITS);
     assert_eq!(proceed_by(stage, &replay, REPLAYED).await.replayed, REPLAYED as u64);
-    notes.take("a page of a replay", SOME);
+    notes.take("a page of a replay", SHARD_LIMITS);
     drop(stage.recorder.take_waiting());
 }
 
@@ -129,16 +129,16 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     let endpoint = stage.endpoint;
     let lanes = stage.store().find_lanes().await.unwrap();
     assert_eq!(lanes.len(), 50);
-    notes.take("lanes", SOME);
+    notes.take("lanes", SHARD_LIMITS);
     let lanes = lanes.into_iter().map(|(lane, _)| lane).collect();
     assert_eq!(stage.store().queue(lanes, None, 10).await.unwrap().rows.len(), 10);
-    notes.take("what is next in all lanes", FEW);
+    notes.take("what is next in all lanes", POINT_LIMITS);
     assert_eq!(stage.store().lanes_behind(vec![endpoint], after(rows as u64)).await.unwrap(), [endpoint]);
-    notes.take("lanes behind", FEW);
+    notes.take("lanes behind", POINT_LIMITS);
     stage.store().in_flight_elsewhere(vec![endpoint]).await.unwrap();
-    notes.take("what is carried elsewhere", FEW);
+    notes.take("what is carried elsewhere", POINT_LIMITS);
     stage.refill(endpoint, 5, after(rows as u64)).await;
-    notes.take("a refill", FEW);
+    notes.take("a refill", POINT_LIMITS);
     drop(stage.recorder.take_leased());
 
     let key = stage.dedup(DedupSpace::EventId, &format!("round {round}"));
@@ -147,90 +147,90 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
         new.dedup = vec![key];
         assert_eq!(stage.accept(new).await == Accepted::New, is_new);
     }
-    notes.take("an event with a key, twice", FEW);
-    let new = (1..MANY).map(|_| stage.one_with_permit()).collect();
+    notes.take("an event with a key, twice", POINT_LIMITS);
+    let new = (1..BATCH_SIZE).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
     stage.wait_until_idle().await;
-    notes.take("many events", SOME);
+    notes.take("many events", SHARD_LIMITS);
     let carried = stage.recorder.take_leased();
-    assert_eq!(carried.len(), MANY);
+    assert_eq!(carried.len(), BATCH_SIZE);
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
         stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
     }
     stage.wait_until_idle().await;
-    notes.take("many successes", SOME);
+    notes.take("many successes", SHARD_LIMITS);
     fail(stage, notes).await;
 
     notes.server.run(&format!(
-        "INSERT INTO inbox (app, type, data, event_id) SELECT {}, 't', '1', n FROM generate_series(1, {MANY}) AS n",
+        "INSERT INTO inbox (app, type, data, event_id) SELECT {}, 't', '1', n FROM generate_series(1, {BATCH_SIZE}) AS n",
         stage.app.as_i64()
     ));
     let waiting = stage.store().submitted().await.unwrap().unwrap();
-    assert_eq!(waiting.len(), MANY);
+    assert_eq!(waiting.len(), BATCH_SIZE);
     let events = waiting.iter().map(|submission| (submission.number, stage.one_event())).collect();
     stage.store().accept_inbox(InboxBatch { events, ..InboxBatch::default() }).await.unwrap();
     stage.wait_until_idle().await;
-    notes.take("an inbox", SOME);
+    notes.take("an inbox", SHARD_LIMITS);
     drop(stage.recorder.take_waiting());
 
     // Behind the rows that the other requests read.
     let middle = first_id_at(Timestamp::from_millis((FIRST_DAY + DAYS / 2) * DAY_MS));
-    let search = OverdueSearch { after_id: middle, to_id: i64::MAX, most: MANY as u32 };
+    let search = OverdueSearch { after_id: middle, to_id: i64::MAX, most: BATCH_SIZE as u32 };
     let keeps = Arc::new(FixedRetention(an_hour(), None));
     let overdue = stage.store().overdue(search, keeps.clone(), NOW).await.unwrap();
     assert!(!overdue.ranges.is_empty());
-    notes.take("what is overdue", SOME);
+    notes.take("what is overdue", SHARD_LIMITS);
     let expired = stage.store().expire(overdue.ranges, keeps, NOW).await.unwrap();
     // Deliveries that still wait end first, and are removed the next time.
     assert!(expired.events > 0);
-    notes.take("what expires", SOME);
+    notes.take("what expires", SHARD_LIMITS);
 }
 
 /// Releases one delivery unsent and fails the others: half of these become dead, and the other half wait until they are advanced.
 async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
-    let new = (0..=MANY).map(|_| stage.one_with_permit()).collect();
+    let new = (0..=BATCH_SIZE).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
     stage.wait_until_idle().await;
-    notes.take("many events", SOME);
+    notes.take("many events", SHARD_LIMITS);
     let mut carried = stage.recorder.take_leased();
-    assert_eq!(carried.len(), MANY + 1);
+    assert_eq!(carried.len(), BATCH_SIZE + 1);
     drop(stage.recorder.take_waiting());
     let unsent = carried.pop().unwrap();
     stage.store().release(vec![unsent], after(1)).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
-    notes.take("one handed back", FEW);
+    notes.take("one handed back", POINT_LIMITS);
     let (contract, verdicts) = (plain(), [retry_at(after(60)), EXHAUSTED].into_iter().cycle());
     for (carried, verdict) in carried.into_iter().zip(verdicts) {
         stage.store().record(counted(carried, verdict, &contract, after(1)));
     }
     stage.wait_until_idle().await;
-    notes.take("many failures", SOME);
+    notes.take("many failures", SHARD_LIMITS);
     let behind = (after(10), DeliveryId::from_i64(0));
-    let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: MANY };
+    let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: BATCH_SIZE };
     let brought = stage.store().bring_forward(recovery, after(11)).await.unwrap();
-    assert_eq!(brought, BroughtForward { count: MANY / 2, next: None });
+    assert_eq!(brought, BroughtForward { count: BATCH_SIZE / 2, next: None });
     stage.wait_until_idle().await;
-    notes.take("retries brought forward", SOME);
+    notes.take("retries brought forward", SHARD_LIMITS);
     drop(stage.recorder.take_waiting());
 }
 
 /// Runs all requests. Each round uses an ordering group of its own, before an expiry changes its head.
 async fn run_all_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
     pass_through_group(stage, OrderingKey::from_i64(round)).await;
-    notes.take("a line", FEW);
+    notes.take("a line", POINT_LIMITS);
     run_manual_requests(stage, notes).await;
     run_engine_requests(stage, notes, rows, round).await;
 }
 
 /// ServiceLimits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
-const FEW: (u64, u64) = (300, 100);
+const POINT_LIMITS: (u64, u64) = (300, 100);
 /// ServiceLimits for statements that may pass over the 256 shards.
-const SOME: (u64, u64) = (2_000, 1_000);
+const SHARD_LIMITS: (u64, u64) = (2_000, 1_000);
 /// ServiceLimits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
-const A_LIST: (u64, u64) = (10_000, 2_000);
+const LIST_LIMITS: (u64, u64) = (10_000, 2_000);
 
 async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     let server = Explained::new();
@@ -245,7 +245,7 @@ async fn look_at_plans(rows: i64) -> (Stage, Explained) {
     }
     stage.reopen();
     assert_eq!(stage.store().join(NOW).await.unwrap().taken_over, 35);
-    notes.take("a takeover", SOME);
+    notes.take("a takeover", SHARD_LIMITS);
     for answered in &notes.taken {
         let said = answered.too_much().map(|plan| &plan.text);
         assert!(said.is_none(), "{}: {}", answered.figures(), said.unwrap());
@@ -324,7 +324,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         }
         println!("blocks of the dearest statement: {most:?}");
         assert!(most[0] > 1_000, "else this shows nothing: {most:?}");
-        assert!(most[1..].iter().all(|blocks| *blocks < FEW.0), "{most:?}");
+        assert!(most[1..].iter().all(|blocks| *blocks < POINT_LIMITS.0), "{most:?}");
         // An older delivery enters the queue and is found when no other is left in it.
         server.run(&format!("DELETE FROM live WHERE id > {first} AND lane > 0"));
         copy("generate_series(-7, -7)");

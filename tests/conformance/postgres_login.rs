@@ -9,7 +9,7 @@ use posthaste::store::postgres::PostgresOpenError;
 use std::{fs, sync::mpsc, thread, time::Duration};
 
 /// The limit for an immediate refusal. An unreachable server would be waited for without end.
-const AT_ONCE: Duration = Duration::from_secs(10);
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(10);
 const PASSWORD_FOR_ALL: &str = "local all posthaste trust
 local all all scram-sha-256
 host all all 127.0.0.1/32 scram-sha-256
@@ -50,7 +50,7 @@ fn a_wrong_password_is_refused_at_once_and_never_shown() {
         let (told, is_told) = mpsc::channel();
         let tried = address.clone();
         thread::spawn(move || told.send(open(&tried).map(drop)));
-        let error = is_told.recv_timeout(AT_ONCE).expect("it is not waited for").unwrap_err();
+        let error = is_told.recv_timeout(REFUSAL_TIME_MAX).expect("it is not waited for").unwrap_err();
         assert!(matches!(&error, PostgresOpenError::Unreachable(said) if said.contains(why)), "{address}: {error}");
         let said = format!("{error} {error:?}");
         assert!(!said.contains("hunter"), "{said}");

@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Longer than any step here takes; only a bug exceeds it.
-const LIMIT: Duration = Duration::from_secs(20);
+const GATE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A point at which the store's thread waits while the gate is shut.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Gate {
     pub(crate) fn wait_for_the_store(&self) {
         let state = self.state.lock().unwrap();
         let (_state, timeout) =
-            self.changed.wait_timeout_while(state, LIMIT, |state| state.waiting == 0).unwrap();
+            self.changed.wait_timeout_while(state, GATE_TIMEOUT, |state| state.waiting == 0).unwrap();
         assert!(!timeout.timed_out(), "the store never came to the gate");
     }
 
@@ -55,7 +55,7 @@ impl Gate {
         state.waiting += 1;
         self.changed.notify_all();
         let (mut state, timeout) =
-            self.changed.wait_timeout_while(state, LIMIT, |state| state.is_shut).unwrap();
+            self.changed.wait_timeout_while(state, GATE_TIMEOUT, |state| state.is_shut).unwrap();
         state.waiting -= 1;
         assert!(!timeout.timed_out(), "the gate was never opened");
     }

@@ -8,7 +8,7 @@ use crate::domain::{
 use std::time::Duration;
 
 /// Shorter waits are not mentioned.
-const WORTH_SAYING: Duration = Duration::from_secs(1);
+const NOTED_WAIT_MIN: Duration = Duration::from_secs(1);
 
 /// The note of a probe with a delivery that is due later; its schedule stays as it is.
 pub const EARLY_PROBE_NOTE: &str = "a probe ahead of its time";
@@ -94,11 +94,11 @@ impl Circuit {
         }
     }
 
-    /// Describes how long a delivery due at `due` was delayed by the last closure, if at least `WORTH_SAYING`.
+    /// Describes how long a delivery due at `due` was delayed by the last closure, if at least `NOTED_WAIT_MIN`.
     pub fn wait_note(&self, due: Timestamp) -> Option<String> {
         let QuietPeriod { from, until, pause } = self.last_quiet_period?;
         let waited = until.since(due.max(from));
-        if waited < WORTH_SAYING {
+        if waited < NOTED_WAIT_MIN {
             return None;
         }
         let waited = in_seconds(waited);
@@ -113,10 +113,10 @@ impl Circuit {
     }
 }
 
-/// Describes how long a delivery waited for a token, if at least `WORTH_SAYING`.
+/// Describes how long a delivery waited for a token, if at least `NOTED_WAIT_MIN`.
 pub fn rate_note(waited: Duration, limit: RateLimit) -> Option<String> {
     let per_second = limit.per_second;
-    (waited >= WORTH_SAYING)
+    (waited >= NOTED_WAIT_MIN)
         .then(|| format!("waited {} for the rate limit of {per_second} per second", in_seconds(waited)))
 }
 

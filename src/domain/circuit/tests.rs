@@ -62,7 +62,7 @@ fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_coun
 
 #[test]
 fn with_an_order_failures_of_one_delivery_open_the_circuit() {
-    for (order, most) in [(OrderingMode::Endpoint, OPENS_AFTER_FAILURES_ORDERED), (OrderingMode::Key, OPENS_AFTER)] {
+    for (order, most) in [(OrderingMode::Endpoint, OPENS_AFTER_FAILURES_ORDERED), (OrderingMode::Key, OPENS_AFTER_FAILURES)] {
         let mut circuit = Circuit::default();
         let first = AttemptResult { order, ..ended(1, 0, false) };
         for _ in 1..most {

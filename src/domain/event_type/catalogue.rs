@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 /// The version that a type without versions is sent in.
 pub const ONLY_VERSION: &str = "1";
 /// The maximum difference in length between a misspelt name and the right one, so that few names are compared.
-const NEAR_LENGTHS: usize = 3;
+const LENGTH_DIFFERENCE_MAX: usize = 3;
 
 /// The event types by name. Replaced as a whole at every change, so that readers need no lock.
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ impl Catalogue {
     /// Returns the type that this name is probably a misspelling of, if one that can be published is near.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let is_near = |known: &&Arc<EventType>| {
-            known.archived_at().is_none() && known.record.name.len().abs_diff(name.len()) <= NEAR_LENGTHS
+            known.archived_at().is_none() && known.record.name.len().abs_diff(name.len()) <= LENGTH_DIFFERENCE_MAX
         };
         let near: Vec<&str> =
             self.0.values().filter(is_near).map(|known| known.record.name.as_str()).collect();

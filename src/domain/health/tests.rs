@@ -104,7 +104,7 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
     assert_eq!(health.failed(&failure(1, false), &standard), [News::Failing { in_a_row: 10, since: START }]);
     assert_eq!((health.state(), health.state_since()), (HealthState::Failing, Some(START.plus(HOUR))));
     assert_eq!(health.failed(&failure(1, false), &standard), [], "reported once");
-    for _ in 1..RECOVERED_AFTER {
+    for _ in 1..RECOVERED_AFTER_SUCCESSES {
         assert_eq!((health.succeeded(START), health.state()), (None, HealthState::Failing));
     }
     let recovered = News::Recovered { since: START, by: NoticeChannel::List };
@@ -212,7 +212,7 @@ proptest! {
             for news in news {
                 match news {
                     News::Warning { .. } => {
-                        prop_assert!(failures >= FAILURES_MIN && hours - first >= 10 && warned_at.is_none());
+                        prop_assert!(failures >= FAILURES_BEFORE_WARNING_MIN && hours - first >= 10 && warned_at.is_none());
                         warned_at = Some(hours);
                     }
                     News::FailingTooLong { .. } => {

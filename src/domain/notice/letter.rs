@@ -10,8 +10,8 @@ use std::fmt::Write;
 const NAME_CHARS_MAX: usize = 60;
 const LINE_CHARS_MAX: usize = 500;
 /// Notices of one mail that are written in full, and as a line each; the rest is only counted.
-const IN_FULL_MAX: usize = 10;
-const BY_LINE_MAX: usize = 100;
+const NOTICES_IN_FULL_MAX: usize = 10;
+const NOTICES_BY_LINE_MAX: usize = 100;
 
 /// A mail ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,20 +42,20 @@ impl Desk<'_> {
             count => format!("{count} notices, the first: {}", self.headline(first)),
         };
         let mut body = String::new();
-        for (place, notice) in notices.iter().enumerate().take(IN_FULL_MAX) {
+        for (place, notice) in notices.iter().enumerate().take(NOTICES_IN_FULL_MAX) {
             if place > 0 {
                 body.push_str("\n----\n\n");
             }
             self.tell(notice, &mut body);
         }
-        let rest = notices.get(IN_FULL_MAX..).unwrap_or_default();
+        let rest = notices.get(NOTICES_IN_FULL_MAX..).unwrap_or_default();
         if !rest.is_empty() {
             body.push_str("\n----\n\nAnd:\n");
-            for notice in rest.iter().take(BY_LINE_MAX) {
+            for notice in rest.iter().take(NOTICES_BY_LINE_MAX) {
                 let _ = writeln!(body, "- {}: {}", notice.at.rfc3339_seconds(), self.headline(notice));
             }
-            if rest.len() > BY_LINE_MAX {
-                let _ = writeln!(body, "- and {} more", rest.len() - BY_LINE_MAX);
+            if rest.len() > NOTICES_BY_LINE_MAX {
+                let _ = writeln!(body, "- and {} more", rest.len() - NOTICES_BY_LINE_MAX);
             }
         }
         let _ = write!(body, "\n-- \nSent by Posthaste; nobody reads answers to this mail.\n");

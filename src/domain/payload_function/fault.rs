@@ -4,7 +4,7 @@ use rquickjs::{Ctx, Value, convert::Coerced};
 use std::fmt;
 
 /// The name that the source has in the engine's traces.
-pub(super) const FILE: &str = "payload-function";
+pub(super) const SOURCE_FILE_NAME: &str = "payload-function";
 pub(super) const OUT_OF_MEMORY: &str = "ran out of memory";
 const MESSAGE_CHARS_MAX: usize = 300;
 
@@ -76,7 +76,7 @@ fn thrown_value(value: &Value<'_>) -> String {
 
 /// Returns the first position of a trace that is in the source: its line and, unless the line was corrected, its column.
 fn position_in(stack: &str, source: &str) -> Option<(u32, Option<u32>)> {
-    let (_, place) = stack.split_once(&format!("{FILE}:"))?;
+    let (_, place) = stack.split_once(&format!("{SOURCE_FILE_NAME}:"))?;
     let mut numbers = place.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let (line, column) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let last_line = source.lines().count().max(1) as u32;

@@ -58,7 +58,7 @@ fn an_invalid_schema_is_refused_with_its_path() {
         assert!(Schema::compile(&bad).is_err(), "{bad}");
     }
     assert!(
-        Schema::compile(&json!({ "description": "x".repeat(BYTES_MAX) })).unwrap_err().contains("at most")
+        Schema::compile(&json!({ "description": "x".repeat(SCHEMA_BYTES_MAX) })).unwrap_err().contains("at most")
     );
 }
 

@@ -5,7 +5,7 @@ use super::{HeartbeatReply, MembershipState};
 use crate::{
     domain::{
         id::EndpointId,
-        tenure::{Home, SHARDS, Tenure},
+        tenure::{Home, SHARD_COUNT, Tenure},
     },
     store::{
         StoreError,
@@ -106,7 +106,7 @@ impl<'a> Rebalancer<'a> {
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
         let may_gain = shared.node_state().seen() != Tenure::NOTHING;
         let staying = 1 + self.others(&heard.view).filter(|node| node.is_available()).count();
-        let fair = if shared.stop.is_soft() { 0 } else { SHARDS.div_ceil(staying) };
+        let fair = if shared.stop.is_soft() { 0 } else { SHARD_COUNT.div_ceil(staying) };
         let here: Vec<u8> = shared.node_state().shards(Home::Here).collect();
         if here.len() > fair {
             shared.set_owners(&here[fair..], Home::Leaving);

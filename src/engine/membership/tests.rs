@@ -8,7 +8,7 @@ use crate::{
     domain::{
         endpoint::Endpoint,
         ports::{Handover, Permits},
-        tenure::SHARDS,
+        tenure::SHARD_COUNT,
     },
     engine::{
         QueueEvents,
@@ -97,13 +97,13 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     for _ in 0..5 {
         lives(Tenure::NOTHING).await.unwrap().unwrap();
         sleep(SECOND).await;
-        assert_eq!(node.owned_shards(), SHARDS);
+        assert_eq!(node.owned_shards(), SHARD_COUNT);
     }
     for _ in 0..3 {
         lives(0).await.unwrap().unwrap();
         sleep(SECOND).await;
     }
-    assert_eq!((node.owned_shards(), town.shards_of(epoch), town.shards_of(0)), (SHARDS / 2, 0, SHARDS / 2));
+    assert_eq!((node.owned_shards(), town.shards_of(epoch), town.shards_of(0)), (SHARD_COUNT / 2, 0, SHARD_COUNT / 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,11 +168,11 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     let town = FakeCluster::new();
     let first = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
-    assert_eq!(first.owned_shards(), SHARDS);
+    assert_eq!(first.owned_shards(), SHARD_COUNT);
     let (second, third) = (RunningNode::join(&town).await, RunningNode::join(&town).await);
     sleep(6 * SECOND).await;
     let shares = [&first, &second, &third].map(RunningNode::owned_shards);
-    assert_eq!(shares.iter().sum::<usize>(), SHARDS, "{shares:?}");
+    assert_eq!(shares.iter().sum::<usize>(), SHARD_COUNT, "{shares:?}");
     assert!(shares.iter().all(|share| (84..=86).contains(share)), "{shares:?}");
     for node in [&first, &second, &third] {
         let epoch = node.tenure().epoch();
@@ -184,11 +184,11 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     sleep(6 * SECOND).await;
     assert_eq!(
         (first.owned_shards(), second.owned_shards(), third.owned_shards()),
-        (SHARDS / 2, SHARDS / 2, 0)
+        (SHARD_COUNT / 2, SHARD_COUNT / 2, 0)
     );
     drop(second);
     sleep(15 * SECOND).await;
-    assert_eq!((first.owned_shards(), third.owned_shards()), (SHARDS, 0), "the one that stops still lives");
+    assert_eq!((first.owned_shards(), third.owned_shards()), (SHARD_COUNT, 0), "the one that stops still lives");
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +204,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     assert_eq!(first.tenure().home(255), Home::Leaving);
     assert_eq!(
         (first.owned_shards(), second.owned_shards()),
-        (SHARDS / 2, SHARDS / 2 - 1),
+        (SHARD_COUNT / 2, SHARD_COUNT / 2 - 1),
         "the others have gone"
     );
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
@@ -308,7 +308,7 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_eq!(silent.queues.permits_out(), 1);
     silent.link.is_cut.store(true, SeqCst);
     sleep(14 * SECOND).await;
-    assert_eq!(town.shards_of(other.tenure().epoch()), SHARDS, "the other has taken over");
+    assert_eq!(town.shards_of(other.tenure().epoch()), SHARD_COUNT, "the other has taken over");
     assert!(!silent.may_dial(&town));
     silent.link.is_cut.store(false, SeqCst);
     sleep(8 * SECOND).await;
@@ -318,13 +318,13 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
     assert_eq!(
         (silent.owned_shards(), other.owned_shards()),
-        (0, SHARDS),
+        (0, SHARD_COUNT),
         "what it could not serve stays with the other"
     );
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
     silent.tenure().has_seen(0, after);
     sleep(5 * SECOND).await;
-    assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARDS / 2, SHARDS / 2));
+    assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));
     assert_eq!(silent.ids.next_range(town.clock.now(), 1) >> 16 & 0x3f, after, "its ids are of its new slot");
     // A delivery that was committed before the takeover and is handed over only now.

@@ -6,7 +6,7 @@ use super::{session::to_postgres_sql, settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{
-        cluster::{Beat, SHARDS, View},
+        cluster::{Beat, SHARD_COUNT, View},
         sql::{Columns, Error, Result, Row, Value, changes, nodes},
     },
 };
@@ -114,7 +114,7 @@ impl StatementResults {
         let now = Timestamp::from_millis(self.one("n", |row| row.get(0))?);
         let nodes = self.read(OF_NODES, |row| nodes::node(row, now))?;
         let written = self.one("n", |row| row.get(0))?;
-        let mut shards = vec![0; SHARDS];
+        let mut shards = vec![0; SHARD_COUNT];
         self.read(OF_SHARDS, |row| {
             let (epoch, of_it): (i64, &str) = (row.get(0)?, row.get(1)?);
             for shard in of_it.split(' ').filter_map(|shard| shard.parse::<u8>().ok()) {

@@ -11,7 +11,7 @@ use crate::{
         health::disabled_manually,
         id::{AppId, EndpointId, KeyId},
         key::{Key, KeyHash, Scope},
-        portal_theme::EXPIRED_LINK_KEPT,
+        portal_theme::EXPIRED_LINK_RETENTION,
         time::Timestamp,
     },
     store::{
@@ -354,7 +354,7 @@ pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
 /// Removes expired links of the app. Links are made for every visit and live for hours, so expired ones go as new ones come.
 fn remove_expired_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
     cluster::remember_newest_id(tx)?;
-    let kept_ms = EXPIRED_LINK_KEPT.as_millis() as i64;
+    let kept_ms = EXPIRED_LINK_RETENTION.as_millis() as i64;
     let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));
     tx.all(
         "DELETE FROM keys WHERE id IN (SELECT id FROM keys

@@ -13,7 +13,7 @@ use crate::{
         delivery::{Delivery, Availability},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
-        health::{HealthContext, FAILING_AFTER, FailedAttempt, Health, ClockedTime, News, HealthState, TroubleNotice, HealthWindows},
+        health::{HealthContext, FAILING_AFTER_FAILURES, FailedAttempt, Health, ClockedTime, News, HealthState, TroubleNotice, HealthWindows},
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
         statistics::{Sums, Width},
@@ -306,7 +306,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
     let written = adjusted_clock::clock(connection)?.map_or(Duration::ZERO, |(clock, _)| clock);
     let failing = connection.all(
         "SELECT endpoint FROM health WHERE consecutive_failures >= ?1 ORDER BY endpoint",
-        params![FAILING_AFTER],
+        params![FAILING_AFTER_FAILURES],
         |row| row.get(0),
     )?;
     let paused =

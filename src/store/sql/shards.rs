@@ -1,14 +1,14 @@
 //! Which node owns each shard of the endpoints.
 
 use super::{Result, Sql, params};
-use crate::store::cluster::SHARDS;
+use crate::store::cluster::SHARD_COUNT;
 
 /// Inserts the rows where they are missing.
 pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
     let sql = "INSERT INTO shards (shard, epoch)
          WITH RECURSIVE every (shard) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT shard + 1 FROM every WHERE shard < ?1)
          SELECT shard, 0 FROM every WHERE shard NOT IN (SELECT shard FROM shards)";
-    tx.execute(sql, params![SHARDS as i64 - 1])?;
+    tx.execute(sql, params![SHARD_COUNT as i64 - 1])?;
     Ok(())
 }
 
@@ -38,7 +38,7 @@ pub(super) fn free(tx: &dyn Sql, epoch: i64) -> Result<()> {
 
 /// Returns the owner's epoch of each shard.
 pub(super) fn all(connection: &dyn Sql) -> Result<Vec<i64>> {
-    let mut shards = vec![0; SHARDS];
+    let mut shards = vec![0; SHARD_COUNT];
     connection.each("SELECT shard, epoch FROM shards", &[], |row| {
         shards[usize::from(row.get::<u8>(0)?)] = row.get(1)?;
         Ok(())

@@ -5,7 +5,7 @@ use super::environment::NodesEnv;
 use crate::event_log::Promise;
 use posthaste::domain::{
     id::EndpointId,
-    tenure::{SHARDS, shard_of},
+    tenure::{SHARD_COUNT, shard_of},
     time::Timestamp,
 };
 use rusqlite::{Connection, params};
@@ -101,7 +101,7 @@ pub(crate) fn note_who(tx: &Connection, now: Timestamp, epoch: i64, seen: i64) {
 /// Notes which shard an endpoint is in.
 pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
     let (id, shard) = (endpoint.as_i64(), shard_of(endpoint));
-    assert!(usize::from(shard) < SHARDS);
+    assert!(usize::from(shard) < SHARD_COUNT);
     file.execute("INSERT INTO places VALUES (?1, ?2)", params![id, shard]).unwrap();
 }
 

@@ -8,7 +8,7 @@ use crate::{
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
-        tenure::SHARDS,
+        tenure::SHARD_COUNT,
         time::{Monotonic, Timestamp},
     },
     runtime::{Clock, VirtualClock},
@@ -53,7 +53,7 @@ struct MemberRow {
 impl FakeCluster {
     pub(super) fn new() -> Arc<Self> {
         let clock = Arc::new(VirtualClock::starting_at(Timestamp::from_millis(1_794_700_800_000)));
-        let state = FakeClusterState { shards: vec![0; SHARDS], ..FakeClusterState::default() };
+        let state = FakeClusterState { shards: vec![0; SHARD_COUNT], ..FakeClusterState::default() };
         Arc::new(Self { clock, state: Mutex::new(state) })
     }
 

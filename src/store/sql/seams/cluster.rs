@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARDS, HealthBootstrap, Suspect, View},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, Suspect, View},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -28,7 +28,7 @@ fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
 
 /// View of a store that can have only one node.
 fn alone() -> View {
-    View { nodes: Vec::new(), shards: vec![0; SHARDS], version: 0, write_counter: 0, may_take_over: true }
+    View { nodes: Vec::new(), shards: vec![0; SHARD_COUNT], version: 0, write_counter: 0, may_take_over: true }
 }
 
 impl<D: Desk> Cluster for D {
