@@ -164,7 +164,7 @@ impl Health {
             self.failed_events = self.failed_events.saturating_add(1);
         }
         if let Some(off) = self.check_failed_events(rule).or_else(|| self.check_failing_duration(rule, clock)) {
-            self.tell(contract.notices.switched_off, self.first_failure.map_or(at, |first| first.at));
+            self.record_notification(contract.notices.switched_off, self.first_failure.map_or(at, |first| first.at));
             return vec![off];
         }
         let mut news = Vec::new();
@@ -172,14 +172,14 @@ impl Health {
             self.failing_since = Some(at);
             let since = self.first_failure.map_or(at, |first| first.at);
             // A contract that defines degraded has defined when people are notified.
-            if rule.degraded_above.is_none() && self.tell(contract.notices.degraded, since) {
+            if rule.degraded_above.is_none() && self.record_notification(contract.notices.degraded, since) {
                 news.push(News::Failing { in_a_row: self.consecutive_failures, since });
             }
         }
         if let Some(off_in) = self.warning_due(rule, clock) {
             self.warned_at = Some(ClockedTime { at, adjusted_time: clock });
             let since = self.first_failure.map_or(at, |first| first.at);
-            self.tell(contract.notices.off_warning, since);
+            self.record_notification(contract.notices.off_warning, since);
             news.push(News::Warning { since, disables_at: at.plus(off_in) });
         }
         news
@@ -218,7 +218,7 @@ impl Health {
                 self.degraded_since = Some(at);
                 let since = self.first_failure.map_or(at, |first| first.at);
                 let percent = bad * 100 / all;
-                self.tell(contract.notices.degraded, since).then_some(News::Degraded { percent, since })
+                self.record_notification(contract.notices.degraded, since).then_some(News::Degraded { percent, since })
             }
             Some(_) if (all > 0 && bad * 100 <= below * all) || is_well_lately => {
                 let was = self.state();
@@ -259,7 +259,7 @@ impl Health {
     }
 
     /// Records that people are notified. Returns whether this is the first notification of this trouble.
-    fn tell(&mut self, by: NoticeChannel, since: Timestamp) -> bool {
+    fn record_notification(&mut self, by: NoticeChannel, since: Timestamp) -> bool {
         let before = self.trouble_notice;
         let by = match before.map(|told| told.channel) {
             Some(NoticeChannel::Email) => NoticeChannel::Email,

@@ -79,5 +79,5 @@ pub trait UpdateSink: Send + Sync {
     fn has_subscribers(&self) -> bool;
 
     /// Publishes a live update without waiting. A subscriber that is too slow misses it and is notified of the gap.
-    fn tell(&self, update: LiveUpdate);
+    fn publish(&self, update: LiveUpdate);
 }

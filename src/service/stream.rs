@@ -125,7 +125,7 @@ impl UpdateSink for Streams {
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    fn tell(&self, hint: LiveUpdate) {
+    fn publish(&self, hint: LiveUpdate) {
         if !self.has_subscribers() {
             return;
         }
@@ -197,7 +197,7 @@ impl Service {
 
     pub(super) fn publish_update(&self, hint: impl FnOnce() -> LiveUpdate) {
         if self.streams.has_subscribers() {
-            self.streams.tell(hint());
+            self.streams.publish(hint());
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let streams = streams();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
         for hint in [event(OTHER, 1), event(ONE, 2), event(ONE, 3)] {
-            streams.tell(hint);
+            streams.publish(hint);
         }
         assert_eq!(own.next().await, StreamItem::Updates(vec![event(ONE, 2), event(ONE, 3)]));
         assert_eq!(
@@ -289,7 +289,7 @@ mod tests {
         let streams = streams();
         let mut slow = streams.subscribe(Some(ONE)).unwrap();
         let told = BUFFERED_UPDATES_MAX as i64 + 50;
-        (1..=told).for_each(|number| streams.tell(event(ONE, number)));
+        (1..=told).for_each(|number| streams.publish(event(ONE, number)));
         assert_eq!(slow.next().await, StreamItem::Lagged);
         let StreamItem::Updates(rest) = slow.next().await else { panic!() };
         assert_eq!((rest.len(), rest.last()), (BUFFERED_UPDATES_MAX, Some(&event(ONE, told))));
@@ -300,7 +300,7 @@ mod tests {
         let streams = streams();
         streams.report_other_node();
         let (mut own, mut all) = (streams.subscribe(Some(ONE)).unwrap(), streams.subscribe(None).unwrap());
-        streams.tell(event(ONE, 1));
+        streams.publish(event(ONE, 1));
         assert_eq!(
             own.next().await,
             StreamItem::Updates(vec![event(ONE, 1)]),
@@ -349,7 +349,7 @@ mod tests {
     async fn a_stopping_node_ends_every_stream_and_refuses_new_ones() {
         let streams = streams();
         let mut watch = streams.subscribe(Some(ONE)).unwrap();
-        streams.tell(event(ONE, 1));
+        streams.publish(event(ONE, 1));
         streams.close();
         assert_eq!(
             watch.next().await,

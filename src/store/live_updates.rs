@@ -64,7 +64,7 @@ impl LiveUpdateStore {
         Box::pin(async move {
             let answer = answer.await?;
             for hint in hints(&answer) {
-                watchers.tell(hint);
+                watchers.publish(hint);
             }
             Ok(answer)
         })
@@ -100,7 +100,7 @@ impl Shared {
                 let _ = shared.ledger.flush().await;
                 told = so_far.len();
                 for hint in so_far {
-                    shared.watchers.tell(hint);
+                    shared.watchers.publish(hint);
                 }
             }
         });
@@ -234,7 +234,7 @@ impl Handover for LiveUpdateListener {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         if self.watchers.has_subscribers() {
             for one in &carried {
-                self.watchers.tell(LiveUpdate::delivery(&one.delivery));
+                self.watchers.publish(LiveUpdate::delivery(&one.delivery));
             }
         }
         self.handover.deliveries_leased(carried);
@@ -251,7 +251,7 @@ impl Handover for LiveUpdateListener {
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         self.handover.endpoint_disabled(endpoint, off, revision);
         if let Some(known) = self.directory.endpoint(endpoint).filter(|_| self.watchers.has_subscribers()) {
-            self.watchers.tell(LiveUpdate::endpoint(known.record.app, endpoint));
+            self.watchers.publish(LiveUpdate::endpoint(known.record.app, endpoint));
         }
     }
 
@@ -276,6 +276,6 @@ impl Handover for LiveUpdateListener {
     }
 
     fn live_update(&self, hint: LiveUpdate) {
-        self.watchers.tell(hint);
+        self.watchers.publish(hint);
     }
 }

@@ -46,7 +46,7 @@ impl Desk<'_> {
             if place > 0 {
                 body.push_str("\n----\n\n");
             }
-            self.tell(notice, &mut body);
+            self.write_notice(notice, &mut body);
         }
         let rest = notices.get(NOTICES_IN_FULL_MAX..).unwrap_or_default();
         if !rest.is_empty() {
@@ -86,7 +86,7 @@ impl Desk<'_> {
         }
     }
 
-    fn tell(&self, notice: &Notice, out: &mut String) {
+    fn write_notice(&self, notice: &Notice, out: &mut String) {
         let facts = &notice.details;
         let _ = writeln!(out, "{}\n", one_line(&facts.text, LINE_CHARS_MAX));
         let mut line = |name: &str, value: String| {
@@ -122,12 +122,12 @@ impl Desk<'_> {
             line("Event:", format!("{id} ({})", one_line(&event.event_type, 128)));
         }
         if let Some(digest) = notice.digest.as_ref().filter(|_| notice.count > 1) {
-            self.tell_of_many(digest, out);
+            self.write_digest(digest, out);
         }
         let _ = write!(out, "\n{}\n\n{}\n", advice(notice), self.where_to_look(notice));
     }
 
-    fn tell_of_many(&self, digest: &Digest, out: &mut String) {
+    fn write_digest(&self, digest: &Digest, out: &mut String) {
         out.push_str("\nBy endpoint:\n");
         for of in digest.endpoints() {
             let _ = writeln!(out, "- {}: {}", self.endpoint(of.id()), of.count);

@@ -19,15 +19,15 @@ const APP: AppId = AppId::from_i64(1);
 
 /// Records a request to each of these hosts; returns how many of them count.
 fn all(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: OutcomeClass, at: Timestamp) -> usize {
-    hosts.filter(|number| tell(blame, APP, *number, class, at)).count()
+    hosts.filter(|number| record(blame, APP, *number, class, at)).count()
 }
 
 /// Records a request to each of these hosts, each of another app; returns how many of them count.
 fn one_of_each_app(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: OutcomeClass, at: Timestamp) -> usize {
-    hosts.filter(|number| tell(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
+    hosts.filter(|number| record(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
 }
 
-fn tell(blame: &OutageDetector, app: AppId, number: usize, class: OutcomeClass, at: Timestamp) -> bool {
+fn record(blame: &OutageDetector, app: AppId, number: usize, class: OutcomeClass, at: Timestamp) -> bool {
     blame.record(app, &host(number), &Outcome::failed(class, ""), at)
 }
 
@@ -151,13 +151,13 @@ fn hosts_shared_by_several_apps_belong_to_no_app() {
     let blame = started();
     for app in [1, 2] {
         for number in 0..8 {
-            tell(&blame, AppId::from_i64(app), number, OutcomeClass::Http, START);
+            record(&blame, AppId::from_i64(app), number, OutcomeClass::Http, START);
         }
     }
     all(&blame, 8..9, OutcomeClass::Http, START);
     one_of_each_app(&blame, 9..10, OutcomeClass::Http, START);
     assert_eq!(all(&blame, 0..8, OutcomeClass::Timeout, after(5)), 8, "one of three");
-    assert!(!tell(&blame, APP, 8, OutcomeClass::Timeout, after(6)), "two of three");
+    assert!(!record(&blame, APP, 8, OutcomeClass::Timeout, after(6)), "two of three");
 }
 
 #[test]

@@ -382,7 +382,7 @@ impl HeartbeatThread {
 
     fn hear(&self, words: &str) {
         if let Some(bell) = Bell::heard(words, self.node.epoch()) {
-            bell.tell(&*self.handover);
+            bell.publish(&*self.handover);
         }
     }
 }

@@ -112,7 +112,7 @@ impl Bell {
         add(lanes, numbers.map(|(lane, due)| (EndpointId::from_i64(lane), Timestamp::from_millis(due))));
     }
 
-    pub(super) fn tell(self, handover: &dyn Handover) {
+    pub(super) fn publish(self, handover: &dyn Handover) {
         self.waiting.into_iter().for_each(|(lane, due)| handover.waiting(lane, due));
         self.manual.into_iter().for_each(|(lane, due)| handover.manual_waiting(lane, due));
         if self.inspections {

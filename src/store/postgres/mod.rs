@@ -137,7 +137,7 @@ impl PostgresStore {
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
-    fn teller(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
+    fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let handover = self.handover.clone();
         let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
@@ -146,7 +146,7 @@ impl PostgresStore {
                 ringer.ring(Bell::of(&after, false, &*handover));
             }
             if is_told_here {
-                after.tell(&*handover);
+                after.notify_engine(&*handover);
             }
             taken.count
         }
@@ -166,7 +166,7 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) = (Aside(self.node.clone()), self.teller(false), self.handover.clone());
+        let (aside, tell, handover) = (Aside(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
@@ -182,7 +182,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
-        let (aside, tell) = (Aside(self.node.clone()), self.teller(true));
+        let (aside, tell) = (Aside(self.node.clone()), self.takeover_publisher(true));
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 

@@ -162,13 +162,13 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
     let has_died = delivery.state == DeliveryState::Dead && !record.leased.delivery.restores_saved_state(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
-        tell_of_dead(tx, contract, &delivery, &record.leased.event, error)?;
+        write_dead_letter_notice(tx, contract, &delivery, &record.leased.event, error)?;
     }
     Ok(Some(Recorded { delivery, disabled: went_off, woken, health_changed: is_turn }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.
-pub(super) fn tell_of_dead(
+pub(super) fn write_dead_letter_notice(
     tx: &dyn Sql,
     contract: &Contract,
     delivery: &Delivery,

@@ -167,7 +167,7 @@ fn claim(
                 if is_blamed {
                     health::event_failed(tx, &delivery, &event)?;
                 }
-                tell_of_end(tx, want, &delivery, &event)?;
+                write_notice_of_end(tx, want, &delivery, &event)?;
             }
             ended.push(Ended { delivery, event_type: event.event_type, is_blamed });
         }
@@ -209,10 +209,10 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
 }
 
 /// Writes the notice for a delivery that died when its final wait was over.
-fn tell_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &Event) -> Result<()> {
+fn write_notice_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &Event) -> Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
-    ledger::tell_of_dead(tx, contract, delivery, event, error.as_deref())
+    ledger::write_dead_letter_notice(tx, contract, delivery, event, error.as_deref())
 }
 
 /// Leases from each endpoint queue at most as many due deliveries as there are permits, oldest first; finds when the next is

@@ -148,7 +148,7 @@ impl<S: Commit> Turns<S> {
         let failed = match self.store.commit(&mut batch) {
             Ok(newest_notice) => {
                 self.is_failing = false;
-                self.tell(batch, newest_notice);
+                self.complete(batch, newest_notice);
                 return Ok(());
             }
             Err(Error::Busy) => {
@@ -198,7 +198,7 @@ impl<S: Commit> Turns<S> {
             Ok(Some(newest_notice)) => {
                 self.is_failing = false;
                 self.watch.committed(doubt.started, size);
-                self.tell(doubt.batch, newest_notice);
+                self.complete(doubt.batch, newest_notice);
                 Turn::Committed(size)
             }
             // As if it had never been sent.
@@ -223,14 +223,14 @@ impl<S: Commit> Turns<S> {
     }
 
     /// Completes a durable batch. Any command may have written a notice, so the newest notice is compared here.
-    fn tell(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) {
+    fn complete(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) {
         let mut after = Aftermath::default();
         for work in batch {
             work.committed(&mut after);
         }
         after.notices_wait = newest_notice > std::mem::replace(&mut self.newest_notice, newest_notice);
         self.store.notify_peers(&after);
-        after.tell(&*self.handover);
+        after.notify_engine(&*self.handover);
     }
 
     /// Runs until the queue is closed and empty. Sleeps for `window` before a batch when the last one was busy.

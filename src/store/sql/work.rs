@@ -111,7 +111,7 @@ impl Aftermath {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 
-    pub(in crate::store) fn tell(self, handover: &dyn Handover) {
+    pub(in crate::store) fn notify_engine(self, handover: &dyn Handover) {
         for (endpoint, off, revision) in self.switched_off {
             handover.endpoint_disabled(endpoint, off, revision);
         }

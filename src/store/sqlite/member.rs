@@ -137,8 +137,8 @@ impl SqliteNode {
         Box::pin(std::future::ready(answer))
     }
 
-    fn tell(&self, taken: TakenOver) -> usize {
-        Aftermath::of_lanes(taken.woken).tell(&*self.handover);
+    fn publish_takeover(&self, taken: TakenOver) -> usize {
+        Aftermath::of_lanes(taken.woken).notify_engine(&*self.handover);
         taken.count
     }
 }
@@ -302,7 +302,7 @@ impl MembershipBackend for SqliteNode {
                 *seat = seat.behind(newest_id);
                 seat.slot()
             };
-            Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.tell(taken) })
+            Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.publish_takeover(taken) })
         })
     }
 
@@ -316,7 +316,7 @@ impl MembershipBackend for SqliteNode {
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
         let node = self.clone();
         Box::pin(
-            async move { Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.tell(taken))) },
+            async move { Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.publish_takeover(taken))) },
         )
     }
 
