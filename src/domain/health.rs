@@ -11,7 +11,7 @@ mod tests;
 pub use news::{HealthContext, News, disabled_manually};
 
 use super::{
-    circuit::PausedUntil,
+    circuit_breaker::PausedUntil,
     contract::{NoticeChannel, Contract, HealthRule, Percent},
     statistics::Sums,
     time::Timestamp,

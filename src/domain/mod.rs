@@ -8,7 +8,7 @@ pub mod audit;
 pub mod outage_detector;
 pub mod body;
 pub mod certificate;
-pub mod circuit;
+pub mod circuit_breaker;
 pub mod contract;
 pub mod delivery;
 pub mod directory;

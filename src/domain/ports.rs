@@ -4,7 +4,7 @@
 //! The store knows the first two and not the engine; the engine's endpoint queues implement them.
 
 use super::{
-    circuit::DelayReason,
+    circuit_breaker::DelayReason,
     delivery::Delivery,
     endpoint::Disabled,
     event::Event,

@@ -9,7 +9,7 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{UNNEEDED_PROBE_NOTE, CircuitTransition, AttemptResult, SendDecision, DelayReason, RequestedPause, PausedUntil, rate_note},
+    circuit_breaker::{UNNEEDED_PROBE_NOTE, CircuitTransition, AttemptResult, SendDecision, DelayReason, RequestedPause, PausedUntil, rate_note},
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::OutcomeClass,
@@ -137,7 +137,7 @@ impl EndpointQueue {
             return (CircuitTransition::Unchanged, None);
         }
         let change = state.update_circuit(leave, report, now);
-        let has_changed = change != CircuitTransition::Unchanged || state.circuit.is_closed();
+        let has_changed = change != CircuitTransition::Unchanged || state.circuit.blocks_sending();
         (change, if has_changed { state.next_refill_at() } else { None })
     }
 
@@ -210,7 +210,7 @@ impl EndpointQueue {
     pub(super) fn start_half_open(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         if state.settings.is_adaptive {
-            state.circuit.distrust(now);
+            state.circuit.start_half_open(now);
         }
         state.next_refill_at()
     }
@@ -264,7 +264,7 @@ impl EndpointQueueState {
             // not over so soon.
             match report.map(|report| report.class) {
                 _ if !leave.is_probe => {}
-                None | Some(OutcomeClass::Local) => self.circuit.put_off_probe(now),
+                None | Some(OutcomeClass::Local) => self.circuit.delay_probe(now),
                 Some(_) => self.circuit.drop_probe(),
             }
             return CircuitTransition::Unchanged;
@@ -275,7 +275,7 @@ impl EndpointQueueState {
         if class != OutcomeClass::Ok {
             return self.circuit.failed(&ended, asked);
         }
-        if self.circuit.is_calm() {
+        if self.circuit.is_fully_closed() {
             return CircuitTransition::Unchanged;
         }
         let in_flight_max = u32::try_from(self.settings.in_flight_max).unwrap_or(u32::MAX);
@@ -289,7 +289,7 @@ impl EndpointQueueState {
         }
         if self.ready.has_manual() {
             // The delivery that was fetched for the probe may turn out to be a manual one.
-            return Some(self.circuit.is_fetching() && !self.ready.has_automatic());
+            return Some(self.circuit.is_fetching_probe() && !self.ready.has_automatic());
         }
         if !self.ready.has_automatic() {
             return None;

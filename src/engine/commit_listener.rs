@@ -2,7 +2,7 @@
 
 use super::{endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues};
 use crate::domain::{
-    circuit::DelayReason,
+    circuit_breaker::DelayReason,
     delivery::Delivery,
     endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},

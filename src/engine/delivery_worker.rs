@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         outage_detector::OutageDetector,
-        circuit::{RequestedPause, PausedUntil},
+        circuit_breaker::{RequestedPause, PausedUntil},
         contract::Contract,
         directory::Directory,
         endpoint::{Endpoint, DisabledReason, DisabledBy, Disabled},
@@ -99,7 +99,7 @@ impl DeliveryWorker {
         let class = last.outcome.class;
         let class = if counts || !class.is_numbered() { class } else { OutcomeClass::Local };
         let ended_at = self.clock.now();
-        let asked = RequestedPause::by(&last.outcome, &endpoint.contract, ended_at);
+        let asked = RequestedPause::from_outcome(&last.outcome, &endpoint.contract, ended_at);
         Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
     }
 
@@ -210,7 +210,7 @@ impl DeliveryWorker {
 
     /// Returns the pause that the receiver asked for, unless the endpoint's URL has changed since.
     fn pause_of(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
-        let paused = RequestedPause::by(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
+        let paused = RequestedPause::from_outcome(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
         let current = self.directory.endpoint(endpoint.id())?;
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
     }

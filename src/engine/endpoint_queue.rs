@@ -10,7 +10,7 @@ use super::{
     timers::TimerQueue,
 };
 use crate::domain::{
-    circuit::{Circuit, SendDecision},
+    circuit_breaker::{CircuitBreaker, SendDecision},
     id::{AppId, EndpointId},
     ports::{LeasedDelivery, Permit, PermitSource},
     rate_limit::TokenBucket,
@@ -105,7 +105,7 @@ impl EndpointQueue {
     /// endpoint is disabled or throttled.
     pub(super) fn take_permit(self: &Arc<Self>, bytes: usize) -> Option<Permit> {
         let mut state = self.lock();
-        if state.settings.is_disabled || state.circuit.is_closed() || self.may_not_send(&state) {
+        if state.settings.is_disabled || state.circuit.blocks_sending() || self.may_not_send(&state) {
             return None;
         }
         if state.backlog_until.is_none() {
@@ -165,7 +165,7 @@ impl EndpointQueue {
         let mut asking = RefillPermits { backlog_until: state.backlog_until, ..RefillPermits::default() };
         // Otherwise manual deliveries are found with the rest.
         let is_asked =
-            state.has_manual_waiting && (state.backlog_until.is_some() || state.circuit.is_closed());
+            state.has_manual_waiting && (state.backlog_until.is_some() || state.circuit.blocks_sending());
         if is_asked {
             let hands = std::iter::from_fn(|| self.take_manual_permit(state, 0));
             asking.manual = hands.take(MANUAL_EXTRA_MAX).collect();
@@ -255,7 +255,7 @@ impl EndpointQueue {
         let mut state = self.lock();
         if !brought.has_none {
             state.has_none_to_probe = false;
-        } else if state.circuit.is_fetching() {
+        } else if state.circuit.is_fetching_probe() {
             state.circuit.drop_probe();
         }
         state.has_fresh_waiting |= brought.has_more_fresh;
@@ -277,7 +277,7 @@ impl EndpointQueue {
     /// Unblocks a queue that has capacity again. Returns when to refill it; `Err` while it has none.
     pub(super) fn unblock(&self) -> Result<Option<Timestamp>, NoCapacity> {
         let mut state = self.lock();
-        let may_wait = state.is_blocked && !state.settings.is_disabled && state.circuit.opens_at().is_none();
+        let may_wait = state.is_blocked && !state.settings.is_disabled && state.circuit.resumes_at().is_none();
         if may_wait {
             // A new delivery may have taken the permit that woke the scheduler: registered again before the check, so that
             // the next release wakes it too.
@@ -306,7 +306,7 @@ impl EndpointQueue {
         // Enabling an endpoint again declares that it works, and of another URL nothing is known.
         let begins_anew = before.is_disabled && !state.settings.is_disabled;
         if !state.settings.is_adaptive || begins_anew || before.url != state.settings.url {
-            state.circuit = Circuit::default();
+            state.circuit = CircuitBreaker::default();
         }
         if state.settings.is_disabled {
             (state.backlog_until, state.has_stored_backlog) = (None, false);

@@ -64,7 +64,7 @@ impl EndpointQueue {
     /// Whether this node may not fetch what waits. If that only depends on an unconfirmed ownership, requests the
     /// confirmation.
     pub(super) fn is_fetched_elsewhere(&self, state: &mut EndpointQueueState) -> bool {
-        let is_shared = !state.settings.is_exclusive && !state.circuit.is_closed();
+        let is_shared = !state.settings.is_exclusive && !state.circuit.blocks_sending();
         let is_ours = match self.owner(state) {
             Home::Here if self.may_not_send(state) => {
                 self.request_confirmation();
@@ -140,12 +140,12 @@ impl EndpointQueue {
 
     fn survey(&self, survey: &mut ClusterSurvey, now: Timestamp) {
         let mut state = self.lock();
-        let is_closed = state.circuit.is_closed();
+        let is_closed = state.circuit.blocks_sending();
         let is_here = self.owner(&state) != Home::Elsewhere;
         if !is_here && is_closed {
             // An expired pause ends only when it is asked about with the time.
             let _ = state.circuit_decision(now);
-            state.circuit.lapse(now);
+            state.circuit.close_when_probe_due(now);
         }
         if (state.settings.is_exclusive || is_closed) && state.permits_out > 0 {
             survey.busy.insert(state.settings.shard);

@@ -8,7 +8,7 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit::{CircuitTransition, PausedUntil},
+    circuit_breaker::{CircuitTransition, PausedUntil},
     id::EndpointId,
     time::Timestamp,
 };

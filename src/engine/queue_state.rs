@@ -2,7 +2,7 @@
 
 use super::ready_queue::ReadyQueue;
 use crate::domain::{
-    circuit::{Circuit, SendDecision},
+    circuit_breaker::{CircuitBreaker, SendDecision},
     ordering::OrderingMode,
     rate_limit::{RateLimit, TokenBucket},
     time::Timestamp,
@@ -52,7 +52,7 @@ pub(super) struct EndpointQueueState {
     pub(super) fresh_permits_out: usize,
     pub(super) settings: EndpointQueueSettings,
     pub(super) tokens: TokenBucket,
-    pub(super) circuit: Circuit,
+    pub(super) circuit: CircuitBreaker,
     /// Whether it ever asked the concurrency limiter, which may have granted it a slot since.
     pub(super) has_used_limiter: bool,
     /// When its timer checks for a token again.
@@ -88,7 +88,7 @@ impl EndpointQueueState {
             fresh_permits_out: 0,
             settings,
             tokens,
-            circuit: Circuit::default(),
+            circuit: CircuitBreaker::default(),
             has_used_limiter: false,
             timer_at: None,
             rate_limited_since: None,
@@ -105,7 +105,7 @@ impl EndpointQueueState {
     }
 
     pub(super) fn circuit_decision(&mut self, now: Timestamp) -> SendDecision {
-        if self.settings.is_adaptive { self.circuit.may(now) } else { SendDecision::Send(None) }
+        if self.settings.is_adaptive { self.circuit.decide(now) } else { SendDecision::Send(None) }
     }
 
     /// Ends a backlog that is neither in memory nor in the store.
@@ -143,13 +143,13 @@ impl EndpointQueueState {
     /// Returns when the scheduler has to refill from the store.
     pub(super) fn next_refill_at(&self) -> Option<Timestamp> {
         let due = self.next_due.filter(|_| !self.settings.is_disabled)?;
-        if !self.circuit.is_closed() {
+        if !self.circuit.blocks_sending() {
             return Some(due);
         }
         let asked = Some(due).filter(|_| self.has_manual_waiting);
-        let opens_at = self.circuit.opens_at().map(|at| at.max(due));
+        let opens_at = self.circuit.resumes_at().map(|at| at.max(due));
         // A probe may take a delivery that is not due yet, though less often.
-        let ahead_at = self.circuit.tries_ahead_at().filter(|_| !self.has_none_to_probe);
+        let ahead_at = self.circuit.early_probe_at().filter(|_| !self.has_none_to_probe);
         [asked, opens_at, ahead_at].into_iter().flatten().min()
     }
 }

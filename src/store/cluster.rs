@@ -11,7 +11,7 @@ use super::{
 };
 use crate::domain::{
     outage_detector::OutageReport,
-    circuit::PausedUntil,
+    circuit_breaker::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
     replay::Replay,

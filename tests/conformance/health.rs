@@ -3,7 +3,7 @@
 use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
-        circuit::PausedUntil,
+        circuit_breaker::PausedUntil,
         contract::{Contract, OverrideLevel, WaitingWhenDisabled},
         delivery::DeliveryState,
         endpoint::{DisabledReason, DisabledBy},

@@ -7,7 +7,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        circuit::EARLY_PROBE_NOTE,
+        circuit_breaker::EARLY_PROBE_NOTE,
         delivery::{Delivery, DeliveryState},
         id::{DeliveryId, made_at},
         outcome::{Attempt, OutcomeClass},

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     domain::{
-        circuit::PausedUntil,
+        circuit_breaker::PausedUntil,
         contract::{NoticeChannel, Contract},
         delivery::{Delivery, Availability},
         endpoint::Disabled,

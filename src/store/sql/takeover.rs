@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     domain::{
-        circuit::EARLY_PROBE_NOTE,
+        circuit_breaker::EARLY_PROBE_NOTE,
         delivery::{Delivery, Availability},
         id::{DeliveryId, EndpointId},
         time::Timestamp,

@@ -12,7 +12,7 @@ use crate::{
     plan::ActionKind,
 };
 use posthaste::domain::{
-    circuit::{UNNEEDED_PROBE_NOTE, EARLY_PROBE_NOTE},
+    circuit_breaker::{UNNEEDED_PROBE_NOTE, EARLY_PROBE_NOTE},
     contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenDisabled},
     delivery::{Delivery, EndReason, DeliveryState},
     id::made_at,

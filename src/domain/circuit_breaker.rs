@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug, Default)]
-pub struct Circuit {
+pub struct CircuitBreaker {
     state: BreakerState,
     /// Failures in a row, since the last success.
     failures: u32,
@@ -127,7 +127,7 @@ impl RequestedPause {
         self.wait.map(|wait| PausedUntil { status: self.status, until: ended_at.plus(wait) })
     }
 
-    pub fn by(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
+    pub fn from_outcome(outcome: &Outcome, contract: &Contract, ended_at: Timestamp) -> Option<Self> {
         let status = outcome.status.filter(|status| matches!(status, 429 | 503))?;
         let wait = verdict::requested_wait(outcome, contract, ended_at);
         Some(Self { status, wait: Some(wait).filter(|wait| !wait.is_zero()) })
@@ -159,9 +159,9 @@ pub enum CircuitTransition {
     Recovered,
 }
 
-impl Circuit {
+impl CircuitBreaker {
     /// Opens the circuit with the first probe due, for an endpoint that was failing before this process knew it.
-    pub fn distrust(&mut self, now: Timestamp) {
+    pub fn start_half_open(&mut self, now: Timestamp) {
         self.state =
             BreakerState::Open(OpenState { began_at: now, probe_at: now, wait: Duration::ZERO, probe: ProbeState::None });
     }
@@ -178,7 +178,7 @@ impl Circuit {
     }
 
     /// Whether the circuit is closed without failures or limits. The only check on the happy path.
-    pub fn is_calm(&self) -> bool {
+    pub fn is_fully_closed(&self) -> bool {
         matches!(self.state, BreakerState::Closed) && self.failures == 0 && self.ramp.is_none()
     }
 
@@ -191,12 +191,12 @@ impl Circuit {
     }
 
     /// Whether new deliveries have to wait in the store. An expired pause ends only when `may` is called.
-    pub fn is_closed(&self) -> bool {
+    pub fn blocks_sending(&self) -> bool {
         !matches!(self.state, BreakerState::Closed)
     }
 
     /// The end of the pause or the time of the next probe. `None` if closed, or while a probe is fetched or out.
-    pub fn opens_at(&self) -> Option<Timestamp> {
+    pub fn resumes_at(&self) -> Option<Timestamp> {
         match self.state {
             BreakerState::Closed => None,
             BreakerState::Paused(pause) => Some(pause.until),
@@ -205,9 +205,9 @@ impl Circuit {
     }
 
     /// The time for a probe with a delivery that is not due yet: later than `opens_at`, because it costs an extra attempt.
-    pub fn tries_ahead_at(&self) -> Option<Timestamp> {
+    pub fn early_probe_at(&self) -> Option<Timestamp> {
         let BreakerState::Open(open) = self.state else { return None };
-        self.opens_at().map(|at| at.plus(open.wait * 2))
+        self.resumes_at().map(|at| at.plus(open.wait * 2))
     }
 
     /// The limit on concurrent requests after a closure, if there is one.
@@ -215,12 +215,12 @@ impl Circuit {
         self.ramp.map(|ramp| ramp.width)
     }
 
-    pub fn may(&mut self, now: Timestamp) -> SendDecision {
+    pub fn decide(&mut self, now: Timestamp) -> SendDecision {
         match self.state {
             BreakerState::Paused(pause) if pause.until <= now => {
                 let (from, until) = (pause.began_at, pause.until);
                 self.last_quiet_period = Some(QuietPeriod { from, until, pause: Some(pause) });
-                self.begin_ramp(until, RampOrigin::Pause);
+                self.start_ramp(until, RampOrigin::Pause);
                 SendDecision::Send(self.width())
             }
             BreakerState::Paused(pause) => SendDecision::Wait(Some(pause.until)),
@@ -249,7 +249,7 @@ impl Circuit {
     }
 
     /// Delays the next probe because the last one was inconclusive. The delay doubles each time.
-    pub fn put_off_probe(&mut self, now: Timestamp) {
+    pub fn delay_probe(&mut self, now: Timestamp) {
         if let BreakerState::Open(open) = &mut self.state {
             let wait = open.wait.max(FIRST_PROBE_AFTER);
             (open.probe, open.probe_at, open.wait) = (ProbeState::None, now.plus(wait), next_probe_after(wait));
@@ -257,14 +257,14 @@ impl Circuit {
     }
 
     /// Closes the circuit when its probe would be due, because another node does the probing. One request at a time may be sent.
-    pub fn lapse(&mut self, now: Timestamp) {
-        if self.is_open() && self.opens_at().is_some_and(|at| at <= now) {
-            self.begin_ramp(now, RampOrigin::Open);
+    pub fn close_when_probe_due(&mut self, now: Timestamp) {
+        if self.is_open() && self.resumes_at().is_some_and(|at| at <= now) {
+            self.start_ramp(now, RampOrigin::Open);
         }
     }
 
     /// Whether a probe is being fetched and not sent yet.
-    pub fn is_fetching(&self) -> bool {
+    pub fn is_fetching_probe(&self) -> bool {
         matches!(&self.state, BreakerState::Open(OpenState { probe: ProbeState::Fetched, .. }))
     }
 
@@ -284,7 +284,7 @@ impl Circuit {
                 let (from, until) = (open.began_at, ended.ended_at);
                 self.last_quiet_period = Some(QuietPeriod { from, until, pause: None });
                 self.pauses = 0;
-                self.begin_ramp(until, RampOrigin::Open);
+                self.start_ramp(until, RampOrigin::Open);
                 CircuitTransition::Recovered
             }
             BreakerState::Paused(_) => CircuitTransition::Unchanged,
@@ -387,7 +387,7 @@ impl Circuit {
         CircuitTransition::Stopped
     }
 
-    fn begin_ramp(&mut self, since: Timestamp, after: RampOrigin) {
+    fn start_ramp(&mut self, since: Timestamp, after: RampOrigin) {
         self.state = BreakerState::Closed;
         self.ramp = Some(Ramp { width: 1, successes: 0, since, after });
     }

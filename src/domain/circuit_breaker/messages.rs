@@ -1,6 +1,6 @@
 //! Texts for people: why a delivery is not sent now, and why an attempt was made when it was.
 
-use super::{Circuit, QuietPeriod, OpenState, Pause, BreakerState};
+use super::{CircuitBreaker, QuietPeriod, OpenState, Pause, BreakerState};
 use crate::domain::{
     rate_limit::RateLimit,
     time::{Timestamp, humanize_duration},
@@ -68,7 +68,7 @@ fn failing(failures: u32) -> String {
     }
 }
 
-impl Circuit {
+impl CircuitBreaker {
     /// The reason why automatic deliveries are not sent, if there is one.
     pub fn delay_reason(&self, now: Timestamp) -> Option<DelayReason> {
         match &self.state {
