@@ -240,7 +240,7 @@ impl EndpointQueue {
         let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
-        spared.or(starved).or(at_gates.then_some(DelayReason::Ceiling)).or(is_full.then_some(DelayReason::EndpointLimit))
+        spared.or(starved).or(at_gates.then_some(DelayReason::AppOrNodeLimit)).or(is_full.then_some(DelayReason::EndpointLimit))
     }
 
     pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {

@@ -28,7 +28,7 @@ pub enum DelayReason {
     },
     Rate(RateLimit),
     /// The limit of the app or of the node is reached.
-    Ceiling,
+    AppOrNodeLimit,
     /// The endpoint's limit on requests in flight is reached.
     EndpointLimit,
 }
@@ -53,7 +53,7 @@ impl DelayReason {
                 format!("{}; {then}", failing(*failures))
             }
             Self::Rate(limit) => format!("the endpoint gets at most {} per second", limit.per_second),
-            Self::Ceiling => {
+            Self::AppOrNodeLimit => {
                 "as much is being sent as the limits of the app or of this node allow".to_owned()
             }
             Self::EndpointLimit => "others are on their way to the endpoint, which takes no more at a time".to_owned(),
