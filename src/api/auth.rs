@@ -9,7 +9,7 @@ use super::{
     scope,
 };
 use crate::{
-    domain::directory::AppEntry,
+    domain::config_cache::CachedApp,
     service::{Caller, Service, api_keys::KeyRejected},
 };
 use axum::extract::{FromRequestParts, MatchedPath};
@@ -22,7 +22,7 @@ pub(super) struct Authenticated(pub Caller);
 /// Request for an object of one app: `/v1/apps/{app}/…`.
 pub(super) struct AppRequest {
     pub caller: Caller,
-    pub entry: Arc<AppEntry>,
+    pub entry: Arc<CachedApp>,
     /// Id of the object inside the app, as in `/v1/apps/{app}/endpoints/{id}`. Empty if there is none.
     pub path_id: String,
 }
@@ -50,7 +50,7 @@ impl FromRequestParts<Arc<ApiState>> for AppRequest {
 pub(super) fn authenticate_in_app(
     service: &Service,
     parts: &Parts,
-) -> Result<(Caller, Arc<AppEntry>), Problem> {
+) -> Result<(Caller, Arc<CachedApp>), Problem> {
     let caller = authenticate(service, &parts.headers)?;
     let entry = service.app(caller, &segment(parts.uri.path(), 3)?)?;
     check_scope(caller, parts)?;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::{
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::Endpoint,
         ordering::{OnDead, OrderingMode},
     },
@@ -194,7 +194,7 @@ pub(super) async fn get_endpoint(
 pub(super) async fn endpoint_response(
     api: &ApiState,
     caller: Caller,
-    entry: &AppEntry,
+    entry: &CachedApp,
     endpoint: &Endpoint,
 ) -> ApiResult {
     let is_in_trouble = api.service.is_in_trouble(entry, endpoint).await?;

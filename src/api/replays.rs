@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     domain::{
-        directory::AppEntry,
+        config_cache::CachedApp,
         id::made_at,
         replay::{Replay, ReplayState},
         time::Timestamp,
@@ -220,7 +220,7 @@ pub(super) async fn backfill_endpoint(
 async fn start_or_count(
     api: &ApiState,
     caller: Caller,
-    entry: &AppEntry,
+    entry: &CachedApp,
     replay: Replay,
     is_dry: bool,
 ) -> ApiResult {

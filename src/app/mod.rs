@@ -20,7 +20,7 @@ use crate::{
     config::{Settings, StoreLocation, UnknownEventTypes},
     domain::{
         address_policy::AddressPolicy,
-        directory::Directory,
+        config_cache::ConfigCache,
         id::IdGenerator,
         rate_limit::RateLimit,
         encryption::Keyring,
@@ -108,7 +108,7 @@ impl StartedNode {
         let address = listener.local_addr()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let (directory, tally) = (Arc::new(Directory::default()), Arc::new(Tally::default()));
+        let (directory, tally) = (Arc::new(ConfigCache::default()), Arc::new(Tally::default()));
         let tenure = Arc::new(initial_node_state(&settings.store));
         let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
@@ -172,7 +172,7 @@ impl StartedNode {
             queues: lanes,
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                directory,
+                config_cache: directory,
                 ledger,
                 http_sender: client,
                 clock,

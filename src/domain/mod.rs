@@ -11,7 +11,7 @@ pub mod certificate;
 pub mod circuit_breaker;
 pub mod contract;
 pub mod delivery;
-pub mod directory;
+pub mod config_cache;
 pub mod email_address;
 pub mod endpoint;
 pub mod event;

@@ -13,7 +13,7 @@ use crate::{
         outage_detector::OutageDetector,
         circuit_breaker::{RequestedPause, PausedUntil},
         contract::Contract,
-        directory::Directory,
+        config_cache::ConfigCache,
         endpoint::{Endpoint, DisabledReason, DisabledBy, Disabled},
         event::TEST_EVENT_TYPE,
         health::Sighting,
@@ -47,7 +47,7 @@ impl From<RenderError> for Hindrance {
 }
 
 pub struct DeliveryWorker {
-    pub directory: Arc<Directory>,
+    pub config_cache: Arc<ConfigCache>,
     pub ledger: Arc<dyn Ledger>,
     pub http_sender: Arc<dyn HttpSender>,
     pub clock: Arc<dyn Clock>,
@@ -70,7 +70,7 @@ impl DeliveryWorker {
         let mut custody = LeaseGuard::new(carried, note, self.ledger.clone(), self.clock.clone());
         // Dropping the guard releases the delivery; the store then cancels or holds it as the endpoint's state demands.
         let carried = custody.leased()?;
-        let endpoint = self.directory.endpoint(carried.delivery.endpoint)?;
+        let endpoint = self.config_cache.endpoint(carried.delivery.endpoint)?;
         if endpoint.record.disabled.is_some() && carried.event.event_type != TEST_EVENT_TYPE {
             return None;
         }
@@ -108,10 +108,10 @@ impl DeliveryWorker {
         carried: &LeasedDelivery,
         endpoint: &Arc<Endpoint>,
     ) -> Result<PreparedRequest, RenderError> {
-        let Some(entry) = self.directory.app_by_id(carried.delivery.app) else {
+        let Some(entry) = self.config_cache.app_by_id(carried.delivery.app) else {
             return Err(RenderError::no_payload("the app was deleted"));
         };
-        let payload = self.renderer.payload(&self.directory, &carried.event, endpoint).await?;
+        let payload = self.renderer.payload(&self.config_cache, &carried.event, endpoint).await?;
         PreparedRequest::prepare(carried, &entry.app(), endpoint.clone(), payload)
     }
 
@@ -211,7 +211,7 @@ impl DeliveryWorker {
     /// Returns the pause that the receiver asked for, unless the endpoint's URL has changed since.
     fn pause_of(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
         let paused = RequestedPause::from_outcome(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
-        let current = self.directory.endpoint(endpoint.id())?;
+        let current = self.config_cache.endpoint(endpoint.id())?;
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
     }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::domain::{
     contract::Pacing,
-    directory::Directory,
+    config_cache::ConfigCache,
     endpoint::{Endpoint, EndpointSettings},
     id::{AppId, EndpointId},
     ordering::OrderingMode,
@@ -52,7 +52,7 @@ pub struct EndpointQueues {
     pub(super) blocked: Mutex<Vec<Arc<EndpointQueue>>>,
     shares: Mutex<HashMap<AppId, Arc<AppPermits>>>,
     limits: EngineLimits,
-    pub(super) config_cache: Arc<Directory>,
+    pub(super) config_cache: Arc<ConfigCache>,
     pub(super) context: Arc<QueueContext>,
     /// Wakes the scheduler.
     pub(super) refills: Arc<Notify>,
@@ -88,7 +88,7 @@ pub struct QueueEvents {
 impl EndpointQueues {
     pub fn new(
         limits: EngineLimits,
-        directory: Arc<Directory>,
+        directory: Arc<ConfigCache>,
         tenure: Arc<Tenure>,
     ) -> (Arc<Self>, QueueEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();

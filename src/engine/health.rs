@@ -3,7 +3,7 @@
 
 use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::ClockSync, leader::LeaderRole};
 use crate::{
-    domain::{outage_detector::OutageDetector, directory::Directory, id::EndpointId, time::Timestamp},
+    domain::{outage_detector::OutageDetector, config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
@@ -31,7 +31,7 @@ const DEGRADED_EVERY: Duration = Duration::from_mins(1);
 const INTERVALS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthWorker {
-    config_cache: Arc<Directory>,
+    config_cache: Arc<ConfigCache>,
     cluster_store: Arc<dyn Cluster>,
     clock: Arc<dyn Clock>,
     outage_detector: Arc<OutageDetector>,
@@ -52,7 +52,7 @@ impl HealthWorker {
         cluster: Arc<dyn Cluster>,
         every: Duration,
     ) -> Result<Self, StoreError> {
-        let DeliveryWorker { directory, outage_detector: blame, clock, .. } = courier;
+        let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = courier;
         let now = clock.now();
         let standing = cluster.health_bootstrap(now).await?;
         blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);

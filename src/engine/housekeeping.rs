@@ -5,7 +5,7 @@
 use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::RetentionPeriod, delivery::Availability, directory::Directory, id::EndpointId, storage::StorageSpace,
+        contract::RetentionPeriod, delivery::Availability, config_cache::ConfigCache, id::EndpointId, storage::StorageSpace,
         tally::Tally, time::Timestamp,
     },
     outbound::HttpSender,
@@ -27,7 +27,7 @@ const MEASURE_PAUSE_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Housekeeping {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
-    pub(super) config_cache: Arc<Directory>,
+    pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) query_store: Arc<dyn QueryStore>,
@@ -172,7 +172,7 @@ impl Housekeeping {
             return;
         }
         match self.cluster_store.record_key_uses(uses.clone()).await {
-            Ok(()) => self.config_cache.uses_are_written(&uses),
+            Ok(()) => self.config_cache.mark_uses_written(&uses),
             Err(error) => tracing::warn!(%error, "could not write down when keys were last used"),
         }
     }

@@ -114,7 +114,7 @@ impl Inspector {
 
     /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.
     async fn inspect(&self, inspection: &Inspection) -> Option<InspectionReport> {
-        let directory = &self.delivery_worker.directory;
+        let directory = &self.delivery_worker.config_cache;
         let endpoint = directory.endpoint(inspection.endpoint)?;
         let app = directory.app_by_id(inspection.app)?.app();
         let mut judge = InspectionEvaluator::new(&endpoint.contract);

@@ -196,7 +196,7 @@ impl Engine {
             steward.clone(),
         );
         let expiry = retention_worker::RetentionWorker {
-            directory: courier.directory.clone(),
+            config_cache: courier.config_cache.clone(),
             ledger: courier.ledger.clone(),
             cluster: self.cluster_store.clone(),
             clock: courier.clock.clone(),
@@ -214,7 +214,7 @@ impl Engine {
         let janitor = housekeeping::Housekeeping {
             queues: lanes.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
-            config_cache: courier.directory.clone(),
+            config_cache: courier.config_cache.clone(),
             delivery_store: courier.ledger.clone(),
             cluster_store: self.cluster_store,
             query_store: self.query_store,
@@ -261,7 +261,7 @@ impl Engine {
     fn scheduler(&self) -> scheduler::Scheduler {
         scheduler::Scheduler {
             queues: self.queues.clone(),
-            config_cache: self.delivery_worker.directory.clone(),
+            config_cache: self.delivery_worker.config_cache.clone(),
             delivery_store: self.delivery_worker.ledger.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
@@ -273,7 +273,7 @@ impl Engine {
     fn replayer(&self, steward: leader::LeaderRole) -> replayer::Replayer {
         replayer::Replayer {
             queues: self.queues.clone(),
-            config_cache: self.delivery_worker.directory.clone(),
+            config_cache: self.delivery_worker.config_cache.clone(),
             delivery_store: self.delivery_worker.ledger.clone(),
             query_store: self.query_store.clone(),
             cluster_store: self.cluster_store.clone(),
@@ -289,7 +289,7 @@ impl Engine {
     fn notifier(&self, steward: leader::LeaderRole) -> operational_webhooks::OperationalWebhooks {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
-            config_cache: self.delivery_worker.directory.clone(),
+            config_cache: self.delivery_worker.config_cache.clone(),
             delivery_store: self.delivery_worker.ledger.clone(),
             query_store: self.query_store.clone(),
             clock: self.delivery_worker.clock.clone(),

@@ -6,7 +6,7 @@
 use super::{delivery_worker::DeliveryWorker, leader::LeaderRole};
 use crate::{
     domain::{
-        directory::Directory,
+        config_cache::ConfigCache,
         id::AppId,
         notice::{Desk, Letter, Notice},
         tally::{Mails, Tally},
@@ -45,7 +45,7 @@ pub struct MailSettings {
 }
 
 pub(super) struct NoticeMailer {
-    config_cache: Arc<Directory>,
+    config_cache: Arc<ConfigCache>,
     delivery_store: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Tally>,
@@ -87,7 +87,7 @@ impl NoticeMailer {
         steward: LeaderRole,
     ) -> Self {
         Self {
-            config_cache: courier.directory.clone(),
+            config_cache: courier.config_cache.clone(),
             delivery_store: courier.ledger.clone(),
             clock: courier.clock.clone(),
             metrics: courier.tally.clone(),

@@ -7,7 +7,7 @@
 use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        directory::{AppEntry, Directory},
+        config_cache::{CachedApp, ConfigCache},
         event::{DedupKey, DedupSpace, Event, Fingerprint, BodyCache},
         id::{EndpointId, EventId, IdGenerator},
         notice::{Notice, webhook_data},
@@ -32,7 +32,7 @@ const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) config_cache: Arc<Directory>,
+    pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) clock: Arc<dyn Clock>,
@@ -122,7 +122,7 @@ impl OperationalWebhooks {
         both.filter_map(|entry| self.event(notice, &entry, data.clone(), now)).collect()
     }
 
-    fn event(&self, notice: &Notice, entry: &AppEntry, data: Bytes, now: Timestamp) -> Option<NewEvent> {
+    fn event(&self, notice: &Notice, entry: &CachedApp, data: Bytes, now: Timestamp) -> Option<NewEvent> {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
         let roster = entry.endpoints();

@@ -16,7 +16,7 @@ use super::{
 use crate::domain::{
     body,
     contract::RenderingRule,
-    directory::Directory,
+    config_cache::ConfigCache,
     endpoint::Endpoint,
     event::{Event, Payload, TEST_EVENT_TYPE},
     event_type::{PayloadVersion, PinnedVersion},
@@ -55,7 +55,7 @@ impl Renderer {
     /// contract names the version.
     pub(super) async fn payload(
         &self,
-        directory: &Directory,
+        directory: &ConfigCache,
         event: &Event,
         endpoint: &Endpoint,
     ) -> Result<Payload, RenderError> {

@@ -5,7 +5,7 @@ use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         contract::NoticeChannel,
-        directory::Directory,
+        config_cache::ConfigCache,
         id::{DeliveryId, EndpointId, EventId, IdGenerator},
         replay::{Replay, ReplaySelection},
         storage::StorageSpace,
@@ -32,7 +32,7 @@ const REPLAY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) config_cache: Arc<Directory>,
+    pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) cluster_store: Arc<dyn Cluster>,

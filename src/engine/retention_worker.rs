@@ -8,7 +8,7 @@
 use super::leader::LeaderRole;
 use crate::{
     domain::{
-        directory::Directory,
+        config_cache::ConfigCache,
         id::{EndpointId, first_id_at},
         tally::{RemovedKind, Tally},
         time::Timestamp,
@@ -35,7 +35,7 @@ const REST_MAX: Duration = Duration::from_hours(24);
 const REST_PER_WALK: u32 = 50;
 
 pub(super) struct RetentionWorker {
-    pub(super) directory: Arc<Directory>,
+    pub(super) config_cache: Arc<ConfigCache>,
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
@@ -99,7 +99,7 @@ impl RetentionWorker {
 
     /// RetentionPolicy one scan for each age that there is now.
     fn follow_contracts(&mut self) {
-        let (ages, now) = (self.directory.retention_ages(), self.clock.now());
+        let (ages, now) = (self.config_cache.retention_ages(), self.clock.now());
         self.scans.retain(|walk| ages.contains(&walk.age));
         for age in ages {
             if !self.scans.iter().any(|walk| walk.age == age) {
@@ -123,7 +123,7 @@ impl RetentionWorker {
             let to_id = first_id_at(oldest_kept);
             let search = OverdueSearch { after_id: walk.reached, to_id, most: LOOK };
             if search.to_id > search.after_id + 1 {
-                let overdue = self.cluster.overdue(search, self.directory.clone(), now).await?;
+                let overdue = self.cluster.overdue(search, self.config_cache.clone(), now).await?;
                 self.expire(overdue.ranges).await?;
                 let walk = &mut self.scans[place];
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };
@@ -143,7 +143,7 @@ impl RetentionWorker {
     async fn expire(&self, mut ranges: EventIdRanges) -> Result<(), StoreError> {
         while !ranges.is_empty() {
             let began = self.clock.now();
-            let expired = self.ledger.expire(ranges, self.directory.clone(), began).await?;
+            let expired = self.ledger.expire(ranges, self.config_cache.clone(), began).await?;
             self.report(&expired);
             ranges = expired.remaining;
             if !ranges.is_empty() {

@@ -5,7 +5,7 @@ use super::{
     endpoint_queues::EndpointQueues,
 };
 use crate::{
-    domain::{directory::Directory, id::EndpointId, time::Timestamp},
+    domain::{config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger,
@@ -34,7 +34,7 @@ const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) config_cache: Arc<Directory>,
+    pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn Ledger>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         app::App,
         audit::{AuditAction, AuditEntry, changed_fields},
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, KeyId},
         key::KEY_OF_SETTINGS,
@@ -63,7 +63,7 @@ impl Service {
     /// Lists the entries of one app, by any key.
     pub async fn audit_of(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         query: AuditQuery,
         after: Option<Cursor>,
         limit: u32,

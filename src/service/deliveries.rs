@@ -9,7 +9,7 @@ use crate::{
     domain::{
         audit::AuditAction,
         delivery::{Delivery, DeliveryState},
-        directory::AppEntry,
+        config_cache::CachedApp,
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
@@ -57,7 +57,7 @@ impl RequestedAction {
 impl Service {
     pub async fn deliveries(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         query: DeliveryQuery,
         after: Option<Cursor>,
         limit: u32,
@@ -96,7 +96,7 @@ impl Service {
 
     pub async fn delivery(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         id: &str,
     ) -> Result<(NamedDelivery, Vec<AttemptRow>), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
@@ -105,7 +105,7 @@ impl Service {
 
     pub async fn delivery_by_id(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         id: DeliveryId,
     ) -> Result<(NamedDelivery, Vec<AttemptRow>), Error> {
         let found = self.query_store.delivery(entry.app().id, id).await?;
@@ -117,7 +117,7 @@ impl Service {
     /// Lists the endpoint's newest attempts, newest first.
     pub async fn recent_attempts(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
     ) -> Result<Vec<(DeliveryId, AttemptRow)>, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
@@ -131,7 +131,7 @@ impl Service {
 
     pub async fn dead_letters(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         endpoint: Option<&str>,
         closed_too: bool,
         after: Option<Cursor>,
@@ -152,7 +152,7 @@ impl Service {
     pub async fn act_on_delivery(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         id: &str,
         wish: RequestedAction,
     ) -> Result<NamedDelivery, Error> {
@@ -193,7 +193,7 @@ impl Service {
     pub async fn act_on_dead_letter(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         id: &str,
         wish: RequestedAction,
     ) -> Result<NamedDelivery, Error> {
@@ -208,7 +208,7 @@ impl Service {
     }
 
     /// Deletes a terminal delivery together with its history; other states are refused.
-    pub async fn delete_delivery(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
+    pub async fn delete_delivery(&self, caller: Caller, entry: &CachedApp, id: &str) -> Result<(), Error> {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
@@ -221,7 +221,7 @@ impl Service {
 }
 
 /// Finds an endpoint of the app by its public id, or a deleted one by its internal id.
-fn find_endpoint(entry: &AppEntry, uid: &str) -> Option<EndpointId> {
+fn find_endpoint(entry: &CachedApp, uid: &str) -> Option<EndpointId> {
     entry.endpoint(uid).map(|endpoint| endpoint.id()).or_else(|| EndpointId::parse(uid))
 }
 

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         audit::{AuditAction, AuditEntry},
         delivery::Availability,
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::{Endpoint, EndpointRecord, DisabledReason, DisabledBy, Disabled},
         live_update::LiveUpdate,
         id::{AppId, EndpointId},
@@ -28,7 +28,7 @@ impl Service {
     pub async fn disable_endpoint(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
     ) -> Result<Arc<Endpoint>, Error> {
         let switched = self
@@ -52,7 +52,7 @@ impl Service {
     pub async fn enable_endpoint(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
     ) -> Result<Arc<Endpoint>, Error> {
         self.enable_with_replays(caller, entry, uid, &[]).await
@@ -62,7 +62,7 @@ impl Service {
     async fn enable_with_replays(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         replays: &[(Replay, AuditEntry)],
     ) -> Result<Arc<Endpoint>, Error> {
@@ -81,7 +81,7 @@ impl Service {
     pub async fn enable_and_replay(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         per_second: Option<u32>,
     ) -> Result<(Arc<Endpoint>, Vec<NamedReplay>), Error> {
@@ -126,7 +126,7 @@ impl Service {
     }
 
     /// Deletes an endpoint: cancels its waiting deliveries and keeps the history.
-    pub async fn remove_endpoint(&self, caller: Caller, entry: &AppEntry, uid: &str) -> Result<(), Error> {
+    pub async fn remove_endpoint(&self, caller: Caller, entry: &CachedApp, uid: &str) -> Result<(), Error> {
         let id = Self::endpoint_of(entry, uid)?.id();
         let _turn = self.endpoint_locks.lock(id.as_i64()).await;
         let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EndpointDeleted, uid, None);

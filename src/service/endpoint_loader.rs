@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         app::{App, AppRules},
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         encryption::EncryptionError,
         secret::Secret,
@@ -136,7 +136,7 @@ impl Service {
     pub(super) fn check_affected_endpoints(
         &self,
         app: &App,
-        entry: &AppEntry,
+        entry: &CachedApp,
         follow: ContractChange,
     ) -> Result<(), Error> {
         for endpoint in entry.endpoints().iter().filter(|endpoint| follow.affects(endpoint)) {
@@ -157,7 +157,7 @@ impl Service {
     /// Activates the app's changed contract or overrides on the affected endpoints.
     pub(super) async fn apply_contract_change(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         follow: ContractChange,
     ) -> Result<(), Error> {
         let app = entry.app();

@@ -12,7 +12,7 @@ use crate::{
     domain::{
         app::App,
         audit::{AuditAction, AuditEntry},
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         live_update::LiveUpdate,
         id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
@@ -89,7 +89,7 @@ impl Service {
     pub async fn add_endpoint(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         new: NewEndpoint,
     ) -> Result<Arc<Endpoint>, Error> {
         // The app's contract must not change between the check here and the store.
@@ -167,11 +167,11 @@ impl Service {
         }
     }
 
-    pub fn endpoints(entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Arc<Endpoint>> {
+    pub fn endpoints(entry: &CachedApp, after: Option<Cursor>, limit: u32) -> Page<Arc<Endpoint>> {
         page_by_id(entry.endpoints().to_vec(), |endpoint| endpoint.id().as_i64(), after, limit)
     }
 
-    pub fn endpoint(entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+    pub fn endpoint(entry: &CachedApp, uid: &str) -> Result<Arc<Endpoint>, Error> {
         Self::endpoint_of(entry, uid)
     }
 
@@ -179,7 +179,7 @@ impl Service {
     pub async fn change_endpoint(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         patch: EndpointPatch,
     ) -> Result<Arc<Endpoint>, Error> {
@@ -207,7 +207,7 @@ impl Service {
         &self,
         caller: Caller,
         action: AuditAction,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
     ) -> Result<Arc<Endpoint>, Error> {
@@ -219,7 +219,7 @@ impl Service {
         &self,
         caller: Caller,
         action: AuditAction,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         replays: &[(Replay, AuditEntry)],
         change: impl Fn(&Endpoint, &mut EndpointRecord, Timestamp) -> Result<(), Error>,
@@ -271,7 +271,7 @@ impl Service {
             let is_newest = stored.revision <= endpoint.record.revision;
             endpoint = Arc::new(self.load_endpoint(app, stored)?);
             if is_newest {
-                self.config_cache.put_endpoint_back(endpoint.clone());
+                self.config_cache.restore_endpoint(endpoint.clone());
                 break;
             }
         }

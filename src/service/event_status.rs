@@ -3,7 +3,7 @@
 use super::{Error, Service, named_delivery::NamedDelivery};
 use crate::domain::{
     delivery::{Delivery, EndReason, DeliveryState},
-    directory::AppEntry,
+    config_cache::CachedApp,
     event::Event,
     id::DeliveryId,
     time::Timestamp,
@@ -35,7 +35,7 @@ pub struct EventStatus {
 }
 
 impl Service {
-    pub async fn event_status(&self, entry: &AppEntry, id: &str) -> Result<EventStatus, Error> {
+    pub async fn event_status(&self, entry: &CachedApp, id: &str) -> Result<EventStatus, Error> {
         let (event, deliveries) = self.event_with_deliveries(entry, id).await?;
         let app = entry.app();
         let attempts = deliveries.iter().map(|shown| shown.delivery.attempt_count).sum();

@@ -6,7 +6,7 @@ use super::{
     paging::{Cursor, Page, internal_event_id},
 };
 use crate::{
-    domain::{audit::AuditAction, directory::AppEntry, event::Event, time::Timestamp},
+    domain::{audit::AuditAction, config_cache::CachedApp, event::Event, time::Timestamp},
     store::queries::EventFilter,
 };
 
@@ -20,7 +20,7 @@ pub struct EventQuery {
 impl Service {
     pub async fn events(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         query: EventQuery,
         after: Option<Cursor>,
         limit: u32,
@@ -31,7 +31,7 @@ impl Service {
     }
 
     /// Finds an event by the producer's id or the internal one.
-    pub async fn event(&self, entry: &AppEntry, id: &str) -> Result<Event, Error> {
+    pub async fn event(&self, entry: &CachedApp, id: &str) -> Result<Event, Error> {
         let app = entry.app();
         let found = self.query_store.find_event(app.id, id.to_owned(), internal_event_id(&app, id)).await?;
         found.ok_or(Error::NotFound("event"))
@@ -39,7 +39,7 @@ impl Service {
 
     pub async fn event_with_deliveries(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         id: &str,
     ) -> Result<(Event, Vec<NamedDelivery>), Error> {
         let event = self.event(entry, id).await?;
@@ -48,7 +48,7 @@ impl Service {
     }
 
     /// Erases the payload and keeps the record. Deliveries that still wait have no data to send any more.
-    pub async fn erase_data(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
+    pub async fn erase_data(&self, caller: Caller, entry: &CachedApp, id: &str) -> Result<(), Error> {
         let event = self.event(entry, id).await?;
         let noted = self.audit_entry_in(caller, &entry.app(), AuditAction::EventErased, id, None);
         // False means that another call erased it first; the result is equal.

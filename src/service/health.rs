@@ -2,7 +2,7 @@
 
 use super::{Error, Service};
 use crate::domain::{
-    directory::AppEntry, endpoint::Endpoint, health::Health, id::EndpointId, statistics::Sums,
+    config_cache::CachedApp, endpoint::Endpoint, health::Health, id::EndpointId, statistics::Sums,
     time::Timestamp,
 };
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ pub struct EndpointHealth {
 }
 
 impl Service {
-    pub async fn endpoint_health(&self, entry: &AppEntry, uid: &str) -> Result<EndpointHealth, Error> {
+    pub async fn endpoint_health(&self, entry: &CachedApp, uid: &str) -> Result<EndpointHealth, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?;
         let report = self.query_store.health(endpoint.record.app, endpoint.id(), self.clock.now()).await?;
         let health = report.health;
@@ -43,12 +43,12 @@ impl Service {
     }
 
     /// Returns the endpoints of an app that are degraded or failing.
-    pub async fn endpoints_in_trouble(&self, entry: &AppEntry) -> Result<HashSet<EndpointId>, Error> {
+    pub async fn endpoints_in_trouble(&self, entry: &CachedApp) -> Result<HashSet<EndpointId>, Error> {
         Ok(self.query_store.unhealthy_endpoints(entry.app().id).await?.into_iter().collect())
     }
 
     /// Whether the endpoint is degraded or failing.
-    pub async fn is_in_trouble(&self, entry: &AppEntry, endpoint: &Endpoint) -> Result<bool, Error> {
+    pub async fn is_in_trouble(&self, entry: &CachedApp, endpoint: &Endpoint) -> Result<bool, Error> {
         Ok(self.endpoints_in_trouble(entry).await?.contains(&endpoint.id()))
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        directory::AppEntry,
+        config_cache::CachedApp,
         id::InspectionId,
         inspection::{IDS_PER_INSPECTION, Inspection, InspectionKind, InspectionState},
     },
@@ -22,7 +22,7 @@ pub struct NamedInspection {
 
 impl Service {
     /// Requests an inspection, which the engine will run. Works for a disabled endpoint too.
-    pub async fn inspect(&self, entry: &AppEntry, uid: &str, kind: InspectionKind) -> Result<NamedInspection, Error> {
+    pub async fn inspect(&self, entry: &CachedApp, uid: &str, kind: InspectionKind) -> Result<NamedInspection, Error> {
         self.require_accepting()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
         if kind == InspectionKind::Ping && endpoint.health_url.is_none() {
@@ -51,7 +51,7 @@ impl Service {
     /// Lists the endpoint's stored inspections, newest first.
     pub async fn inspections(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         after: Option<Cursor>,
         limit: u32,
@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// Returns an inspection, also of a deleted endpoint.
-    pub async fn inspection(&self, entry: &AppEntry, id: &str) -> Result<NamedInspection, Error> {
+    pub async fn inspection(&self, entry: &CachedApp, id: &str) -> Result<NamedInspection, Error> {
         let none = || Error::NotFound("inspection");
         let id = InspectionId::parse(id).ok_or_else(none)?;
         let inspection = self.query_store.inspection(entry.app().id, id).await?.ok_or_else(none)?;

@@ -52,7 +52,7 @@ use crate::{
     domain::{
         address_policy::AddressPolicy,
         contract::Contract,
-        directory::{AppEntry, Directory},
+        config_cache::{CachedApp, ConfigCache},
         endpoint::Endpoint,
         id::{IdGenerator, KeyId},
         key::{KEY_OF_SETTINGS, Scope},
@@ -98,7 +98,7 @@ impl Default for ServiceLimits {
 
 /// Dependencies and settings of a service.
 pub struct ServiceDeps {
-    pub config_cache: Arc<Directory>,
+    pub config_cache: Arc<ConfigCache>,
     pub delivery_store: Arc<dyn Ledger>,
     pub config_store: Arc<dyn ConfigStore>,
     pub query_store: Arc<dyn QueryStore>,
@@ -120,7 +120,7 @@ pub struct ServiceDeps {
 }
 
 pub struct Service {
-    config_cache: Arc<Directory>,
+    config_cache: Arc<ConfigCache>,
     delivery_store: Arc<dyn Ledger>,
     config_store: Arc<dyn ConfigStore>,
     query_store: Arc<dyn QueryStore>,
@@ -213,7 +213,7 @@ impl Service {
     }
 
     /// Returns the app with this id if the caller may see it. A hidden app gives the error of an absent one.
-    pub fn app(&self, caller: Caller, uid: &str) -> Result<Arc<AppEntry>, Error> {
+    pub fn app(&self, caller: Caller, uid: &str) -> Result<Arc<CachedApp>, Error> {
         let entry = self.config_cache.app(uid).ok_or(Error::NotFound("app"))?;
         match caller.scope.app() {
             Some(own) if entry.app().id != own => Err(Error::NotFound("app")),
@@ -228,7 +228,7 @@ impl Service {
         }
     }
 
-    fn endpoint_of(entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+    fn endpoint_of(entry: &CachedApp, uid: &str) -> Result<Arc<Endpoint>, Error> {
         entry.endpoint(uid).ok_or(Error::NotFound("endpoint"))
     }
 

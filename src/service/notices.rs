@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     domain::{
-        directory::AppEntry,
+        config_cache::CachedApp,
         id::{EndpointId, NoticeId},
         notice::{Digest, Notice, NoticeKind},
         time::Timestamp,
@@ -58,7 +58,7 @@ impl Service {
 
     pub async fn notices_of(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         query: NoticeQuery,
         after: Option<Cursor>,
         limit: u32,
@@ -66,7 +66,7 @@ impl Service {
         self.notices_where(Some(entry), query, after, limit).await
     }
 
-    pub async fn notice(&self, entry: &AppEntry, id: &str) -> Result<NamedNotice, Error> {
+    pub async fn notice(&self, entry: &CachedApp, id: &str) -> Result<NamedNotice, Error> {
         let none = || Error::NotFound("notice");
         let id = NoticeId::parse(id).ok_or_else(none)?;
         let notice = self.query_store.notice(entry.app().id, id).await?.ok_or_else(none)?;
@@ -75,7 +75,7 @@ impl Service {
 
     async fn notices_where(
         &self,
-        entry: Option<&AppEntry>,
+        entry: Option<&CachedApp>,
         query: NoticeQuery,
         after: Option<Cursor>,
         limit: u32,
@@ -120,7 +120,7 @@ impl Service {
 }
 
 /// Finds an endpoint by its public id, or by its internal id, also a deleted one.
-fn find_endpoint_id(entry: Option<&AppEntry>, uid: &str) -> Option<EndpointId> {
+fn find_endpoint_id(entry: Option<&CachedApp>, uid: &str) -> Option<EndpointId> {
     let named = entry.and_then(|entry| entry.endpoint(uid)).map(|endpoint| endpoint.id());
     named.or_else(|| EndpointId::parse(uid))
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::domain::{
     app::App,
     audit::AuditAction,
-    directory::AppEntry,
+    config_cache::CachedApp,
     id::KeyId,
     key::{Key, KeyHash, Scope},
     portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
@@ -48,7 +48,7 @@ impl Service {
     pub async fn add_portal_link(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         new: NewPortalLink,
     ) -> Result<(Key, String), Error> {
         let (app, now) = (entry.app(), self.clock.now());
@@ -86,7 +86,7 @@ impl Service {
     }
 
     /// Lists links that are valid or expired within the last day.
-    pub fn portal_links(&self, entry: &AppEntry, after: Option<Cursor>, limit: u32) -> Page<Key> {
+    pub fn portal_links(&self, entry: &CachedApp, after: Option<Cursor>, limit: u32) -> Page<Key> {
         let mut links = self.config_cache.portal_links(entry.app().id);
         let now = self.clock.now();
         links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_RETENTION)));
@@ -95,7 +95,7 @@ impl Service {
     }
 
     /// Revokes a link. It stops working before this returns.
-    pub async fn revoke_portal_link(&self, caller: Caller, entry: &AppEntry, id: &str) -> Result<(), Error> {
+    pub async fn revoke_portal_link(&self, caller: Caller, entry: &CachedApp, id: &str) -> Result<(), Error> {
         let missing = || Error::NotFound("portal link");
         let id = KeyId::parse(id).ok_or_else(missing)?;
         let app = entry.app();

@@ -12,7 +12,7 @@ use super::{Error, Service};
 use crate::{
     domain::{
         app::App,
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::Endpoint,
         event::{Event, Fingerprint, BodyCache, TEST_EVENT_TYPE},
         id::{DeliveryId, EndpointId, EventId},
@@ -78,7 +78,7 @@ enum BatchEntry {
 
 impl Service {
     /// Publishes an event. Promise: `Ok` only once event, deliveries and keys are durable.
-    pub async fn publish(&self, entry: &AppEntry, publish: PublishRequest<'_>) -> Result<Published, Error> {
+    pub async fn publish(&self, entry: &CachedApp, publish: PublishRequest<'_>) -> Result<Published, Error> {
         self.require_accepting()?;
         let begun = Instant::now();
         let app = entry.app();
@@ -97,7 +97,7 @@ impl Service {
     /// Publishes several events in one transaction. Each has its own result, in the same order.
     pub async fn publish_all(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         events: Vec<PublishRequest<'_>>,
     ) -> Result<Vec<Result<Published, Error>>, Error> {
         self.require_accepting()?;
@@ -149,7 +149,7 @@ impl Service {
     }
 
     /// Sends a test event to one endpoint, even if it is disabled or not subscribed.
-    pub async fn send_test(&self, entry: &AppEntry, uid: &str) -> Result<DeliveryId, Error> {
+    pub async fn send_test(&self, entry: &CachedApp, uid: &str) -> Result<DeliveryId, Error> {
         self.require_accepting()?;
         self.require_storage_space()?;
         let begun = Instant::now();
@@ -185,7 +185,7 @@ impl Service {
     /// Checks that need neither the store nor the event type: quota and form.
     fn check_quota_and_form(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         app: &App,
         publish: &PublishRequest<'_>,
     ) -> Result<(), Error> {
@@ -294,13 +294,13 @@ impl Service {
 
 /// Charges the quota. Repeated events and events refused later count too: they cost as much.
 fn charge_quota(
-    entry: &AppEntry,
+    entry: &CachedApp,
     app: &App,
     publish: &PublishRequest<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let Some(quota) = &app.settings.quota else { return Ok(()) };
-    entry.spend(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)
+    entry.take_quota(quota, publish.data.len(), now).map_err(Error::QuotaExceeded)
 }
 
 fn missing_result() -> Error {

@@ -9,7 +9,7 @@ use crate::{
         audit::{AuditAction, AuditEntry},
         contract::PublishedWhileDisabled,
         delivery::DeliveryState,
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
         replay::{Backfill, ReplayFilter, REPLAYABLE_STATES, Replay, ReplayState, ReplaySelection},
@@ -61,7 +61,7 @@ pub struct NamedReplay {
 impl Service {
     pub async fn replays(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Page<NamedReplay>, Error> {
@@ -73,7 +73,7 @@ impl Service {
         Ok(Page { rows, next: page.next })
     }
 
-    pub async fn replay(&self, entry: &AppEntry, id: &str) -> Result<NamedReplay, Error> {
+    pub async fn replay(&self, entry: &CachedApp, id: &str) -> Result<NamedReplay, Error> {
         let id = ReplayId::parse(id).ok_or(Error::NotFound("replay"))?;
         let found = self.query_store.replay(entry.app().id, id).await?;
         self.with_replay_name(found.ok_or(Error::NotFound("replay"))?).await
@@ -83,7 +83,7 @@ impl Service {
     pub async fn change_replay(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         id: &str,
         to: ReplayState,
     ) -> Result<NamedReplay, Error> {
@@ -112,7 +112,7 @@ impl Service {
     pub async fn begin_replay(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         replay: Replay,
     ) -> Result<NamedReplay, Error> {
         self.require_storage_space()?;
@@ -128,7 +128,7 @@ impl Service {
     pub(super) async fn with_total(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         mut replay: Replay,
     ) -> Result<(Replay, AuditEntry), Error> {
         replay.total = self.count_sources(&replay).await?;
@@ -139,7 +139,7 @@ impl Service {
     }
 
     /// Refuses if `more` additional replays would exceed the limit.
-    pub(super) async fn check_replay_count(&self, entry: &AppEntry, more: usize) -> Result<(), Error> {
+    pub(super) async fn check_replay_count(&self, entry: &CachedApp, more: usize) -> Result<(), Error> {
         let newest = self.query_store.replays(entry.app().id, None, 100).await?;
         if newest.rows.iter().filter(|other| !other.state.is_ended()).count() + more <= UNFINISHED_REPLAYS_MAX
         {
@@ -154,7 +154,7 @@ impl Service {
     /// disabled if its contract created no deliveries then.
     pub(super) fn replays_of_missed(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         endpoint: &Endpoint,
         missed: MissedPeriod,
     ) -> Result<Vec<Replay>, Error> {
@@ -183,7 +183,7 @@ impl Service {
     }
 
     /// Builds a replay from the request, without starting it.
-    pub fn replay_of(&self, entry: &AppEntry, new: &NewReplay) -> Result<Replay, Error> {
+    pub fn replay_of(&self, entry: &CachedApp, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = match &new.endpoint {
             None => None,
             Some(uid) => Some(endpoint_named(entry, uid)?.id().as_i64()),
@@ -200,7 +200,7 @@ impl Service {
     }
 
     /// Builds a backfill: deliveries for past events of which the endpoint has none.
-    pub fn backfill_of(&self, entry: &AppEntry, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
+    pub fn backfill_of(&self, entry: &CachedApp, uid: &str, new: &NewReplay) -> Result<Replay, Error> {
         let endpoint = Self::endpoint_of(entry, uid)?.id().as_i64();
         let selection = ReplaySelection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
         let mut replay = self.build_replay(entry, selection, new)?;
@@ -211,7 +211,7 @@ impl Service {
         Ok(replay)
     }
 
-    fn build_replay(&self, entry: &AppEntry, selection: ReplaySelection, new: &NewReplay) -> Result<Replay, Error> {
+    fn build_replay(&self, entry: &CachedApp, selection: ReplaySelection, new: &NewReplay) -> Result<Replay, Error> {
         if let Some(event_type) = &new.event_type {
             check_event_type(event_type).map_err(|message| Error::field("event_type", message))?;
         }
@@ -248,7 +248,7 @@ impl Service {
     }
 
     /// Counts the sources of a replay without starting it.
-    pub async fn count_replay(&self, entry: &AppEntry, replay: &Replay) -> Result<u64, Error> {
+    pub async fn count_replay(&self, entry: &CachedApp, replay: &Replay) -> Result<u64, Error> {
         let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.count_sources(replay).await
     }
@@ -273,6 +273,6 @@ impl Service {
     }
 }
 
-fn endpoint_named(entry: &AppEntry, uid: &str) -> Result<Arc<Endpoint>, Error> {
+fn endpoint_named(entry: &CachedApp, uid: &str) -> Result<Arc<Endpoint>, Error> {
     entry.endpoint(uid).ok_or_else(|| Error::field("endpoint_id", "there is no such endpoint"))
 }

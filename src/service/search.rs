@@ -4,7 +4,7 @@
 use super::{Caller, Error, Service, paging::internal_event_id};
 use crate::{
     domain::{
-        directory::AppEntry,
+        config_cache::CachedApp,
         event::{DedupKey, DedupSpace},
         id::{AppId, AttemptId, AuditId, DeliveryId, EventId, InspectionId, KeyId, NoticeId, ReplayId},
     },
@@ -68,7 +68,7 @@ impl SearchResult {
         Self { kind, id: id.to_owned(), app: None, endpoint: None }
     }
 
-    fn in_app(kind: SearchResultKind, id: impl Into<String>, app: &AppEntry) -> Self {
+    fn in_app(kind: SearchResultKind, id: impl Into<String>, app: &CachedApp) -> Self {
         Self { kind, id: id.into(), app: Some(app.app().uid.clone()), endpoint: None }
     }
 }
@@ -80,7 +80,7 @@ impl Service {
         let mut found: Vec<SearchResult> =
             self.search_by_internal_id(caller, id).await?.into_iter().collect();
         found.extend(self.search_global(caller, id).await?);
-        let seen = |entry: &Arc<AppEntry>| caller.scope.app().is_none_or(|own| own == entry.app().id);
+        let seen = |entry: &Arc<CachedApp>| caller.scope.app().is_none_or(|own| own == entry.app().id);
         let named = self.config_cache.app(id).filter(|entry| !caller.scope.is_portal() && seen(entry));
         found.extend(named.map(|entry| SearchResult::in_app(SearchResultKind::App, id, &entry)));
         let having = apps.iter().filter(|entry| entry.endpoint(id).is_some());
@@ -90,7 +90,7 @@ impl Service {
         Ok(found)
     }
 
-    fn visible_apps(&self, caller: Caller) -> Vec<Arc<AppEntry>> {
+    fn visible_apps(&self, caller: Caller) -> Vec<Arc<CachedApp>> {
         let ids: Vec<AppId> = match caller.scope.app() {
             Some(own) => vec![own],
             None => self.config_cache.apps().iter().take(SEARCHED_APPS_MAX).map(|app| app.id).collect(),
@@ -158,7 +158,7 @@ impl Service {
     }
 
     /// Finds events by the producer's id in each of these apps, or by the internal id.
-    async fn search_events(&self, apps: &[Arc<AppEntry>], id: &str) -> Result<Vec<SearchResult>, Error> {
+    async fn search_events(&self, apps: &[Arc<CachedApp>], id: &str) -> Result<Vec<SearchResult>, Error> {
         let keys = apps.iter().map(|entry| DedupKey::new(entry.app().id, DedupSpace::EventId, id)).collect();
         let mut in_apps: HashSet<AppId> =
             self.query_store.events_by_dedup_key(keys).await?.into_iter().map(|(_, app)| app).collect();
@@ -169,7 +169,7 @@ impl Service {
                 in_apps.insert(app);
             }
         }
-        let is_in = |entry: &&Arc<AppEntry>| in_apps.contains(&entry.app().id);
+        let is_in = |entry: &&Arc<CachedApp>| in_apps.contains(&entry.app().id);
         Ok(apps
             .iter()
             .filter(is_in)

@@ -5,7 +5,7 @@ use crate::domain::{
     app::App,
     audit::AuditAction,
     contract::{Contract, Rotation},
-    directory::AppEntry,
+    config_cache::CachedApp,
     endpoint::{Endpoint, EndpointRecord, EncryptedSecret},
     secret,
     time::Timestamp,
@@ -40,7 +40,7 @@ impl Service {
     pub async fn rotate_secret(
         &self,
         caller: Caller,
-        entry: &AppEntry,
+        entry: &CachedApp,
         uid: &str,
         rotate: RotateSecret,
     ) -> Result<Arc<Endpoint>, Error> {

@@ -3,7 +3,7 @@
 use super::{Caller, Error, Service};
 use crate::{
     domain::{
-        directory::AppEntry,
+        config_cache::CachedApp,
         endpoint::Endpoint,
         id::{AppId, EndpointId},
         statistics::{Span, Sums},
@@ -63,7 +63,7 @@ impl Service {
 
     pub async fn statistics_of(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         query: StatisticsQuery,
     ) -> Result<StatisticsReport, Error> {
         let app = entry.app().id;
@@ -73,7 +73,7 @@ impl Service {
 
     async fn statistics_where(
         &self,
-        entry: Option<&AppEntry>,
+        entry: Option<&CachedApp>,
         endpoints: Vec<(AppId, EndpointId)>,
         query: StatisticsQuery,
     ) -> Result<StatisticsReport, Error> {

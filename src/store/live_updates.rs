@@ -17,7 +17,7 @@ use super::{
 use crate::domain::{
     audit::AuditEntry,
     delivery::Availability,
-    directory::Directory,
+    config_cache::ConfigCache,
     endpoint::Disabled,
     live_update::{LiveUpdate, UpdateSink},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
@@ -221,11 +221,11 @@ impl Ledger for LiveUpdateStore {
 pub struct LiveUpdateListener {
     handover: Arc<dyn Handover>,
     watchers: Arc<dyn UpdateSink>,
-    directory: Arc<Directory>,
+    directory: Arc<ConfigCache>,
 }
 
 impl LiveUpdateListener {
-    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn UpdateSink>, directory: Arc<Directory>) -> Self {
+    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn UpdateSink>, directory: Arc<ConfigCache>) -> Self {
         Self { handover, watchers, directory }
     }
 }

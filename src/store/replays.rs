@@ -2,7 +2,7 @@
 
 use crate::domain::{
     contract::NoticeChannel,
-    directory::Directory,
+    config_cache::ConfigCache,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, ReplaySelection},
     subscription::Patterns,
@@ -27,7 +27,7 @@ pub struct SourceSearch {
 
 impl SourceSearch {
     /// Search for the remaining sources of a replay.
-    pub fn of(replay: &Replay, directory: &Directory) -> Self {
+    pub fn of(replay: &Replay, directory: &ConfigCache) -> Self {
         let subscriber = match &replay.selection {
             ReplaySelection::Deliveries(_) => None,
             ReplaySelection::Backfill(_) => replay.selection.endpoint().and_then(|id| directory.endpoint(id)),

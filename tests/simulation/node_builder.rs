@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         address_policy::AddressPolicy,
         contract::{Contract, RetentionPeriod},
-        directory::Directory,
+        config_cache::ConfigCache,
         id::IdGenerator,
         encryption::Keyring,
         tally::Tally,
@@ -23,7 +23,7 @@ const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) directory: Arc<ConfigCache>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) lanes: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -69,7 +69,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             queues: self.lanes.clone(),
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                directory: self.directory.clone(),
+                config_cache: self.directory.clone(),
                 ledger: tools.ledger,
                 http_sender: tools.carrier,
                 clock: self.clock.clone(),

@@ -11,7 +11,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        directory::Directory,
+        config_cache::ConfigCache,
         id::{EndpointId, IdGenerator},
         tenure::Tenure,
     },
@@ -50,7 +50,7 @@ pub(crate) struct ServiceAccess {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
     pub(crate) lanes: Arc<EndpointQueues>,
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) directory: Arc<ConfigCache>,
 }
 
 impl ServiceAccess {
@@ -82,7 +82,7 @@ impl ServiceAccess {
 impl Process {
     /// Starts a process on the world's disk. It can be called when it is ready.
     pub(crate) fn start(world: &Arc<SimulationEnv>) {
-        let directory = Arc::new(Directory::default());
+        let directory = Arc::new(ConfigCache::default());
         let plan = &world.plan;
         let limits = EngineLimits {
             deliveries_in_flight_max: plan.permits,
@@ -227,7 +227,7 @@ struct ProcessStart {
     process: Arc<Process>,
     store: Arc<SqliteStore>,
     lanes: Arc<EndpointQueues>,
-    directory: Arc<Directory>,
+    directory: Arc<ConfigCache>,
     stop: Shutdown,
 }
 

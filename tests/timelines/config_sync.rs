@@ -8,7 +8,7 @@ use crate::{
 use posthaste::{
     domain::{
         outage_detector::OutageReport,
-        directory::Directory,
+        config_cache::ConfigCache,
         endpoint::Endpoint,
         id::{EndpointId, IdGenerator, KeyId},
         key::KEY_OF_SETTINGS,
@@ -110,7 +110,7 @@ struct SecondNode {
     service: Arc<Service>,
     told: Arc<ChangesStore>,
     tenure: Arc<Tenure>,
-    directory: Arc<Directory>,
+    directory: Arc<ConfigCache>,
     hands: Arc<RecordingPermits>,
     following: AbortHandle,
 }
@@ -123,7 +123,7 @@ impl Drop for SecondNode {
 
 impl SecondNode {
     async fn start(stage: &Fixture) -> Self {
-        let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<Directory>::default());
+        let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<ConfigCache>::default());
         let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
         let desk = NodeBuilder {
             config_cache: directory.clone(),

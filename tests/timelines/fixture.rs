@@ -6,7 +6,7 @@ use bytes::Bytes;
 use posthaste::{
     domain::{
         delivery::Delivery,
-        directory::{AppEntry, Directory},
+        config_cache::{CachedApp, ConfigCache},
         id::IdGenerator,
         outcome::{OutcomeClass, Outcome, Timings},
         tenure::Tenure,
@@ -50,7 +50,7 @@ pub(crate) enum Behaviour {
 pub(crate) struct Fixture {
     pub(crate) service: Arc<Service>,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) entry: Arc<AppEntry>,
+    pub(crate) entry: Arc<CachedApp>,
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) queues: Arc<EndpointQueues>,
     receiver: Arc<Receiver>,
@@ -193,7 +193,7 @@ impl Fixture {
     }
 }
 
-async fn add_app_and_endpoint(service: &Service, contract: &str) -> Arc<AppEntry> {
+async fn add_app_and_endpoint(service: &Service, contract: &str) -> Arc<CachedApp> {
     let app = NewApp {
         uid: Some("a".into()),
         name: "A".into(),
@@ -207,7 +207,7 @@ async fn add_app_and_endpoint(service: &Service, contract: &str) -> Arc<AppEntry
 }
 
 /// Adds an endpoint on a host of its own.
-async fn add_endpoint(service: &Service, entry: &AppEntry, uid: &str, overrides: Option<serde_json::Value>) {
+async fn add_endpoint(service: &Service, entry: &CachedApp, uid: &str, overrides: Option<serde_json::Value>) {
     let endpoint = NewEndpoint {
         uid: Some(uid.into()),
         url: format!("https://{uid}.receiver.example/hook"),
@@ -232,7 +232,7 @@ async fn start(
     receiver: Arc<Receiver>,
     post: Option<MailSettings>,
 ) -> StartedProcess {
-    let directory = Arc::new(Directory::default());
+    let directory = Arc::new(ConfigCache::default());
     let tenure = Arc::new(Tenure::alone());
     let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
     let (store, writer) = store(disk, lanes.clone());

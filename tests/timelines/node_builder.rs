@@ -4,7 +4,7 @@ use posthaste::{
     domain::{
         address_policy::AddressPolicy,
         contract::{Contract, RetentionPeriod},
-        directory::Directory,
+        config_cache::ConfigCache,
         id::IdGenerator,
         ports::Permits,
         encryption::Keyring,
@@ -42,7 +42,7 @@ impl CommitWatch for NoWatch {
 }
 
 pub(crate) struct NodeBuilder {
-    pub(crate) config_cache: Arc<Directory>,
+    pub(crate) config_cache: Arc<ConfigCache>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cluster: Arc<dyn Cluster>,
     pub(crate) node_state: Arc<Tenure>,
@@ -86,7 +86,7 @@ impl NodeBuilder {
             queues: lanes,
             queue_events: events,
             delivery_worker: DeliveryWorker {
-                directory: self.config_cache,
+                config_cache: self.config_cache,
                 ledger: self.store.clone(),
                 http_sender: carrier,
                 clock: self.clock,

@@ -8,7 +8,7 @@ use crate::{
 use posthaste::{
     domain::{
         delivery::DeliveryState,
-        directory::Directory,
+        config_cache::ConfigCache,
         id::IdGenerator,
         outcome::{OutcomeClass, Outcome},
         ports::DialGate,
@@ -110,7 +110,7 @@ impl TwoNodes {
     }
 
     async fn node(&self) -> Node {
-        let (directory, tenure) = (Arc::<Directory>::default(), Arc::<Tenure>::default());
+        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<Tenure>::default());
         let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();

@@ -4,7 +4,7 @@
 //! All text from outside goes through `one_line`, so that no name can inject a header.
 
 use super::{Digest, Notice, NoticeKind, one_line};
-use crate::domain::{app::App, directory::Directory, id::EndpointId, time::Timestamp};
+use crate::domain::{app::App, config_cache::ConfigCache, id::EndpointId, time::Timestamp};
 use std::fmt::Write;
 
 const NAME_CHARS_MAX: usize = 60;
@@ -27,7 +27,7 @@ pub struct Letter {
 /// The renderer of mails about one app.
 pub struct Desk<'a> {
     pub app: &'a App,
-    pub directory: &'a Directory,
+    pub directory: &'a ConfigCache,
     /// The dashboard's URL, without a slash at the end.
     pub public_url: Option<&'a str>,
 }

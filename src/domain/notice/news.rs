@@ -5,7 +5,7 @@ use crate::domain::{
     app::App,
     contract::{NoticeChannel, Contract, DeadLetterNotice},
     delivery::{Delivery, EndReason, DeliveryState},
-    directory::Directory,
+    config_cache::ConfigCache,
     event::{Event, is_internal_type},
     id::{DeliveryId, ReplayId},
     replay::{Replay, ReplaySelection},
@@ -100,7 +100,7 @@ pub fn replay_finished(replay: &Replay, channel: NoticeChannel, now: Timestamp) 
 }
 
 /// Returns the data of its operational webhook. `app` is the app it is about, which may differ from the app it is sent to.
-pub fn webhook_data(notice: &Notice, app: &App, directory: &Directory) -> Value {
+pub fn webhook_data(notice: &Notice, app: &App, directory: &ConfigCache) -> Value {
     let endpoint = notice.endpoint.map(|id| (id, directory.endpoint(id)));
     let known = endpoint.as_ref().and_then(|(_, known)| known.as_ref());
     let uid = known.map(|known| known.record.uid.clone());

@@ -5,7 +5,7 @@ use crate::domain::{
     app::{App, AppRules, AppSettings},
     contract::{Contract, DeadLetterNotice, fixtures},
     delivery::{Delivery, EndReason, DeliveryState},
-    directory::Directory,
+    config_cache::ConfigCache,
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     event::BodyCache,
     subscription::Patterns,
@@ -24,8 +24,8 @@ fn app(name: &str) -> App {
     App { id: APP, uid: "bakery".into(), settings, created_at: NOW, updated_at: NOW }
 }
 
-fn directory(app: &App, url: &str) -> Directory {
-    let directory = Directory::default();
+fn directory(app: &App, url: &str) -> ConfigCache {
+    let directory = ConfigCache::default();
     directory.put_app(app.clone(), AppRules::MISSING_CONTRACT);
     let contract = Arc::new(fixtures::standard());
     directory.put_endpoint(Arc::new(Endpoint {

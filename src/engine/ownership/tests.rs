@@ -5,7 +5,7 @@ use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
         delivery::Delivery,
-        directory::Directory,
+        config_cache::ConfigCache,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
         event::{Event, BodyCache},
         id::{AppId, DeliveryId, EventId},
@@ -26,7 +26,7 @@ fn at(seconds: i64) -> Timestamp {
 
 /// With one app and no endpoints.
 pub(in crate::engine) fn queues_of(tenure: Arc<Tenure>) -> (Arc<EndpointQueues>, QueueEvents) {
-    let directory = Arc::<Directory>::default();
+    let directory = Arc::<ConfigCache>::default();
     directory.put_app(app(None), AppRules::MISSING_CONTRACT);
     let limits = EngineLimits {
         deliveries_in_flight_max: 100,

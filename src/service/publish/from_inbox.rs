@@ -3,7 +3,7 @@
 
 use super::{PublishRequest, validate::check_form};
 use crate::{
-    domain::{directory::AppEntry, json},
+    domain::{config_cache::CachedApp, json},
     service::{Error, Service},
     store::inbox::{InboxBatch, InboxEvent},
 };
@@ -14,7 +14,7 @@ impl Service {
     /// no later event overtakes it.
     pub(in crate::service) async fn build_submitted(
         &self,
-        entry: &AppEntry,
+        entry: &CachedApp,
         submissions: &[InboxEvent],
         intake: &mut InboxBatch,
     ) {

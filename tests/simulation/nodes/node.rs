@@ -11,7 +11,7 @@ use crate::{
     node_builder::{EngineParts, NoWatch, NodeBuilder},
 };
 use posthaste::{
-    domain::{directory::Directory, id::IdGenerator, tenure::Tenure, time::Timestamp},
+    domain::{config_cache::ConfigCache, id::IdGenerator, tenure::Tenure, time::Timestamp},
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
@@ -61,7 +61,7 @@ impl Node {
         let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
         let shown = Timestamp::from_millis(at(now).as_millis() + off_ms);
         let clock = Arc::new(VirtualClock::starting_at(shown));
-        let (directory, tenure) = (Arc::<Directory>::default(), Arc::<Tenure>::default());
+        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<Tenure>::default());
         let limits = EngineLimits {
             deliveries_in_flight_max: town.plan.hands,
             bytes_max: 1 << 20,

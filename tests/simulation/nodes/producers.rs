@@ -8,7 +8,7 @@ use crate::{
 };
 use bytes::Bytes;
 use posthaste::{
-    domain::{directory::AppEntry, id::EventId},
+    domain::{config_cache::CachedApp, id::EventId},
     service::{
         Error, Patch, Service,
         apps::NewApp,
@@ -194,7 +194,7 @@ async fn ask(
 async fn publish(
     town: &NodesEnv,
     service: &Service,
-    entry: &AppEntry,
+    entry: &CachedApp,
     number: usize,
 ) -> Result<EventId, Error> {
     let plan = &town.plan.events[number];
@@ -210,7 +210,7 @@ async fn publish(
     Ok(service.publish(entry, publish).await?.event.id)
 }
 
-async fn change(town: &NodesEnv, service: &Service, entry: &AppEntry, number: usize) -> Result<(), Error> {
+async fn change(town: &NodesEnv, service: &Service, entry: &CachedApp, number: usize) -> Result<(), Error> {
     let plan = town.plan.changes[number];
     let max_in_flight = plan.narrow.map_or(Patch::Null, Patch::Value);
     let patch = EndpointPatch { max_in_flight, ..EndpointPatch::default() };

@@ -24,15 +24,15 @@ use std::{
 
 /// A cached app with its endpoints; a snapshot of the endpoints costs one reference count.
 #[derive(Debug)]
-pub struct AppEntry {
+pub struct CachedApp {
     app: ArcSwap<App>,
     /// The rules of its contract.
     rules: ArcSwap<AppRules>,
     endpoints: ArcSwap<Roster>,
-    bucket: Mutex<QuotaBucket>,
+    quota_bucket: Mutex<QuotaBucket>,
 }
 
-impl AppEntry {
+impl CachedApp {
     pub fn app(&self) -> Arc<App> {
         self.app.load_full()
     }
@@ -47,8 +47,8 @@ impl AppEntry {
     }
 
     /// Takes one event of this size from the quota, or returns an error and takes nothing.
-    pub fn spend(&self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), QuotaExceeded> {
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner).take(quota, bytes, now)
+    pub fn take_quota(&self, quota: &Quota, bytes: usize, now: Timestamp) -> Result<(), QuotaExceeded> {
+        self.quota_bucket.lock().unwrap_or_else(PoisonError::into_inner).take(quota, bytes, now)
     }
 
     pub fn endpoint(&self, uid: &str) -> Option<Arc<Endpoint>> {
@@ -57,21 +57,21 @@ impl AppEntry {
 }
 
 #[derive(Debug, Default)]
-pub struct Directory {
-    apps: RwLock<Apps>,
+pub struct ConfigCache {
+    apps: RwLock<AppIndex>,
     endpoints: RwLock<HashMap<EndpointId, Arc<Endpoint>>>,
-    keys: RwLock<Keys>,
+    keys: RwLock<KeyIndex>,
     catalogue: ArcSwap<Catalogue>,
 }
 
 #[derive(Debug, Default)]
-struct Apps {
-    by_uid: HashMap<String, Arc<AppEntry>>,
-    by_id: HashMap<AppId, Arc<AppEntry>>,
+struct AppIndex {
+    by_uid: HashMap<String, Arc<CachedApp>>,
+    by_id: HashMap<AppId, Arc<CachedApp>>,
 }
 
 #[derive(Debug, Default)]
-struct Keys {
+struct KeyIndex {
     by_hash: HashMap<KeyHash, Arc<LiveKey>>,
     by_id: HashMap<KeyId, Arc<LiveKey>>,
     /// Portal links by app.
@@ -80,7 +80,7 @@ struct Keys {
     retired: Vec<Arc<LiveKey>>,
 }
 
-impl Keys {
+impl KeyIndex {
     /// Removes a key without scanning the others.
     fn retire_one(&mut self, id: KeyId) {
         let Some(live) = self.by_id.remove(&id) else { return };
@@ -105,12 +105,12 @@ impl Keys {
     }
 }
 
-impl Directory {
-    pub fn app(&self, uid: &str) -> Option<Arc<AppEntry>> {
+impl ConfigCache {
+    pub fn app(&self, uid: &str) -> Option<Arc<CachedApp>> {
         read(&self.apps).by_uid.get(uid).cloned()
     }
 
-    pub fn app_by_id(&self, id: AppId) -> Option<Arc<AppEntry>> {
+    pub fn app_by_id(&self, id: AppId) -> Option<Arc<CachedApp>> {
         read(&self.apps).by_id.get(&id).cloned()
     }
 
@@ -151,7 +151,7 @@ impl Directory {
         all.filter_map(|live| Some((live.key().id, live.unwritten_use()?))).collect()
     }
 
-    pub fn uses_are_written(&self, uses: &[(KeyId, Timestamp)]) {
+    pub fn mark_uses_written(&self, uses: &[(KeyId, Timestamp)]) {
         let mut keys = write(&self.keys);
         for (id, used_at) in uses {
             let live = keys.by_id.get(id).or_else(|| keys.retired.iter().find(|live| live.key().id == *id));
@@ -170,11 +170,11 @@ impl Directory {
             return;
         }
         let (id, uid) = (app.id, app.uid.clone());
-        let entry = Arc::new(AppEntry {
+        let entry = Arc::new(CachedApp {
             app: ArcSwap::from_pointee(app),
             rules: ArcSwap::from_pointee(rules),
             endpoints: ArcSwap::default(),
-            bucket: Mutex::default(),
+            quota_bucket: Mutex::default(),
         });
         apps.by_uid.insert(uid, entry.clone());
         apps.by_id.insert(id, entry);
@@ -214,7 +214,7 @@ impl Directory {
     }
 
     /// Adds or replaces an endpoint even by an older revision: the store has gone back to that one.
-    pub fn put_endpoint_back(&self, endpoint: Arc<Endpoint>) {
+    pub fn restore_endpoint(&self, endpoint: Arc<Endpoint>) {
         self.replace_endpoint(endpoint, |_, _| true);
     }
 
@@ -299,7 +299,7 @@ impl Directory {
     }
 }
 
-impl RetentionPolicy for Directory {
+impl RetentionPolicy for ConfigCache {
     fn for_app(&self, app: AppId) -> Option<Retention> {
         read(&self.apps).by_id.get(&app).map(|entry| entry.rules().retention)
     }
