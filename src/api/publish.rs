@@ -209,7 +209,7 @@ fn write_published(published: &Published, prefix: &str) -> Vec<u8> {
     let Published { event, deliveries, .. } = published;
     let mut out = Vec::with_capacity(160 + deliveries.len() * 80);
     out.extend_from_slice(b"{\"id\":\"");
-    match &event.given_id {
+    match &event.external_id {
         Some(id) => out.extend_from_slice(id.as_bytes()),
         None => out.extend_from_slice(event.id.with_prefix(prefix).as_bytes()),
     }
@@ -246,7 +246,7 @@ mod tests {
         let event = Event {
             id: EventId::from_i64(5),
             app: AppId::from_i64(1),
-            given_id: None,
+            external_id: None,
             event_type: "payment.created".into(),
             created_at: Timestamp::from_millis(0),
             accepted_at: Timestamp::from_millis(0),
@@ -273,7 +273,7 @@ mod tests {
                 ],
             })
         );
-        published.event = Arc::new(Event { given_id: Some("order:1".into()), ..event });
+        published.event = Arc::new(Event { external_id: Some("order:1".into()), ..event });
         published.deliveries.clear();
         assert_eq!(json(&published)["id"], "order:1");
         assert_eq!(json(&published)["deliveries"], serde_json::json!([]));

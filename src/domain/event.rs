@@ -25,7 +25,7 @@ pub struct Event {
     pub id: EventId,
     pub app: AppId,
     /// The producer's own id, verbatim, if one was given.
-    pub given_id: Option<String>,
+    pub external_id: Option<String>,
     pub event_type: String,
     /// The producer's time if one was given, else the time of acceptance.
     pub created_at: Timestamp,
@@ -137,7 +137,7 @@ impl std::fmt::Debug for BodyCache {
 impl Event {
     /// Returns the id that receivers and the API see.
     pub fn public_id(&self, id_prefix: &str) -> String {
-        self.given_id.clone().unwrap_or_else(|| self.id.with_prefix(id_prefix))
+        self.external_id.clone().unwrap_or_else(|| self.id.with_prefix(id_prefix))
     }
 }
 

@@ -175,9 +175,9 @@ pub fn made_at(number: i64) -> Timestamp {
 }
 
 /// The form of an id given by a caller, for error messages.
-pub const GIVEN_ID_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . : ~ -";
+pub const EXTERNAL_ID_FORM: &str = "1 to 128 characters out of A-Z a-z 0-9 _ . : ~ -";
 
-pub fn is_given_id(text: &str) -> bool {
+pub fn is_external_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b':' | b'~' | b'-'))
 }

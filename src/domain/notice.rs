@@ -152,19 +152,19 @@ pub struct EventRef {
     #[serde(rename = "number")]
     number: i64,
     #[serde(rename = "given_id", default, skip_serializing_if = "Option::is_none")]
-    given_id: Option<String>,
+    external_id: Option<String>,
     #[serde(rename = "event_type")]
     pub event_type: String,
 }
 
 impl EventRef {
     pub fn of(event: &Event) -> Self {
-        let (given_id, event_type) = (event.given_id.clone(), event.event_type.clone());
-        Self { number: event.id.as_i64(), given_id, event_type }
+        let (given_id, event_type) = (event.external_id.clone(), event.event_type.clone());
+        Self { number: event.id.as_i64(), external_id: given_id, event_type }
     }
 
     pub fn public_id(&self, id_prefix: &str) -> String {
-        self.given_id.clone().unwrap_or_else(|| EventId::from_i64(self.number).with_prefix(id_prefix))
+        self.external_id.clone().unwrap_or_else(|| EventId::from_i64(self.number).with_prefix(id_prefix))
     }
 }
 

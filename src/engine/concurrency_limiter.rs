@@ -100,7 +100,7 @@ pub(super) struct WokenQueues {
 }
 
 impl AppScope {
-    fn use_given(&mut self, lane: EndpointId) -> bool {
+    fn use_granted(&mut self, lane: EndpointId) -> bool {
         let Some(given) = self.granted.get_mut(&lane) else { return false };
         *given -= 1;
         if *given == 0 {
@@ -154,7 +154,7 @@ impl ConcurrencyLimiter {
     /// served.
     pub(super) fn try_admit(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> (bool, WokenQueues) {
         let own = self.apps.entry(app).or_default();
-        if own.use_given(lane) {
+        if own.use_granted(lane) {
             return (true, WokenQueues::default());
         }
         let is_first = own.waiting.is_empty() && self.app_turns.is_empty();
@@ -172,7 +172,7 @@ impl ConcurrencyLimiter {
         if let Some(place) = place {
             served.lanes.swap_remove(place);
         }
-        let may = place.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_given(lane));
+        let may = place.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_granted(lane));
         (may, served)
     }
 

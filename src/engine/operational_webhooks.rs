@@ -135,7 +135,7 @@ impl OperationalWebhooks {
         let event = Arc::new(Event {
             id: EventId::from_i64(self.ids.next_range(now, 1 + wanting.len() as u32)),
             app: app.id,
-            given_id: None,
+            external_id: None,
             event_type,
             created_at: notice.at,
             accepted_at: now,

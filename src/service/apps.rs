@@ -11,7 +11,7 @@ use crate::{
         app::{App, AppRules, AppSettings},
         audit::{AuditAction, changed_fields},
         email_address::{EMAIL_ADDRESS_FORM, is_email_address},
-        id::{AppId, EventId, GIVEN_ID_FORM, is_given_id},
+        id::{AppId, EventId, EXTERNAL_ID_FORM, is_external_id},
         quota::Quota,
         rate_limit::AppLimits,
     },
@@ -54,8 +54,8 @@ pub struct AppPatch {
 impl Service {
     pub async fn add_app(&self, caller: Caller, new: NewApp) -> Result<Arc<App>, Error> {
         Self::require_admin(caller)?;
-        if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
-            return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
+        if new.uid.as_deref().is_some_and(|uid| !is_external_id(uid)) {
+            return Err(Error::field("id", format!("must be {EXTERNAL_ID_FORM}")));
         }
         let settings = AppSettings {
             name: new.name,

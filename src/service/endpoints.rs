@@ -15,7 +15,7 @@ use crate::{
         config_cache::CachedApp,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         live_update::LiveUpdate,
-        id::{EndpointId, GIVEN_ID_FORM, IDS_AT_ONCE_MAX, is_given_id},
+        id::{EndpointId, EXTERNAL_ID_FORM, IDS_AT_ONCE_MAX, is_external_id},
         ordering::{OnDead, OrderingMode},
         rate_limit::RateLimit,
         replay::Replay,
@@ -104,8 +104,8 @@ impl Service {
             ("metadata", new.metadata.is_some()),
         ];
         forbid_to_portal_links(caller, &given)?;
-        if new.uid.as_deref().is_some_and(|uid| !is_given_id(uid)) {
-            return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
+        if new.uid.as_deref().is_some_and(|uid| !is_external_id(uid)) {
+            return Err(Error::field("id", format!("must be {EXTERNAL_ID_FORM}")));
         }
         if entry.endpoints().len() >= ENDPOINTS_PER_APP_MAX {
             return Err(Error::Conflict(format!("An app has at most {ENDPOINTS_PER_APP_MAX} endpoints.")));

@@ -129,7 +129,7 @@ mod tests {
         let event = Event {
             id: event,
             app,
-            given_id: None,
+            external_id: None,
             event_type: "x".into(),
             created_at: at,
             accepted_at: at,

@@ -164,7 +164,7 @@ impl Service {
         let event = Arc::new(Event {
             id: EventId::from_i64(id),
             app: app.id,
-            given_id: None,
+            external_id: None,
             event_type: TEST_EVENT_TYPE.to_owned(),
             created_at: now,
             accepted_at: now,

@@ -34,7 +34,7 @@ async fn events_stored(stage: &Stage) -> usize {
 pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: Stage) {
     let mut new = stage.one_event();
     change(&mut new, |event| {
-        event.given_id = Some("order-1".into());
+        event.external_id = Some("order-1".into());
         event.created_at = after(1);
         event.accepted_at = after(2);
         event.key = Some("customer 7".into());
@@ -122,7 +122,7 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let other = stage.new_endpoint(stage.app).await;
     let mut first = stage.draft(&[stage.endpoint, other]);
-    change(&mut first, |event| event.given_id = Some("order-1".into()));
+    change(&mut first, |event| event.external_id = Some("order-1".into()));
     first.dedup = vec![key];
     let answer = repeated(&first);
     assert_eq!(stage.accept(first).await, Accepted::New);

@@ -19,7 +19,7 @@ async fn find(stage: &Stage, given_id: &str, own: Option<EventId>) -> Option<Eve
 
 pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage: Stage) {
     let mut new = stage.one_event();
-    Arc::get_mut(&mut new.event).unwrap().given_id = Some("order-1".into());
+    Arc::get_mut(&mut new.event).unwrap().external_id = Some("order-1".into());
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
     let event = (*new.event).clone();
     stage.accept(new).await;

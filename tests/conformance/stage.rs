@@ -357,7 +357,7 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
     let event = Event {
         id: event,
         app,
-        given_id: None,
+        external_id: None,
         event_type: "payment.paid".into(),
         created_at: NOW,
         accepted_at: NOW,

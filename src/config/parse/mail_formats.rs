@@ -5,7 +5,7 @@ use crate::{
     config::secret::HiddenText,
     domain::{
         email_address::{EMAIL_ADDRESS_FORM, MAILBOX_FORM, Mailbox, is_email_address},
-        id::{GIVEN_ID_FORM, is_given_id},
+        id::{EXTERNAL_ID_FORM, is_external_id},
         target_url::Host,
         time::parse_duration,
     },
@@ -74,7 +74,7 @@ pub(in crate::config) const PUBLIC_URL: ValueFormat<Option<String>> = ValueForma
 );
 
 pub(in crate::config) const APP_ID: ValueFormat<Option<String>> =
-    ValueFormat::new(GIVEN_ID_FORM, |text| optional(text, |text| is_given_id(text).then(|| text.to_owned())));
+    ValueFormat::new(EXTERNAL_ID_FORM, |text| optional(text, |text| is_external_id(text).then(|| text.to_owned())));
 
 fn smtp_server(text: &str) -> Option<SmtpServer> {
     let (host, port) = text.rsplit_once(':')?;

@@ -85,7 +85,7 @@ fn event(event_type: &str) -> Event {
     Event {
         id: EventId::from_i64(50),
         app: APP,
-        given_id: None,
+        external_id: None,
         event_type: event_type.into(),
         created_at: NOW,
         accepted_at: NOW,

@@ -67,7 +67,7 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
     let event = Event {
         id: EventId::from_i64(1),
         app: APP,
-        given_id: None,
+        external_id: None,
         event_type: "a".into(),
         created_at: at(0),
         accepted_at: at(0),

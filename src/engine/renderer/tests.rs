@@ -13,7 +13,7 @@ fn event(app: i64, id: i64, data: &'static str) -> Event {
     Event {
         id: EventId::from_i64(id),
         app: AppId::from_i64(app),
-        given_id: None,
+        external_id: None,
         event_type: "payment.created".into(),
         created_at: now,
         accepted_at: now,

@@ -37,7 +37,7 @@ impl Service {
         let event = Arc::new(Event {
             id: EventId::from_i64(id),
             app: app.id,
-            given_id: publish.id.map(str::to_owned),
+            external_id: publish.id.map(str::to_owned),
             event_type: publish.event_type.to_owned(),
             created_at: publish.created_at.unwrap_or(now),
             accepted_at: now,

@@ -5,7 +5,7 @@ use crate::{
     domain::{
         app::App,
         event::{DedupKey, DedupSpace, Fingerprint},
-        id::{GIVEN_ID_FORM, is_given_id},
+        id::{EXTERNAL_ID_FORM, is_external_id},
         subscription::check_event_type,
         time::Timestamp,
     },
@@ -18,8 +18,8 @@ const EVENT_KEY_BYTES_MAX: usize = 256;
 
 pub(super) fn check_form(publish: &PublishRequest<'_>, now: Timestamp) -> Result<(), Error> {
     check_event_type(publish.event_type).map_err(|message| Error::field("type", message))?;
-    if publish.id.is_some_and(|id| !is_given_id(id)) {
-        return Err(Error::field("id", format!("must be {GIVEN_ID_FORM}")));
+    if publish.id.is_some_and(|id| !is_external_id(id)) {
+        return Err(Error::field("id", format!("must be {EXTERNAL_ID_FORM}")));
     }
     if publish
         .key

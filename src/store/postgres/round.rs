@@ -33,7 +33,7 @@ pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
         now(),
         u8::from(*is_stopping).to_string(),
     ];
-    let said = given(nodes::BEAT, &values);
+    let said = with_values(nodes::BEAT, &values);
     let stored = format!("SELECT batch FROM ledger WHERE epoch = {epoch} AND writer = 0");
     format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", view_statements(epoch))
 }
@@ -48,11 +48,11 @@ fn view_statements(epoch: i64) -> String {
     let long_ago = format!("({} - {})", now(), nodes::JOIN_GRACE.as_millis());
     [
         CLOCK.to_owned(),
-        given(nodes::NODES, &[now()]),
-        given(nodes::WRITE_COUNTER, std::slice::from_ref(&epoch)),
+        with_values(nodes::NODES, &[now()]),
+        with_values(nodes::WRITE_COUNTER, std::slice::from_ref(&epoch)),
         SHARDS_OF.to_owned(),
         changes::VERSION.to_owned(),
-        given(nodes::IS_STEADY, &[epoch, now(), long_ago]),
+        with_values(nodes::IS_STEADY, &[epoch, now(), long_ago]),
     ]
     .join("; ")
 }
@@ -66,7 +66,7 @@ fn later(by: Duration) -> String {
 }
 
 /// Replaces the parameters of the statement by these values.
-fn given(sql: &str, values: &[String]) -> String {
+fn with_values(sql: &str, values: &[String]) -> String {
     let mut said = to_postgres_sql(sql);
     for (number, value) in values.iter().enumerate().rev() {
         said = said.replace(&format!("${}", number + 1), value);
@@ -166,6 +166,6 @@ mod tests {
     #[test]
     fn parameters_are_replaced_by_values() {
         let values: Vec<String> = (1..=12).map(|number| format!("v{number}")).collect();
-        assert_eq!(given("a = ?1 AND b = ?12 AND c = ?2", &values), "a = v1 AND b = v12 AND c = v2");
+        assert_eq!(with_values("a = ?1 AND b = ?12 AND c = ?2", &values), "a = v1 AND b = v12 AND c = v2");
     }
 }

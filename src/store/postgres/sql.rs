@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, Give, Locks, Over, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change,
+        ConfigChange, Error, RowSink, Locks, BulkStatement, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change,
         params,
     },
 };
@@ -237,8 +237,8 @@ impl Sql for Transaction<'_> {
 
     fn query_each_row(
         &self,
-        over: &Over<'_>,
-        give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
+        over: &BulkStatement<'_>,
+        give: &mut dyn FnMut(&mut RowSink<'_>) -> Result<()>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
         let shape = ColumnTypes(over.shape);
@@ -284,7 +284,7 @@ impl Sql for Transaction<'_> {
              SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
         let mut deleted = Vec::new();
         self.query_each_row(
-            &Over { sql, columns: "id", shape: "n" },
+            &BulkStatement { sql, columns: "id", shape: "n" },
             &mut |give| ids.iter().try_for_each(|id| give(params![id])),
             &mut |row| {
                 deleted.push((row.get(0)?, row.get(1)?));

@@ -1,6 +1,6 @@
 //! Joining a store alone, and maintenance: the newest id, endpoint queues with work, purging deleted apps.
 
-use super::{Over, Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
+use super::{BulkStatement, Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -75,7 +75,7 @@ pub(super) fn lanes_behind(
     );
     let mut behind = Vec::new();
     connection.query_each_row(
-        &Over { sql: &sql, columns: "lane, due", shape: "nn" },
+        &BulkStatement { sql: &sql, columns: "lane, due", shape: "nn" },
         &mut |give| lanes.iter().try_for_each(|lane| give(params![lane, now])),
         &mut |row| {
             behind.push(row.get(0)?);

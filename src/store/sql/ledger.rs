@@ -83,7 +83,7 @@ pub(in crate::store) fn event_row(
         event.id,
         event.app,
         event.event_type,
-        event.given_id,
+        event.external_id,
         event.created_at,
         event.accepted_at,
         event.key,

@@ -16,7 +16,7 @@ mod deliveries;
 mod desk;
 mod error;
 mod event_types;
-mod given;
+mod bulk_statement;
 mod health;
 mod hot;
 mod inbox;
@@ -59,7 +59,7 @@ pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
 pub(super) use desk::Desk;
 pub(super) use error::{Error, Result, store_error};
-pub(super) use given::{Give, Over};
+pub(super) use bulk_statement::{RowSink, BulkStatement};
 pub(super) use hot::Hot;
 pub(super) use ledger::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::MembershipBackend;
@@ -101,8 +101,8 @@ pub(super) trait Sql {
     /// Runs a statement over all the rows that `give` supplies, and passes the rows of its result to `each`.
     fn query_each_row(
         &self,
-        over: &Over<'_>,
-        give: &mut dyn FnMut(&mut Give<'_>) -> Result<()>,
+        over: &BulkStatement<'_>,
+        give: &mut dyn FnMut(&mut RowSink<'_>) -> Result<()>,
         each: &mut dyn FnMut(&Row<'_>) -> Result<()>,
     ) -> Result<()> {
         let sql = over.one_row();

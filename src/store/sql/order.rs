@@ -193,7 +193,7 @@ mod tests {
         let event = Event {
             id: event,
             app,
-            given_id: None,
+            external_id: None,
             event_type: "t".into(),
             created_at: now,
             accepted_at: now,

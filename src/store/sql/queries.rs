@@ -23,10 +23,10 @@ use std::{collections::BTreeSet, ops::ControlFlow};
 pub(super) fn find_event(
     connection: &dyn Sql,
     app: AppId,
-    given_id: &str,
+    external_id: &str,
     own: Option<EventId>,
 ) -> Result<Option<Event>> {
-    let key = DedupKey::new(app, DedupSpace::EventId, given_id);
+    let key = DedupKey::new(app, DedupSpace::EventId, external_id);
     let named = connection.one("SELECT event FROM dedup WHERE key = ?1", params![key.0], |row| row.get(0))?;
     let Some(id) = named.or(own) else { return Ok(None) };
     connection.one(

@@ -2,7 +2,7 @@
 //! endpoint answers again.
 
 use super::{
-    Error, Over, Result, Sql, attempts,
+    Error, BulkStatement, Result, Sql, attempts,
     deliveries::update_delivery,
     health, ledger,
     order::Woken,
@@ -110,7 +110,7 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
     let sql = "SELECT given.place, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
     let mut found = 0;
     tx.query_each_row(
-        &Over { sql, columns: "place, event", shape: "nn" },
+        &BulkStatement { sql, columns: "place, event", shape: "nn" },
         &mut |give| events.iter().try_for_each(|(place, event)| give(params![place, event])),
         &mut |row| {
             due[row.get::<i64>(0)? as usize].1.data = Bytes::from(row.get::<Vec<u8>>(1)?);
@@ -275,7 +275,7 @@ fn next_dues(
     );
     let mut dues = HashMap::new();
     tx.query_each_row(
-        &Over { sql: &sql, columns: "lane, due", shape: "nn" },
+        &BulkStatement { sql: &sql, columns: "lane, due", shape: "nn" },
         &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(BEGINNING)])),
         &mut |row| {
             if let Some(due) = row.get(1)? {

@@ -1,7 +1,7 @@
 //! Deletes expired rows: all of a step at once, in a few statements.
 
 use super::{
-    Over, Result, Sql, ToValue,
+    BulkStatement, Result, Sql, ToValue,
     order::{self, Woken},
     params,
 };
@@ -38,7 +38,7 @@ impl ToDelete {
     fn delete_dedup_keys(&self, tx: &dyn Sql) -> Result<()> {
         let sql = "DELETE FROM dedup WHERE (key, event) IN (SELECT given.key, given.event FROM {given}) RETURNING event";
         tx.query_each_row(
-            &Over { sql, columns: "key, event", shape: "bn" },
+            &BulkStatement { sql, columns: "key, event", shape: "bn" },
             &mut |give| {
                 for (event, keys) in &self.events {
                     for key in keys.iter().flat_map(|keys| keys.chunks(16)) {
@@ -57,7 +57,7 @@ pub(super) fn delete(tx: &dyn Sql, from: &str, of: &str, ids: &[impl ToValue]) -
     let sql = format!("DELETE FROM {from} WHERE {of} IN (SELECT given.id FROM {{given}}) RETURNING {of}");
     let mut count = 0;
     tx.query_each_row(
-        &Over { sql: &sql, columns: "id", shape: "n" },
+        &BulkStatement { sql: &sql, columns: "id", shape: "n" },
         &mut |give| ids.iter().try_for_each(|id| give(params![id])),
         &mut |_| {
             count += 1;

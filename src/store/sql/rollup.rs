@@ -4,7 +4,7 @@
 mod added;
 
 use super::{
-    Error, Give, Over, Result, Row, Sql, adjusted_clock, params,
+    Error, RowSink, BulkStatement, Result, Row, Sql, adjusted_clock, params,
     config::{json, to_json},
     statistics::trim,
 };
@@ -225,10 +225,10 @@ fn take_from_log(tx: &dyn Sql, part: &LogPart) -> Result<bool> {
         return Ok(true);
     }
     let of_runs = |sql: &str, each: &mut dyn FnMut(&Row<'_>) -> Result<()>| {
-        let runs = &mut |give: &mut Give<'_>| {
+        let runs = &mut |give: &mut RowSink<'_>| {
             part.runs.iter().try_for_each(|(first, last)| give(params![first, last]))
         };
-        tx.query_each_row(&Over { sql, columns: "begins, ends", shape: "nn" }, runs, each)
+        tx.query_each_row(&BulkStatement { sql, columns: "begins, ends", shape: "nn" }, runs, each)
     };
     let rows = "FROM {given} CROSS JOIN statistics_log l WHERE l.id >= given.begins AND l.id <= given.ends";
     let mut there = 0;

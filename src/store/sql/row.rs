@@ -149,7 +149,7 @@ fn read_event(row: &Row<'_>, first: usize, id: EventId) -> Result<Event> {
         id,
         app: row.get(first + 1)?,
         event_type: row.get(first + 2)?,
-        given_id: row.get(first + 3)?,
+        external_id: row.get(first + 3)?,
         created_at: row.get(first + 4)?,
         accepted_at: row.get(first + 5)?,
         key: row.get(first + 6)?,

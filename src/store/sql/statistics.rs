@@ -2,7 +2,7 @@
 //! queries them.
 
 use super::{
-    Over, Result, Row, Sql, ToValue, params,
+    BulkStatement, Result, Row, Sql, ToValue, params,
     config::{json, to_json},
 };
 use crate::domain::{
@@ -55,7 +55,7 @@ pub(super) fn add<T: ToValue>(
     );
     let mut found = Vec::new();
     tx.query_each_row(
-        &Over { sql: &before, columns: "place, app, whose, width, start", shape: key },
+        &BulkStatement { sql: &before, columns: "place, app, whose, width, start", shape: key },
         &mut |give| {
             (0_i64..).zip(&sums).try_for_each(|(place, ((app, whose, width, start), _))| {
                 give(params![place, app, whose, width.seconds(), start])
@@ -75,7 +75,7 @@ pub(super) fn add<T: ToValue>(
          ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({SUMS}) = ({WRITTEN})"
     );
     tx.query_each_row(
-        &Over { sql: &write, columns: concat!("app, whose, width, start, ", sums!()), shape: row },
+        &BulkStatement { sql: &write, columns: concat!("app, whose, width, start, ", sums!()), shape: row },
         &mut |give| {
             sums.iter().try_for_each(|((app, whose, width, start), sums)| {
                 give(params![

@@ -8,7 +8,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        Over, Result, Sql, params,
+        BulkStatement, Result, Sql, params,
         statistics::{EVERY_APP, EVERY_ENDPOINT, OF_ENDPOINTS, OF_TYPES, add},
     },
 };
@@ -71,7 +71,7 @@ impl RowsToAdd {
             (BTreeSet::from([EVERY_APP]), BTreeMap::from([(EVERY_ENDPOINT, false)]));
         let sql = "SELECT a.id FROM {given} CROSS JOIN apps a WHERE a.id = given.id";
         tx.query_each_row(
-            &Over { sql, columns: "id", shape: "n" },
+            &BulkStatement { sql, columns: "id", shape: "n" },
             &mut |give| apps.iter().try_for_each(|app| give(params![app])),
             &mut |row| {
                 known_apps.insert(row.get(0)?);
@@ -81,7 +81,7 @@ impl RowsToAdd {
         let sql = "SELECT e.id, EXISTS (SELECT 1 FROM health h WHERE h.endpoint = e.id AND h.degraded_since IS NOT NULL)
              FROM {given} CROSS JOIN endpoints e WHERE e.id = given.id AND e.deleted_at IS NULL";
         tx.query_each_row(
-            &Over { sql, columns: "id", shape: "n" },
+            &BulkStatement { sql, columns: "id", shape: "n" },
             &mut |give| endpoints.iter().try_for_each(|endpoint| give(params![endpoint])),
             &mut |row| {
                 known.insert(row.get(0)?, row.get(1)?);
@@ -106,7 +106,7 @@ fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
          WHERE t.app = given.app AND t.width = given.width AND t.start = given.start AND t.type = given.type";
     let mut own = BTreeSet::new();
     tx.query_each_row(
-        &Over { sql, columns: "app, width, start, type", shape: "nnnt" },
+        &BulkStatement { sql, columns: "app, width, start, type", shape: "nnnt" },
         &mut |give| wanted.iter().try_for_each(|(app, start, name)| give(params![app, day, start, name])),
         &mut |row| {
             own.insert((row.get(0)?, row.get(1)?, row.get::<String>(2)?));
@@ -119,7 +119,7 @@ fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
          WHERE t.app = given.app AND t.width = given.width AND t.start = given.start) FROM {given}";
     let starts: Vec<_> = counts.keys().copied().collect();
     tx.query_each_row(
-        &Over { sql, columns: "app, width, start", shape: "nnn" },
+        &BulkStatement { sql, columns: "app, width, start", shape: "nnn" },
         &mut |give| starts.iter().try_for_each(|(app, start)| give(params![app, day, start])),
         &mut |row| {
             let count: i64 = row.get(2)?;
