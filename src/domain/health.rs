@@ -4,11 +4,11 @@
 //! disabled; the windows of the statistics can only make it degraded. Durations are measured in outage-adjusted time
 //! (`blame`), which excludes local outages; people are shown the wall clock.
 
-mod news;
+mod events;
 #[cfg(test)]
 mod tests;
 
-pub use news::{HealthContext, News, disabled_manually};
+pub use events::{HealthContext, HealthEvent, disabled_manually};
 
 use super::{
     circuit_breaker::PausedUntil,
@@ -142,7 +142,7 @@ impl Health {
     }
 
     /// Records a success. Resets everything that the rules for disabling look at.
-    pub fn succeeded(&mut self, at: Timestamp) -> Option<News> {
+    pub fn succeeded(&mut self, at: Timestamp) -> Option<HealthEvent> {
         let was = self.state();
         (self.consecutive_failures, self.failed_events) = (0, 0);
         (self.first_failure, self.warned_at) = (None, None);
@@ -153,7 +153,7 @@ impl Health {
         self.recover(was, at)
     }
 
-    pub fn failed(&mut self, failure: &FailedAttempt<'_>, contract: &Contract) -> Vec<News> {
+    pub fn failed(&mut self, failure: &FailedAttempt<'_>, contract: &Contract) -> Vec<HealthEvent> {
         let rule = &contract.health;
         let FailedAttempt { at, adjusted_time: clock, error, ends_event } = *failure;
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
@@ -173,14 +173,14 @@ impl Health {
             let since = self.first_failure.map_or(at, |first| first.at);
             // A contract that defines degraded has defined when people are notified.
             if rule.degraded_above.is_none() && self.record_notification(contract.notices.degraded, since) {
-                news.push(News::Failing { in_a_row: self.consecutive_failures, since });
+                news.push(HealthEvent::Failing { in_a_row: self.consecutive_failures, since });
             }
         }
         if let Some(off_in) = self.warning_due(rule, clock) {
             self.warned_at = Some(ClockedTime { at, adjusted_time: clock });
             let since = self.first_failure.map_or(at, |first| first.at);
             self.record_notification(contract.notices.off_warning, since);
-            news.push(News::Warning { since, disables_at: at.plus(off_in) });
+            news.push(HealthEvent::Warning { since, disables_at: at.plus(off_in) });
         }
         news
     }
@@ -196,7 +196,7 @@ impl Health {
     }
 
     /// Evaluates the statistics, and the number of failed events, as some end without an attempt.
-    pub fn judge(&mut self, windows: &HealthWindows, contract: &Contract, at: Timestamp) -> Option<News> {
+    pub fn judge(&mut self, windows: &HealthWindows, contract: &Contract, at: Timestamp) -> Option<HealthEvent> {
         let rule = &contract.health;
         if let Some(off) = self.check_failed_events(rule) {
             return Some(off);
@@ -218,7 +218,7 @@ impl Health {
                 self.degraded_since = Some(at);
                 let since = self.first_failure.map_or(at, |first| first.at);
                 let percent = bad * 100 / all;
-                self.record_notification(contract.notices.degraded, since).then_some(News::Degraded { percent, since })
+                self.record_notification(contract.notices.degraded, since).then_some(HealthEvent::Degraded { percent, since })
             }
             Some(_) if (all > 0 && bad * 100 <= below * all) || is_well_lately => {
                 let was = self.state();
@@ -239,16 +239,16 @@ impl Health {
         Some(left.max(notice.saturating_sub(warned_for)))
     }
 
-    fn check_failed_events(&self, rule: &HealthRule) -> Option<News> {
+    fn check_failed_events(&self, rule: &HealthRule) -> Option<HealthEvent> {
         let events = rule.off_after_failed_events.filter(|events| self.failed_events >= *events)?;
-        Some(News::TooManyFailedEvents { events, since: self.first_failure.map(|first| first.at) })
+        Some(HealthEvent::TooManyFailedEvents { events, since: self.first_failure.map(|first| first.at) })
     }
 
-    fn check_failing_duration(&self, rule: &HealthRule, clock: Duration) -> Option<News> {
+    fn check_failing_duration(&self, rule: &HealthRule, clock: Duration) -> Option<HealthEvent> {
         let is_due = self.disables_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_BEFORE_WARNING_MIN;
         let is_warned = rule.warning_after.is_none() || self.warned_at.is_some();
         let since = self.first_failure?.at;
-        (is_due && is_warned).then_some(News::FailingTooLong { since })
+        (is_due && is_warned).then_some(HealthEvent::FailingTooLong { since })
     }
 
     fn warning_due(&self, rule: &HealthRule, clock: Duration) -> Option<Duration> {
@@ -270,7 +270,7 @@ impl Health {
         before.is_none()
     }
 
-    fn recover(&mut self, was: HealthState, at: Timestamp) -> Option<News> {
+    fn recover(&mut self, was: HealthState, at: Timestamp) -> Option<HealthEvent> {
         if self.state() != HealthState::Healthy {
             return None;
         }
@@ -282,6 +282,6 @@ impl Health {
             return None;
         }
         (self.last_error, self.successes) = (None, 0);
-        self.trouble_notice.take().map(|told| News::Recovered { since: told.since, by: told.channel })
+        self.trouble_notice.take().map(|told| HealthEvent::Recovered { since: told.since, by: told.channel })
     }
 }

@@ -3,13 +3,13 @@
 
 mod digest;
 mod letter;
-mod news;
+mod messages;
 #[cfg(test)]
 mod tests;
 
 pub use digest::{Digest, DigestExample, EndpointCount};
 pub use letter::{Desk, Letter};
-pub use news::{dead_letter, webhook_data, replay_finished};
+pub use messages::{dead_letter, webhook_data, replay_finished};
 
 use super::{
     contract::NoticeChannel,
@@ -102,7 +102,7 @@ impl NewNotice {
     /// Returns the details of a digest that had `before` and counts `count` with this notice.
     pub fn merged_into_digest(&self, before: &NoticeDetails, count: u32) -> NoticeDetails {
         let text = match self.kind {
-            NoticeKind::DeliveryDead => news::dead_letters_text(count),
+            NoticeKind::DeliveryDead => messages::dead_letters_text(count),
             _ => format!("{count} times: {}", self.details.text),
         };
         let reason = self.details.reason.clone().filter(|reason| Some(reason) == before.reason.as_ref());

@@ -21,7 +21,7 @@ fn sums(ended: u64, dead: u64) -> Sums {
     Sums { delivered: ended - dead, dead, ok: ended - dead, failed: dead, ..Sums::default() }
 }
 
-fn is_off(news: &News) -> bool {
+fn is_off(news: &HealthEvent) -> bool {
     news.disabled(&fixtures::standard(), START).is_some()
 }
 
@@ -34,7 +34,7 @@ fn ten_failed_events_disable_a_zerofee_endpoint() {
         assert!(!health.failed(&failure(event, true), &zerofee).iter().any(is_off), "{event}");
     }
     let news = health.failed(&failure(9, true), &zerofee);
-    assert_eq!(news, [News::TooManyFailedEvents { events: 10, since: Some(START) }]);
+    assert_eq!(news, [HealthEvent::TooManyFailedEvents { events: 10, since: Some(START) }]);
     let off = news[0].disabled(&zerofee, START).unwrap();
     assert_eq!((off.reason.name(), off.by.as_ref().unwrap().id()), ("auto_disabled_failures", "posthaste"));
 }
@@ -45,13 +45,13 @@ fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
         let mut health = Health::default();
         for hour in 0..off_at {
             let news = health.failed(&failure(hour, true), &contract);
-            let warning = News::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
+            let warning = HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
             assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
             assert!(!news.iter().any(is_off), "{} at {hour} h", contract.name);
         }
         assert_eq!(health.disables_in(&contract.health, HOUR * (off_at as u32 - 1)), Some(HOUR));
         let news = health.failed(&failure(off_at, true), &contract);
-        assert_eq!(news, [News::FailingTooLong { since: START }], "{}", contract.name);
+        assert_eq!(news, [HealthEvent::FailingTooLong { since: START }], "{}", contract.name);
     }
 }
 
@@ -64,9 +64,9 @@ fn a_late_warning_delays_disabling_and_few_failures_never_disable() {
         assert_eq!(health.failed(&failure(hour, true), &bastionary), [], "{hour}");
     }
     let news = health.failed(&failure(103, true), &bastionary);
-    assert_eq!(news, [News::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
+    assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
     assert_eq!(health.failed(&failure(126, true), &bastionary), []);
-    assert_eq!(health.failed(&failure(127, true), &bastionary), [News::FailingTooLong { since: START }]);
+    assert_eq!(health.failed(&failure(127, true), &bastionary), [HealthEvent::FailingTooLong { since: START }]);
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn local_outages_delay_the_warning_and_the_disabling() {
         health.failed(&failure(hour, true), &bastionary);
     }
     let back = |hours: u64| FailedAttempt { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
-    assert!(health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, News::Warning { .. })));
+    assert!(health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, HealthEvent::Warning { .. })));
     let news = health.failed(&back(48), &bastionary);
-    assert_eq!(news, [News::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
+    assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
     for _ in 0..9 {
         assert_eq!(health.failed(&failure(0, false), &standard), []);
     }
-    assert_eq!(health.failed(&failure(1, false), &standard), [News::Failing { in_a_row: 10, since: START }]);
+    assert_eq!(health.failed(&failure(1, false), &standard), [HealthEvent::Failing { in_a_row: 10, since: START }]);
     assert_eq!((health.state(), health.state_since()), (HealthState::Failing, Some(START.plus(HOUR))));
     assert_eq!(health.failed(&failure(1, false), &standard), [], "reported once");
     for _ in 1..RECOVERED_AFTER_SUCCESSES {
         assert_eq!((health.succeeded(START), health.state()), (None, HealthState::Failing));
     }
-    let recovered = News::Recovered { since: START, by: NoticeChannel::List };
+    let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::List };
     assert_eq!(health.succeeded(START.plus(HOUR)), Some(recovered));
     assert!(health.has_no_trouble());
     assert_eq!((health.state(), health.state_since()), (HealthState::Healthy, Some(START.plus(HOUR))));
@@ -128,11 +128,11 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
         assert_eq!(judge(&mut health, sums(ended, dead), Sums::default()), None, "{dead} of {ended}");
     }
     assert_eq!(judge(&mut health, sums(100, 81), sums(5, 0)), None, "it has recovered already");
-    let degraded = News::Degraded { percent: 81, since: START };
+    let degraded = HealthEvent::Degraded { percent: 81, since: START };
     assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
     assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
     assert_eq!(judge(&mut health, Sums::default(), Sums::default()), None, "nothing worked meanwhile");
-    let recovered = News::Recovered { since: START, by: NoticeChannel::Email };
+    let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email };
     assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
     judge(&mut health, sums(100, 99), sums(20, 20));
     assert_eq!(judge(&mut health, sums(110, 99), sums(5, 0)), Some(recovered), "the last hour was well");
@@ -146,9 +146,9 @@ fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     };
     let mut health = Health::default();
     assert_eq!(judge(&mut health, sums(10, 5)), None);
-    assert!(matches!(judge(&mut health, sums(10, 6)), Some(News::Degraded { percent: 60, .. })));
+    assert!(matches!(judge(&mut health, sums(10, 6)), Some(HealthEvent::Degraded { percent: 60, .. })));
     assert_eq!(judge(&mut health, sums(10, 4)), None);
-    assert!(matches!(judge(&mut health, sums(10, 3)), Some(News::Recovered { .. })));
+    assert!(matches!(judge(&mut health, sums(10, 3)), Some(HealthEvent::Recovered { .. })));
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn notices_name_the_trouble_its_start_and_the_last_error() {
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
     let about = HealthContext { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
     let off_at = START.plus(HOUR * 24);
-    let warning = News::Warning { since: START, disables_at: off_at }.notice(&about);
+    let warning = HealthEvent::Warning { since: START, disables_at: off_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));
     assert!(warning.details.text.contains("since 2027-01-15T08:00:00Z"), "{}", warning.details.text);
     assert!(warning.details.text.contains("at 2027-01-16T08:00:00Z"), "{}", warning.details.text);
     assert_eq!((warning.details.since, warning.details.disables_at), (Some(START), Some(off_at)));
     assert_eq!(warning.details.last_error.as_deref(), Some("HTTP 503"));
-    let recovered = News::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
+    let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email }.notice(&about);
     assert_eq!((recovered.kind, recovered.details.last_error), (NoticeKind::EndpointRecovered, None));
 }
 
@@ -211,15 +211,15 @@ proptest! {
             let first = *first.get_or_insert(hours);
             for news in news {
                 match news {
-                    News::Warning { .. } => {
+                    HealthEvent::Warning { .. } => {
                         prop_assert!(failures >= FAILURES_BEFORE_WARNING_MIN && hours - first >= 10 && warned_at.is_none());
                         warned_at = Some(hours);
                     }
-                    News::FailingTooLong { .. } => {
+                    HealthEvent::FailingTooLong { .. } => {
                         prop_assert!(hours - first >= 20 && warned_at.is_some_and(|at| hours - at >= 10));
                         return Ok(());
                     }
-                    News::TooManyFailedEvents { .. } => {
+                    HealthEvent::TooManyFailedEvents { .. } => {
                         prop_assert!(ended >= 12);
                         return Ok(());
                     }

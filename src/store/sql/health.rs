@@ -13,7 +13,7 @@ use crate::{
         delivery::{Delivery, Availability},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
-        health::{HealthContext, FAILING_AFTER_FAILURES, FailedAttempt, Health, ClockedTime, News, HealthState, TroubleNotice, HealthWindows},
+        health::{HealthContext, FAILING_AFTER_FAILURES, FailedAttempt, Health, ClockedTime, HealthEvent, HealthState, TroubleNotice, HealthWindows},
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
         statistics::{Sums, Width},
@@ -167,7 +167,7 @@ pub(super) struct Seen<'a> {
     contract: &'a Contract,
     was: HealthState,
     health: Health,
-    news: Vec<News>,
+    news: Vec<HealthEvent>,
 }
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
@@ -205,8 +205,8 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) ->
     let mut news = health.failed(&failure, contract);
     health.record_pause(sighting.paused);
     if record.disable.is_some() {
-        news = vec![News::Gone];
-    } else if matches!(news[..], [News::FailingTooLong { .. }])
+        news = vec![HealthEvent::Gone];
+    } else if matches!(news[..], [HealthEvent::FailingTooLong { .. }])
         && notices::warning_waits(tx, carried.delivery.app, carried.delivery.endpoint)?
     {
         // An endpoint counts as warned only once the warning was sent.

@@ -10,7 +10,7 @@ use crate::domain::{
 
 /// A change of an endpoint's health that people are notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum HealthEvent {
     /// This percentage of the attempts or deliveries that its contract evaluates failed.
     Degraded {
         percent: u64,
@@ -53,7 +53,7 @@ pub struct HealthContext<'a> {
     pub last_error: Option<&'a str>,
 }
 
-impl News {
+impl HealthEvent {
     /// Returns how the endpoint is disabled, if this event disables it. `Gone` is handled where the answer is.
     pub fn disabled(&self, contract: &Contract, at: Timestamp) -> Option<Disabled> {
         matches!(self, Self::TooManyFailedEvents { .. } | Self::FailingTooLong { .. }).then(|| Disabled {
