@@ -35,7 +35,7 @@ const DEGRADED_ABOVE_DEFAULT: Percent = Percent(50);
 
 /// A health sample: a counted attempt as the delivery worker observed it.
 #[derive(Clone, Copy, Debug)]
-pub struct Sighting {
+pub struct HealthSample {
     /// Outage-adjusted time when it ended.
     pub adjusted_time: Duration,
     /// The pause that the receiver asked for.

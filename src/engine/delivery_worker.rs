@@ -16,7 +16,7 @@ use crate::{
         config_cache::ConfigCache,
         endpoint::{Endpoint, DisabledReason, DisabledBy, Disabled},
         event::TEST_EVENT_TYPE,
-        health::Sighting,
+        health::HealthSample,
         outcome::{OutcomeClass, Outcome},
         ports::LeasedDelivery,
         tally::Tally,
@@ -241,7 +241,7 @@ impl DeliveryWorker {
             waiting: contract.off.waiting,
             by: Some(DisabledBy::Receiver),
         });
-        let sighting = (counts && !is_test).then(|| Sighting {
+        let sighting = (counts && !is_test).then(|| HealthSample {
             adjusted_time: self.outage_detector.adjusted_time(ended_at),
             paused: self.pause_of(&last.outcome, endpoint, ended_at),
         });

@@ -5,7 +5,7 @@ use crate::{
     domain::{
         contract::{Contract, ContractHash},
         endpoint::Disabled,
-        health::Sighting,
+        health::HealthSample,
         outcome::{Attempt, OutcomeClass, Outcome},
         ports::LeasedDelivery,
         time::Timestamp,
@@ -74,7 +74,7 @@ impl LeaseGuard {
         mut self,
         verdict: Verdict,
         switch_off: Option<Disabled>,
-        sighting: Option<Sighting>,
+        sighting: Option<HealthSample>,
         ended_at: Timestamp,
         contract: &Arc<Contract>,
     ) {
@@ -86,7 +86,7 @@ impl LeaseGuard {
                 attempts,
                 verdict,
                 disable: switch_off,
-                sighting,
+                health_sample: sighting,
                 ended_at,
                 contract,
             });
@@ -123,7 +123,7 @@ impl Drop for LeaseGuard {
             attempts,
             verdict,
             disable: switch_off,
-            sighting,
+            health_sample: sighting,
             ended_at: now,
             contract,
         });

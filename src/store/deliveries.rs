@@ -17,7 +17,7 @@ use crate::domain::{
     delivery::{Delivery, TransitionError, Availability},
     endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
-    health::Sighting,
+    health::HealthSample,
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
     outcome::Attempt,
@@ -71,7 +71,7 @@ pub struct Record {
     /// How the endpoint is disabled, with a verdict that disables it.
     pub disable: Option<Disabled>,
     /// Health sample of the receiver, from the last attempt; evaluated by the contract.
-    pub sighting: Option<Sighting>,
+    pub health_sample: Option<HealthSample>,
     pub ended_at: Timestamp,
     /// The endpoint's contract, where it is known: its rules of health, and the notices of a delivery that dies.
     pub contract: Option<Arc<Contract>>,

@@ -12,7 +12,7 @@ use posthaste::{
         contract::Contract,
         delivery::{TransitionError, DeliveryState, Availability},
         event::{DedupKey, DedupSpace, Fingerprint},
-        health::Sighting,
+        health::HealthSample,
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
         outcome::OutcomeClass,
@@ -151,9 +151,9 @@ impl BulkCase {
         if how & 0x30 == 0x30 {
             attempts.insert(0, attempt(OutcomeClass::StaleConnection, 0));
         }
-        let sighting = (what & 8 == 8).then_some(Sighting { adjusted_time: Duration::from_secs(5), paused: None });
+        let sighting = (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
+        let record = Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
         self.stage.store().record(record);
     }
 }
@@ -295,7 +295,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
-            let record = Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract };
+            let record = Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
             stage.store().record(record);
         }
         store.ask(stage.app, ended, Ask::Cancel, after(2), None)

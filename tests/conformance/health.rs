@@ -47,8 +47,8 @@ pub(crate) fn counted(
         _ => attempt(OutcomeClass::Http, 500),
     };
     let (sighting, contract) =
-        (Some(health::Sighting { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
-    Record { leased: carried, attempts: vec![attempt], verdict, disable: None, sighting, ended_at, contract }
+        (Some(health::HealthSample { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
+    Record { leased: carried, attempts: vec![attempt], verdict, disable: None, health_sample: sighting, ended_at, contract }
 }
 
 pub(crate) async fn record_counted(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
@@ -362,7 +362,7 @@ pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes
     let mut known = Vec::new();
     for (status, second) in [(429, 100), (503, 50)] {
         let mut record = counted(stage.leased().await, retry_at(after(60)), &plain, after(1));
-        record.sighting.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
+        record.health_sample.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
         stage.store().record(record);
         stage.wait_until_idle().await;
         record_counted(&mut stage, Verdict::Delivered, &plain).await;

@@ -183,7 +183,7 @@ async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
-    stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: at, contract });
+    stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: at, contract });
     stage.wait_until_idle().await;
     id
 }

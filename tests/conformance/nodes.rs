@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 fn delivered(carried: LeasedDelivery) -> Record {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at: after(1), contract }
+    Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: after(1), contract }
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {

@@ -157,7 +157,7 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
+        stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
     }
     stage.wait_until_idle().await;
     notes.take("many successes", SHARD_LIMITS);

@@ -33,7 +33,7 @@ async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
         attempts: vec![attempt(OutcomeClass::Http, 410)],
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true },
         disable: Some(off),
-        sighting: None,
+        health_sample: None,
         ended_at: after(1),
         contract: None,
     });
@@ -186,7 +186,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
         attempts,
         verdict,
         disable: None,
-        sighting: None,
+        health_sample: None,
         ended_at: NOW,
         contract: None,
     });

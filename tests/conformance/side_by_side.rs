@@ -8,7 +8,7 @@ use posthaste::{
     domain::{
         delivery::DeliveryState,
         event::{DedupSpace, Fingerprint},
-        health::Sighting,
+        health::HealthSample,
         id::{DeliveryId, EndpointId},
         ordering::OrderingMode,
         outcome::OutcomeClass,
@@ -133,12 +133,12 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
 }
 
-fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sighting: Option<Sighting>) -> Record {
+fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sighting: Option<HealthSample>) -> Record {
     let attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
     let contract = sighting
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    Record { leased: carried, attempts, verdict, disable: None, sighting, ended_at: after(11), contract }
+    Record { leased: carried, attempts, verdict, disable: None, health_sample: sighting, ended_at: after(11), contract }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: TwoNodes) {
@@ -165,7 +165,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
             store.flush().await.unwrap();
         }
         let failing = nodes.map(|(store, recorder, _)| {
-            let sighting = || Some(Sighting { adjusted_time: Duration::from_secs(1), paused: None });
+            let sighting = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
             for carried in recorder.take_leased() {
                 store.record(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
             }

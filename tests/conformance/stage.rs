@@ -251,7 +251,7 @@ impl Stage {
         contract: Option<Arc<Contract>>,
     ) {
         let (switch_off, sighting, ended_at) = (None, None, after(1));
-        self.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract });
+        self.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
         self.wait_until_idle().await;
     }
 

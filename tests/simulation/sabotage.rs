@@ -278,7 +278,7 @@ impl SabotagedStore {
 
     fn sabotage_verdict(&self, record: &mut Record) {
         if let (true, Verdict::Retry { .. }, Some(_), Some(contract)) =
-            (self.is_hasty, record.verdict, &record.sighting, &record.contract)
+            (self.is_hasty, record.verdict, &record.health_sample, &record.contract)
         {
             let health = &contract.health;
             record.disable = Some(Disabled {
@@ -288,7 +288,7 @@ impl SabotagedStore {
                 by: Some(DisabledBy::Posthaste),
             });
         }
-        record.sighting.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);
+        record.health_sample.take_if(|_| self.is_lenient && record.verdict != Verdict::Delivered);
         match &mut record.verdict {
             Verdict::Retry { due, .. } => *due = Timestamp::from_millis(due.as_millis() + self.shift_ms),
             // Once: a repeated attempt has no number, but it is in the history.

@@ -176,7 +176,7 @@ impl Work for Recording {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let Record { leased: carried, attempts, verdict, sighting, contract, .. } = &self.record;
+        let Record { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } = &self.record;
         let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
         locks.lanes.extend(okey.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
@@ -190,7 +190,7 @@ impl Work for Recording {
     }
 
     fn count(&self, sums: &mut StatBatch) {
-        let Record { leased: carried, attempts, verdict, sighting, ended_at, .. } = &self.record;
+        let Record { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } = &self.record;
         let Some(Recorded { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
         let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);

@@ -174,7 +174,7 @@ pub(super) struct Seen<'a> {
 /// changes nothing.
 pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) -> Result<Option<Seen<'a>>> {
     let Record { leased: carried, attempts, ended_at, .. } = record;
-    let (Some(sighting), Some(contract)) = (&record.sighting, &record.contract) else { return Ok(None) };
+    let (Some(sighting), Some(contract)) = (&record.health_sample, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;
     if last.outcome.class == OutcomeClass::Ok {

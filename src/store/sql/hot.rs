@@ -76,7 +76,7 @@ impl Recording {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let Record { leased: carried, attempts, verdict, disable: switch_off, sighting, ended_at, contract } = &self.record;
+        let Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
