@@ -196,7 +196,7 @@ impl Health {
     }
 
     /// Evaluates the statistics, and the number of failed events, as some end without an attempt.
-    pub fn judge(&mut self, windows: &HealthWindows, contract: &Contract, at: Timestamp) -> Option<HealthEvent> {
+    pub fn evaluate(&mut self, windows: &HealthWindows, contract: &Contract, at: Timestamp) -> Option<HealthEvent> {
         let rule = &contract.health;
         if let Some(off) = self.check_failed_events(rule) {
             return Some(off);

@@ -7,7 +7,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
-        cluster::{RollupResult, Suspect},
+        cluster::{RollupResult, HealthCandidate},
     },
 };
 use std::{
@@ -130,7 +130,7 @@ impl HealthWorker {
         let mut all = 0;
         loop {
             let now = self.clock.now();
-            let RollupResult { suspects, rows, has_more } =
+            let RollupResult { candidates: suspects, rows, has_more } =
                 self.cluster_store.roll_up(self.outage_detector.adjusted_time(now), now).await?;
             self.candidates.extend(suspects);
             all += rows;
@@ -151,7 +151,7 @@ impl HealthWorker {
         let due: Vec<EndpointId> =
             self.candidates.iter().filter(|id| !self.evaluated.contains_key(id)).copied().collect();
         for some in due.chunks(CANDIDATES_PER_STEP) {
-            let suspects: Vec<Suspect> = some.iter().filter_map(|id| self.candidate(*id)).collect();
+            let suspects: Vec<HealthCandidate> = some.iter().filter_map(|id| self.candidate(*id)).collect();
             if !suspects.is_empty() {
                 self.cluster_store.evaluate_health(suspects, now).await?;
             }
@@ -164,9 +164,9 @@ impl HealthWorker {
     }
 
     /// Returns the endpoint as a candidate for evaluation, unless it is disabled or deleted.
-    fn candidate(&self, id: EndpointId) -> Option<Suspect> {
+    fn candidate(&self, id: EndpointId) -> Option<HealthCandidate> {
         let endpoint = self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.disabled.is_none())?;
-        Some(Suspect { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
+        Some(HealthCandidate { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
         queries::{
             Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
         },
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, Suspect, View},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
@@ -112,7 +112,7 @@ impl Cluster for ClosedStore {
         fn roll_up(Duration, Timestamp) -> RollupResult;
         fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
+        fn evaluate_health(Vec<HealthCandidate>, Timestamp) -> ();
     }
 }
 

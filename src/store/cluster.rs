@@ -130,7 +130,7 @@ pub struct HealthBootstrap {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RollupResult {
     /// Endpoints whose health windows may have changed: something failed, or something happened while they are degraded.
-    pub suspects: Vec<EndpointId>,
+    pub candidates: Vec<EndpointId>,
     /// How many statistics rows were written.
     pub rows: usize,
     /// The log holds more rows to roll up at once.
@@ -139,7 +139,7 @@ pub struct RollupResult {
 
 /// An enabled endpoint, to be evaluated by its contract.
 #[derive(Clone, Debug)]
-pub struct Suspect {
+pub struct HealthCandidate {
     pub app: AppId,
     pub endpoint: EndpointId,
     pub contract: Arc<Contract>,
@@ -219,5 +219,5 @@ pub trait Cluster: Send + Sync {
 
     /// Marks these endpoints degraded or healthy as their windows say, writes notices, and disables those whose events ended
     /// failed too often without an attempt. The engine is notified after the commit.
-    fn evaluate_health(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()>;
+    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()>;
 }

@@ -163,7 +163,7 @@ async fn roll_up(stage: &Stage) -> String {
     let mut suspects = vec![];
     loop {
         let rolled_up = stage.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
-        suspects.extend(rolled_up.suspects);
+        suspects.extend(rolled_up.candidates);
         if !rolled_up.has_more {
             return format!("{suspects:?}\n");
         }

@@ -16,7 +16,7 @@ use posthaste::{
     },
     store::{
         queries::HealthReport,
-        cluster::Suspect,
+        cluster::HealthCandidate,
         deliveries::{Ask, Record},
     },
 };
@@ -64,11 +64,11 @@ async fn report(stage: &Stage, now: Timestamp) -> HealthReport {
 pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
     let rolled = stage.store().roll_up(CLOCK, now).await.unwrap();
     assert!(!rolled.has_more);
-    rolled.suspects
+    rolled.candidates
 }
 
-pub(crate) async fn judge(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
-    let suspect = Suspect { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
+pub(crate) async fn evaluate(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
+    let suspect = HealthCandidate { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
     stage.store().evaluate_health(vec![suspect], now).await.unwrap();
     stage.wait_until_idle().await;
 }
@@ -260,11 +260,11 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
         record_counted(&mut stage, dead(DeadReason::RefusedByReceiver), &own).await;
     }
     roll_up(&stage, after(2)).await;
-    judge(&stage, &plain(), after(2)).await;
+    evaluate(&stage, &plain(), after(2)).await;
     assert_eq!(report(&stage, after(2)).await.health.state(), health::HealthState::Degraded, "by our own rule too");
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     stage.set_availability(stage.endpoint, None).await;
-    judge(&stage, &own, after(2)).await;
+    evaluate(&stage, &own, after(2)).await;
     let degraded = report(&stage, after(2)).await.health;
     assert_eq!((degraded.state(), degraded.state_since()), (health::HealthState::Degraded, Some(after(2))));
     assert!(roll_up(&stage, after(3)).await.is_empty(), "nothing new");
@@ -273,7 +273,7 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
         record_counted(&mut stage, Verdict::Delivered, &own).await;
     }
     assert_eq!(roll_up(&stage, after(4)).await, [stage.endpoint], "what works is news of one that did not");
-    judge(&stage, &own, after(4)).await;
+    evaluate(&stage, &own, after(4)).await;
     assert_eq!(report(&stage, after(4)).await.health.state(), health::HealthState::Healthy, "9 of 16");
     assert!(roll_up(&stage, after(5)).await.is_empty());
     assert!(stage.store().degraded().await.unwrap().is_empty());
@@ -299,7 +299,7 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     record_many(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
     let day = 24 * 3600;
-    judge(&stage, &own, after(day + 120)).await;
+    evaluate(&stage, &own, after(day + 120)).await;
     assert_eq!(report(&stage, after(day)).await.health.degraded_since, None, "longer ago than a day");
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
@@ -307,10 +307,10 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
     assert!(stage.store().change_endpoint(record, None).await.unwrap());
     record_many(&mut stage, 3, Verdict::Delivered, &own, after(1900)).await;
     record_many(&mut stage, 1, EXHAUSTED, &own, after(6000)).await;
-    judge(&stage, &own, after(6060)).await;
+    evaluate(&stage, &own, after(6060)).await;
     assert_eq!(report(&stage, after(6060)).await.health.degraded_since, None, "one of four since it is on");
     record_many(&mut stage, 20, EXHAUSTED, &own, after(6120)).await;
-    judge(&stage, &own, after(6180)).await;
+    evaluate(&stage, &own, after(6180)).await;
     assert_eq!(report(&stage, after(6180)).await.health.degraded_since, Some(after(6180)), "21 of 24");
 }
 
@@ -323,7 +323,7 @@ pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage
     assert!(roll_up(&stage, after(61)).await.is_empty());
     let report = report(&stage, after(61)).await;
     assert_eq!((report.health.failed_events, report.hour.dead_by_receiver(), report.hour.dead), (0, 0, 1));
-    judge(&stage, &one, after(61)).await;
+    evaluate(&stage, &one, after(61)).await;
     assert!(stage.recorder.take_disabled().is_empty());
 }
 
@@ -331,15 +331,15 @@ pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut 
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     record_counted(&mut stage, last, &one).await;
-    judge(&stage, &one, after(50)).await;
+    evaluate(&stage, &one, after(50)).await;
     assert!(stage.recorder.take_disabled().is_empty(), "it has not ended");
     stage.refill(stage.endpoint, 1, after(60)).await;
     assert_eq!(report(&stage, after(60)).await.health.failed_events, 1);
     assert_eq!(roll_up(&stage, after(61)).await, [stage.endpoint]);
     assert_eq!(report(&stage, after(61)).await.hour.dead, 1);
-    judge(&stage, &one, after(61)).await;
+    evaluate(&stage, &one, after(61)).await;
     assert_eq!(stage.recorder.take_disabled().len(), 1);
-    judge(&stage, &one, after(62)).await;
+    evaluate(&stage, &one, after(62)).await;
     assert!(stage.recorder.take_disabled().is_empty(), "it is off already");
 }
 
@@ -367,7 +367,7 @@ pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes
         stage.wait_until_idle().await;
         record_counted(&mut stage, Verdict::Delivered, &plain).await;
         record_counted(&mut stage, retry_at(after(60)), &plain).await;
-        judge(&stage, &plain, after(1)).await;
+        evaluate(&stage, &plain, after(1)).await;
         stage.reopen();
         known.push(stage.store().health_bootstrap(after(2)).await.unwrap().paused);
     }

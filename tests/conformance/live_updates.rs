@@ -1,7 +1,7 @@
 //! Live updates that the store publishes: state changes that no other call reports.
 
 use crate::{
-    health::{EXHAUSTED, contract, judge, plain, record_counted, record_many},
+    health::{EXHAUSTED, contract, evaluate, plain, record_counted, record_many},
     stage::{NOW, Stage, after, attempt, retry_at},
 };
 use posthaste::{
@@ -81,7 +81,7 @@ pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Stage) {
     }
     assert_eq!(stage.recorder.take_live_updates(), []);
     for expected in [&endpoint[..], &[]] {
-        judge(&stage, &own, after(122)).await;
+        evaluate(&stage, &own, after(122)).await;
         assert_eq!(stage.recorder.take_live_updates(), expected);
     }
 }

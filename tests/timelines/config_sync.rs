@@ -28,7 +28,7 @@ use posthaste::{
     },
     store::{
         Cluster, ConfigStore, Reply,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, Suspect, View},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
         sqlite::SqliteStore,
     },
@@ -83,7 +83,7 @@ impl Cluster for ChangesStore {
         fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
         fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(suspects: Vec<Suspect>, now: Timestamp) -> ();
+        fn evaluate_health(suspects: Vec<HealthCandidate>, now: Timestamp) -> ();
     }
 }
 

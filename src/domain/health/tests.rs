@@ -121,7 +121,7 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
 fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     let bastionary = fixtures::bastionary();
     let judge = |health: &mut Health, day: Sums, hour: Sums| {
-        health.judge(&HealthWindows { last_hour: hour, degraded: day }, &bastionary, START)
+        health.evaluate(&HealthWindows { last_hour: hour, degraded: day }, &bastionary, START)
     };
     let mut health = Health::default();
     for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
@@ -142,7 +142,7 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
 fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     let standard = fixtures::standard();
     let judge = |health: &mut Health, hour: Sums| {
-        health.judge(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
+        health.evaluate(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
     };
     let mut health = Health::default();
     assert_eq!(judge(&mut health, sums(10, 5)), None);
@@ -157,9 +157,9 @@ fn events_that_end_without_an_attempt_count_as_failed() {
     let contract = fixtures::orientedos().with_overrides(&overrides, OverrideLevel::App).unwrap();
     let mut health = Health::default();
     health.record_failed_event();
-    assert_eq!(health.judge(&HealthWindows::default(), &contract, START), None);
+    assert_eq!(health.evaluate(&HealthWindows::default(), &contract, START), None);
     health.record_failed_event();
-    assert!(health.judge(&HealthWindows::default(), &contract, START).is_some_and(|news| is_off(&news)));
+    assert!(health.evaluate(&HealthWindows::default(), &contract, START).is_some_and(|news| is_off(&news)));
 }
 
 #[test]
@@ -241,16 +241,16 @@ proptest! {
             degraded: sums(ended.max(dead), dead),
         };
         let mut health = Health::default();
-        health.judge(&windows, &contract, START);
+        health.evaluate(&windows, &contract, START);
         let settled = health.state();
         for _ in 0..3 {
-            health.judge(&windows, &contract, START);
+            health.evaluate(&windows, &contract, START);
             prop_assert_eq!(health.state(), settled);
         }
         let mut other = Health { degraded_since: Some(START), ..Health::default() };
-        other.judge(&windows, &contract, START);
+        other.evaluate(&windows, &contract, START);
         let left = other.state();
-        other.judge(&windows, &contract, START);
+        other.evaluate(&windows, &contract, START);
         prop_assert_eq!(other.state(), left, "what it left it does not come back to");
     }
 }

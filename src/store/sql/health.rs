@@ -22,7 +22,7 @@ use crate::{
     },
     store::{
         queries::HealthReport,
-        cluster::{HealthBootstrap, Suspect},
+        cluster::{HealthBootstrap, HealthCandidate},
         deliveries::Record,
     },
 };
@@ -258,9 +258,9 @@ pub(super) struct HealthChanges {
     pub(super) changed: Vec<(AppId, EndpointId)>,
 }
 
-pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp) -> Result<HealthChanges> {
+pub(super) fn evaluate_health(tx: &dyn Sql, candidates: &[HealthCandidate], now: Timestamp) -> Result<HealthChanges> {
     let mut judged = HealthChanges::default();
-    for Suspect { app, endpoint, contract } in suspects {
+    for HealthCandidate { app, endpoint, contract } in candidates {
         let whose = (*app, *endpoint);
         tx.lock_health(*endpoint)?;
         let known = read(tx, *endpoint)?;
@@ -276,7 +276,7 @@ pub(super) fn evaluate_health(tx: &dyn Sql, suspects: &[Suspect], now: Timestamp
         };
         let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
         let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
-        let news = health.judge(&windows, contract, now);
+        let news = health.evaluate(&windows, contract, now);
         if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {
             let Some(revision) = disable_endpoint(tx, *endpoint, &off)? else { continue };
             judged.disabled.push((*endpoint, off, revision));

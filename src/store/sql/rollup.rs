@@ -212,7 +212,7 @@ pub(super) fn roll_up(tx: &dyn Sql, part: &LogPart, clock: Duration, now: Timest
         rolled_up.has_more = true;
     } else {
         let (rows, suspects) = RowsToAdd::of(&part.minutes).write(tx)?;
-        (rolled_up.rows, rolled_up.suspects) = (rows, suspects.into_iter().collect());
+        (rolled_up.rows, rolled_up.candidates) = (rows, suspects.into_iter().collect());
     }
     trim(tx, now)?;
     adjusted_clock::write_if_needed(tx, clock, now, part.count > 0)?;

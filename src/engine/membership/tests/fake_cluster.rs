@@ -14,7 +14,7 @@ use crate::{
     runtime::{Clock, VirtualClock},
     store::{
         Cluster, Reply, StoreError,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, Suspect, View},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -213,6 +213,6 @@ impl Cluster for FakeNode {
         fn roll_up(Duration, Timestamp) -> RollupResult;
         fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;
-        fn evaluate_health(Vec<Suspect>, Timestamp) -> ();
+        fn evaluate_health(Vec<HealthCandidate>, Timestamp) -> ();
     }
 }

@@ -51,11 +51,11 @@ impl RowsToAdd {
         let (apps, endpoints) = self.existing(tx)?;
         self.rows.retain(|(app, endpoint, ..), _| apps.contains(app) && endpoints.contains_key(endpoint));
         self.by_type.retain(|(app, ..), _| apps.contains(app));
-        let is_suspect = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Sums)| {
+        let is_candidate = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Sums)| {
             let fails = sums.failed + sums.dead_by_receiver() > 0;
             *endpoint != EVERY_ENDPOINT && (fails || endpoints.get(endpoint) == Some(&true))
         };
-        let suspects = self.rows.iter().filter(is_suspect).map(|((_, endpoint, ..), _)| *endpoint).collect();
+        let suspects = self.rows.iter().filter(is_candidate).map(|((_, endpoint, ..), _)| *endpoint).collect();
         let by_type = named(tx, self.by_type)?;
         let count = self.rows.len() + by_type.len();
         add(tx, &OF_ENDPOINTS, self.rows)?;

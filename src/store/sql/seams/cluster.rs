@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, Suspect, View},
+        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -156,7 +156,7 @@ impl<D: Desk> Cluster for D {
         self.read_for_engine(health::degraded)
     }
 
-    fn evaluate_health(&self, suspects: Vec<Suspect>, now: Timestamp) -> Reply<'_, ()> {
+    fn evaluate_health(&self, suspects: Vec<HealthCandidate>, now: Timestamp) -> Reply<'_, ()> {
         let reply = self.write_then(
             move |tx| health::evaluate_health(tx, &suspects, now),
             |judged, after| {
