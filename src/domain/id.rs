@@ -19,7 +19,7 @@ const TIME_MAX: i64 = (1 << 41) - 1;
 pub const IDS_AT_ONCE_MAX: u32 = 1 << SEQUENCE_BITS;
 
 /// The number of slots: how many nodes can hold one at the same time.
-pub const SLOTS: u8 = 1 << SLOT_BITS;
+pub const NODE_SLOTS: u8 = 1 << SLOT_BITS;
 
 /// Crockford's alphabet in lower case: ordered as the numbers are, no letters that look alike.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
@@ -138,7 +138,7 @@ pub struct IdSource {
 
 impl IdSource {
     pub fn new(slot: u8, after: i64) -> Self {
-        Self { slot: i64::from(slot % SLOTS), last: after }
+        Self { slot: i64::from(slot % NODE_SLOTS), last: after }
     }
 
     /// Returns the first of `count` consecutive numbers that were never handed out before.
@@ -165,8 +165,8 @@ pub fn first_id_at(at: Timestamp) -> i64 {
 }
 
 /// Returns the slot of the node that made a number.
-pub fn slot_of(number: i64) -> u8 {
-    (number >> SEQUENCE_BITS) as u8 % SLOTS
+pub fn node_slot_of(number: i64) -> u8 {
+    (number >> SEQUENCE_BITS) as u8 % NODE_SLOTS
 }
 
 /// When a number was made, to the millisecond (a busy node may run a little ahead of its clock).
@@ -230,7 +230,7 @@ mod tests {
 
         #[test]
         fn ranges_never_overlap_and_stay_in_their_slot(
-            slot in 0u8..SLOTS,
+            slot in 0u8..NODE_SLOTS,
             asks in prop::collection::vec((-5i64..5, 1u32..=IDS_AT_ONCE_MAX), 1..50),
         ) {
             let mut source = IdSource::new(slot, 0);
@@ -241,7 +241,7 @@ mod tests {
                 prop_assert!(first > end);
                 end = first + i64::from(count) - 1;
                 for edge in [first, end] {
-                    prop_assert_eq!(slot_of(edge), slot);
+                    prop_assert_eq!(node_slot_of(edge), slot);
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::{
 use posthaste::{
     domain::{
         app::{App, AppSettings},
-        id::{AppId, IdSource, SLOTS},
+        id::{AppId, IdSource, NODE_SLOTS},
     },
     store::{
         StoreError,
@@ -23,7 +23,7 @@ impl TwoNodes {
 
     /// Fills every slot except those of the two nodes with a node with this lease.
     fn crowd(&self, lease_until: i64) {
-        for slot in 2..SLOTS {
+        for slot in 2..NODE_SLOTS {
             self.shared.run(&format!(
                 "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands,
                      stopping, help)

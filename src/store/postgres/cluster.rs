@@ -10,7 +10,7 @@ use super::{
     writer::{ANSWER_TIMEOUT, may_succeed_later},
 };
 use crate::{
-    domain::{id::SLOTS, time::Timestamp},
+    domain::{id::NODE_SLOTS, time::Timestamp},
     store::{
         Reply, StoreError,
         cluster::Joined,
@@ -315,7 +315,7 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
                 return Ok(entered);
             }
             Ok(None) if since.plus(nodes::JOIN_GRACE) <= now => {
-                return Err(Error::Wrong(format!("there are {SLOTS} nodes already, and no room for more")));
+                return Err(Error::Wrong(format!("there are {NODE_SLOTS} nodes already, and no room for more")));
             }
             Err(error) if tries_left == 0 || !is_busy(&error) && !may_succeed_later(&error) => return Err(error),
             // Others may enter and leave meanwhile.

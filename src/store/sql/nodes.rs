@@ -3,7 +3,7 @@
 use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
-        id::{EndpointId, SLOTS},
+        id::{EndpointId, NODE_SLOTS},
         tenure::Tenure,
         time::Timestamp,
     },
@@ -89,7 +89,7 @@ pub(in crate::store) fn enter(
 fn free_slot(tx: &dyn Sql) -> Result<Option<u8>> {
     let free = "WITH RECURSIVE every (slot) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT slot + 1 FROM every WHERE slot < ?1)
          SELECT min(slot) FROM every WHERE slot NOT IN (SELECT slot FROM nodes)";
-    Ok(tx.one(free, params![SLOTS - 1], |row| row.get(0))?.flatten())
+    Ok(tx.one(free, params![NODE_SLOTS - 1], |row| row.get(0))?.flatten())
 }
 
 /// Fences dead nodes that are not fenced yet, so that their slots are free. Their deliveries in flight are left for the
@@ -222,7 +222,7 @@ mod tests {
             let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
             enter(&store, &new, Timestamp::from_millis(0), Timestamp::from_millis(0)).unwrap()
         };
-        for slot in 0..SLOTS {
+        for slot in 0..NODE_SLOTS {
             assert_eq!(enter(i64::from(slot) + 1), Some(slot));
         }
         assert_eq!(enter(100), None);
@@ -263,7 +263,7 @@ mod tests {
             let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
             enter(&store, &new, at(waits_since), at(now)).unwrap()
         };
-        for slot in 0..SLOTS {
+        for slot in 0..NODE_SLOTS {
             assert_eq!(enter(i64::from(slot) + 1, 0, 0), Some(slot));
         }
         assert_eq!(enter(100, 0, 9_000), None, "all of them are alive");

@@ -38,7 +38,7 @@ impl Seat {
 
     /// Refuses an id that this process took under an epoch before: another node may assign the same.
     pub(in crate::store) fn owns(&self, number: i64) -> Result<()> {
-        let slot = id::slot_of(number);
+        let slot = id::node_slot_of(number);
         let is_own = if slot == self.slot { number > self.after } else { self.left >> slot & 1 == 0 };
         let stale = "this was begun before its node joined again, and has to be begun anew";
         is_own.then_some(()).ok_or(Error::Stale(stale))
