@@ -8,7 +8,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{key::Key, time::Timestamp},
+    domain::{api_key::ApiKey, time::Timestamp},
     service::{Service, api_keys::NewKey},
 };
 use axum::extract::State;
@@ -63,7 +63,7 @@ pub(super) struct KeyView {
 }
 
 impl KeyView {
-    fn of(key: &Key, service: &Service) -> Self {
+    fn of(key: &ApiKey, service: &Service) -> Self {
         Self {
             id: key.id.to_string(),
             scope: key.scope.name(),

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         field_error::FieldError,
-        key::{Key, Scope},
+        api_key::{ApiKey, Scope},
         portal_theme::PortalTheme,
         time::Timestamp,
     },
@@ -101,7 +101,7 @@ pub(super) struct PortalLinkView {
 }
 
 impl PortalLinkView {
-    fn of(link: Key) -> Self {
+    fn of(link: ApiKey) -> Self {
         Self {
             id: link.id.to_string(),
             read_only: matches!(link.scope, Scope::PortalRead(_)),

@@ -2,7 +2,7 @@
 //! to narrow keys until it is listed. The service checks what inside a route needs an admin key.
 
 use super::problem::{ErrorCode, Problem};
-use crate::domain::key::Scope;
+use crate::domain::api_key::Scope;
 use http::Method;
 
 const PUBLISH_PATHS: [&str; 2] = ["/v1/apps/{app}/events", "/v1/apps/{app}/events/batch"];

@@ -7,7 +7,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{key::Scope, time::Timestamp},
+    domain::{api_key::Scope, time::Timestamp},
     service::portal_links::KeySession,
 };
 use axum::extract::State;

@@ -9,7 +9,7 @@ use super::{
     endpoint::{Endpoint, EndpointRecord},
     event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
-    key::{Key, KeyHash, LiveKey},
+    api_key::{ApiKey, KeyHash, CachedKey},
     quota::{QuotaBucket, QuotaExceeded, Quota},
     retention::{self, RetentionPolicy},
     roster::Roster,
@@ -72,12 +72,12 @@ struct AppIndex {
 
 #[derive(Debug, Default)]
 struct KeyIndex {
-    by_hash: HashMap<KeyHash, Arc<LiveKey>>,
-    by_id: HashMap<KeyId, Arc<LiveKey>>,
+    by_hash: HashMap<KeyHash, Arc<CachedKey>>,
+    by_id: HashMap<KeyId, Arc<CachedKey>>,
     /// Portal links by app.
-    links: HashMap<AppId, BTreeMap<KeyId, Arc<LiveKey>>>,
+    links: HashMap<AppId, BTreeMap<KeyId, Arc<CachedKey>>>,
     /// Removed keys, kept until their last use is written.
-    retired: Vec<Arc<LiveKey>>,
+    retired: Vec<Arc<CachedKey>>,
 }
 
 impl KeyIndex {
@@ -96,7 +96,7 @@ impl KeyIndex {
         self.retired.extend(Some(live).filter(|live| live.unwritten_use().is_some()));
     }
 
-    fn retire(&mut self, gone: impl Fn(&Key) -> bool) {
+    fn retire(&mut self, gone: impl Fn(&ApiKey) -> bool) {
         let leaving: Vec<KeyId> =
             self.by_id.values().filter(|live| gone(live.key())).map(|live| live.key().id).collect();
         for id in leaving {
@@ -125,22 +125,22 @@ impl ConfigCache {
         read(&self.endpoints).get(&id).cloned()
     }
 
-    pub fn key(&self, hash: &KeyHash) -> Option<Arc<LiveKey>> {
+    pub fn key(&self, hash: &KeyHash) -> Option<Arc<CachedKey>> {
         read(&self.keys).by_hash.get(hash).cloned()
     }
 
-    pub fn key_by_id(&self, id: KeyId) -> Option<Arc<LiveKey>> {
+    pub fn key_by_id(&self, id: KeyId) -> Option<Arc<CachedKey>> {
         read(&self.keys).by_id.get(&id).cloned()
     }
 
-    pub fn keys(&self) -> Vec<Arc<LiveKey>> {
+    pub fn keys(&self) -> Vec<Arc<CachedKey>> {
         let mut keys: Vec<_> = read(&self.keys).by_id.values().cloned().collect();
         keys.sort_by_key(|live| live.key().id);
         keys
     }
 
     /// Returns an app's portal links in order of creation, including expired ones that are not purged yet.
-    pub fn portal_links(&self, app: AppId) -> Vec<Arc<LiveKey>> {
+    pub fn portal_links(&self, app: AppId) -> Vec<Arc<CachedKey>> {
         read(&self.keys).links.get(&app).into_iter().flat_map(|links| links.values().cloned()).collect()
     }
 
@@ -156,7 +156,7 @@ impl ConfigCache {
         for (id, used_at) in uses {
             let live = keys.by_id.get(id).or_else(|| keys.retired.iter().find(|live| live.key().id == *id));
             if let Some(live) = live {
-                live.use_is_written(*used_at);
+                live.mark_use_written(*used_at);
             }
         }
         keys.retired.retain(|live| live.unwritten_use().is_some());
@@ -275,8 +275,8 @@ impl ConfigCache {
         self.catalogue.rcu(|catalogue| catalogue.without(name));
     }
 
-    pub fn put_key(&self, key: Key) {
-        let live = Arc::new(LiveKey::new(key));
+    pub fn put_key(&self, key: ApiKey) {
+        let live = Arc::new(CachedKey::new(key));
         let mut keys = write(&self.keys);
         keys.by_hash.insert(live.key().hash, live.clone());
         if let (true, Some(app)) = (live.key().scope.is_portal(), live.key().scope.app()) {

@@ -22,7 +22,7 @@ pub mod live_update;
 pub mod id;
 pub mod inspection;
 pub mod json;
-pub mod key;
+pub mod api_key;
 pub mod notice;
 pub mod ordering;
 pub mod outcome;

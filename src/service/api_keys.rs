@@ -8,7 +8,7 @@ use super::{
 use crate::domain::{
     audit::{AuditAction, AuditEntry},
     id::{AppId, KeyId},
-    key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
+    api_key::{SETTINGS_KEY_ID, ApiKey, KeyHash, Scope},
     time::Timestamp,
 };
 use serde_json::json;
@@ -44,7 +44,7 @@ impl Service {
         if let Some(at) = key.expires_at.filter(|at| *at <= now) {
             return Err(KeyRejected::Expired(at));
         }
-        live.note_use(now);
+        live.record_use(now);
         Ok(Caller { scope: key.scope, key: key.id })
     }
 
@@ -56,7 +56,7 @@ impl Service {
     }
 
     /// Creates a key. Returns its row and its text, which cannot be read again.
-    pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(Key, String), Error> {
+    pub async fn add_key(&self, caller: Caller, new: NewKey) -> Result<(ApiKey, String), Error> {
         Self::require_admin(caller)?;
         if let Some(name) = &new.name {
             check_text("name", name, 200)?;
@@ -67,7 +67,7 @@ impl Service {
             return Err(Error::field("expires_at", "must be in the future"));
         }
         let text = self.random_key(KEY_PREFIX);
-        let key = Key {
+        let key = ApiKey {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&text),
             shown: text[..SHOWN_CHARACTERS].to_owned(),
@@ -110,14 +110,14 @@ impl Service {
         revoked_too: bool,
         after: Option<Cursor>,
         limit: u32,
-    ) -> Result<Page<Key>, Error> {
+    ) -> Result<Page<ApiKey>, Error> {
         Self::require_admin(caller)?;
-        let mut keys: Vec<Key> = Vec::new();
+        let mut keys: Vec<ApiKey> = Vec::new();
         if revoked_too {
             if after.is_none() {
-                keys.extend(self.config_cache.key_by_id(KEY_OF_SETTINGS).map(|live| live.shown()));
+                keys.extend(self.config_cache.key_by_id(SETTINGS_KEY_ID).map(|live| live.shown()));
             }
-            let from = after.map_or(KEY_OF_SETTINGS, |cursor| KeyId::from_i64(cursor.id));
+            let from = after.map_or(SETTINGS_KEY_ID, |cursor| KeyId::from_i64(cursor.id));
             let stored = self.config_store.keys(from, limit + 1).await?;
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
@@ -128,7 +128,7 @@ impl Service {
     }
 
     /// Returns a key, also a revoked one.
-    pub async fn key(&self, caller: Caller, id: &str) -> Result<Key, Error> {
+    pub async fn key(&self, caller: Caller, id: &str) -> Result<ApiKey, Error> {
         Self::require_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
         let found = match self.config_cache.key_by_id(id) {
@@ -142,7 +142,7 @@ impl Service {
     pub async fn revoke_key(&self, caller: Caller, id: &str) -> Result<(), Error> {
         Self::require_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
-        if id == KEY_OF_SETTINGS {
+        if id == SETTINGS_KEY_ID {
             return Err(Error::Conflict("This key is given by the settings; take it away there.".into()));
         }
         let live = self.config_cache.key_by_id(id).filter(|live| !live.key().scope.is_portal());
@@ -159,11 +159,11 @@ impl Service {
     }
 
     /// Returns the public id of the key's app.
-    pub fn app_uid_of(&self, key: &Key) -> Option<String> {
+    pub fn app_uid_of(&self, key: &ApiKey) -> Option<String> {
         key.scope.app().and_then(|id| self.uid_of(id))
     }
 
-    fn with_last_use(&self, key: Key) -> Key {
+    fn with_last_use(&self, key: ApiKey) -> ApiKey {
         self.config_cache.key_by_id(key.id).map_or(key, |live| live.shown())
     }
 

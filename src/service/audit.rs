@@ -13,7 +13,7 @@ use crate::{
         config_cache::CachedApp,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, KeyId},
-        key::KEY_OF_SETTINGS,
+        api_key::SETTINGS_KEY_ID,
         time::Timestamp,
     },
     store::audit::AuditFilter,
@@ -80,7 +80,7 @@ impl Service {
     ) -> Result<Page<NamedAuditEntry>, Error> {
         let key = match query.key.as_deref() {
             None => None,
-            Some(SETTINGS_KEY_NAME) => Some(KEY_OF_SETTINGS),
+            Some(SETTINGS_KEY_NAME) => Some(SETTINGS_KEY_ID),
             Some(id) => match KeyId::parse(id) {
                 None => return Ok(Page { rows: Vec::new(), next: None }),
                 found => found,
@@ -143,7 +143,7 @@ impl Service {
 
 /// Returns the name of a key as people read it.
 pub(super) fn key_label(key: KeyId) -> String {
-    if key == KEY_OF_SETTINGS { SETTINGS_KEY_NAME.to_owned() } else { key.to_string() }
+    if key == SETTINGS_KEY_ID { SETTINGS_KEY_NAME.to_owned() } else { key.to_string() }
 }
 
 /// Lists changed fields by name only: their values may be secret.

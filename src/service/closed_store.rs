@@ -15,7 +15,7 @@ use crate::{
             AppId, DeliveryId, EndpointId, EventId, EventTypeId, IdGenerator, InspectionId, KeyId, NoticeId, ReplayId,
         },
         inspection::{Inspection, InspectionReport},
-        key::Key,
+        api_key::ApiKey,
         notice::Notice,
         ports::{LeasedDelivery, Permit, Permits},
         replay::{Replay, ReplayState},
@@ -235,13 +235,13 @@ impl ConfigStore for ClosedStore {
     fn endpoint_names(&self, _: Vec<EndpointId>) -> Reply<'_, Vec<EndpointLabel>> {
         closed()
     }
-    fn key(&self, _: KeyId) -> Reply<'_, Option<Key>> {
+    fn key(&self, _: KeyId) -> Reply<'_, Option<ApiKey>> {
         closed()
     }
-    fn keys(&self, _: KeyId, _: u32) -> Reply<'_, Vec<Key>> {
+    fn keys(&self, _: KeyId, _: u32) -> Reply<'_, Vec<ApiKey>> {
         closed()
     }
-    fn add_key(&self, _: Key, _: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
+    fn add_key(&self, _: ApiKey, _: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
         closed()
     }
     fn revoke_key(&self, _: KeyId, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, bool> {

@@ -9,7 +9,7 @@ use crate::{
         event_type::EventType,
         live_update::UpdateSink,
         id::{AppId, EndpointId, EventTypeId, KeyId},
-        key::KEY_OF_SETTINGS,
+        api_key::SETTINGS_KEY_ID,
     },
     store::cluster::ConfigChanges,
 };
@@ -102,7 +102,7 @@ impl Service {
             endpoints.insert(endpoint.id());
         });
         let known_keys = self.config_cache.keys();
-        keys.extend(known_keys.iter().map(|live| live.key().id).filter(|id| *id != KEY_OF_SETTINGS));
+        keys.extend(known_keys.iter().map(|live| live.key().id).filter(|id| *id != SETTINGS_KEY_ID));
         event_types.extend(self.config_cache.catalogue().all().iter().map(|one| one.record.id));
         // Unchanged rows are not read again: each read is a round trip.
         for app in &everything.apps {

@@ -7,7 +7,7 @@ use super::{
 use crate::domain::{
     contract::{Contract, ContractHash, OverrideLevel},
     field_error::{FieldError, nearest},
-    key::Scope,
+    api_key::Scope,
 };
 use serde_json::{Map, Value};
 use std::{

@@ -10,7 +10,7 @@ use crate::{
         contract::Contract,
         endpoint::{EndpointRecord, EndpointSettings},
         event_type::{VERSION_NAME_FORM, is_version_name},
-        key::Scope,
+        api_key::Scope,
         ordering::{OnDead, OrderingMode},
         static_headers,
         subscription::Patterns,

@@ -5,7 +5,7 @@ use crate::domain::{
     endpoint::Endpoint,
     event_type::{EventType, EventTypeRecord},
     id::AppId,
-    key::{KEY_OF_SETTINGS, Key, KeyHash, Scope},
+    api_key::{SETTINGS_KEY_ID, ApiKey, KeyHash, Scope},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -74,9 +74,9 @@ impl Service {
         Ok(loaded)
     }
 
-    pub(super) fn key_of_settings(&self, text: &str) -> Key {
-        Key {
-            id: KEY_OF_SETTINGS,
+    pub(super) fn key_of_settings(&self, text: &str) -> ApiKey {
+        ApiKey {
+            id: SETTINGS_KEY_ID,
             hash: KeyHash::of(text),
             // The operator chose this key, so even its first characters may reveal too much.
             shown: String::new(),

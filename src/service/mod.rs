@@ -55,7 +55,7 @@ use crate::{
         config_cache::{CachedApp, ConfigCache},
         endpoint::Endpoint,
         id::{IdGenerator, KeyId},
-        key::{KEY_OF_SETTINGS, Scope},
+        api_key::{SETTINGS_KEY_ID, Scope},
         ports::Permits,
         encryption::Keyring,
         storage::StorageSpace,
@@ -160,7 +160,7 @@ pub struct Caller {
 
 impl Caller {
     /// The operator, by the key of the settings.
-    pub const OPERATOR: Self = Self { scope: Scope::Admin, key: KEY_OF_SETTINGS };
+    pub const OPERATOR: Self = Self { scope: Scope::Admin, key: SETTINGS_KEY_ID };
 }
 
 impl Service {

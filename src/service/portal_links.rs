@@ -11,7 +11,7 @@ use crate::domain::{
     audit::AuditAction,
     config_cache::CachedApp,
     id::KeyId,
-    key::{Key, KeyHash, Scope},
+    api_key::{ApiKey, KeyHash, Scope},
     portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
     time::Timestamp,
 };
@@ -50,14 +50,14 @@ impl Service {
         caller: Caller,
         entry: &CachedApp,
         new: NewPortalLink,
-    ) -> Result<(Key, String), Error> {
+    ) -> Result<(ApiKey, String), Error> {
         let (app, now) = (entry.app(), self.clock.now());
         let expires_in = new.expires_in.unwrap_or(EXPIRES_IN_DEFAULT);
         if !(EXPIRES_IN_MIN..=EXPIRES_IN_MAX).contains(&expires_in) {
             return Err(Error::field("expires_in", "must be from 1m to 7d"));
         }
         let theme = new.theme.checked()?;
-        let works = |key: &Key| key.expires_at.is_none_or(|at| now < at);
+        let works = |key: &ApiKey| key.expires_at.is_none_or(|at| now < at);
         let links = self.config_cache.portal_links(app.id);
         if links.iter().filter(|live| works(live.key())).count() >= VALID_LINKS_MAX {
             let detail =
@@ -65,7 +65,7 @@ impl Service {
             return Err(Error::Conflict(detail));
         }
         let token = self.random_key(LINK_TOKEN_PREFIX);
-        let key = Key {
+        let key = ApiKey {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&token),
             shown: token[..SHOWN_CHARACTERS].to_owned(),
@@ -86,7 +86,7 @@ impl Service {
     }
 
     /// Lists links that are valid or expired within the last day.
-    pub fn portal_links(&self, entry: &CachedApp, after: Option<Cursor>, limit: u32) -> Page<Key> {
+    pub fn portal_links(&self, entry: &CachedApp, after: Option<Cursor>, limit: u32) -> Page<ApiKey> {
         let mut links = self.config_cache.portal_links(entry.app().id);
         let now = self.clock.now();
         links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_RETENTION)));
@@ -110,7 +110,7 @@ impl Service {
 
     /// Returns the URL of a link. The token is in the fragment, which browsers send to no server; the id before it only lets
     /// the page show the link's logo.
-    pub fn portal_address(&self, link: &Key, token: &str) -> String {
+    pub fn portal_address(&self, link: &ApiKey, token: &str) -> String {
         format!("{}/portal/{}#key={token}", self.node_info.public_url, link.id)
     }
 

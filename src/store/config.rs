@@ -10,7 +10,7 @@ use crate::domain::{
     endpoint::EndpointRecord,
     event_type::EventTypeRecord,
     id::{AppId, EndpointId, EventTypeId, KeyId},
-    key::Key,
+    api_key::ApiKey,
     replay::Replay,
     time::Timestamp,
 };
@@ -20,7 +20,7 @@ use crate::domain::{
 pub struct ConfigSnapshot {
     pub apps: Vec<App>,
     pub endpoints: Vec<EndpointRecord>,
-    pub keys: Vec<Key>,
+    pub keys: Vec<ApiKey>,
     pub event_types: Vec<EventTypeRecord>,
 }
 
@@ -83,14 +83,14 @@ pub trait ConfigStore: Send + Sync {
     fn endpoint_names(&self, endpoints: Vec<EndpointId>) -> Reply<'_, Vec<EndpointLabel>>;
 
     /// Returns a key, active or revoked.
-    fn key(&self, key: KeyId) -> Reply<'_, Option<Key>>;
+    fn key(&self, key: KeyId) -> Reply<'_, Option<ApiKey>>;
 
     /// Returns keys in order of their ids, revoked ones too, at most `most`. Leaves out portal links.
-    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>>;
+    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<ApiKey>>;
 
     /// Adds a key. With a portal link, removes a bounded number of links of its app that expired a day ago or more, and returns
     /// their ids.
-    fn add_key(&self, key: Key, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>>;
+    fn add_key(&self, key: ApiKey, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>>;
 
     fn revoke_key(&self, key: KeyId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 

@@ -11,7 +11,7 @@ use posthaste::{
         delivery::DeliveryState,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
-        key::{Key, KeyHash, Scope},
+        api_key::{ApiKey, KeyHash, Scope},
         portal_theme::PortalTheme,
         replay::{Replay, ReplayState},
     },
@@ -54,9 +54,9 @@ fn app(stage: &mut Stage, uid: &str) -> App {
     App { id, uid: uid.into(), settings, created_at: NOW, updated_at: NOW }
 }
 
-fn key(stage: &mut Stage, scope: Scope) -> Key {
+fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
     let id = KeyId::from_i64(stage.next_id());
-    Key {
+    ApiKey {
         id,
         hash: KeyHash::of(&id.to_string()),
         shown: "phk_abc".into(),
@@ -279,7 +279,7 @@ pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deleti
 pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut stage: Stage) {
     let app = stage.app;
     let scopes = [Scope::Admin, Scope::App(app), Scope::Publish(app), Scope::Read(app)];
-    let mut keys: Vec<Key> = scopes.map(|scope| key(&mut stage, scope)).into();
+    let mut keys: Vec<ApiKey> = scopes.map(|scope| key(&mut stage, scope)).into();
     for key in &keys {
         stage.store().add_key(key.clone(), None).await.unwrap();
     }
@@ -303,7 +303,7 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
 pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut stage: Stage) {
     const DAY: u64 = 24 * 60 * 60;
     let (own, other) = (stage.app, AppId::from_i64(stage.next_id()));
-    let link = |stage: &mut Stage, scope, made: u64, lives: u64| Key {
+    let link = |stage: &mut Stage, scope, made: u64, lives: u64| ApiKey {
         created_at: after(made),
         expires_at: Some(after(made + lives)),
         theme: Some(PortalTheme { name: Some("Bakery".into()), ..PortalTheme::default() }),
@@ -312,7 +312,7 @@ pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut
     let first = link(&mut stage, Scope::Portal(own), 0, 60);
     let elsewhere = link(&mut stage, Scope::Portal(other), 0, 60);
     let longer = link(&mut stage, Scope::PortalRead(own), 0, 2 * DAY);
-    let plain = Key { expires_at: Some(after(1)), ..key(&mut stage, Scope::App(own)) };
+    let plain = ApiKey { expires_at: Some(after(1)), ..key(&mut stage, Scope::App(own)) };
     let last = link(&mut stage, Scope::Portal(own), DAY + 60, 60);
     let late = link(&mut stage, Scope::PortalRead(own), DAY + 61, 60);
     for added in [&first, &elsewhere, &longer, &plain, &last] {
@@ -336,7 +336,7 @@ pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
     let changed = app(&mut stage, "another");
     stage.store().add_app(changed, Some(old)).await.unwrap();
     let scopes = [Scope::Admin, Scope::App(other), Scope::Read(other)];
-    let mut keys: Vec<Key> = scopes.map(|scope| key(&mut stage, scope)).into();
+    let mut keys: Vec<ApiKey> = scopes.map(|scope| key(&mut stage, scope)).into();
     keys[1].expires_at = Some(after(8));
     for key in &keys {
         stage.store().add_key(key.clone(), None).await.unwrap();

@@ -8,7 +8,7 @@ use posthaste::{
         endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, DisabledBy, Disabled},
         event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
         id::{AppId, EndpointId, EventTypeId, KeyId},
-        key::{Key, KeyHash, Scope},
+        api_key::{ApiKey, KeyHash, Scope},
         quota::Quota,
         rate_limit::{AppLimits, RateLimit},
     },
@@ -69,10 +69,10 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
     }
 }
 
-fn key(stage: &mut Stage, scope: Scope) -> Key {
+fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
     let id = KeyId::from_i64(stage.next_id());
     let hash = KeyHash::of(&id.to_string());
-    Key {
+    ApiKey {
         id,
         hash,
         shown: "ph_abc".into(),

@@ -11,7 +11,7 @@ use posthaste::{
         config_cache::ConfigCache,
         endpoint::Endpoint,
         id::{EndpointId, IdGenerator, KeyId},
-        key::KEY_OF_SETTINGS,
+        api_key::SETTINGS_KEY_ID,
         ports::{Permit, Permits},
         replay::Replay,
         retention::RetentionPolicy,
@@ -267,7 +267,7 @@ async fn keys_and_event_types_come_and_go() {
     stage.service.remove_event_type(ADMIN, "order.paid").await.unwrap();
     second.hears(&stage, changes).await;
     assert!(!works(key.id).await && second.service.event_type("order.paid").is_err());
-    assert!(works(KEY_OF_SETTINGS).await);
+    assert!(works(SETTINGS_KEY_ID).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,5 +282,5 @@ async fn a_node_that_is_too_far_behind_reads_everything_anew() {
     second.hears(&stage, ConfigChanges { is_all: true, ..ConfigChanges::default() }).await;
     assert!(second.service.app(ADMIN, "a").is_err());
     let keys = second.service.keys(ADMIN, false, None, 100).await.unwrap();
-    assert!(keys.rows.iter().any(|key| key.id == KEY_OF_SETTINGS), "the key of the settings stays");
+    assert!(keys.rows.iter().any(|key| key.id == SETTINGS_KEY_ID), "the key of the settings stays");
 }

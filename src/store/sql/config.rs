@@ -10,7 +10,7 @@ use crate::{
         endpoint::{EndpointRecord, EndpointSettings, EncryptedSecret, Disabled},
         health::disabled_manually,
         id::{AppId, EndpointId, KeyId},
-        key::{Key, KeyHash, Scope},
+        api_key::{ApiKey, KeyHash, Scope},
         portal_theme::EXPIRED_LINK_RETENTION,
         time::Timestamp,
     },
@@ -91,13 +91,13 @@ fn read_endpoint(row: &Row<'_>, id: EndpointId, secrets: Vec<EncryptedSecret>) -
     })
 }
 
-fn key(row: &Row<'_>) -> Result<Key> {
+fn key(row: &Row<'_>) -> Result<ApiKey> {
     let id = row.get(0)?;
     named(id, read_key(row, id))
 }
 
-fn read_key(row: &Row<'_>, id: KeyId) -> Result<Key> {
-    Ok(Key {
+fn read_key(row: &Row<'_>, id: KeyId) -> Result<ApiKey> {
+    Ok(ApiKey {
         id,
         hash: KeyHash(row.get(1)?),
         shown: row.get(2)?,
@@ -316,19 +316,19 @@ pub(super) fn endpoint_names(connection: &dyn Sql, endpoints: &[EndpointId]) -> 
     Ok(names)
 }
 
-pub(super) fn one_key(connection: &dyn Sql, id: KeyId) -> Result<Option<Key>> {
+pub(super) fn one_key(connection: &dyn Sql, id: KeyId) -> Result<Option<ApiKey>> {
     let sql = format!("SELECT {KEY_COLUMNS} FROM keys WHERE id = ?1");
     connection.one(&sql, params![id], key)
 }
 
-pub(super) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<Key>> {
+pub(super) fn keys(connection: &dyn Sql, after: KeyId, most: u32) -> Result<Vec<ApiKey>> {
     let sql = format!(
         "SELECT {KEY_COLUMNS} FROM keys WHERE id > ?1 AND scope NOT IN ('portal', 'portal_read') ORDER BY id LIMIT ?2"
     );
     connection.all(&sql, params![after, most], key)
 }
 
-pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
+pub(super) fn add_key(tx: &dyn Sql, key: &ApiKey) -> Result<Vec<KeyId>> {
     tx.check_id(key.id.as_i64())?;
     let forgotten = if key.scope.is_portal() { remove_expired_links(tx, key)? } else { Vec::new() };
     tx.execute(
@@ -352,7 +352,7 @@ pub(super) fn add_key(tx: &dyn Sql, key: &Key) -> Result<Vec<KeyId>> {
 }
 
 /// Removes expired links of the app. Links are made for every visit and live for hours, so expired ones go as new ones come.
-fn remove_expired_links(tx: &dyn Sql, new: &Key) -> Result<Vec<KeyId>> {
+fn remove_expired_links(tx: &dyn Sql, new: &ApiKey) -> Result<Vec<KeyId>> {
     cluster::remember_newest_id(tx)?;
     let kept_ms = EXPIRED_LINK_RETENTION.as_millis() as i64;
     let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));

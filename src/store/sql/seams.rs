@@ -22,7 +22,7 @@ use crate::{
         live_update::LiveUpdate,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
-        key::Key,
+        api_key::ApiKey,
         ports::LeasedDelivery,
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
@@ -300,15 +300,15 @@ impl<D: Desk> ConfigStore for D {
         self.read(move |connection| config::endpoint_names(connection, &endpoints))
     }
 
-    fn key(&self, key: KeyId) -> Reply<'_, Option<Key>> {
+    fn key(&self, key: KeyId) -> Reply<'_, Option<ApiKey>> {
         self.read(move |connection| config::one_key(connection, key))
     }
 
-    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<Key>> {
+    fn keys(&self, after: KeyId, most: u32) -> Reply<'_, Vec<ApiKey>> {
         self.read(move |connection| config::keys(connection, after, most))
     }
 
-    fn add_key(&self, key: Key, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
+    fn add_key(&self, key: ApiKey, entry: Option<AuditEntry>) -> Reply<'_, Vec<KeyId>> {
         self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_key(tx, &key)?))
     }
 

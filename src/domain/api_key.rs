@@ -11,7 +11,7 @@ use std::{
 };
 
 /// The id of the admin key from the settings. It has no row, and only the settings can remove it.
-pub const KEY_OF_SETTINGS: KeyId = KeyId::from_i64(0);
+pub const SETTINGS_KEY_ID: KeyId = KeyId::from_i64(0);
 
 /// Uses closer together than this count as one, so that not every core writes to a busy key's atomic.
 const USE_RESOLUTION: Duration = Duration::from_secs(1);
@@ -93,7 +93,7 @@ impl Scope {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ApiKey {
     pub id: KeyId,
     pub hash: KeyHash,
     /// The first characters, so that people can tell keys apart.
@@ -111,31 +111,31 @@ pub struct Key {
 
 /// A key in the configuration cache. Its last use is collected here and written later, never by the request.
 #[derive(Debug)]
-pub struct LiveKey {
-    key: Key,
+pub struct CachedKey {
+    key: ApiKey,
     used_ms: AtomicI64,
     written_ms: AtomicI64,
 }
 
-impl LiveKey {
-    pub fn new(key: Key) -> Self {
+impl CachedKey {
+    pub fn new(key: ApiKey) -> Self {
         let used = key.last_used_at.map_or(NEVER_USED_MS, Timestamp::as_millis);
         Self { key, used_ms: AtomicI64::new(used), written_ms: AtomicI64::new(used) }
     }
 
     /// Returns the key as it was loaded; `shown` adds its last use.
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ApiKey {
         &self.key
     }
 
-    pub fn shown(&self) -> Key {
-        let last_used_at = seen(self.used_ms.load(Ordering::Relaxed));
-        Key { last_used_at, ..self.key.clone() }
+    pub fn shown(&self) -> ApiKey {
+        let last_used_at = used_at(self.used_ms.load(Ordering::Relaxed));
+        ApiKey { last_used_at, ..self.key.clone() }
     }
 
-    pub fn note_use(&self, now: Timestamp) {
+    pub fn record_use(&self, now: Timestamp) {
         let before = self.used_ms.load(Ordering::Relaxed);
-        if seen(before).is_none_or(|before| now.since(before) >= USE_RESOLUTION) {
+        if used_at(before).is_none_or(|before| now.since(before) >= USE_RESOLUTION) {
             self.used_ms.store(now.as_millis(), Ordering::Relaxed);
         }
     }
@@ -143,16 +143,16 @@ impl LiveKey {
     /// Returns the last use, if it is not in the store yet.
     pub fn unwritten_use(&self) -> Option<Timestamp> {
         let used = self.used_ms.load(Ordering::Relaxed);
-        (self.key.id != KEY_OF_SETTINGS && used > self.written_ms.load(Ordering::Relaxed))
+        (self.key.id != SETTINGS_KEY_ID && used > self.written_ms.load(Ordering::Relaxed))
             .then(|| Timestamp::from_millis(used))
     }
 
-    pub fn use_is_written(&self, used_at: Timestamp) {
+    pub fn mark_use_written(&self, used_at: Timestamp) {
         self.written_ms.fetch_max(used_at.as_millis(), Ordering::Relaxed);
     }
 }
 
-fn seen(ms: i64) -> Option<Timestamp> {
+fn used_at(ms: i64) -> Option<Timestamp> {
     (ms != NEVER_USED_MS).then(|| Timestamp::from_millis(ms))
 }
 
@@ -160,8 +160,8 @@ fn seen(ms: i64) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    fn live(id: i64) -> LiveKey {
-        LiveKey::new(Key {
+    fn live(id: i64) -> CachedKey {
+        CachedKey::new(ApiKey {
             id: KeyId::from_i64(id),
             hash: KeyHash::of("k"),
             shown: "phk_k".into(),
@@ -196,20 +196,20 @@ mod tests {
     fn a_use_is_written_once_until_there_is_a_newer_one() {
         let key = live(5);
         assert_eq!((key.shown().last_used_at, key.unwritten_use()), (None, None));
-        key.note_use(at(5_000));
-        key.note_use(at(5_999));
+        key.record_use(at(5_000));
+        key.record_use(at(5_999));
         assert_eq!(key.shown().last_used_at, Some(at(5_000)), "a second is fine enough");
         assert_eq!(key.unwritten_use(), Some(at(5_000)));
-        key.use_is_written(at(5_000));
+        key.mark_use_written(at(5_000));
         assert_eq!(key.unwritten_use(), None);
-        key.note_use(at(6_000));
+        key.record_use(at(6_000));
         assert_eq!(key.unwritten_use(), Some(at(6_000)));
     }
 
     #[test]
     fn uses_of_the_settings_key_are_never_written() {
-        let key = live(KEY_OF_SETTINGS.as_i64());
-        key.note_use(at(1));
+        let key = live(SETTINGS_KEY_ID.as_i64());
+        key.record_use(at(1));
         assert_eq!((key.shown().last_used_at, key.unwritten_use()), (Some(at(1)), None));
     }
 }
