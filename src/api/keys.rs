@@ -69,7 +69,7 @@ impl KeyView {
             scope: key.scope.name(),
             app_id: service.app_uid_of(key),
             name: key.name.clone(),
-            prefix: key.shown.clone(),
+            prefix: key.display_prefix.clone(),
             created_at: key.created_at.rfc3339_millis(),
             expires_at: key.expires_at.map(Timestamp::rfc3339_millis),
             last_used_at: key.last_used_at.map(Timestamp::rfc3339_millis),

@@ -105,7 +105,7 @@ impl PortalLinkView {
         Self {
             id: link.id.to_string(),
             read_only: matches!(link.scope, Scope::PortalRead(_)),
-            prefix: link.shown,
+            prefix: link.display_prefix,
             theme: ThemeView::of(link.theme.unwrap_or_default()),
             created_at: link.created_at.rfc3339_millis(),
             expires_at: link.expires_at.map(Timestamp::rfc3339_millis),

@@ -97,7 +97,7 @@ pub struct ApiKey {
     pub id: KeyId,
     pub hash: KeyHash,
     /// The first characters, so that people can tell keys apart.
-    pub shown: String,
+    pub display_prefix: String,
     pub scope: Scope,
     pub name: Option<String>,
     pub created_at: Timestamp,
@@ -128,7 +128,7 @@ impl CachedKey {
         &self.key
     }
 
-    pub fn shown(&self) -> ApiKey {
+    pub fn with_last_use(&self) -> ApiKey {
         let last_used_at = used_at(self.used_ms.load(Ordering::Relaxed));
         ApiKey { last_used_at, ..self.key.clone() }
     }
@@ -164,7 +164,7 @@ mod tests {
         CachedKey::new(ApiKey {
             id: KeyId::from_i64(id),
             hash: KeyHash::of("k"),
-            shown: "phk_k".into(),
+            display_prefix: "phk_k".into(),
             scope: Scope::Admin,
             name: None,
             created_at: at(0),
@@ -195,10 +195,10 @@ mod tests {
     #[test]
     fn a_use_is_written_once_until_there_is_a_newer_one() {
         let key = live(5);
-        assert_eq!((key.shown().last_used_at, key.unwritten_use()), (None, None));
+        assert_eq!((key.with_last_use().last_used_at, key.unwritten_use()), (None, None));
         key.record_use(at(5_000));
         key.record_use(at(5_999));
-        assert_eq!(key.shown().last_used_at, Some(at(5_000)), "a second is fine enough");
+        assert_eq!(key.with_last_use().last_used_at, Some(at(5_000)), "a second is fine enough");
         assert_eq!(key.unwritten_use(), Some(at(5_000)));
         key.mark_use_written(at(5_000));
         assert_eq!(key.unwritten_use(), None);
@@ -210,6 +210,6 @@ mod tests {
     fn uses_of_the_settings_key_are_never_written() {
         let key = live(SETTINGS_KEY_ID.as_i64());
         key.record_use(at(1));
-        assert_eq!((key.shown().last_used_at, key.unwritten_use()), (Some(at(1)), None));
+        assert_eq!((key.with_last_use().last_used_at, key.unwritten_use()), (Some(at(1)), None));
     }
 }

@@ -70,7 +70,7 @@ impl Service {
         let key = ApiKey {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&text),
-            shown: text[..SHOWN_CHARACTERS].to_owned(),
+            display_prefix: text[..SHOWN_CHARACTERS].to_owned(),
             scope,
             name: new.name,
             created_at: now,
@@ -115,14 +115,14 @@ impl Service {
         let mut keys: Vec<ApiKey> = Vec::new();
         if revoked_too {
             if after.is_none() {
-                keys.extend(self.config_cache.key_by_id(SETTINGS_KEY_ID).map(|live| live.shown()));
+                keys.extend(self.config_cache.key_by_id(SETTINGS_KEY_ID).map(|live| live.with_last_use()));
             }
             let from = after.map_or(SETTINGS_KEY_ID, |cursor| KeyId::from_i64(cursor.id));
             let stored = self.config_store.keys(from, limit + 1).await?;
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
             let all = self.config_cache.keys();
-            keys.extend(all.iter().filter(|live| !live.key().scope.is_portal()).map(|live| live.shown()));
+            keys.extend(all.iter().filter(|live| !live.key().scope.is_portal()).map(|live| live.with_last_use()));
         }
         Ok(page_by_id(keys, |key| key.id.as_i64(), after, limit))
     }
@@ -132,7 +132,7 @@ impl Service {
         Self::require_admin(caller)?;
         let id = KeyId::parse(id).ok_or(Error::NotFound("key"))?;
         let found = match self.config_cache.key_by_id(id) {
-            Some(live) => Some(live.shown()),
+            Some(live) => Some(live.with_last_use()),
             None => self.config_store.key(id).await?,
         };
         found.filter(|key| !key.scope.is_portal()).ok_or(Error::NotFound("key"))
@@ -164,7 +164,7 @@ impl Service {
     }
 
     fn with_last_use(&self, key: ApiKey) -> ApiKey {
-        self.config_cache.key_by_id(key.id).map_or(key, |live| live.shown())
+        self.config_cache.key_by_id(key.id).map_or(key, |live| live.with_last_use())
     }
 
     pub(super) fn random_key(&self, prefix: &str) -> String {

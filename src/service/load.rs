@@ -79,7 +79,7 @@ impl Service {
             id: SETTINGS_KEY_ID,
             hash: KeyHash::of(text),
             // The operator chose this key, so even its first characters may reveal too much.
-            shown: String::new(),
+            display_prefix: String::new(),
             scope: Scope::Admin,
             name: Some("given by the settings".into()),
             created_at: self.clock.now(),

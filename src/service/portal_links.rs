@@ -68,7 +68,7 @@ impl Service {
         let key = ApiKey {
             id: KeyId::from_i64(self.take_ids(now, 1)),
             hash: KeyHash::of(&token),
-            shown: token[..SHOWN_CHARACTERS].to_owned(),
+            display_prefix: token[..SHOWN_CHARACTERS].to_owned(),
             scope: if new.is_read_only { Scope::PortalRead(app.id) } else { Scope::Portal(app.id) },
             name: theme.name.clone(),
             created_at: now,
@@ -91,7 +91,7 @@ impl Service {
         let now = self.clock.now();
         links.retain(|live| live.key().expires_at.is_none_or(|at| now < at.plus(EXPIRED_LINK_RETENTION)));
         let page = page_by_id(links, |live| live.key().id.as_i64(), after, limit);
-        Page { rows: page.rows.iter().map(|live| live.shown()).collect(), next: page.next }
+        Page { rows: page.rows.iter().map(|live| live.with_last_use()).collect(), next: page.next }
     }
 
     /// Revokes a link. It stops working before this returns.

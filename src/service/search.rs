@@ -133,7 +133,7 @@ impl Service {
     async fn search_global(&self, caller: Caller, id: &str) -> Result<Vec<SearchResult>, Error> {
         let mut found = Vec::new();
         if let Some(key) = KeyId::parse(id).filter(|_| Self::require_admin(caller).is_ok()) {
-            let live = self.config_cache.key_by_id(key).map(|live| live.shown());
+            let live = self.config_cache.key_by_id(key).map(|live| live.with_last_use());
             let known = match live {
                 Some(known) => Some(known),
                 None => self.config_store.key(key).await?,

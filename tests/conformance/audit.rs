@@ -59,7 +59,7 @@ fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
     ApiKey {
         id,
         hash: KeyHash::of(&id.to_string()),
-        shown: "phk_abc".into(),
+        display_prefix: "phk_abc".into(),
         scope,
         name: None,
         created_at: NOW,

@@ -75,7 +75,7 @@ fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
     ApiKey {
         id,
         hash,
-        shown: "ph_abc".into(),
+        display_prefix: "ph_abc".into(),
         scope,
         name: Some("ci".into()),
         created_at: NOW,

@@ -100,7 +100,7 @@ fn read_key(row: &Row<'_>, id: KeyId) -> Result<ApiKey> {
     Ok(ApiKey {
         id,
         hash: KeyHash(row.get(1)?),
-        shown: row.get(2)?,
+        display_prefix: row.get(2)?,
         scope: read_scope(row.get(3)?, row.get(4)?)?,
         name: row.get(5)?,
         created_at: row.get(6)?,
@@ -336,7 +336,7 @@ pub(super) fn add_key(tx: &dyn Sql, key: &ApiKey) -> Result<Vec<KeyId>> {
         params![
             key.id,
             key.hash.0,
-            key.shown,
+            key.display_prefix,
             key.scope.name(),
             key.scope.app(),
             key.name,
