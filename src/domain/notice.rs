@@ -2,13 +2,13 @@
 //! sent by e-mail and as an operational webhook, at least once, and it is kept in a list.
 
 mod digest;
-mod letter;
+mod email;
 mod messages;
 #[cfg(test)]
 mod tests;
 
 pub use digest::{Digest, DigestExample, EndpointCount};
-pub use letter::{Desk, Letter};
+pub use email::{Desk, Email};
 pub use messages::{dead_letter, webhook_data, replay_finished};
 
 use super::{

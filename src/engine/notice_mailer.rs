@@ -8,7 +8,7 @@ use crate::{
     domain::{
         config_cache::ConfigCache,
         id::AppId,
-        notice::{Desk, Letter, Notice},
+        notice::{Desk, Email, Notice},
         tally::{Mails, Tally},
         tenure::Stewarding,
         time::Timestamp,
@@ -207,7 +207,7 @@ impl NoticeMailer {
     }
 
     /// Returns the mail and the settings to send it with, or why it is not sent.
-    fn compose(&self, notices: &[Notice], now: Timestamp) -> Result<(MailSettings, Letter), String> {
+    fn compose(&self, notices: &[Notice], now: Timestamp) -> Result<(MailSettings, Email), String> {
         let post = self.settings.clone().ok_or("no mail server is set (smtp_server)")?;
         let app = notices.first().and_then(|first| self.config_cache.app_by_id(first.app));
         let app = app.ok_or("the app was deleted")?.app();

@@ -1,7 +1,7 @@
 //! A mail server that does as the test says, and remembers every try.
 
 use posthaste::{
-    domain::notice::Letter,
+    domain::notice::Email,
     engine::MailSettings,
     outbound::{CloseFuture, Mailer, SendMailFuture, SendMailResult},
 };
@@ -16,7 +16,7 @@ const TAKES: Duration = Duration::from_millis(200);
 
 pub(crate) struct FakeMailServer {
     does: Mutex<SendMailResult>,
-    tries: Mutex<Vec<(Instant, Letter, SendMailResult)>>,
+    tries: Mutex<Vec<(Instant, Email, SendMailResult)>>,
 }
 
 impl FakeMailServer {
@@ -39,7 +39,7 @@ impl FakeMailServer {
     }
 
     /// Mails that were taken, and when.
-    pub(crate) fn taken(&self) -> Vec<(Instant, Letter)> {
+    pub(crate) fn taken(&self) -> Vec<(Instant, Email)> {
         let tries = self.tries.lock().unwrap();
         let taken = tries.iter().filter(|(_, _, mailed)| *mailed == SendMailResult::Sent);
         taken.map(|(at, letter, _)| (*at, letter.clone())).collect()
@@ -47,7 +47,7 @@ impl FakeMailServer {
 }
 
 impl Mailer for FakeMailServer {
-    fn send(&self, letter: Letter) -> SendMailFuture<'_> {
+    fn send(&self, letter: Email) -> SendMailFuture<'_> {
         Box::pin(async move {
             let (begun, does) = (Instant::now(), self.does.lock().unwrap().clone());
             tokio::time::sleep(TAKES).await;

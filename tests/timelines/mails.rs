@@ -8,7 +8,7 @@ use posthaste::{
     domain::{
         contract::NoticeChannel,
         id::{AppId, ReplayId},
-        notice::{Letter, MailState},
+        notice::{Email, MailState},
         replay::{ReplayFilter, Replay, ReplayState, ReplaySelection},
         time::Timestamp,
     },
@@ -79,7 +79,7 @@ async fn quick_endpoint(stage: &Fixture, uid: &str) {
 }
 
 /// Mails about dead letters, without those about the endpoint itself.
-fn of_dead_letters(taken: &[(Instant, Letter)]) -> Vec<&Letter> {
+fn of_dead_letters(taken: &[(Instant, Email)]) -> Vec<&Email> {
     taken.iter().map(|(_, letter)| letter).filter(|letter| letter.subject.contains("dead")).collect()
 }
 

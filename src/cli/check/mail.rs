@@ -7,7 +7,7 @@ use crate::{
     config::{Settings, SmtpSecurity},
     domain::{
         email_address::{EMAIL_ADDRESS_FORM, is_email_address},
-        notice::Letter,
+        notice::Email,
     },
     outbound::{Mailer, SendMailResult, SmtpMailer},
     runtime::{Clock, SystemClock},
@@ -68,7 +68,7 @@ async fn send_test_mail(server: &SmtpMailer, to: String) -> CheckLine {
         );
     }
     let at = SystemClock.now();
-    let letter = Letter {
+    let letter = Email {
         id: format!("test.{}", at.as_millis()),
         to,
         subject: "[Posthaste] A test of the mail settings".to_owned(),

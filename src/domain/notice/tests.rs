@@ -75,7 +75,7 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
     }
 }
 
-fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Letter {
+fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Email {
     let directory = directory(app, "https://hooks.bakery.example/in");
     let desk = Desk { app, directory: &directory, public_url };
     desk.write(notices, "ops@bakery.example".into(), NOW).unwrap()

@@ -1,6 +1,6 @@
 //! Renders an e-mail as bytes: headers encoded, text in a form that every server takes.
 
-use crate::domain::{email_address::Mailbox, notice::Letter};
+use crate::domain::{email_address::Mailbox, notice::Email};
 use lettre::{
     Address, Message,
     message::{
@@ -18,7 +18,7 @@ pub(super) struct RenderedMail {
 }
 
 /// Renders an e-mail. Fails with a text if an address is invalid.
-pub(super) fn render(letter: &Letter, from: &Mailbox) -> Result<RenderedMail, String> {
+pub(super) fn render(letter: &Email, from: &Mailbox) -> Result<RenderedMail, String> {
     let address = |text: &str| text.parse::<Address>().map_err(|_| format!("{text} is no e-mail address"));
     let (sender, to) = (address(&from.address)?, address(&letter.to)?);
     let since_epoch = Duration::from_millis(letter.at.as_millis().unsigned_abs());
@@ -42,9 +42,9 @@ mod tests {
     use crate::domain::{email_address::is_email_address, time::Timestamp};
     use proptest::prelude::*;
 
-    fn letter(subject: &str, body: &str, to: &str) -> Letter {
+    fn letter(subject: &str, body: &str, to: &str) -> Email {
         let (id, at) = ("ntc_1.5.app_1".to_owned(), Timestamp::from_millis(1_794_700_800_000));
-        Letter { id, to: to.to_owned(), subject: subject.to_owned(), body: body.to_owned(), at }
+        Email { id, to: to.to_owned(), subject: subject.to_owned(), body: body.to_owned(), at }
     }
 
     fn sender() -> Mailbox {

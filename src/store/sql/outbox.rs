@@ -34,7 +34,7 @@ pub(super) fn next_mail(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result
     let all_round = [(turn.after.as_i64(), i64::MAX), (i64::MIN, turn.after.as_i64())];
     for (mut after, last) in all_round {
         while let Some(app) = next_app(after, last)? {
-            let notices = letter_of(tx, app, turn.resting.contains(&app))?;
+            let notices = form_mail(tx, app, turn.resting.contains(&app))?;
             if !notices.is_empty() {
                 return Ok(NoticeBatch { notices, closes_at: None });
             }
@@ -55,10 +55,10 @@ pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
 }
 
 /// Returns the mail that was formed before and not sent yet, else forms a new one.
-fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> {
+fn form_mail(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> {
     let formed = "SELECT min(letter) FROM notices WHERE app = ?1 AND mail = 1 AND letter IS NOT NULL";
     if let Some(letter) = tx.one(formed, params![app], |row| row.get::<Option<NoticeId>>(0))?.flatten() {
-        return notices_of(tx, app, letter);
+        return notices_of_mail(tx, app, letter);
     }
     let alone = ready(tx, app, NoticeKind::DeliveryDead, 1)?;
     let mut gathered = Vec::new();
@@ -75,7 +75,7 @@ fn letter_of(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
     for member in members {
         tx.execute("UPDATE notices SET letter = ?2 WHERE id = ?1", params![member, letter])?;
     }
-    notices_of(tx, app, letter)
+    notices_of_mail(tx, app, letter)
 }
 
 /// Returns notices of a kind that wait for a mail, oldest first, without open digests.
@@ -88,7 +88,7 @@ fn ready(tx: &dyn Sql, app: AppId, kind: NoticeKind, most: usize) -> Result<Vec<
     )
 }
 
-fn notices_of(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>> {
+fn notices_of_mail(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>> {
     tx.all(
         &format!(
             "SELECT {COLUMNS} FROM notices n WHERE n.app = ?1 AND n.letter = ?2 AND n.mail = 1 ORDER BY n.id"

@@ -15,7 +15,7 @@ const NOTICES_BY_LINE_MAX: usize = 100;
 
 /// A mail ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct Email {
     /// The mail's id, unchanged when it is sent again; its `Message-ID` is derived from it.
     pub id: String,
     pub to: String,
@@ -34,7 +34,7 @@ pub struct Desk<'a> {
 
 impl Desk<'_> {
     /// Renders the notices as one mail; returns `None` if there are none.
-    pub fn write(&self, notices: &[Notice], to: String, now: Timestamp) -> Option<Letter> {
+    pub fn write(&self, notices: &[Notice], to: String, now: Timestamp) -> Option<Email> {
         let first = notices.first()?;
         let app = one_line(&self.app.settings.name, NAME_CHARS_MAX);
         let subject = match notices.len() {
@@ -62,7 +62,7 @@ impl Desk<'_> {
         let _ = writeln!(body, "All notices of this app: {}", self.url_of("/notices"));
         // Notice ids may repeat after a new store; with the time and the app's id the mail's id is unique.
         let id = format!("{}.{}.{}", first.id, first.at.as_millis(), first.app);
-        Some(Letter { id, to, subject: format!("[Posthaste] {app}: {subject}"), body, at: now })
+        Some(Email { id, to, subject: format!("[Posthaste] {app}: {subject}"), body, at: now })
     }
 
     /// Describes what happened without a full stop, for a subject or a line.
