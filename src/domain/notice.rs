@@ -8,7 +8,7 @@ mod messages;
 mod tests;
 
 pub use digest::{Digest, DigestExample, EndpointCount};
-pub use email::{Desk, Email};
+pub use email::{EmailRenderer, Email};
 pub use messages::{dead_letter, webhook_data, replay_finished};
 
 use super::{

@@ -8,7 +8,7 @@ use crate::{
     domain::{
         config_cache::ConfigCache,
         id::AppId,
-        notice::{Desk, Email, Notice},
+        notice::{EmailRenderer, Email, Notice},
         tally::{Mails, Tally},
         tenure::Stewarding,
         time::Timestamp,
@@ -213,8 +213,8 @@ impl NoticeMailer {
         let app = app.ok_or("the app was deleted")?.app();
         let to = app.settings.contact_email.clone().or_else(|| post.operator_email.clone());
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
-        let desk = Desk { app: &app, directory: &self.config_cache, public_url: post.public_url.as_deref() };
-        let letter = desk.write(notices, to, now).ok_or("there is nothing to tell")?;
+        let desk = EmailRenderer { app: &app, directory: &self.config_cache, public_url: post.public_url.as_deref() };
+        let letter = desk.render(notices, to, now).ok_or("there is nothing to tell")?;
         Ok((post, letter))
     }
 

@@ -25,16 +25,16 @@ pub struct Email {
 }
 
 /// The renderer of mails about one app.
-pub struct Desk<'a> {
+pub struct EmailRenderer<'a> {
     pub app: &'a App,
     pub directory: &'a ConfigCache,
     /// The dashboard's URL, without a slash at the end.
     pub public_url: Option<&'a str>,
 }
 
-impl Desk<'_> {
+impl EmailRenderer<'_> {
     /// Renders the notices as one mail; returns `None` if there are none.
-    pub fn write(&self, notices: &[Notice], to: String, now: Timestamp) -> Option<Email> {
+    pub fn render(&self, notices: &[Notice], to: String, now: Timestamp) -> Option<Email> {
         let first = notices.first()?;
         let app = one_line(&self.app.settings.name, NAME_CHARS_MAX);
         let subject = match notices.len() {

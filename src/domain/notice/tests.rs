@@ -77,8 +77,8 @@ fn notice(kind: NoticeKind, text: &str) -> Notice {
 
 fn written(app: &App, notices: &[Notice], public_url: Option<&str>) -> Email {
     let directory = directory(app, "https://hooks.bakery.example/in");
-    let desk = Desk { app, directory: &directory, public_url };
-    desk.write(notices, "ops@bakery.example".into(), NOW).unwrap()
+    let desk = EmailRenderer { app, directory: &directory, public_url };
+    desk.render(notices, "ops@bakery.example".into(), NOW).unwrap()
 }
 
 fn event(event_type: &str) -> Event {
@@ -267,8 +267,8 @@ proptest! {
         let directory = directory(&app, &url);
         let mut told = notice(NoticeKind::EndpointDegraded, &text);
         told.details.last_error = Some(error);
-        let desk = Desk { app: &app, directory: &directory, public_url: None };
-        let letter = desk.write(&[told], "a@b.c".into(), NOW).unwrap();
+        let desk = EmailRenderer { app: &app, directory: &directory, public_url: None };
+        let letter = desk.render(&[told], "a@b.c".into(), NOW).unwrap();
         prop_assert!(!letter.subject.contains(char::is_control), "{:?}", letter.subject);
         prop_assert!(letter.subject.chars().count() < 200);
         let plain = written(&self::app("A"), &[Notice {

@@ -45,7 +45,7 @@ use super::{
     cluster::{Beat, Joined, View},
     inbox::InboxEvent,
     sql::{
-        Aftermath, Desk, MembershipBackend, Queue, ReaderPool, Result, Sql, Turns, WriterThread,
+        Aftermath, Backend, MembershipBackend, Queue, ReaderPool, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -206,7 +206,7 @@ impl MembershipBackend for PostgresStore {
     }
 }
 
-impl Desk for PostgresStore {
+impl Backend for PostgresStore {
     fn commands(&self) -> &Queue {
         &self.queue
     }

@@ -13,7 +13,7 @@ mod cluster;
 mod commands;
 mod dedup;
 mod deliveries;
-mod desk;
+mod backend;
 mod error;
 mod event_types;
 mod bulk_statement;
@@ -57,7 +57,7 @@ pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change
 pub(super) use cluster::{join_alone, newest_id_and_inspections};
 pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
-pub(super) use desk::Desk;
+pub(super) use backend::Backend;
 pub(super) use error::{Error, Result, store_error};
 pub(super) use bulk_statement::{RowSink, BulkStatement};
 pub(super) use hot::Hot;

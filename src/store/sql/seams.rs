@@ -4,7 +4,7 @@ mod queries;
 mod cluster;
 
 use super::{
-    Desk, Sql, audit,
+    Backend, Sql, audit,
     commands::{Accept, Release, Recording, Refill},
     event_types,
     inbox::AcceptInbox,
@@ -48,7 +48,7 @@ fn weight(events: &[NewEvent]) -> (usize, usize) {
     (events.len(), events.iter().map(|new| new.event.data.len()).sum())
 }
 
-impl<D: Desk> Ledger for D {
+impl<D: Backend> Ledger for D {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
         let (count, bytes) = weight(&events);
@@ -68,7 +68,7 @@ impl<D: Desk> Ledger for D {
     }
 
     fn can_record(&self) -> bool {
-        Desk::can_record(self)
+        Backend::can_record(self)
     }
 
     fn record(&self, record: Record) {
@@ -239,7 +239,7 @@ impl<D: Desk> Ledger for D {
     }
 }
 
-impl<D: Desk> ConfigStore for D {
+impl<D: Backend> ConfigStore for D {
     fn config_snapshot(&self) -> Reply<'_, ConfigSnapshot> {
         self.write(config::config_snapshot)
     }

@@ -8,7 +8,7 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Commit, Desk, Error, MembershipBackend, Queue, QueueLimits, Result, Seat, Sql,
+            Aftermath, Commit, Backend, Error, MembershipBackend, Queue, QueueLimits, Result, Seat, Sql,
             TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
             takeover::{self, TakeoverSteps, TakenOver},
@@ -231,7 +231,7 @@ impl Store for SqliteNode {
     }
 }
 
-impl Desk for SqliteNode {
+impl Backend for SqliteNode {
     fn commands(&self) -> &Queue {
         &self.queue
     }

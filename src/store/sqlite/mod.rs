@@ -22,7 +22,7 @@ pub use writer::SqliteCommitLoop;
 
 use super::{
     CommitWatch, Reply, Store,
-    sql::{Desk, Queue, ReaderPool, Result, Sql, WriterThread},
+    sql::{Backend, Queue, ReaderPool, Result, Sql, WriterThread},
 };
 use crate::domain::{ports::Handover, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
@@ -121,7 +121,7 @@ impl Store for SqliteStore {
     }
 }
 
-impl Desk for SqliteStore {
+impl Backend for SqliteStore {
     fn commands(&self) -> &Queue {
         &self.queue
     }

@@ -1,7 +1,7 @@
 //! Implements `Cluster`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
-    Desk, MembershipBackend, adjusted_clock, changes, cluster, health, inspections, nodes, replays, retention, rollup,
+    Backend, MembershipBackend, adjusted_clock, changes, cluster, health, inspections, nodes, replays, retention, rollup,
     shards, upkeep,
 };
 use crate::{
@@ -31,7 +31,7 @@ fn alone() -> View {
     View { nodes: Vec::new(), shards: vec![0; SHARD_COUNT], version: 0, write_counter: 0, may_take_over: true }
 }
 
-impl<D: Desk> Cluster for D {
+impl<D: Backend> Cluster for D {
     fn join(&self, now: Timestamp) -> Reply<'_, Joined> {
         if let Some(membership) = self.membership() {
             return membership.join(now);

@@ -1,7 +1,7 @@
 //! Implements `Browse`; every method goes to a reader.
 
 use crate::store::sql::{
-    Desk, audit, queries, dedup, health, inspections, notices, outbox, recent, replays, traffic,
+    Backend, audit, queries, dedup, health, inspections, notices, outbox, recent, replays, traffic,
 };
 use crate::{
     domain::{
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-impl<D: Desk> QueryStore for D {
+impl<D: Backend> QueryStore for D {
     fn find_event(&self, app: AppId, given_id: String, own: Option<EventId>) -> Reply<'_, Option<Event>> {
         self.read(move |connection| queries::find_event(connection, app, &given_id, own))
     }
@@ -37,7 +37,7 @@ impl<D: Desk> QueryStore for D {
     }
 
     fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
-        let submitted = Desk::submitted(self);
+        let submitted = Backend::submitted(self);
         Box::pin(async move {
             match submitted {
                 Some(submitted) => submitted.await.map(Some),

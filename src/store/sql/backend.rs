@@ -6,7 +6,7 @@ use crate::{
     store::{Reply, inbox::InboxEvent},
 };
 
-pub(in crate::store) trait Desk: Send + Sync {
+pub(in crate::store) trait Backend: Send + Sync {
     /// Commands that wait for the writer's next batch.
     fn commands(&self) -> &Queue;
 
