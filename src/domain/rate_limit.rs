@@ -135,7 +135,7 @@ impl TokenBucket {
     }
 
     /// Checks whether a token is free; if not, the error is how long until one may be.
-    pub fn look(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
+    pub fn check(&mut self, limit: RateLimit, now: Timestamp) -> Result<(), Duration> {
         let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
         let passed = self.refilled_at.elapsed_ms(now);
         fill(&mut self.level, rate, room, passed);
@@ -157,7 +157,7 @@ impl TokenBucket {
     pub fn spend(&mut self, limit: Option<RateLimit>, now: Timestamp) {
         self.put_back();
         if let Some(limit) = limit {
-            let _ = self.look(limit, now);
+            let _ = self.check(limit, now);
             self.level = self.level.saturating_sub(TOKEN_THOUSANDTHS);
         }
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn take(tokens: &mut TokenBucket, limit: RateLimit, now: i64) -> bool {
-        let found = tokens.look(limit, at(now)).is_ok();
+        let found = tokens.check(limit, at(now)).is_ok();
         if found {
             tokens.reserve();
         }
@@ -240,10 +240,10 @@ mod tests {
                     tokens.spend(Some(limit), at(later));
                 }
             }
-            if let Err(wait) = tokens.look(limit, at(later)) {
+            if let Err(wait) = tokens.check(limit, at(later)) {
                 let wait = wait.as_millis() as i64;
-                prop_assert!(tokens.look(limit, at(later + wait - 1)).is_err());
-                prop_assert_eq!(tokens.look(limit, at(later + wait)), Ok(()));
+                prop_assert!(tokens.check(limit, at(later + wait - 1)).is_err());
+                prop_assert_eq!(tokens.check(limit, at(later + wait)), Ok(()));
             }
         }
     }

@@ -84,7 +84,7 @@ impl EndpointQueue {
             return (None, WokenQueues::default());
         };
         if let Some(rate) = state.settings.rate
-            && let Err(wait) = state.tokens.look(rate, now)
+            && let Err(wait) = state.tokens.check(rate, now)
         {
             state.rate_limited_since.get_or_insert(now);
             state.backlog_until.get_or_insert(now);
@@ -178,7 +178,7 @@ impl EndpointQueue {
         }
         let mut state = self.lock();
         let rate = state.settings.rate;
-        if rate.is_some_and(|rate| state.tokens.look(rate, now).is_err()) {
+        if rate.is_some_and(|rate| state.tokens.check(rate, now).is_err()) {
             return false;
         }
         let may = !leave.holds_slot || self.limiter().may_repeat(self.app, now);

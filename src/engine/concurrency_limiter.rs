@@ -38,16 +38,16 @@ enum LimitReached {
 }
 
 impl LimitedScope {
-    fn look(&mut self, now: Timestamp) -> Result<(), LimitReached> {
+    fn check(&mut self, now: Timestamp) -> Result<(), LimitReached> {
         if self.limit.in_flight.is_some_and(|most| self.in_flight >= most) {
             return Err(LimitReached::Full);
         }
         let Some(rate) = self.limit.rate else { return Ok(()) };
-        self.tokens.look(rate, now).map_err(|wait| LimitReached::Until(now.plus(wait)))
+        self.tokens.check(rate, now).map_err(|wait| LimitReached::Until(now.plus(wait)))
     }
 
     fn has_token(&mut self, now: Timestamp) -> bool {
-        self.limit.rate.is_none_or(|rate| self.tokens.look(rate, now).is_ok())
+        self.limit.rate.is_none_or(|rate| self.tokens.check(rate, now).is_ok())
     }
 
     /// Takes a slot that `look` found free.
@@ -96,7 +96,7 @@ pub(super) struct ConcurrencyLimiter {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WokenQueues {
     pub(super) lanes: Vec<EndpointId>,
-    pub(super) look_at: Option<Timestamp>,
+    pub(super) next_check_at: Option<Timestamp>,
 }
 
 impl AppScope {
@@ -114,7 +114,7 @@ impl WokenQueues {
     /// Whether the limit is reached. If time alone frees it, notes when to check again.
     fn is_reached(&mut self, look: &Result<(), LimitReached>) -> bool {
         if let Err(LimitReached::Until(at)) = look {
-            self.look_at = Some(self.look_at.map_or(*at, |known| known.min(*at)));
+            self.next_check_at = Some(self.next_check_at.map_or(*at, |known| known.min(*at)));
         }
         look.is_err()
     }
@@ -158,7 +158,7 @@ impl ConcurrencyLimiter {
             return (true, WokenQueues::default());
         }
         let is_first = own.waiting.is_empty() && self.app_turns.is_empty();
-        if is_first && own.scope.look(now).is_ok() && self.node.look(now).is_ok() {
+        if is_first && own.scope.check(now).is_ok() && self.node.check(now).is_ok() {
             own.scope.take_slot();
             self.node.take_slot();
             return (true, WokenQueues::default());
@@ -242,7 +242,7 @@ impl ConcurrencyLimiter {
                 .for_each(|app| self.grant_free_of_app(app, now, &mut served)),
         }
         while let Some(&app) = self.app_turns.front() {
-            if served.is_reached(&self.node.look(now)) {
+            if served.is_reached(&self.node.check(now)) {
                 break;
             }
             self.app_turns.pop_front();
@@ -261,7 +261,7 @@ impl ConcurrencyLimiter {
     /// Admits an app's queues by its own limits, to where the apps take turns.
     fn grant_free_of_app(&mut self, app: AppId, now: Timestamp, served: &mut WokenQueues) {
         let Some(own) = self.apps.get_mut(&app) else { return };
-        while !own.waiting.is_empty() && !served.is_reached(&own.scope.look(now)) {
+        while !own.waiting.is_empty() && !served.is_reached(&own.scope.check(now)) {
             own.scope.take_slot();
             if own.at_node.is_empty() {
                 self.app_turns.push_back(app);

@@ -60,7 +60,7 @@ impl EndpointQueues {
         for lane in served.lanes {
             let _ = self.ready.send(self.queue(lane));
         }
-        if let Some(at) = served.look_at {
+        if let Some(at) = served.next_check_at {
             self.context.timers.set(at, TimerKey::Limiter, now);
         }
     }

@@ -22,7 +22,7 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Events that a reader examines in one go.
-const LOOK: u32 = 1000;
+const EVENTS_PER_SCAN_STEP: u32 = 1000;
 /// Shortest pause between two steps; as long as the last one took if that was longer: deliveries come first.
 const BREATH: Duration = Duration::from_millis(10);
 /// Pause after a store error.
@@ -121,7 +121,7 @@ impl RetentionWorker {
             let age_ms = i64::try_from(walk.age.as_millis()).unwrap_or(i64::MAX);
             let oldest_kept = Timestamp::from_millis(now.as_millis().saturating_sub(age_ms));
             let to_id = first_id_at(oldest_kept);
-            let search = OverdueSearch { after_id: walk.reached, to_id, most: LOOK };
+            let search = OverdueSearch { after_id: walk.reached, to_id, most: EVENTS_PER_SCAN_STEP };
             if search.to_id > search.after_id + 1 {
                 let overdue = self.cluster.overdue(search, self.config_cache.clone(), now).await?;
                 self.expire(overdue.ranges).await?;

@@ -49,7 +49,7 @@ pub trait Clock: Send + Sync {
 pub struct SystemClock;
 
 /// Longest time for which a step of the machine's clock goes unnoticed by a sleeper.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+const CLOCK_CHECK_EVERY: Duration = Duration::from_secs(2);
 
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that everything else is given")]
@@ -85,7 +85,7 @@ async fn naps_until(at: Timestamp, now: impl Fn() -> Timestamp + Send) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(LOOK_AGAIN_AFTER)).await;
+        tokio::time::sleep(left.min(CLOCK_CHECK_EVERY)).await;
     }
 }
 

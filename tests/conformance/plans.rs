@@ -232,7 +232,7 @@ const SHARD_LIMITS: (u64, u64) = (2_000, 1_000);
 /// ServiceLimits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
 const LIST_LIMITS: (u64, u64) = (10_000, 2_000);
 
-async fn look_at_plans(rows: i64) -> (Stage, Explained) {
+async fn check_plans(rows: i64) -> (Stage, Explained) {
     let server = Explained::new();
     let mut stage = Stage::new(Box::new(server.clone())).await;
     insert_rows(&server, &stage, rows);
@@ -289,13 +289,13 @@ async fn control((mut stage, server): (Stage, Explained), rows: i64) {
 
 #[test]
 fn important_statements_use_an_index_with_a_million_rows() {
-    block_on(async { control(look_at_plans(1_000_000).await, 1_000_000).await });
+    block_on(async { control(check_plans(1_000_000).await, 1_000_000).await });
 }
 
 #[test]
 #[ignore = "soak: ten million rows take minutes to furnish"]
 fn important_statements_use_an_index_with_ten_million_rows() {
-    block_on(async { drop(look_at_plans(10_000_000).await) });
+    block_on(async { drop(check_plans(10_000_000).await) });
 }
 
 #[test]

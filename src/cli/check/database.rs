@@ -5,7 +5,7 @@ use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
     domain::encryption::Keyring,
-    store::postgres::{self, DatabaseAddress, DatabaseState, Lack, Look, PostgresOpenError},
+    store::postgres::{self, DatabaseAddress, DatabaseState, Lack, DatabaseInfo, PostgresOpenError},
 };
 use tokio::sync::oneshot;
 
@@ -14,9 +14,9 @@ const STORE_CHECK: &str = "store";
 pub(super) async fn check_database(settings: &Settings, address: &DatabaseAddress) -> Vec<CheckLine> {
     let (done, is_done) = oneshot::channel();
     let asked = address.clone();
-    std::thread::spawn(move || drop(done.send(postgres::look(&asked))));
+    std::thread::spawn(move || drop(done.send(postgres::probe(&asked))));
     let said = |words: &str| format!("{address}: {words}");
-    let Look { found, lacks, encrypted: sealed } = match is_done.await {
+    let DatabaseInfo { found, lacks, encrypted: sealed } = match is_done.await {
         Ok(Ok(look)) => look,
         Ok(Err(error)) => {
             return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))];

@@ -74,7 +74,7 @@ pub(super) fn check_keyring(keyring: &Keyring, sealed: &[Vec<u8>]) -> CheckLine 
 pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<CheckLine>) {
     let mut seen = StoreFacts { user: sqlite::process_using(path), newest_at: None };
     let mut lines = Vec::new();
-    match sqlite::look(path) {
+    match sqlite::probe(path) {
         Ok(None) => {
             lines.push(CheckLine::ok(STORE_CHECK, format!("{} is made at the first start", path.display())))
         }

@@ -124,7 +124,7 @@ impl EmailRenderer<'_> {
         if let Some(digest) = notice.digest.as_ref().filter(|_| notice.count > 1) {
             self.write_digest(digest, out);
         }
-        let _ = write!(out, "\n{}\n\n{}\n", advice(notice), self.where_to_look(notice));
+        let _ = write!(out, "\n{}\n\n{}\n", advice(notice), self.link(notice));
     }
 
     fn write_digest(&self, digest: &Digest, out: &mut String) {
@@ -147,7 +147,7 @@ impl EmailRenderer<'_> {
         }
     }
 
-    fn where_to_look(&self, notice: &Notice) -> String {
+    fn link(&self, notice: &Notice) -> String {
         let endpoint = || notice.endpoint.map(|id| format!("/endpoints/{}", self.uid(id)));
         self.url_of(&match notice.kind {
             NoticeKind::DeliveryDead if notice.count > 1 => "/dead-letters".to_owned(),

@@ -58,7 +58,7 @@ fn a_queue_that_waits_for_a_token_is_served_when_it_comes() {
         ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: None, rate: Some(RateLimit::per_second(2)) });
     gates.start(at(0));
     let (may, served) = gates.try_admit(A, lane(1), at(0));
-    assert_eq!((may, served.look_at), (false, Some(at(500))));
+    assert_eq!((may, served.next_check_at), (false, Some(at(500))));
     assert_eq!(gates.grant_free(None, at(499)).lanes, []);
     assert_eq!(gates.grant_free(None, at(500)).lanes, [lane(1)]);
     assert!(gates.try_admit(A, lane(1), at(500)).0);

@@ -283,7 +283,7 @@ async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
     home.put(&limited);
     sleep(3 * SECOND).await;
     let lane = home.queues.queue(limited.id());
-    let has_token = || lane.lock().tokens.look(RATE, town.clock.now()).is_ok();
+    let has_token = || lane.lock().tokens.check(RATE, town.clock.now()).is_ok();
     assert!(lane.lock().is_exclusive_owner && has_token());
     home.queues.give_up_shards(&[0]);
     home.queues.take_over_shards(&[0]);

@@ -272,7 +272,7 @@ impl HeartbeatThread {
             HeartbeatCommand::View(owed) => {
                 let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
-                let _ = self.ask(HeartbeatRequest::View(owed), round::look(epoch));
+                let _ = self.ask(HeartbeatRequest::View(owed), round::view_sql(epoch));
             }
             HeartbeatCommand::Ring(bell) => {
                 self.bell.add(bell);

@@ -36,7 +36,7 @@ const TRIES: usize = 5;
 /// How long a takeover waits for a batch of the dead node.
 const BATCH_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '3s'";
 /// How often a node that found no slot tries again.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+const SLOT_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Happens after a fail-over to a standby that had not received everything, or a crash of a server that does not flush.
 pub(super) const LOST_BATCHES: &str =
@@ -326,7 +326,7 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
                 Transaction::run(session, 0, end_dead_batches)?;
             }
         }
-        std::thread::sleep(LOOK_AGAIN_AFTER);
+        std::thread::sleep(SLOT_RETRY_INTERVAL);
     }
 }
 

@@ -16,7 +16,7 @@ mod floors;
 mod hosts;
 mod inbox;
 mod locks;
-mod look;
+mod probe;
 mod moving;
 mod open;
 mod owed;
@@ -36,7 +36,7 @@ mod writer;
 
 pub use super::sql::QueueLimits;
 pub use address::{DatabaseAddress, DatabaseAddressError};
-pub use look::{Lack, Look};
+pub use probe::{Lack, DatabaseInfo};
 pub use moving::{MoveError, move_up};
 pub use open::{DatabaseState, PostgresOpenError};
 
@@ -76,8 +76,8 @@ pub struct PostgresStore {
 }
 
 /// Reports the state of a database, without changing it.
-pub fn look(address: &DatabaseAddress) -> Result<Look, PostgresOpenError> {
-    look::look(&Server::at(address)?)
+pub fn probe(address: &DatabaseAddress) -> Result<DatabaseInfo, PostgresOpenError> {
+    probe::probe(&Server::at(address)?)
 }
 
 /// Everything that the writer starts with.

@@ -119,7 +119,7 @@ pub struct DatabaseState {
 }
 
 /// Reports the state of a database. Changes nothing.
-pub(super) fn look(server: &Server) -> Result<DatabaseState, PostgresOpenError> {
+pub(super) fn probe(server: &Server) -> Result<DatabaseState, PostgresOpenError> {
     let connect = || Session::connect(server, MIGRATION_TIMEOUT).map_err(|error| refused(&error));
     let session = connect()?;
     check_not_pooled(server, &session, &connect()?)?;

@@ -39,7 +39,7 @@ pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
 }
 
 /// SQL that reads the cluster view.
-pub(super) fn look(epoch: i64) -> String {
+pub(super) fn view_sql(epoch: i64) -> String {
     format!("BEGIN; {SETTINGS}; {}; COMMIT", view_statements(epoch))
 }
 

@@ -328,7 +328,7 @@ impl Sql for Transaction<'_> {
         ("live", "FOR UPDATE OF d SKIP LOCKED")
     }
 
-    fn look_through_lanes(&self) {
+    fn start_queue_search(&self) {
         if let Some(floors) = &self.floors {
             floors.begin();
         }

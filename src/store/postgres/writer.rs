@@ -32,7 +32,7 @@ use tokio_postgres::error::{DbError, Severity, SqlState};
 /// How often a batch is tried that conflicted with another one, or whose connection broke before it was complete.
 const COMMIT_TRIES: usize = 5;
 /// How often a writer with nothing to write checks whether the database can be written again.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+const WRITE_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// For any one answer. After that the connection is given up, and with it everything not committed.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Only commands of the hot path have locks of their own for what they read to change: of other commands one batch at a time
@@ -379,7 +379,7 @@ impl Commit for SqliteCommitLoop {
             std::thread::park();
             return;
         }
-        std::thread::park_timeout(LOOK_AGAIN_AFTER);
+        std::thread::park_timeout(WRITE_CHECK_INTERVAL);
         // No command is pushed before the pulse says that the database can be written.
         let answered = self.session().and_then(|session| session.run("SELECT 1"));
         if self.queue.is_idle() && answered.is_ok() {

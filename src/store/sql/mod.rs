@@ -153,7 +153,7 @@ pub(super) trait Sql {
     fn to_change(&self) -> (&'static str, &'static str);
 
     /// Called before endpoint queues are searched for due deliveries.
-    fn look_through_lanes(&self) {}
+    fn start_queue_search(&self) {}
 
     /// Returns where the search of an endpoint queue for its oldest due delivery starts; `None`: at its beginning.
     fn lane_begins(&self, _lane: EndpointId) -> Option<Timestamp> {

@@ -229,7 +229,7 @@ pub(super) fn refill_all(
         let mut one = |want| refill_all(tx, std::slice::from_ref(want), may_end, now);
         return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
     }
-    tx.look_through_lanes();
+    tx.start_queue_search();
     let (mut all, mut parts) = (Vec::with_capacity(wants.len()), Vec::with_capacity(2 * wants.len()));
     for want in wants {
         let (found, taken) = refill(tx, want, may_end, now)?;

@@ -16,8 +16,8 @@ use std::{
 };
 
 /// The writer wakes the checkpointer after this many commits or commands, whichever comes first; a check of the log is cheap.
-const COMMITS_PER_LOOK: usize = 64;
-const COMMANDS_PER_LOOK: usize = 1000;
+const COMMITS_PER_CHECK: usize = 64;
+const COMMANDS_PER_CHECK: usize = 1000;
 
 /// Pages of 4 KiB.
 const LOG_PAGES_TO_MOVE: i64 = 4_000;
@@ -39,7 +39,7 @@ impl Bell {
         // Only the writer counts, so no count is lost between load and store.
         let commits = self.commits.load(Ordering::Relaxed) + 1;
         let commands = self.commands.load(Ordering::Relaxed) + commands;
-        let is_time = commits >= COMMITS_PER_LOOK || commands >= COMMANDS_PER_LOOK;
+        let is_time = commits >= COMMITS_PER_CHECK || commands >= COMMANDS_PER_CHECK;
         self.commits.store(if is_time { 0 } else { commits }, Ordering::Relaxed);
         self.commands.store(if is_time { 0 } else { commands }, Ordering::Relaxed);
         if is_time {
@@ -99,15 +99,15 @@ fn run(connection: &Connection, bell: &Bell) {
 
 /// Checks the log and moves it if it is large enough.
 fn step(connection: &Connection) -> rusqlite::Result<()> {
-    let log = look(connection, "NOOP")?;
+    let log = run_checkpoint(connection, "NOOP")?;
     if log.pages - log.moved < LOG_PAGES_TO_MOVE {
         return Ok(());
     }
     let before = log.moved;
-    let log = look(connection, "PASSIVE")?;
+    let log = run_checkpoint(connection, "PASSIVE")?;
     // Where a reader holds on to the log (a backup, say), waiting for it would only block the writer.
     if log.pages >= LOG_PAGES_TOO_LONG && log.moved > before {
-        look(connection, "FULL")?;
+        run_checkpoint(connection, "FULL")?;
     }
     Ok(())
 }
@@ -118,7 +118,7 @@ struct WalState {
     moved: i64,
 }
 
-fn look(connection: &Connection, mode: &str) -> rusqlite::Result<WalState> {
+fn run_checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<WalState> {
     connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         Ok(WalState { pages: row.get(1)?, moved: row.get(2)? })
     })
@@ -147,9 +147,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (opened, checkpointer) = file_with_log(&folder);
         fill(&opened.connection, 500);
-        let before = look(&checkpointer, "NOOP").unwrap();
+        let before = run_checkpoint(&checkpointer, "NOOP").unwrap();
         step(&checkpointer).unwrap();
-        let after = look(&checkpointer, "NOOP").unwrap();
+        let after = run_checkpoint(&checkpointer, "NOOP").unwrap();
         assert!(before.pages > 500, "{}", before.pages);
         assert_eq!((before.pages, before.moved), (after.pages, after.moved));
     }
@@ -162,7 +162,7 @@ mod tests {
         let writing = opened.connection.unchecked_transaction().unwrap();
         fill(&writing, 1);
         step(&checkpointer).unwrap();
-        let log = look(&checkpointer, "NOOP").unwrap();
+        let log = run_checkpoint(&checkpointer, "NOOP").unwrap();
         assert!(log.moved >= LOG_PAGES_TO_MOVE, "{}", log.moved);
         writing.commit().unwrap();
     }
@@ -174,7 +174,7 @@ mod tests {
         fill(&opened.connection, LOG_PAGES_TOO_LONG + 1);
         step(&checkpointer).unwrap();
         fill(&opened.connection, 1);
-        let log = look(&checkpointer, "NOOP").unwrap();
+        let log = run_checkpoint(&checkpointer, "NOOP").unwrap();
         assert!(log.pages < 100, "{}", log.pages);
     }
 
@@ -183,12 +183,12 @@ mod tests {
         let bell = Bell::default();
         bell.thread.set(std::thread::current()).unwrap();
         let counts = || (bell.commits.load(Ordering::Relaxed), bell.commands.load(Ordering::Relaxed));
-        bell.committed(COMMANDS_PER_LOOK - 1);
-        assert_eq!(counts(), (1, COMMANDS_PER_LOOK - 1));
+        bell.committed(COMMANDS_PER_CHECK - 1);
+        assert_eq!(counts(), (1, COMMANDS_PER_CHECK - 1));
         bell.committed(1);
         assert_eq!(counts(), (0, 0));
-        (1..COMMITS_PER_LOOK).for_each(|_| bell.committed(1));
-        assert_eq!(counts().0, COMMITS_PER_LOOK - 1);
+        (1..COMMITS_PER_CHECK).for_each(|_| bell.committed(1));
+        assert_eq!(counts().0, COMMITS_PER_CHECK - 1);
         bell.committed(1);
         assert_eq!(counts(), (0, 0));
         // The thread was woken, so this returns at once.

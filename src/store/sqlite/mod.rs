@@ -2,7 +2,7 @@
 
 mod backup;
 mod checkpointer;
-mod look;
+mod probe;
 mod member;
 pub(super) mod open;
 mod readers;
@@ -14,7 +14,7 @@ mod writer;
 
 pub use super::sql::{QueueLimits, Turn};
 pub use backup::{BackupError, BackupContents, back_up, restore};
-pub use look::{Look, look, encrypted_values, process_using};
+pub use probe::{StoreInfo, probe, encrypted_values, process_using};
 pub use member::{NodeWriter, SqliteNode};
 pub use open::SqliteOpenError;
 pub use shared::{Passage, SharedFile, StoreClock, StoreLink};

@@ -78,7 +78,7 @@ const ATTEMPTS: &str =
      SELECT n, 1, 1, ?2 - n, 1000, '192.0.2.1:443', 200, 0 FROM ids";
 
 /// Returns the best of five runs: other processes use this machine too.
-fn look(connection: &Connection, search: &StatisticsSearch) -> (Statistics, Duration) {
+fn timed_query(connection: &Connection, search: &StatisticsSearch) -> (Statistics, Duration) {
     let looks = (0..5).map(|_| {
         let begun = tokio::time::Instant::now();
         let told = statistics(connection, search).unwrap();
@@ -93,7 +93,7 @@ fn is_queried_at_once(per_hour: u32) {
     let all = HOURS as u64 * ENDPOINTS as u64 * u64::from(per_hour);
     let stored = "SELECT count(*) FROM attempts";
     assert_eq!(connection.query_row(stored, [], |row| row.get::<_, i64>(0)).unwrap() as u64, all);
-    let (told, took) = look(&connection, &search);
+    let (told, took) = timed_query(&connection, &search);
     let total = added(told.series.iter().map(|(_, sums)| sums));
     assert_eq!(total.attempts(), all);
     assert_eq!((told.endpoints.len(), told.event_types.len()), (50, 20));
@@ -103,7 +103,7 @@ fn is_queried_at_once(per_hour: u32) {
     assert!(rows < 29 + 48, "days, and hours at the ends: {rows}");
     assert!(told.series.len() as i64 <= HOURS + 1);
     search.of = Of::EventType("type.7".to_owned());
-    let (of_type, took_of_type) = look(&connection, &search);
+    let (of_type, took_of_type) = timed_query(&connection, &search);
     assert!(of_type.series.len() as i64 >= HOURS && of_type.event_types[0].1.attempts() > 0);
     println!("a month of {all} attempts is queried in {took:?}, one event type of it in {took_of_type:?}");
     assert!(took.max(took_of_type) < QUERY_TIME_MAX, "{took:?} {took_of_type:?}");

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Facts about a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct DatabaseInfo {
     pub found: DatabaseState,
     pub lacks: Vec<Lack>,
     /// All encrypted values in it, of endpoints that are not deleted.
@@ -46,8 +46,8 @@ const SELECT_ENCRYPTED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN po
      UNION ALL SELECT tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL";
 
 /// Returns facts about a database. Refuses what `open` would refuse.
-pub(super) fn look(server: &Server) -> Result<Look, PostgresOpenError> {
-    let found = open::look(server)?;
+pub(super) fn probe(server: &Server) -> Result<DatabaseInfo, PostgresOpenError> {
+    let found = open::probe(server)?;
     let session = Session::connect(server, PATIENCE)?;
     if found.prepared >= WITH_INBOX
         && !session.query("SELECT 1 FROM posthaste.moving WHERE done = 0", &[])?.is_empty()
@@ -60,7 +60,7 @@ pub(super) fn look(server: &Server) -> Result<Look, PostgresOpenError> {
     }
     let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SELECT_ENCRYPTED, &[])? };
     let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
-    Ok(Look { found, lacks, encrypted: sealed })
+    Ok(DatabaseInfo { found, lacks, encrypted: sealed })
 }
 
 /// Returns the missing privilege that prevents preparing and maintaining the database, if any.

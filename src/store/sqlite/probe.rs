@@ -10,7 +10,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 /// Facts about a store file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct StoreInfo {
     /// Size of the file with its log.
     pub bytes: u64,
     /// When the newest event was accepted.
@@ -18,7 +18,7 @@ pub struct Look {
 }
 
 /// Returns facts about the store; `None` if there is none yet. Refuses a file of another program, or of a newer version.
-pub fn look(path: &Path) -> Result<Option<Look>, SqliteOpenError> {
+pub fn probe(path: &Path) -> Result<Option<StoreInfo>, SqliteOpenError> {
     let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
     let log_bytes = fs::metadata(with_suffix(path, "-wal")).map_or(0, |log| log.len());
     let bytes = match fs::metadata(path) {
@@ -30,13 +30,13 @@ pub fn look(path: &Path) -> Result<Option<Look>, SqliteOpenError> {
         |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
     let connection = connection(path).map_err(unreadable)?;
     if open::check_is_store(&connection, path)? {
-        return Ok(Some(Look { bytes, newest_at: None }));
+        return Ok(Some(StoreInfo { bytes, newest_at: None }));
     }
     // Ids grow with time, so this is one step in the table.
     let newest = connection
         .query_row("SELECT accepted_at FROM events ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
         .optional();
-    Ok(Some(Look { bytes, newest_at: newest.map_err(unreadable)?.map(Timestamp::from_millis) }))
+    Ok(Some(StoreInfo { bytes, newest_at: newest.map_err(unreadable)?.map(Timestamp::from_millis) }))
 }
 
 /// Returns all encrypted values of endpoints that are not deleted. Empty if there is no store, or none that can be read.
@@ -88,9 +88,9 @@ mod tests {
     fn a_store_is_probed_in_use_or_not_and_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("50%? #1.db");
-        assert_eq!(look(&path).unwrap(), None);
+        assert_eq!(probe(&path).unwrap(), None);
         let opened = open::open(&path).unwrap();
-        let in_use = look(&path).unwrap().unwrap();
+        let in_use = probe(&path).unwrap().unwrap();
         assert_eq!((in_use.newest_at, process_using(&path)), (None, Some(std::process::id())));
         opened
             .connection
@@ -99,11 +99,11 @@ mod tests {
                 [],
             )
             .unwrap();
-        assert_eq!(look(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
+        assert_eq!(probe(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
         drop(opened);
         assert_eq!(process_using(&path), None);
         let before = (fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count());
-        assert_eq!(look(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
+        assert_eq!(probe(&path).unwrap().unwrap().newest_at, Some(Timestamp::from_millis(7)));
         assert_eq!((fs::read(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count()), before);
     }
 
@@ -112,8 +112,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
-        assert!(matches!(look(&path), Err(SqliteOpenError::NotAStore { .. })));
+        assert!(matches!(probe(&path), Err(SqliteOpenError::NotAStore { .. })));
         fs::write(&path, "no database at all, but long enough to be looked at").unwrap();
-        assert!(matches!(look(&path), Err(SqliteOpenError::NotAStore { .. })));
+        assert!(matches!(probe(&path), Err(SqliteOpenError::NotAStore { .. })));
     }
 }
