@@ -40,7 +40,7 @@ pub trait Permits: Send + Sync {
     fn replays_changed(&self);
 
     /// Whether another node sends to this endpoint. Its new deliveries then wait in the store.
-    fn is_sent_elsewhere(&self, _: EndpointId) -> bool {
+    fn is_owned_elsewhere(&self, _: EndpointId) -> bool {
         false
     }
 
@@ -140,7 +140,7 @@ pub trait Handover: Send + Sync {
     /// Another node changed apps, endpoints, keys or event types.
     fn configuration_waits(&self) {}
     /// Whether another node owns this endpoint's queue. The store then notifies that node as well.
-    fn is_elsewhere(&self, _: EndpointId) -> bool {
+    fn is_queue_remote(&self, _: EndpointId) -> bool {
         false
     }
     /// A live update for subscribers that no other call implies. No action is needed.

@@ -24,18 +24,18 @@ const STEWARDS_SHARD: u8 = 0;
 
 /// The owner of a shard, as seen by this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
-    Elsewhere,
-    Here,
+pub enum ShardOwnership {
+    Remote,
+    Local,
     /// Still owned, until all work that must not overlap with another node's has ended.
-    Leaving,
+    Draining,
 }
 
 #[derive(Debug)]
 pub struct Tenure {
     is_alone: AtomicBool,
     epoch: AtomicI64,
-    homes: [AtomicU8; SHARD_COUNT],
+    ownership: [AtomicU8; SHARD_COUNT],
     /// The end of the lease, in milliseconds of the monotonic clock.
     dial_until: AtomicI64,
     /// The configuration version seen. Its lock orders changes of it with those of the epoch.
@@ -49,7 +49,7 @@ impl Default for Tenure {
         Self {
             is_alone: AtomicBool::new(false),
             epoch: AtomicI64::new(0),
-            homes: std::array::from_fn(|_| AtomicU8::new(Home::Elsewhere as u8)),
+            ownership: std::array::from_fn(|_| AtomicU8::new(ShardOwnership::Remote as u8)),
             dial_until: AtomicI64::new(i64::MIN),
             seen: Mutex::new(0),
             stewarding: AtomicUsize::new(0),
@@ -70,14 +70,14 @@ impl Tenure {
 
     pub fn be_alone(&self) {
         self.is_alone.store(true, SeqCst);
-        self.homes.iter().for_each(|home| home.store(Home::Here as u8, SeqCst));
+        self.ownership.iter().for_each(|home| home.store(ShardOwnership::Local as u8, SeqCst));
         self.dial_until.store(i64::MAX, SeqCst);
     }
 
     /// Sets the state of a node that just joined under this epoch: no shards, no lease.
     pub fn enter(&self, epoch: i64) {
         self.dial_until.store(i64::MIN, SeqCst);
-        self.homes.iter().for_each(|home| home.store(Home::Elsewhere as u8, SeqCst));
+        self.ownership.iter().for_each(|home| home.store(ShardOwnership::Remote as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
     }
 
@@ -98,21 +98,21 @@ impl Tenure {
         self.epoch.load(SeqCst)
     }
 
-    pub fn home(&self, shard: u8) -> Home {
-        match self.homes[usize::from(shard)].load(SeqCst) {
-            1 => Home::Here,
-            2 => Home::Leaving,
-            _ => Home::Elsewhere,
+    pub fn ownership(&self, shard: u8) -> ShardOwnership {
+        match self.ownership[usize::from(shard)].load(SeqCst) {
+            1 => ShardOwnership::Local,
+            2 => ShardOwnership::Draining,
+            _ => ShardOwnership::Remote,
         }
     }
 
-    pub fn set_home(&self, shard: u8, home: Home) {
-        self.homes[usize::from(shard)].store(home as u8, SeqCst);
+    pub fn set_ownership(&self, shard: u8, home: ShardOwnership) {
+        self.ownership[usize::from(shard)].store(home as u8, SeqCst);
     }
 
     /// Returns all shards in this state.
-    pub fn shards(&self, home: Home) -> impl Iterator<Item = u8> + '_ {
-        (0..=u8::MAX).filter(move |shard| self.home(*shard) == home)
+    pub fn shards_in(&self, home: ShardOwnership) -> impl Iterator<Item = u8> + '_ {
+        (0..=u8::MAX).filter(move |shard| self.ownership(*shard) == home)
     }
 
     pub fn dial_until(&self) -> Monotonic {
@@ -152,7 +152,7 @@ impl Tenure {
         // Counted before the check: the code that gives the shard up marks it before it checks for running work.
         self.stewarding.fetch_add(1, SeqCst);
         let at_work = Stewarding(self.clone());
-        let is_steward = self.home(STEWARDS_SHARD) == Home::Here && self.may_dial(now);
+        let is_steward = self.ownership(STEWARDS_SHARD) == ShardOwnership::Local && self.may_dial(now);
         is_steward.then_some(at_work)
     }
 
@@ -206,7 +206,7 @@ mod tests {
         let tenure = Arc::new(Tenure::alone());
         let no_clock = || panic!("a clock was asked");
         assert!(tenure.is_alone() && tenure.may_dial(no_clock) && tenure.steward(no_clock).is_some());
-        assert_eq!(tenure.shards(Home::Here).count(), SHARD_COUNT);
+        assert_eq!(tenure.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
     }
 
     #[test]
@@ -214,11 +214,11 @@ mod tests {
         let tenure = Tenure::default();
         assert!(!tenure.is_alone() && !tenure.may_dial(|| at(i64::MIN)));
         tenure.enter(7);
-        tenure.set_home(3, Home::Here);
+        tenure.set_ownership(3, ShardOwnership::Local);
         tenure.may_dial_until(at(10));
         assert!(tenure.may_dial(|| at(9)) && !tenure.may_dial(|| at(10)), "the end is not in it");
         tenure.enter(8);
-        assert_eq!((tenure.epoch(), tenure.home(3)), (8, Home::Elsewhere));
+        assert_eq!((tenure.epoch(), tenure.ownership(3)), (8, ShardOwnership::Remote));
         assert!(!tenure.may_dial(|| at(9)));
     }
 
@@ -227,12 +227,12 @@ mod tests {
         let tenure = Arc::new(Tenure::default());
         tenure.enter(7);
         tenure.may_dial_until(at(10));
-        tenure.set_home(1, Home::Here);
+        tenure.set_ownership(1, ShardOwnership::Local);
         assert!(tenure.steward(|| at(1)).is_none());
-        tenure.set_home(0, Home::Here);
+        tenure.set_ownership(0, ShardOwnership::Local);
         assert!(tenure.steward(|| at(10)).is_none(), "it may not call out any more");
         let at_work = tenure.steward(|| at(9)).unwrap();
-        tenure.set_home(0, Home::Leaving);
+        tenure.set_ownership(0, ShardOwnership::Draining);
         assert!(tenure.steward(|| at(9)).is_none(), "nothing is begun that would keep it");
         assert!(tenure.is_stewarding(0) && !tenure.is_stewarding(1));
         drop(at_work);

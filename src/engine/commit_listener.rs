@@ -24,7 +24,7 @@ impl Permits for EndpointQueues {
         self.replays.notify_one();
     }
 
-    fn is_sent_elsewhere(&self, endpoint: EndpointId) -> bool {
+    fn is_owned_elsewhere(&self, endpoint: EndpointId) -> bool {
         self.queue(endpoint).is_sent_elsewhere()
     }
 
@@ -127,7 +127,7 @@ impl Handover for EndpointQueues {
         self.configuration.notify_one();
     }
 
-    fn is_elsewhere(&self, endpoint: EndpointId) -> bool {
+    fn is_queue_remote(&self, endpoint: EndpointId) -> bool {
         !self.is_owned_here(endpoint)
     }
 }

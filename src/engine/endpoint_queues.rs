@@ -14,7 +14,7 @@ use crate::domain::{
     id::{AppId, EndpointId},
     ordering::OrderingMode,
     rate_limit::{AppLimits, RateLimit, TokenBucket},
-    tenure::{Home, Tenure, shard_of, shard_of_app},
+    tenure::{ShardOwnership, Tenure, shard_of, shard_of_app},
     time::Timestamp,
 };
 use std::{
@@ -177,7 +177,7 @@ impl EndpointQueues {
         let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } =
             self.settings(endpoint);
         let is_here =
-            self.context.node_state.is_alone() || self.context.node_state.home(shard) != Home::Elsewhere;
+            self.context.node_state.is_alone() || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }

@@ -13,7 +13,7 @@ use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
         id::{EndpointId, IdGenerator},
-        tenure::{Home, Tenure},
+        tenure::{ShardOwnership, Tenure},
         time::Monotonic,
     },
     runtime::{Clock, Shutdown},
@@ -207,9 +207,9 @@ impl MembershipState {
         self.doubts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_owners(&self, shards: &[u8], home: Home) {
+    fn set_owners(&self, shards: &[u8], home: ShardOwnership) {
         for shard in shards {
-            self.node_state().set_home(*shard, home);
+            self.node_state().set_ownership(*shard, home);
         }
     }
 }

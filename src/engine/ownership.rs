@@ -15,7 +15,7 @@ use super::{
 use crate::domain::{
     id::EndpointId,
     ports::LeasedDelivery,
-    tenure::{Home, Tenure},
+    tenure::{ShardOwnership, Tenure},
     time::Timestamp,
 };
 use std::{
@@ -40,15 +40,15 @@ impl EndpointQueue {
         &self.context.node_state
     }
 
-    fn owner(&self, state: &EndpointQueueState) -> Home {
-        if self.node_state().is_alone() { Home::Here } else { self.node_state().home(state.settings.shard) }
+    fn owner(&self, state: &EndpointQueueState) -> ShardOwnership {
+        if self.node_state().is_alone() { ShardOwnership::Local } else { self.node_state().ownership(state.settings.shard) }
     }
 
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
     /// any node.
     pub(super) fn may_not_send(&self, state: &EndpointQueueState) -> bool {
         let EndpointQueueSettings { is_exclusive, is_disabled: is_off, .. } = state.settings;
-        is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == Home::Here)
+        is_exclusive && !is_off && !(state.is_exclusive_owner && self.owner(state) == ShardOwnership::Local)
     }
 
     pub(super) fn is_sent_elsewhere(&self) -> bool {
@@ -58,7 +58,7 @@ impl EndpointQueue {
     /// Whether this node has to keep track of what waits for it.
     fn is_tracked_here(&self) -> bool {
         let state = self.lock();
-        state.is_helping_owner || self.owner(&state) != Home::Elsewhere
+        state.is_helping_owner || self.owner(&state) != ShardOwnership::Remote
     }
 
     /// Whether this node may not fetch what waits. If that only depends on an unconfirmed ownership, requests the
@@ -66,13 +66,13 @@ impl EndpointQueue {
     pub(super) fn is_fetched_elsewhere(&self, state: &mut EndpointQueueState) -> bool {
         let is_shared = !state.settings.is_exclusive && !state.circuit.blocks_sending();
         let is_ours = match self.owner(state) {
-            Home::Here if self.may_not_send(state) => {
+            ShardOwnership::Local if self.may_not_send(state) => {
                 self.request_confirmation();
                 return true;
             }
-            Home::Here => true,
-            Home::Leaving => is_shared,
-            Home::Elsewhere => is_shared && state.is_helping_owner,
+            ShardOwnership::Local => true,
+            ShardOwnership::Draining => is_shared,
+            ShardOwnership::Remote => is_shared && state.is_helping_owner,
         };
         if !is_ours {
             state.forget_waiting();
@@ -88,7 +88,7 @@ impl EndpointQueue {
         if !state.settings.is_exclusive || state.settings.shard != before.shard || has_missed_some {
             state.is_exclusive_owner = false;
         }
-        if self.may_not_send(state) && self.owner(state) == Home::Here {
+        if self.may_not_send(state) && self.owner(state) == ShardOwnership::Local {
             self.request_confirmation();
         }
     }
@@ -106,7 +106,7 @@ impl EndpointQueue {
     /// Makes this node the only sender. Another may have sent until now, so no tokens are saved up. Returns when to refill.
     fn become_exclusive_owner(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if state.is_exclusive_owner || !state.settings.is_exclusive || self.owner(&state) != Home::Here {
+        if state.is_exclusive_owner || !state.settings.is_exclusive || self.owner(&state) != ShardOwnership::Local {
             return None;
         }
         state.is_exclusive_owner = true;
@@ -141,7 +141,7 @@ impl EndpointQueue {
     fn survey(&self, survey: &mut ClusterSurvey, now: Timestamp) {
         let mut state = self.lock();
         let is_closed = state.circuit.blocks_sending();
-        let is_here = self.owner(&state) != Home::Elsewhere;
+        let is_here = self.owner(&state) != ShardOwnership::Remote;
         if !is_here && is_closed {
             // An expired pause ends only when it is asked about with the time.
             let _ = state.circuit_decision(now);
@@ -182,7 +182,7 @@ impl EndpointQueues {
 
     pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
         self.node_state().is_alone()
-            || self.node_state().home(self.settings(endpoint).shard) != Home::Elsewhere
+            || self.node_state().ownership(self.settings(endpoint).shard) != ShardOwnership::Remote
     }
 
     /// Closes the send gate: nothing is sent and no permits are given out; what is in memory waits there. Returns whether it

@@ -157,7 +157,7 @@ impl Service {
         let (app, now) = (entry.app(), self.clock.now());
         let data = serde_json::json!({ "test": true, "endpoint_id": endpoint.record.uid }).to_string();
         let hand = self.permits.take_for_test(endpoint.id(), data.len());
-        if hand.is_none() && !self.permits.is_sent_elsewhere(endpoint.id()) {
+        if hand.is_none() && !self.permits.is_owned_elsewhere(endpoint.id()) {
             return Err(StoreError::Overloaded.into());
         }
         let id = self.take_ids(now, 2);

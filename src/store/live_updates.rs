@@ -271,8 +271,8 @@ impl Handover for LiveUpdateListener {
         self.handover.configuration_waits();
     }
 
-    fn is_elsewhere(&self, endpoint: EndpointId) -> bool {
-        self.handover.is_elsewhere(endpoint)
+    fn is_queue_remote(&self, endpoint: EndpointId) -> bool {
+        self.handover.is_queue_remote(endpoint)
     }
 
     fn live_update(&self, hint: LiveUpdate) {

@@ -371,7 +371,7 @@ async fn a_replay_notifies_the_other_nodes(mut pair: TwoNodes) {
 }
 
 async fn a_waiting_delivery_notifies_the_owner_of_its_queue(mut pair: TwoNodes) {
-    pair.stage.recorder.is_never_home.store(true, Ordering::SeqCst);
+    pair.stage.recorder.owns_no_queue.store(true, Ordering::SeqCst);
     pair.stage.waiting().await;
     wait_until("rung", async || pair.other.recorder.take_waiting() == [(pair.stage.endpoint, NOW)]).await;
     let here = pair.stage.recorder.take_waiting();

@@ -72,7 +72,7 @@ pub(crate) struct RecordingListener {
     replays_wait: AtomicUsize,
     configuration_waits: AtomicUsize,
     /// Whether every queue is owned by another node.
-    pub(crate) is_never_home: AtomicBool,
+    pub(crate) owns_no_queue: AtomicBool,
     hints: Mutex<Vec<LiveUpdate>>,
     pub(crate) gate: Gate,
 }
@@ -144,8 +144,8 @@ impl Handover for RecordingListener {
         self.configuration_waits.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn is_elsewhere(&self, _: EndpointId) -> bool {
-        self.is_never_home.load(Ordering::SeqCst)
+    fn is_queue_remote(&self, _: EndpointId) -> bool {
+        self.owns_no_queue.load(Ordering::SeqCst)
     }
 
     fn live_update(&self, hint: LiveUpdate) {

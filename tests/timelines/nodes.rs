@@ -12,7 +12,7 @@ use posthaste::{
         id::IdGenerator,
         outcome::{OutcomeClass, Outcome},
         ports::DialGate,
-        tenure::{Home, Tenure},
+        tenure::{ShardOwnership, Tenure},
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, Intervals, NodeSendGate},
@@ -184,7 +184,7 @@ impl Node {
     }
 
     fn shards(&self) -> usize {
-        self.tenure.shards(Home::Here).count()
+        self.tenure.shards_in(ShardOwnership::Local).count()
     }
 }
 

@@ -5,7 +5,7 @@ use super::{HeartbeatReply, MembershipState};
 use crate::{
     domain::{
         id::EndpointId,
-        tenure::{Home, SHARD_COUNT, Tenure},
+        tenure::{ShardOwnership, SHARD_COUNT, Tenure},
     },
     store::{
         StoreError,
@@ -107,9 +107,9 @@ impl<'a> Rebalancer<'a> {
         let may_gain = shared.node_state().seen() != Tenure::NOTHING;
         let staying = 1 + self.others(&heard.view).filter(|node| node.is_available()).count();
         let fair = if shared.stop.is_soft() { 0 } else { SHARD_COUNT.div_ceil(staying) };
-        let here: Vec<u8> = shared.node_state().shards(Home::Here).collect();
+        let here: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Local).collect();
         if here.len() > fair {
-            shared.set_owners(&here[fair..], Home::Leaving);
+            shared.set_owners(&here[fair..], ShardOwnership::Draining);
             shared.queues.wake_departing();
         } else if here.len() < fair && may_gain {
             self.gain_shards(&heard.view, fair - here.len()).await?;
@@ -122,14 +122,14 @@ impl<'a> Rebalancer<'a> {
         let (mut found, mut lost) = (Vec::new(), Vec::new());
         let tenure = self.shared.node_state();
         for (shard, owner) in (0..=u8::MAX).zip(&view.shards) {
-            match (*owner == tenure.epoch(), tenure.home(shard)) {
-                (true, Home::Elsewhere) => found.push(shard),
-                (false, Home::Here | Home::Leaving) => lost.push(shard),
+            match (*owner == tenure.epoch(), tenure.ownership(shard)) {
+                (true, ShardOwnership::Remote) => found.push(shard),
+                (false, ShardOwnership::Local | ShardOwnership::Draining) => lost.push(shard),
                 _ => {}
             }
         }
         if !lost.is_empty() {
-            self.shared.set_owners(&lost, Home::Elsewhere);
+            self.shared.set_owners(&lost, ShardOwnership::Remote);
             self.shared.queues.give_up_shards(&lost);
         }
         self.take_over_shards(found).await
@@ -138,7 +138,7 @@ impl<'a> Rebalancer<'a> {
     /// Gains shards: first those that were about to leave, then such as have no owner.
     async fn gain_shards(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
         let shared = self.shared;
-        let staying: Vec<u8> = shared.node_state().shards(Home::Leaving).take(wanted).collect();
+        let staying: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Draining).take(wanted).collect();
         let free = view.shards.iter().filter(|owner| **owner == 0).count();
         let most = free.min(wanted - staying.len());
         self.take_over_shards(staying).await?;
@@ -175,7 +175,7 @@ impl<'a> Rebalancer<'a> {
         for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
             lanes.resume_pause(endpoint, paused, now);
         }
-        shared.set_owners(&shards, Home::Here);
+        shared.set_owners(&shards, ShardOwnership::Local);
         lanes.take_over_shards(&shards);
         Ok(())
     }
@@ -184,17 +184,17 @@ impl<'a> Rebalancer<'a> {
     async fn release_idle_shards(&mut self) -> Result<(), StoreError> {
         let shared = self.shared;
         let tenure = shared.node_state();
-        if tenure.shards(Home::Leaving).next().is_none() {
+        if tenure.shards_in(ShardOwnership::Draining).next().is_none() {
             return Ok(());
         }
         let busy = shared.queues.survey(shared.clock.now()).busy;
         let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.is_stewarding(*shard);
-        let idle: Vec<u8> = tenure.shards(Home::Leaving).filter(is_idle).collect();
+        let idle: Vec<u8> = tenure.shards_in(ShardOwnership::Draining).filter(is_idle).collect();
         if idle.is_empty() {
             return Ok(());
         }
         shared.shard_moves.fetch_add(1, SeqCst);
-        shared.set_owners(&idle, Home::Elsewhere);
+        shared.set_owners(&idle, ShardOwnership::Remote);
         shared.queues.give_up_shards(&idle);
         let released = shared.cluster_store.release_shards(idle).await;
         shared.shard_moves.fetch_add(1, SeqCst);

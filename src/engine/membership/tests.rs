@@ -82,7 +82,7 @@ impl RunningNode {
     }
 
     fn owned_shards(&self) -> usize {
-        self.tenure().shards(Home::Here).count()
+        self.tenure().shards_in(ShardOwnership::Local).count()
     }
 }
 
@@ -178,7 +178,7 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
         let epoch = node.tenure().epoch();
         assert_eq!(town.shards_of(epoch), node.owned_shards(), "the store and the node see the same");
     }
-    assert_eq!(first.tenure().home(0), Home::Here, "the owner of the first shard keeps it");
+    assert_eq!(first.tenure().ownership(0), ShardOwnership::Local, "the owner of the first shard keeps it");
     // One node stops and gives everything away; one dies and is taken over.
     third.stop.stop_softly();
     sleep(6 * SECOND).await;
@@ -201,7 +201,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     let second = RunningNode::join(&town).await;
     second.put(&last);
     sleep(5 * SECOND).await;
-    assert_eq!(first.tenure().home(255), Home::Leaving);
+    assert_eq!(first.tenure().ownership(255), ShardOwnership::Draining);
     assert_eq!(
         (first.owned_shards(), second.owned_shards()),
         (SHARD_COUNT / 2, SHARD_COUNT / 2 - 1),
@@ -210,7 +210,7 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
     drop(hand);
     sleep(4 * SECOND).await;
-    assert_eq!((first.tenure().home(255), second.tenure().home(255)), (Home::Elsewhere, Home::Here));
+    assert_eq!((first.tenure().ownership(255), second.tenure().ownership(255)), (ShardOwnership::Remote, ShardOwnership::Local));
     assert!(!first.may_take(&last) && second.may_take(&last));
 }
 
@@ -219,13 +219,13 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     let town = FakeCluster::new();
     let first = RunningNode::join(&town).await;
     sleep(3 * SECOND).await;
-    let at_work = first.tenure().shards(Home::Here).next().map(|_| {
+    let at_work = first.tenure().shards_in(ShardOwnership::Local).next().map(|_| {
         let tenure = first.queues.node_state();
         tenure.steward(|| town.clock.steady()).unwrap()
     });
     first.stop.stop_softly();
     sleep(3 * SECOND).await;
-    assert_eq!((town.shards_of(1), first.tenure().home(0)), (1, Home::Leaving));
+    assert_eq!((town.shards_of(1), first.tenure().ownership(0)), (1, ShardOwnership::Draining));
     drop(at_work);
     sleep(2 * SECOND).await;
     assert_eq!(town.shards_of(1), 0);
@@ -252,10 +252,10 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
     other.tenure().has_seen(5, other.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
-    assert!(!other.may_take(&shared) && other.queues.is_sent_elsewhere(shared.id()));
+    assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
     town.state().in_flight.clear();
     sleep(Duration::from_millis(600)).await;
-    assert!(home.may_take(&shared) && !home.queues.is_sent_elsewhere(shared.id()));
+    assert!(home.may_take(&shared) && !home.queues.is_owned_elsewhere(shared.id()));
     sleep(2 * SECOND).await;
     assert!(!other.may_take(&shared));
 }
@@ -269,7 +269,7 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     node.put(&failing);
     node.link.delay_ms.store(700, SeqCst);
     let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
-    while node.tenure().home(0) != Home::Here {
+    while node.tenure().ownership(0) != ShardOwnership::Local {
         sleep(Duration::from_millis(10)).await;
         assert!(town.clock.steady() < Monotonic::from_millis(10_000), "it never arrives");
     }

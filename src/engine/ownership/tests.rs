@@ -111,7 +111,7 @@ fn endpoints_of_an_app_with_limits_are_in_one_shard_and_exclusive() {
     lanes.config_cache.put_app(app(Some(limits)), AppRules::MISSING_CONTRACT);
     lanes.app_changed(APP);
     assert_eq!(shards(), [(shard_of_app(APP), true); 2]);
-    assert!(lanes.take(one.id(), 1).is_none() && lanes.is_sent_elsewhere(one.id()));
+    assert!(lanes.take(one.id(), 1).is_none() && lanes.is_owned_elsewhere(one.id()));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
     assert!(lane.try_admit_next(at(1)).0.is_none());
     assert_eq!(lane.take_unsendable(at(1)).len(), 1);
     // On its owner it goes back too, until that is confirmed as the only sender.
-    lanes.node_state().set_home(5, Home::Here);
+    lanes.node_state().set_ownership(5, ShardOwnership::Local);
     lane.become_exclusive_owner(at(1));
     lanes.deliveries_leased(vec![leased(&lanes, &shared, 7)]);
     assert!(lane.take_unsendable(at(2)).is_empty() && lane.try_admit_next(at(3)).0.is_some());
@@ -135,7 +135,7 @@ fn queued_deliveries_are_released_when_only_another_node_may_send_them() {
 #[test]
 fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
     let (lanes, _events) = node();
-    lanes.node_state().set_home(5, Home::Here);
+    lanes.node_state().set_ownership(5, ShardOwnership::Local);
     let endpoint = in_shard(5, Some(RATE));
     put(&lanes, &endpoint);
     let lane = lanes.queue(endpoint.id());
@@ -152,7 +152,7 @@ fn a_queue_that_was_perhaps_shared_between_two_changes_is_confirmed_again() {
 #[test]
 fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     let (lanes, _events) = node();
-    lanes.node_state().set_home(shard_of_app(APP), Home::Here);
+    lanes.node_state().set_ownership(shard_of_app(APP), ShardOwnership::Local);
     let endpoint = in_shard(5, None);
     put(&lanes, &endpoint);
     let change = |seconds| {
@@ -185,7 +185,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     }
     assert!(!asks(&shared) && !asks(&limited));
     for shard in [5, 6] {
-        lanes.node_state().set_home(shard, Home::Here);
+        lanes.node_state().set_ownership(shard, ShardOwnership::Local);
     }
     lanes.take_unconfirmed();
     assert!(asks(&shared) && !asks(&limited));
@@ -197,7 +197,7 @@ fn only_the_owner_fetches_what_waits_and_an_exclusive_queue_only_once_confirmed(
     lanes.become_exclusive_owner(limited.id(), at(1));
     assert!(asks(&limited));
     for shard in [5, 6] {
-        lanes.node_state().set_home(shard, Home::Leaving);
+        lanes.node_state().set_ownership(shard, ShardOwnership::Draining);
     }
     assert!(
         asks(&shared) && !asks(&limited),
@@ -220,7 +220,7 @@ fn on_other_nodes_an_open_circuit_gives_no_permits_until_its_time_is_over_and_th
     assert!(lanes.take(shared.id(), 1).is_some());
     assert_eq!(lane.lock().concurrency(), 1);
     // On its owner only a probe can close it.
-    lanes.node_state().set_home(5, Home::Here);
+    lanes.node_state().set_ownership(5, ShardOwnership::Local);
     lanes.start_half_open(shared.id(), at(1));
     lanes.survey(at(1).plus(Duration::from_hours(1)));
     assert!(lanes.take(shared.id(), 1).is_none());

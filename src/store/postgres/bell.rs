@@ -33,7 +33,7 @@ impl Bell {
     pub(super) fn of(after: &Aftermath, has_changes: bool, handover: &dyn Handover) -> Self {
         let elsewhere = |lanes: &[(EndpointId, Timestamp)]| {
             let mut found = BTreeMap::new();
-            add(&mut found, lanes.iter().copied().filter(|(lane, _)| handover.is_elsewhere(*lane)));
+            add(&mut found, lanes.iter().copied().filter(|(lane, _)| handover.is_queue_remote(*lane)));
             found
         };
         Self {
