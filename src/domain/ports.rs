@@ -51,7 +51,7 @@ pub trait Permits: Send + Sync {
 }
 
 /// The send gate, checked before any request to a receiver.
-pub trait DialGate: Send + Sync {
+pub trait SendGate: Send + Sync {
     /// Whether this node may begin a request now: no other node can have taken over its work.
     fn is_open(&self) -> bool;
 }

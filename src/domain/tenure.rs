@@ -37,7 +37,7 @@ pub struct Tenure {
     epoch: AtomicI64,
     ownership: [AtomicU8; SHARD_COUNT],
     /// The end of the lease, in milliseconds of the monotonic clock.
-    dial_until: AtomicI64,
+    lease_valid_until: AtomicI64,
     /// The configuration version seen. Its lock orders changes of it with those of the epoch.
     seen: Mutex<i64>,
     stewarding: AtomicUsize,
@@ -50,7 +50,7 @@ impl Default for Tenure {
             is_alone: AtomicBool::new(false),
             epoch: AtomicI64::new(0),
             ownership: std::array::from_fn(|_| AtomicU8::new(ShardOwnership::Remote as u8)),
-            dial_until: AtomicI64::new(i64::MIN),
+            lease_valid_until: AtomicI64::new(i64::MIN),
             seen: Mutex::new(0),
             stewarding: AtomicUsize::new(0),
         }
@@ -71,12 +71,12 @@ impl Tenure {
     pub fn be_alone(&self) {
         self.is_alone.store(true, SeqCst);
         self.ownership.iter().for_each(|home| home.store(ShardOwnership::Local as u8, SeqCst));
-        self.dial_until.store(i64::MAX, SeqCst);
+        self.lease_valid_until.store(i64::MAX, SeqCst);
     }
 
     /// Sets the state of a node that just joined under this epoch: no shards, no lease.
     pub fn enter(&self, epoch: i64) {
-        self.dial_until.store(i64::MIN, SeqCst);
+        self.lease_valid_until.store(i64::MIN, SeqCst);
         self.ownership.iter().for_each(|home| home.store(ShardOwnership::Remote as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
     }
@@ -115,17 +115,17 @@ impl Tenure {
         (0..=u8::MAX).filter(move |shard| self.ownership(*shard) == home)
     }
 
-    pub fn dial_until(&self) -> Monotonic {
-        Monotonic::from_millis(self.dial_until.load(SeqCst))
+    pub fn lease_valid_until(&self) -> Monotonic {
+        Monotonic::from_millis(self.lease_valid_until.load(SeqCst))
     }
 
-    pub fn may_dial_until(&self, until: Monotonic) {
-        self.dial_until.store(until.as_millis(), SeqCst);
+    pub fn set_lease_valid_until(&self, until: Monotonic) {
+        self.lease_valid_until.store(until.as_millis(), SeqCst);
     }
 
     /// Whether a request may begin now. Reads the clock only if the lease has an end.
-    pub fn may_dial(&self, now: impl FnOnce() -> Monotonic) -> bool {
-        let until = self.dial_until.load(SeqCst);
+    pub fn is_lease_valid(&self, now: impl FnOnce() -> Monotonic) -> bool {
+        let until = self.lease_valid_until.load(SeqCst);
         until == i64::MAX || now().as_millis() < until
     }
 
@@ -152,7 +152,7 @@ impl Tenure {
         // Counted before the check: the code that gives the shard up marks it before it checks for running work.
         self.stewarding.fetch_add(1, SeqCst);
         let at_work = Stewarding(self.clone());
-        let is_steward = self.ownership(STEWARDS_SHARD) == ShardOwnership::Local && self.may_dial(now);
+        let is_steward = self.ownership(STEWARDS_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
         is_steward.then_some(at_work)
     }
 
@@ -205,28 +205,28 @@ mod tests {
     fn a_single_node_owns_every_shard_and_reads_no_clock() {
         let tenure = Arc::new(Tenure::alone());
         let no_clock = || panic!("a clock was asked");
-        assert!(tenure.is_alone() && tenure.may_dial(no_clock) && tenure.steward(no_clock).is_some());
+        assert!(tenure.is_alone() && tenure.is_lease_valid(no_clock) && tenure.steward(no_clock).is_some());
         assert_eq!(tenure.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
     }
 
     #[test]
     fn a_node_that_has_not_joined_or_rejoins_owns_no_shard_and_has_no_lease() {
         let tenure = Tenure::default();
-        assert!(!tenure.is_alone() && !tenure.may_dial(|| at(i64::MIN)));
+        assert!(!tenure.is_alone() && !tenure.is_lease_valid(|| at(i64::MIN)));
         tenure.enter(7);
         tenure.set_ownership(3, ShardOwnership::Local);
-        tenure.may_dial_until(at(10));
-        assert!(tenure.may_dial(|| at(9)) && !tenure.may_dial(|| at(10)), "the end is not in it");
+        tenure.set_lease_valid_until(at(10));
+        assert!(tenure.is_lease_valid(|| at(9)) && !tenure.is_lease_valid(|| at(10)), "the end is not in it");
         tenure.enter(8);
         assert_eq!((tenure.epoch(), tenure.ownership(3)), (8, ShardOwnership::Remote));
-        assert!(!tenure.may_dial(|| at(9)));
+        assert!(!tenure.is_lease_valid(|| at(9)));
     }
 
     #[test]
     fn only_the_leader_gets_a_leader_guard_and_it_is_counted() {
         let tenure = Arc::new(Tenure::default());
         tenure.enter(7);
-        tenure.may_dial_until(at(10));
+        tenure.set_lease_valid_until(at(10));
         tenure.set_ownership(1, ShardOwnership::Local);
         assert!(tenure.steward(|| at(1)).is_none());
         tenure.set_ownership(0, ShardOwnership::Local);

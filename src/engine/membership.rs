@@ -150,7 +150,7 @@ impl MembershipState {
         // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
         // the configuration.
         if until > now && self.node_state().seen() != Tenure::NOTHING {
-            self.node_state().may_dial_until(until);
+            self.node_state().set_lease_valid_until(until);
             if self.queues.open_send_gate() {
                 tracing::info!("the store answers: deliveries are sent");
             }
@@ -164,9 +164,9 @@ impl MembershipState {
             let now = self.clock.steady();
             let silent_at = Monotonic::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
             let ends_at = Monotonic::from_millis(self.lease.ends_at.load(SeqCst));
-            let closes_at = silent_at.min(self.node_state().dial_until());
+            let closes_at = silent_at.min(self.node_state().lease_valid_until());
             if closes_at <= now && self.queues.close_send_gate() {
-                self.node_state().may_dial_until(now.min(self.node_state().dial_until()));
+                self.node_state().set_lease_valid_until(now.min(self.node_state().lease_valid_until()));
                 tracing::warn!("the store does not answer: nothing is sent until it does");
             }
             if ends_at <= now && was_cut_at != Some(ends_at) {
@@ -183,7 +183,7 @@ impl MembershipState {
     async fn join_again(&self) -> Result<(), StoreError> {
         tracing::warn!("this node was taken over, because the store did not hear from it; it joins again");
         self.queues.close_send_gate();
-        self.node_state().may_dial_until(Monotonic::from_millis(i64::MIN));
+        self.node_state().set_lease_valid_until(Monotonic::from_millis(i64::MIN));
         self.queues.cut_exclusive();
         let joined = loop {
             match self.cluster_store.join(self.clock.now()).await {

@@ -2,7 +2,7 @@
 //! results can be recorded.
 
 use crate::{
-    domain::{ports::DialGate, tenure::Tenure},
+    domain::{ports::SendGate, tenure::Tenure},
     runtime::Clock,
     store::Ledger,
 };
@@ -14,8 +14,8 @@ pub struct NodeSendGate {
     pub ledger: Arc<dyn Ledger>,
 }
 
-impl DialGate for NodeSendGate {
+impl SendGate for NodeSendGate {
     fn is_open(&self) -> bool {
-        self.tenure.may_dial(|| self.clock.steady()) && self.ledger.can_record()
+        self.tenure.is_lease_valid(|| self.clock.steady()) && self.ledger.can_record()
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::domain::{
     address_policy::AddressPolicy,
     outcome::{OutcomeClass, Outcome},
-    ports::DialGate,
+    ports::SendGate,
     proxy::Proxy,
 };
 use http::Method;
@@ -103,7 +103,7 @@ impl HttpClient {
 
     /// Sets the send gate: while it is closed no request goes out.
     #[must_use]
-    pub fn with_gate(self, gate: Arc<dyn DialGate>) -> Self {
+    pub fn with_gate(self, gate: Arc<dyn SendGate>) -> Self {
         Self { gate: Some(gate), ..self }
     }
 

@@ -5,7 +5,7 @@
 //! checked here.
 
 use super::stream::{HasSocket, TargetStream};
-use crate::domain::ports::DialGate;
+use crate::domain::ports::SendGate;
 use std::{
     io,
     pin::Pin,
@@ -80,7 +80,7 @@ impl AnswerMeter {
     }
 }
 
-pub(super) type OptionalSendGate = Option<Arc<dyn DialGate>>;
+pub(super) type OptionalSendGate = Option<Arc<dyn SendGate>>;
 
 pub(super) struct MeteredStream {
     stream: TargetStream,

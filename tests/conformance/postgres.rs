@@ -13,7 +13,7 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
         ordering::OrderingKey,
-        ports::{DialGate, Handover},
+        ports::{SendGate, Handover},
         tenure::Tenure,
         time::Timestamp,
     },

@@ -2,7 +2,7 @@
 
 use crate::receiver::{ENDPOINT, OK, ScriptedReceiver, client, request};
 use posthaste::{
-    domain::ports::DialGate,
+    domain::ports::SendGate,
     outbound::{GateClosed, HttpClient, HttpSender, OutboundRequest},
 };
 use std::sync::{
@@ -27,7 +27,7 @@ impl CountingGate {
     }
 }
 
-impl DialGate for CountingGate {
+impl SendGate for CountingGate {
     fn is_open(&self) -> bool {
         self.checks.fetch_add(1, SeqCst) < self.open_for.load(SeqCst)
     }

@@ -11,7 +11,7 @@ use posthaste::{
         config_cache::ConfigCache,
         id::IdGenerator,
         outcome::{OutcomeClass, Outcome},
-        ports::DialGate,
+        ports::SendGate,
         tenure::{ShardOwnership, Tenure},
         time::Timestamp,
     },

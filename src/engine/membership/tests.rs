@@ -70,7 +70,7 @@ impl RunningNode {
     }
 
     fn may_dial(&self, town: &FakeCluster) -> bool {
-        self.tenure().may_dial(|| town.clock.steady())
+        self.tenure().is_lease_valid(|| town.clock.steady())
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
@@ -117,7 +117,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     assert!(node.may_dial(&town));
     let sent_at = 2000;
     let left = Duration::from_millis(sent_at + 9000 - 4500);
-    assert_eq!(node.tenure().dial_until().since(town.clock.steady()), left);
+    assert_eq!(node.tenure().lease_valid_until().since(town.clock.steady()), left);
     node.link.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
     node.link.is_cut.store(true, SeqCst);
@@ -155,9 +155,9 @@ async fn an_answer_that_comes_too_late_does_not_open_the_gate() {
     for _ in 0..30 {
         sleep(SECOND).await;
         assert!(
-            node.tenure().dial_until() <= Monotonic::from_millis(9000 + 3900),
+            node.tenure().lease_valid_until() <= Monotonic::from_millis(9000 + 3900),
             "{:?}",
-            node.tenure().dial_until()
+            node.tenure().lease_valid_until()
         );
     }
     assert!(!node.may_dial(&town));

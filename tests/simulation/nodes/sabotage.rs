@@ -3,7 +3,7 @@
 //! Every one acts from outside: directly in the file, or at the send gate of a node.
 
 use posthaste::{
-    domain::{ports::DialGate, tenure::Tenure, time::Monotonic},
+    domain::{ports::SendGate, tenure::Tenure, time::Monotonic},
     runtime::{Clock, VirtualClock},
 };
 use rusqlite::{Connection, params};
@@ -163,7 +163,7 @@ impl NodeSabotage {
 
 /// Send gate of a node, as its HTTP sender checks it.
 pub(crate) struct CheckedSendGate {
-    pub(crate) honest: Box<dyn DialGate>,
+    pub(crate) honest: Box<dyn SendGate>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) sabotage: NodeSabotage,
@@ -182,7 +182,7 @@ impl CheckedSendGate {
         let earlier = || Monotonic::from_millis(self.clock.steady().as_millis() - MARGIN_MS);
         match self.sabotage {
             NodeSabotage::NoGate => true,
-            NodeSabotage::NoMargin => self.tenure.may_dial(earlier),
+            NodeSabotage::NoMargin => self.tenure.is_lease_valid(earlier),
             _ => self.honest.is_open(),
         }
     }
