@@ -4,7 +4,7 @@
 use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{ports::Handover, storage::StorageUsage, tally::Tally},
+    domain::{ports::CommitListener, storage::StorageUsage, tally::Tally},
     runtime::Clock,
     store::{
         Store, StoreError,
@@ -21,7 +21,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn open(
     settings: &Settings,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
     tally: &Arc<Tally>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };

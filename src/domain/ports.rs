@@ -119,26 +119,26 @@ pub struct LeasedDelivery {
 }
 
 /// The commit listener: the delivery store calls it after a commit. No method may wait.
-pub trait Handover: Send + Sync {
+pub trait CommitListener: Send + Sync {
     /// These deliveries are in flight in the store, and only this node sends them.
     fn deliveries_leased(&self, leased: Vec<LeasedDelivery>);
     /// A delivery of this endpoint waits in the store until `due`. Only a hint: the store is authoritative.
-    fn waiting(&self, endpoint: EndpointId, due: Timestamp);
+    fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp);
     /// A manually requested delivery of this endpoint waits in the store until `due`. Default: same as `waiting`.
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        self.waiting(endpoint, due);
+        self.delivery_waiting(endpoint, due);
     }
     /// A result disabled the endpoint, because its receiver answered that it is gone or by a rule of its contract. `revision` is
     /// its new revision.
     fn endpoint_disabled(&self, endpoint: EndpointId, disabled: Disabled, revision: u32);
     /// An inspection waits in the store.
-    fn inspections_wait(&self);
+    fn inspection_waiting(&self);
     /// A notice waits in the store.
-    fn notices_wait(&self);
+    fn notice_waiting(&self);
     /// Another node began or changed a replay; the store has the details.
-    fn replays_wait(&self) {}
+    fn replay_waiting(&self) {}
     /// Another node changed apps, endpoints, keys or event types.
-    fn configuration_waits(&self) {}
+    fn configuration_changed(&self) {}
     /// Whether another node owns this endpoint's queue. The store then notifies that node as well.
     fn is_queue_remote(&self, _: EndpointId) -> bool {
         false

@@ -6,7 +6,7 @@ use crate::domain::{
     delivery::Delivery,
     endpoint::{Endpoint, EndpointRecord, Disabled},
     id::{AppId, EndpointId},
-    ports::{LeasedDelivery, Permit, Handover, Permits},
+    ports::{LeasedDelivery, Permit, CommitListener, Permits},
     time::Timestamp,
 };
 use std::sync::{Arc, PoisonError};
@@ -54,7 +54,7 @@ impl Permits for EndpointQueues {
     }
 }
 
-impl Handover for EndpointQueues {
+impl CommitListener for EndpointQueues {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         let (mut last, epoch): (Option<Arc<EndpointQueue>>, i64) = (None, self.context.node_state.epoch());
         // Deliveries that were leased before this node joined again belong to another by now.
@@ -73,7 +73,7 @@ impl Handover for EndpointQueues {
         }
     }
 
-    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
+    fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         let Some(lane) = self.tracked_queue(endpoint) else { return };
         if lane.is_off() {
             // Published before the endpoint was disabled, stored after that was applied to what waited: apply it again.
@@ -110,20 +110,20 @@ impl Handover for EndpointQueues {
         self.endpoint_changed(endpoint);
     }
 
-    fn inspections_wait(&self) {
+    fn inspection_waiting(&self) {
         self.inspections.notify_one();
     }
 
-    fn notices_wait(&self) {
+    fn notice_waiting(&self) {
         self.mail_notices.notify_one();
         self.webhook_notices.notify_one();
     }
 
-    fn replays_wait(&self) {
+    fn replay_waiting(&self) {
         self.replays.notify_one();
     }
 
-    fn configuration_waits(&self) {
+    fn configuration_changed(&self) {
         self.configuration.notify_one();
     }
 

@@ -49,7 +49,7 @@ pub use renderer::Renderer;
 pub use send_gate::NodeSendGate;
 
 use crate::{
-    domain::{contract::RetentionPeriod, id::IdGenerator, ports::Handover, storage::StorageSpace, time::Timestamp},
+    domain::{contract::RetentionPeriod, id::IdGenerator, ports::CommitListener, storage::StorageSpace, time::Timestamp},
     runtime::Shutdown,
     store::{QueryStore, Cluster, StoreError},
 };
@@ -158,7 +158,7 @@ impl Engine {
             match found.await {
                 Ok((lanes, health)) => {
                     for (endpoint, due) in lanes {
-                        self.queues.waiting(endpoint, due);
+                        self.queues.delivery_waiting(endpoint, due);
                     }
                     return Ok(Some(health));
                 }

@@ -22,7 +22,7 @@ use crate::domain::{
     live_update::{LiveUpdate, UpdateSink},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
-    ports::{LeasedDelivery, Handover},
+    ports::{LeasedDelivery, CommitListener},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -219,18 +219,18 @@ impl Ledger for LiveUpdateStore {
 /// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
 /// the store makes by itself.
 pub struct LiveUpdateListener {
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
     watchers: Arc<dyn UpdateSink>,
     directory: Arc<ConfigCache>,
 }
 
 impl LiveUpdateListener {
-    pub fn new(handover: Arc<dyn Handover>, watchers: Arc<dyn UpdateSink>, directory: Arc<ConfigCache>) -> Self {
+    pub fn new(handover: Arc<dyn CommitListener>, watchers: Arc<dyn UpdateSink>, directory: Arc<ConfigCache>) -> Self {
         Self { handover, watchers, directory }
     }
 }
 
-impl Handover for LiveUpdateListener {
+impl CommitListener for LiveUpdateListener {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         if self.watchers.has_subscribers() {
             for one in &carried {
@@ -240,8 +240,8 @@ impl Handover for LiveUpdateListener {
         self.handover.deliveries_leased(carried);
     }
 
-    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
-        self.handover.waiting(endpoint, due);
+    fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
+        self.handover.delivery_waiting(endpoint, due);
     }
 
     fn manual_waiting(&self, endpoint: EndpointId, due: Timestamp) {
@@ -255,20 +255,20 @@ impl Handover for LiveUpdateListener {
         }
     }
 
-    fn inspections_wait(&self) {
-        self.handover.inspections_wait();
+    fn inspection_waiting(&self) {
+        self.handover.inspection_waiting();
     }
 
-    fn notices_wait(&self) {
-        self.handover.notices_wait();
+    fn notice_waiting(&self) {
+        self.handover.notice_waiting();
     }
 
-    fn replays_wait(&self) {
-        self.handover.replays_wait();
+    fn replay_waiting(&self) {
+        self.handover.replay_waiting();
     }
 
-    fn configuration_waits(&self) {
-        self.handover.configuration_waits();
+    fn configuration_changed(&self) {
+        self.handover.configuration_changed();
     }
 
     fn is_queue_remote(&self, endpoint: EndpointId) -> bool {

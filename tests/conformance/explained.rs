@@ -2,7 +2,7 @@
 
 use crate::{database::TestDatabaseServer, stage::Backend};
 use posthaste::{
-    domain::ports::Handover,
+    domain::ports::CommitListener,
     store::{
         CommitWatch, Store,
         postgres::{DatabaseAddress, PostgresStore, QueueLimits},
@@ -39,7 +39,7 @@ impl CommitWatch for SlowWatch {
 pub(crate) struct Explained(Arc<TestDatabaseServer>);
 
 impl Backend for Explained {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&self.0.address("postgres")).unwrap();
         let watch = Arc::new(SlowWatch::default());

@@ -9,7 +9,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        ports::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, CommitListener},
         time::Timestamp,
     },
     store::{
@@ -83,7 +83,7 @@ impl SharedStore {
 }
 
 impl Backend for SharedStore {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         match self {
             Self::Database(database) => database.open(handover, events_max, bytes_max),
             Self::File(file) => {

@@ -10,7 +10,7 @@ use posthaste::{
     domain::{
         id::{DeliveryId, EventId, first_id_at},
         outcome::OutcomeClass,
-        ports::Handover,
+        ports::CommitListener,
         time::Timestamp,
         verdict::DeadReason,
     },
@@ -27,7 +27,7 @@ const OLD_DAY: i64 = 19_754;
 const TABLES: [&str; 3] = ["events", "done", "attempts"];
 
 impl Backend for Arc<Database> {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         (**self).open(handover, events_max, bytes_max)
     }
 }

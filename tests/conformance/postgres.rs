@@ -13,7 +13,7 @@ use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
         ordering::OrderingKey,
-        ports::{SendGate, Handover},
+        ports::{SendGate, CommitListener},
         tenure::Tenure,
         time::Timestamp,
     },
@@ -125,7 +125,7 @@ impl Drop for Database {
 }
 
 impl Backend for Database {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&SERVER.address(&self.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
@@ -145,7 +145,7 @@ impl Pooled {
 }
 
 impl Backend for Pooled {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&POOLER.address(&self.0.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())
@@ -348,7 +348,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
 struct Wired(Database, Arc<DatabaseProxy>);
 
 impl Backend for Wired {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&address(&self.1.folder(), &self.0.0)).unwrap();
         Arc::new(PostgresStore::open(&address, handover, Arc::new(NoWatch), limits, Duration::ZERO).unwrap())

@@ -5,7 +5,7 @@ use posthaste::domain::{
     endpoint::Disabled,
     live_update::LiveUpdate,
     id::EndpointId,
-    ports::{LeasedDelivery, Permit, PermitSource, Handover},
+    ports::{LeasedDelivery, Permit, PermitSource, CommitListener},
     time::Timestamp,
 };
 use std::{
@@ -113,13 +113,13 @@ impl RecordingListener {
     }
 }
 
-impl Handover for RecordingListener {
+impl CommitListener for RecordingListener {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         self.carried.lock().unwrap().extend(carried);
         self.gate.pass();
     }
 
-    fn waiting(&self, endpoint: EndpointId, due: Timestamp) {
+    fn delivery_waiting(&self, endpoint: EndpointId, due: Timestamp) {
         self.waiting.lock().unwrap().push((endpoint, due));
         self.gate.pass();
     }
@@ -128,19 +128,19 @@ impl Handover for RecordingListener {
         self.switched_off.lock().unwrap().push((endpoint, off, revision));
     }
 
-    fn inspections_wait(&self) {
+    fn inspection_waiting(&self) {
         self.inspections_wait.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn notices_wait(&self) {
+    fn notice_waiting(&self) {
         self.notices_wait.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn replays_wait(&self) {
+    fn replay_waiting(&self) {
         self.replays_wait.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn configuration_waits(&self) {
+    fn configuration_changed(&self) {
         self.configuration_waits.fetch_add(1, Ordering::SeqCst);
     }
 

@@ -8,7 +8,7 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         id::{AppId, EndpointId, EventId},
-        ports::Handover,
+        ports::CommitListener,
     },
     store::{
         QueryStore, Cluster, CommitWatch, Ledger, ConfigStore, Store, StoreError,
@@ -37,7 +37,7 @@ impl SqliteFile {
 }
 
 impl Backend for SqliteFile {
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let path = self.0.path().join("posthaste.db");
         let open = || SqliteStore::open(&path, handover.clone(), Arc::new(NoWatch), limits, Duration::ZERO);

@@ -11,7 +11,7 @@ use posthaste::{
         event::{DedupKey, DedupSpace, Event, Fingerprint, BodyCache},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
         outcome::{Attempt, OutcomeClass, Outcome},
-        ports::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, CommitListener},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
@@ -32,7 +32,7 @@ pub(crate) fn after(seconds: u64) -> Timestamp {
 /// A kind of store, with its own location for the data.
 pub(crate) trait Backend {
     /// Opens or creates the store at that location. `events_max` and `bytes_max` limit the events that wait to be accepted.
-    fn open(&self, handover: Arc<dyn Handover>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
+    fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
 }
 
 pub(crate) struct Stage {

@@ -7,7 +7,7 @@ use posthaste::{
         endpoint::{DisabledReason, DisabledBy, Disabled},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
-        ports::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, CommitListener},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
@@ -195,7 +195,7 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn Handover> {
+    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
         match self {
             Self::LoseHints => Arc::new(SilentListener(lanes)),
             _ => lanes,
@@ -220,23 +220,23 @@ impl HttpSender for DoublingSender {
 
 struct SilentListener(Arc<EndpointQueues>);
 
-impl Handover for SilentListener {
+impl CommitListener for SilentListener {
     fn deliveries_leased(&self, carried: Vec<LeasedDelivery>) {
         self.0.deliveries_leased(carried);
     }
 
-    fn waiting(&self, _: EndpointId, _: Timestamp) {}
+    fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
 
     fn endpoint_disabled(&self, endpoint: EndpointId, off: Disabled, revision: u32) {
         self.0.endpoint_disabled(endpoint, off, revision);
     }
 
-    fn inspections_wait(&self) {
-        self.0.inspections_wait();
+    fn inspection_waiting(&self) {
+        self.0.inspection_waiting();
     }
 
-    fn notices_wait(&self) {
-        self.0.notices_wait();
+    fn notice_waiting(&self) {
+        self.0.notice_waiting();
     }
 }
 

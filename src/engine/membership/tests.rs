@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     domain::{
         endpoint::Endpoint,
-        ports::{Handover, Permits},
+        ports::{CommitListener, Permits},
         tenure::SHARD_COUNT,
     },
     engine::{
@@ -342,7 +342,7 @@ async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cann
     for node in [&home, &other] {
         node.put(&shared);
     }
-    other.queues.waiting(shared.id(), town.clock.now());
+    other.queues.delivery_waiting(shared.id(), town.clock.now());
     assert_eq!(other.queues.first_due(), None, "its owner looks after it");
     home.queues.queue(shared.id()).lock().has_stored_backlog = true;
     sleep(3 * SECOND).await;
@@ -350,6 +350,6 @@ async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cann
     home.queues.queue(shared.id()).lock().has_stored_backlog = false;
     sleep(3 * SECOND).await;
     other.queues.take_due(town.clock.now(), 9);
-    other.queues.waiting(shared.id(), town.clock.now());
+    other.queues.delivery_waiting(shared.id(), town.clock.now());
     assert_eq!(other.queues.first_due(), None, "and again");
 }

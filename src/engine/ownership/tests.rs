@@ -9,7 +9,7 @@ use crate::{
         endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
         event::{Event, BodyCache},
         id::{AppId, DeliveryId, EventId},
-        ports::{Handover, Permits},
+        ports::{CommitListener, Permits},
         rate_limit::{AppLimits, RateLimit},
         tenure::{shard_of, shard_of_app},
     },

@@ -12,7 +12,7 @@ use super::{
     session::{Server, Session},
 };
 use crate::{
-    domain::{ports::Handover, tenure::Tenure},
+    domain::{ports::CommitListener, tenure::Tenure},
     store::{
         Reply,
         cluster::{Beat, View},
@@ -91,7 +91,7 @@ impl Heart {
     pub(super) fn start(
         server: Arc<Server>,
         place: Arc<NodeHandle>,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
     ) -> io::Result<(Self, Ringer)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
@@ -179,7 +179,7 @@ enum HeartbeatInput {
 struct HeartbeatThread {
     server: Arc<Server>,
     node: Arc<NodeHandle>,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
     orders: UnboundedReceiver<HeartbeatCommand>,
     /// `None` while there is no connection.
     ear: Option<HeartbeatConnection>,

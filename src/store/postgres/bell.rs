@@ -2,7 +2,7 @@
 //! that misses it finds the same in the database a little later.
 
 use crate::{
-    domain::{id::EndpointId, ports::Handover, time::Timestamp},
+    domain::{id::EndpointId, ports::CommitListener, time::Timestamp},
     store::sql::Aftermath,
 };
 use std::{collections::BTreeMap, fmt::Write};
@@ -30,7 +30,7 @@ fn add(lanes: &mut BTreeMap<EndpointId, Timestamp>, more: impl IntoIterator<Item
 }
 
 impl Bell {
-    pub(super) fn of(after: &Aftermath, has_changes: bool, handover: &dyn Handover) -> Self {
+    pub(super) fn of(after: &Aftermath, has_changes: bool, handover: &dyn CommitListener) -> Self {
         let elsewhere = |lanes: &[(EndpointId, Timestamp)]| {
             let mut found = BTreeMap::new();
             add(&mut found, lanes.iter().copied().filter(|(lane, _)| handover.is_queue_remote(*lane)));
@@ -112,20 +112,20 @@ impl Bell {
         add(lanes, numbers.map(|(lane, due)| (EndpointId::from_i64(lane), Timestamp::from_millis(due))));
     }
 
-    pub(super) fn publish(self, handover: &dyn Handover) {
-        self.waiting.into_iter().for_each(|(lane, due)| handover.waiting(lane, due));
+    pub(super) fn publish(self, handover: &dyn CommitListener) {
+        self.waiting.into_iter().for_each(|(lane, due)| handover.delivery_waiting(lane, due));
         self.manual.into_iter().for_each(|(lane, due)| handover.manual_waiting(lane, due));
         if self.inspections {
-            handover.inspections_wait();
+            handover.inspection_waiting();
         }
         if self.notices {
-            handover.notices_wait();
+            handover.notice_waiting();
         }
         if self.replays {
-            handover.replays_wait();
+            handover.replay_waiting();
         }
         if self.configuration {
-            handover.configuration_waits();
+            handover.configuration_changed();
         }
     }
 }

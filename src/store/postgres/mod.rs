@@ -49,7 +49,7 @@ use super::{
         takeover::{self, TakenOver},
     },
 };
-use crate::domain::{ports::Handover, storage::StorageUsage, time::Timestamp};
+use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
 use beat::{Heart, Ringer};
 use bell::Bell;
 use cluster::{Aside, NodeHandle};
@@ -70,7 +70,7 @@ pub struct PostgresStore {
     thread: WriterThread,
     node: Arc<NodeHandle>,
     heart: Heart,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
     /// `None` once the store is closed: then no more notifications are sent.
     ringer: Mutex<Option<Ringer>>,
 }
@@ -91,7 +91,7 @@ struct Begun {
 fn begin(
     server: &Arc<Server>,
     watch: Arc<dyn CommitWatch>,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
 ) -> Result<Begun, PostgresOpenError> {
     let pulse = Arc::new(Pulse::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
@@ -107,7 +107,7 @@ impl PostgresStore {
     /// that is done.
     pub fn open(
         address: &DatabaseAddress,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
@@ -171,7 +171,7 @@ impl MembershipBackend for PostgresStore {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
             if inspections_wait {
-                handover.inspections_wait();
+                handover.inspection_waiting();
             }
             Ok(joined)
         })

@@ -17,7 +17,7 @@ use super::{
     versions::is_busy,
 };
 use crate::{
-    domain::{id::EndpointId, ports::Handover},
+    domain::{id::EndpointId, ports::CommitListener},
     store::{
         StoreError,
         sql::{
@@ -62,7 +62,7 @@ pub(super) struct SqliteCommitLoop {
     queue: Arc<Queue>,
     pulse: Arc<Pulse>,
     ringer: Ringer,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
 }
 
 impl SqliteCommitLoop {
@@ -72,7 +72,7 @@ impl SqliteCommitLoop {
         place: Arc<NodeHandle>,
         queue: Arc<Queue>,
         ringer: Ringer,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
     ) -> Self {
         let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
         let (last, has_changes, busy_since_us, floors) =

@@ -6,7 +6,7 @@
 
 use super::{Aftermath, Error, Queue, Result, Sql, Work, notices, rollup, store_error};
 use crate::{
-    domain::{ports::Handover, statistics::StatBatch},
+    domain::{ports::CommitListener, statistics::StatBatch},
     store::{CommitWatch, StoreError},
 };
 use std::{sync::Arc, time::Duration};
@@ -93,7 +93,7 @@ struct Doubt {
 pub(in crate::store) struct Turns<S> {
     pub(in crate::store) store: S,
     pub(in crate::store) queue: Arc<Queue>,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
     watch: Arc<dyn CommitWatch>,
     in_doubt: Option<Doubt>,
     /// The newest notice that the engine was notified of.
@@ -106,7 +106,7 @@ impl<S: Commit> Turns<S> {
     pub(in crate::store) fn new(
         store: S,
         queue: Arc<Queue>,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
     ) -> Self {
         Self { store, queue, handover, watch, in_doubt: None, newest_notice: 0, is_failing: false }

@@ -7,7 +7,7 @@ use crate::{
         event::DedupKey,
         live_update::LiveUpdate,
         id::{AppId, EndpointId},
-        ports::{LeasedDelivery, Handover},
+        ports::{LeasedDelivery, CommitListener},
         statistics::StatBatch,
         time::Timestamp,
     },
@@ -111,12 +111,12 @@ impl Aftermath {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 
-    pub(in crate::store) fn notify_engine(self, handover: &dyn Handover) {
+    pub(in crate::store) fn notify_engine(self, handover: &dyn CommitListener) {
         for (endpoint, off, revision) in self.switched_off {
             handover.endpoint_disabled(endpoint, off, revision);
         }
         for (endpoint, due) in self.waiting {
-            handover.waiting(endpoint, due);
+            handover.delivery_waiting(endpoint, due);
         }
         for (endpoint, due) in self.manual {
             handover.manual_waiting(endpoint, due);
@@ -125,10 +125,10 @@ impl Aftermath {
             handover.deliveries_leased(self.carried);
         }
         if self.inspections_wait {
-            handover.inspections_wait();
+            handover.inspection_waiting();
         }
         if self.notices_wait {
-            handover.notices_wait();
+            handover.notice_waiting();
         }
         for hint in self.live_updates {
             handover.live_update(hint);

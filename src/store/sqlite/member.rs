@@ -3,7 +3,7 @@
 
 use super::shared::{Member, SharedFile};
 use crate::{
-    domain::{ports::Handover, storage::StorageUsage, time::Timestamp},
+    domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
     store::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
@@ -31,7 +31,7 @@ pub struct SqliteNode {
     queue: Arc<Queue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
-    handover: Arc<dyn Handover>,
+    handover: Arc<dyn CommitListener>,
     /// Ends with the last clone of the node.
     thread: Arc<WriterShutdown>,
 }
@@ -97,7 +97,7 @@ impl SqliteNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
@@ -114,7 +114,7 @@ impl SqliteNode {
     /// Joins the file, with a thread that writes.
     pub fn start(
         file: &Arc<SharedFile>,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
     ) -> std::io::Result<Self> {
@@ -295,7 +295,7 @@ impl MembershipBackend for SqliteNode {
             }
             let (newest_id, inspections_wait) = node.step(|tx, _| newest_id_and_inspections(tx)).await?;
             if inspections_wait {
-                node.handover.inspections_wait();
+                node.handover.inspection_waiting();
             }
             let slot = {
                 let mut seat = node.identity.seat();

@@ -24,7 +24,7 @@ use super::{
     CommitWatch, Reply, Store,
     sql::{Backend, Queue, ReaderPool, Result, Sql, WriterThread},
 };
-use crate::domain::{ports::Handover, storage::StorageUsage};
+use crate::domain::{ports::CommitListener, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
 use rusqlite::Connection;
 use std::{
@@ -53,7 +53,7 @@ impl SqliteStore {
     /// program, or that a newer version wrote, without touching it.
     pub fn open(
         path: &Path,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         window: Duration,
@@ -78,7 +78,7 @@ impl SqliteStore {
     /// Opens a store for the simulation and quick tests: the caller drives the writer, `wake` is called when a command waits.
     pub fn in_memory(
         connection: Option<Connection>,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,

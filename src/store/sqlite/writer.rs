@@ -3,7 +3,7 @@
 
 use super::checkpointer::Bell;
 use crate::{
-    domain::ports::Handover,
+    domain::ports::CommitListener,
     store::{
         CommitWatch,
         sql::{Commit, Error, Queue, Result, Turn, Turns, Work, apply_all},
@@ -26,7 +26,7 @@ impl SqliteCommitLoop {
     pub(super) fn new(
         connection: Connection,
         queue: Arc<Queue>,
-        handover: Arc<dyn Handover>,
+        handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         bell: Arc<Bell>,
     ) -> Self {

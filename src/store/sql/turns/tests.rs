@@ -36,12 +36,12 @@ fn silence() -> Error {
 
 struct NoListener;
 
-impl Handover for NoListener {
+impl CommitListener for NoListener {
     fn deliveries_leased(&self, _: Vec<LeasedDelivery>) {}
-    fn waiting(&self, _: EndpointId, _: Timestamp) {}
+    fn delivery_waiting(&self, _: EndpointId, _: Timestamp) {}
     fn endpoint_disabled(&self, _: EndpointId, _: Disabled, _: u32) {}
-    fn inspections_wait(&self) {}
-    fn notices_wait(&self) {}
+    fn inspection_waiting(&self) {}
+    fn notice_waiting(&self) {}
 }
 
 impl CommitWatch for NoListener {
