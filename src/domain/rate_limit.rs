@@ -144,7 +144,7 @@ impl TokenBucket {
     }
 
     /// Resets the bucket to empty, for a new limit. Reservations made under the old limit stay.
-    pub fn begin_anew(&mut self, at: Option<Timestamp>) {
+    pub fn reset(&mut self, at: Option<Timestamp>) {
         (self.level, self.refilled_at) = (0, RefilledAt(at));
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let (old, new) = (RateLimit::per_second(5), RateLimit { per_second: 1, burst: 2 });
         let mut tokens = TokenBucket::empty_at(Some(at(0)));
         (0..2).for_each(|_| assert!(take(&mut tokens, old, 1000)));
-        tokens.begin_anew(None);
+        tokens.reset(None);
         assert!(!take(&mut tokens, new, 1000), "nothing is saved up");
         // Two tokens arrive, and both belong to reservations that are not sent yet.
         assert!(!take(&mut tokens, new, 3000));
@@ -263,7 +263,7 @@ mod tests {
         tokens.spend(Some(new), at(3000));
         assert!(!take(&mut tokens, new, 3999) && take(&mut tokens, new, 4000));
         // Without a limit they are sent all the same, and no reservation is left.
-        tokens.begin_anew(None);
+        tokens.reset(None);
         tokens.spend(None, at(4000));
         assert!(!take(&mut tokens, new, 4000) && take(&mut tokens, new, 5000));
     }

@@ -137,16 +137,16 @@ impl ConcurrencyLimiter {
         let fills_since = self.started_at.filter(|_| !self.apps.contains_key(&app));
         let gate = &mut self.apps.entry(app).or_default().scope;
         if gate.limit.rate != ceiling.rate {
-            gate.tokens.begin_anew(fills_since);
+            gate.tokens.reset(fills_since);
         }
         gate.limit = ceiling;
         self.forget(app);
     }
 
     /// Resets an app's tokens: another node may have sent for it until now, so none are saved up.
-    pub(super) fn begin_anew(&mut self, app: AppId, now: Timestamp) {
+    pub(super) fn reset_tokens(&mut self, app: AppId, now: Timestamp) {
         if let Some(own) = self.apps.get_mut(&app) {
-            own.scope.tokens.begin_anew(Some(now));
+            own.scope.tokens.reset(Some(now));
         }
     }
 

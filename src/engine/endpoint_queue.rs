@@ -301,7 +301,7 @@ impl EndpointQueue {
         let before = std::mem::replace(&mut state.settings, settings());
         if state.settings.rate != before.rate {
             // Whatever was sent under the other rate, the new one starts without tokens.
-            state.tokens.begin_anew(None);
+            state.tokens.reset(None);
         }
         // Enabling an endpoint again declares that it works, and of another URL nothing is known.
         let begins_anew = before.is_disabled && !state.settings.is_disabled;

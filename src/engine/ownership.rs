@@ -110,9 +110,9 @@ impl EndpointQueue {
             return None;
         }
         state.is_exclusive_owner = true;
-        state.tokens.begin_anew(Some(now));
+        state.tokens.reset(Some(now));
         if state.settings.is_limited {
-            self.limiter().begin_anew(self.app, now);
+            self.limiter().reset_tokens(self.app, now);
         }
         state.next_refill_at().filter(|_| !state.is_blocked)
     }

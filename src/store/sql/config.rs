@@ -261,7 +261,7 @@ pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result
     tx.log_change(endpoint.id.into())?;
     match (was_off, &endpoint.disabled) {
         (Some(false), Some(off)) => notices::put(tx, &disabled_manually(endpoint.app, endpoint.id, off))?,
-        (Some(true), None) => health::start_afresh(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
+        (Some(true), None) => health::reset(tx, endpoint.app, endpoint.id, endpoint.updated_at)?,
         _ if has_moved => health::forget_pause(tx, endpoint.id)?,
         _ => {}
     }

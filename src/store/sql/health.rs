@@ -129,7 +129,7 @@ fn write(tx: &dyn Sql, app: AppId, endpoint: EndpointId, health: &Health) -> Res
 }
 
 /// Resets the health of an endpoint that was enabled: earlier failures do not count any more.
-pub(super) fn start_afresh(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
+pub(super) fn reset(tx: &dyn Sql, app: AppId, endpoint: EndpointId, at: Timestamp) -> Result<()> {
     tx.lock_health(endpoint)?;
     // Channels that were notified of its trouble are also notified when it works again.
     let told = read(tx, endpoint)?.and_then(|health| health.trouble_notice);
