@@ -12,7 +12,7 @@ use super::{
     api_key::{ApiKey, KeyHash, CachedKey},
     quota::{QuotaBucket, QuotaExceeded, Quota},
     retention::{self, RetentionPolicy},
-    roster::Roster,
+    subscribers::SubscriberIndex,
     time::Timestamp,
 };
 use arc_swap::{ArcSwap, Guard};
@@ -28,7 +28,7 @@ pub struct CachedApp {
     app: ArcSwap<App>,
     /// The rules of its contract.
     rules: ArcSwap<AppRules>,
-    endpoints: ArcSwap<Roster>,
+    endpoints: ArcSwap<SubscriberIndex>,
     quota_bucket: Mutex<QuotaBucket>,
 }
 
@@ -42,7 +42,7 @@ impl CachedApp {
     }
 
     /// In order of creation.
-    pub fn endpoints(&self) -> Arc<Roster> {
+    pub fn endpoints(&self) -> Arc<SubscriberIndex> {
         self.endpoints.load_full()
     }
 
@@ -204,7 +204,7 @@ impl ConfigCache {
         let apps = read(&self.apps);
         let Some(entry) = apps.by_id.get(&app) else { return };
         write(&self.endpoints).extend(loaded.iter().map(|endpoint| (endpoint.id(), endpoint.clone())));
-        entry.endpoints.store(Arc::new(Roster::new(loaded)));
+        entry.endpoints.store(Arc::new(SubscriberIndex::new(loaded)));
     }
 
     /// Adds or replaces an endpoint, unless its app is gone. Returns `false` if a newer revision is here already:
@@ -240,7 +240,7 @@ impl ConfigCache {
         } else {
             list.push(endpoint);
         }
-        entry.endpoints.store(Arc::new(Roster::new(list)));
+        entry.endpoints.store(Arc::new(SubscriberIndex::new(list)));
         true
     }
 
@@ -250,7 +250,7 @@ impl ConfigCache {
         let Some(endpoint) = endpoints.remove(&id) else { return };
         if let Some(entry) = apps.by_id.get(&endpoint.record.app) {
             let list = entry.endpoints.load().iter().filter(|e| e.id() != id).cloned().collect();
-            entry.endpoints.store(Arc::new(Roster::new(list)));
+            entry.endpoints.store(Arc::new(SubscriberIndex::new(list)));
         }
     }
 

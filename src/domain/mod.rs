@@ -35,7 +35,7 @@ pub mod replay;
 pub mod request_headers;
 pub mod retention;
 mod retry_after;
-pub mod roster;
+pub mod subscribers;
 pub mod backoff;
 pub mod schema;
 pub mod payload_function;

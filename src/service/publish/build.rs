@@ -6,7 +6,7 @@ use crate::{
         app::App,
         event::{Event, BodyCache},
         id::{DeliveryId, EventId},
-        roster::Roster,
+        subscribers::SubscriberIndex,
     },
     service::Service,
     store::{
@@ -26,7 +26,7 @@ impl Service {
     pub(super) fn build_event(
         &self,
         app: &App,
-        endpoints: &Roster,
+        endpoints: &SubscriberIndex,
         publish: PublishRequest<'_>,
     ) -> PreparedEvent {
         let now = self.clock.now();

@@ -12,21 +12,21 @@ const LINEAR_SCAN_MAX: usize = 16;
 
 /// The endpoints in order of creation. The index is built on first use, so that a change costs only a new list.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub struct SubscriberIndex {
     endpoints: Vec<Arc<Endpoint>>,
-    index: OnceLock<Index>,
+    index: OnceLock<TypeIndex>,
 }
 
 /// Positions in the list, ascending.
 #[derive(Debug, Default)]
-struct Index {
+struct TypeIndex {
     every_type: Vec<u32>,
     exact: HashMap<Box<str>, Vec<u32>>,
     /// By prefix, which ends with a dot.
     prefixes: HashMap<Box<str>, Vec<u32>>,
 }
 
-impl Roster {
+impl SubscriberIndex {
     pub fn new(endpoints: Vec<Arc<Endpoint>>) -> Self {
         Self { endpoints, index: OnceLock::new() }
     }
@@ -36,7 +36,7 @@ impl Roster {
         if self.endpoints.len() <= LINEAR_SCAN_MAX {
             return self.endpoints.iter().filter(|endpoint| endpoint.patterns.matches(event_type)).collect();
         }
-        let index = self.index.get_or_init(|| Index::of(&self.endpoints));
+        let index = self.index.get_or_init(|| TypeIndex::of(&self.endpoints));
         let is_operational = event_type.starts_with(OPERATIONAL_PREFIX);
         let mut places = if is_operational { Vec::new() } else { index.every_type.clone() };
         places.extend(index.exact.get(event_type).into_iter().flatten());
@@ -49,7 +49,7 @@ impl Roster {
     }
 }
 
-impl Index {
+impl TypeIndex {
     fn of(endpoints: &[Arc<Endpoint>]) -> Self {
         let mut index = Self::default();
         for (place, endpoint) in (0..).zip(endpoints) {
@@ -68,7 +68,7 @@ impl Index {
     }
 }
 
-impl Deref for Roster {
+impl Deref for SubscriberIndex {
     type Target = [Arc<Endpoint>];
 
     fn deref(&self) -> &Self::Target {
@@ -103,7 +103,7 @@ mod tests {
                 .collect();
             let expected: Vec<_> =
                 endpoints.iter().filter(|e| e.patterns.matches(event_type)).map(|e| e.id()).collect();
-            let roster = Roster::new(endpoints);
+            let roster = SubscriberIndex::new(endpoints);
             let found: Vec<_> = roster.wanting(event_type).iter().map(|e| e.id()).collect();
             prop_assert_eq!(found, expected);
         }
