@@ -32,7 +32,7 @@ impl SubscriberIndex {
     }
 
     /// Returns the endpoints that subscribe to this type, in order of creation.
-    pub fn wanting(&self, event_type: &str) -> Vec<&Arc<Endpoint>> {
+    pub fn matching(&self, event_type: &str) -> Vec<&Arc<Endpoint>> {
         if self.endpoints.len() <= LINEAR_SCAN_MAX {
             return self.endpoints.iter().filter(|endpoint| endpoint.patterns.matches(event_type)).collect();
         }
@@ -54,7 +54,7 @@ impl TypeIndex {
         let mut index = Self::default();
         for (place, endpoint) in (0..).zip(endpoints) {
             let patterns = &endpoint.patterns;
-            if patterns.wants_every_type() {
+            if patterns.matches_every_type() {
                 index.every_type.push(place);
             }
             for exact in patterns.exact() {
@@ -104,7 +104,7 @@ mod tests {
             let expected: Vec<_> =
                 endpoints.iter().filter(|e| e.patterns.matches(event_type)).map(|e| e.id()).collect();
             let roster = SubscriberIndex::new(endpoints);
-            let found: Vec<_> = roster.wanting(event_type).iter().map(|e| e.id()).collect();
+            let found: Vec<_> = roster.matching(event_type).iter().map(|e| e.id()).collect();
             prop_assert_eq!(found, expected);
         }
     }

@@ -67,7 +67,7 @@ impl Patterns {
     }
 
     /// Whether it includes every type that a product can publish.
-    pub fn wants_every_type(&self) -> bool {
+    pub fn matches_every_type(&self) -> bool {
         self.all
     }
 

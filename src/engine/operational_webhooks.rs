@@ -126,7 +126,7 @@ impl OperationalWebhooks {
         let event_type = notice.kind.event_type();
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
         let roster = entry.endpoints();
-        let mut wanting = roster.wanting(&event_type);
+        let mut wanting = roster.matching(&event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint) && !concerned.contains(&endpoint.id()));
         if wanting.is_empty() {
             return None;

@@ -9,7 +9,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger,
-        deliveries::{Refilled, Want},
+        deliveries::{Refilled, LeaseRequest},
     },
 };
 use std::{
@@ -108,7 +108,7 @@ impl Scheduler {
         }
     }
 
-    fn refill_requests(&self, now: Timestamp) -> Vec<Want> {
+    fn refill_requests(&self, now: Timestamp) -> Vec<LeaseRequest> {
         let mut seen = HashSet::new();
         let mut wants = Vec::new();
         for lane in self.queues.take_due(now, QUEUES_PER_STEP) {
@@ -131,7 +131,7 @@ impl Scheduler {
                 }) => {
                     let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
-                    wants.push(Want {
+                    wants.push(LeaseRequest {
                         endpoint,
                         permits: hands,
                         is_probe,

@@ -35,7 +35,7 @@ use crate::{
         cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
         },
         notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -135,7 +135,7 @@ impl Ledger for ClosedStore {
         closed()
     }
     fn record(&self, _: Record) {}
-    fn refill(&self, _: Vec<Want>, _: Timestamp) -> Reply<'_, Vec<Refilled>> {
+    fn refill(&self, _: Vec<LeaseRequest>, _: Timestamp) -> Reply<'_, Vec<Refilled>> {
         closed()
     }
     fn release(&self, _: Vec<LeasedDelivery>, _: Timestamp) -> Reply<'_, ()> {

@@ -79,7 +79,7 @@ pub struct Record {
 
 /// Request to lease due deliveries of one endpoint queue. Each delivery takes one permit; unused permits are released.
 #[derive(Debug)]
-pub struct Want {
+pub struct LeaseRequest {
     pub endpoint: EndpointId,
     /// Permits for the oldest.
     pub permits: Vec<Permit>,
@@ -97,7 +97,7 @@ pub struct Want {
     pub contract: Option<Arc<Contract>>,
 }
 
-impl Want {
+impl LeaseRequest {
     /// Whether all its permits may send what is leased under this epoch.
     pub fn is_all_of_epoch(&self, epoch: i64) -> bool {
         [&self.permits, &self.fresh_permits, &self.manual_permits].into_iter().flatten().all(|hand| hand.is_valid_for(epoch))
@@ -214,7 +214,7 @@ pub trait Ledger: Send + Sync {
     /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
     /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or
     /// age is over ends instead. For a probe a delivery is leased ahead of its time if none is due.
-    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
+    fn refill(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
 
     /// Releases leased deliveries unattempted: due as they were.
     fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;

@@ -15,7 +15,7 @@ use posthaste::{
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
-    store::deliveries::{Ask, BroughtForward, AdvanceRetries, Want},
+    store::deliveries::{Ask, BroughtForward, AdvanceRetries, LeaseRequest},
 };
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
@@ -26,9 +26,9 @@ async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
     stage.publish(new).await
 }
 
-fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
+fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> LeaseRequest {
     let hands = |count: usize| (0..count).map(|_| stage.permits.take()).collect();
-    Want {
+    LeaseRequest {
         backlog_until: Some(after(5)),
         fresh_permits: hands(fresh),
         manual_permits: hands(by_hand),
@@ -37,7 +37,7 @@ fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> Want {
 }
 
 /// Refills; returns the leased deliveries, and whether there may be more fresh ones, and more manual ones.
-async fn refill(stage: &Stage, want: Want, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
+async fn refill(stage: &Stage, want: LeaseRequest, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
@@ -146,7 +146,7 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
 }
 
 async fn probe(stage: &Stage, now: Timestamp) -> Option<LeasedDelivery> {
-    let want = Want { is_probe: true, ..stage.want(stage.endpoint, 1) };
+    let want = LeaseRequest { is_probe: true, ..stage.want(stage.endpoint, 1) };
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().pop();

@@ -22,7 +22,7 @@ use posthaste::{
     store::{
         QueryStore, Cluster, Ledger, Store, StoreError,
         cluster::Beat,
-        deliveries::{Accepted, Want},
+        deliveries::{Accepted, LeaseRequest},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
     },
 };
@@ -366,7 +366,7 @@ fn a_refill_reads_only_the_bodies_that_it_keeps() {
             stage.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = Want { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
+        let want = LeaseRequest { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
         stage.store().refill(vec![want], after(1)).await.unwrap();
         stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_leased().len(), 2);

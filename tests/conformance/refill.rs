@@ -10,7 +10,7 @@ use posthaste::{
         time::Timestamp,
         verdict::{DueAction, Verdict},
     },
-    store::deliveries::{NewEvent, Want},
+    store::deliveries::{NewEvent, LeaseRequest},
 };
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
         let new = with_bytes(stage.one_event(), bytes);
         ids.push(stage.publish(new).await);
     }
-    let want = |stage: &Stage, bytes_max| Want { bytes_max, ..stage.want(stage.endpoint, 10) };
+    let want = |stage: &Stage, bytes_max| LeaseRequest { bytes_max, ..stage.want(stage.endpoint, 10) };
     let small = want(&stage, 100);
     stage.store().refill(vec![small], NOW).await.unwrap();
     stage.wait_until_idle().await;
@@ -106,7 +106,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
         published.push((new.births[0].delivery.id, bytes));
         stage.publish(new).await;
     }
-    let want = Want { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
+    let want = LeaseRequest { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
     stage.store().refill(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
     let carried = |stage: &Stage| {
@@ -114,7 +114,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
         carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
     assert_eq!(carried(&stage), published[..5]);
-    let want = Want { bytes_max: 0, ..stage.want(stage.endpoint, 10) };
+    let want = LeaseRequest { bytes_max: 0, ..stage.want(stage.endpoint, 10) };
     stage.store().refill(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");

@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Store,
         queries::{DeliveryRow, AttemptRow},
-        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Refilled, Want},
+        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Refilled, LeaseRequest},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -224,10 +224,10 @@ impl Stage {
         refilled.remove(0)
     }
 
-    pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> Want {
+    pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
         let hands = (0..hands).map(|_| self.permits.take()).collect();
         let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
-        Want { endpoint, permits: hands, is_probe: false, backlog_until, fresh_permits: fresh, manual_permits: by_hand, bytes_max, contract }
+        LeaseRequest { endpoint, permits: hands, is_probe: false, backlog_until, fresh_permits: fresh, manual_permits: by_hand, bytes_max, contract }
     }
 
     /// Leases this delivery, which waits in the stage's queue.

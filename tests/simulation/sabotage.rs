@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
         },
         notices::{MailEnd, MailTurn, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -314,7 +314,7 @@ impl Ledger for SabotagedStore {
         self.store.record(record);
     }
 
-    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
+    fn refill(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
         self.store.refill(wants, now)
     }
 

@@ -30,7 +30,7 @@ impl Service {
         publish: PublishRequest<'_>,
     ) -> PreparedEvent {
         let now = self.clock.now();
-        let mut wanting = endpoints.wanting(publish.event_type);
+        let mut wanting = endpoints.matching(publish.event_type);
         wanting.retain(|endpoint| makes_a_delivery(endpoint));
         let id = self.take_ids(now, 1 + wanting.len() as u32);
         let (dedup, fingerprint) = dedup_keys(app, &publish);

@@ -19,7 +19,7 @@ use crate::{
     },
     store::{
         StoreError,
-        deliveries::{Accepted, Birth, NewEvent, Record, Refilled, Want},
+        deliveries::{Accepted, Birth, NewEvent, Record, Refilled, LeaseRequest},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -232,7 +232,7 @@ impl Work for Recording {
 }
 
 pub(super) struct Refill {
-    pub(super) wants: Vec<Want>,
+    pub(super) wants: Vec<LeaseRequest>,
     pub(super) now: Timestamp,
     pub(super) found: Vec<Found>,
     pub(super) epoch: i64,
@@ -312,7 +312,7 @@ impl Work for Refill {
 /// leased, so that no delivery is left in flight unsent.
 fn in_savepoint(
     tx: &dyn Sql,
-    wants: &[Want],
+    wants: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Result<Vec<Found>>> {

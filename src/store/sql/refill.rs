@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
         verdict::DueAction,
     },
-    store::deliveries::{BroughtForward, AdvanceRetries, Want},
+    store::deliveries::{BroughtForward, AdvanceRetries, LeaseRequest},
 };
 use bytes::Bytes;
 use std::{
@@ -131,7 +131,7 @@ type Taken = (DeliveryState, Due);
 /// those are added to `ended`.
 fn claim(
     tx: &dyn Sql,
-    want: &Want,
+    want: &LeaseRequest,
     part: &Part,
     (ended, may_end): (&mut Vec<Ended>, &mut usize),
     now: Timestamp,
@@ -209,7 +209,7 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
 }
 
 /// Writes the notice for a delivery that died when its final wait was over.
-fn write_notice_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &Event) -> Result<()> {
+fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, event: &Event) -> Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
     ledger::write_dead_letter_notice(tx, contract, delivery, event, error.as_deref())
@@ -219,7 +219,7 @@ fn write_notice_of_end(tx: &dyn Sql, want: &Want, delivery: &Delivery, event: &E
 /// due.
 pub(super) fn refill_all(
     tx: &dyn Sql,
-    wants: &[Want],
+    wants: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Vec<Found>> {
@@ -250,8 +250,8 @@ pub(super) fn refill_all(
 
 /// Returns when the next delivery of each endpoint queue is due. If that is past, the next search starts there; if not, the
 /// whole queue is searched, since something older may have been added.
-fn find_next_dues(tx: &dyn Sql, wants: &[Want], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
-    let begins = |want: &Want| (want.endpoint, tx.lane_begins(want.endpoint));
+fn find_next_dues(tx: &dyn Sql, wants: &[LeaseRequest], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
+    let begins = |want: &LeaseRequest| (want.endpoint, tx.lane_begins(want.endpoint));
     let lanes: Vec<_> = wants.iter().map(begins).collect();
     let mut dues = next_dues(tx, &lanes)?;
     let is_due = |dues: &HashMap<_, Timestamp>, lane| dues.get(&lane).is_some_and(|due| *due <= now);
@@ -291,7 +291,7 @@ fn next_dues(
 /// later.
 fn refill(
     tx: &dyn Sql,
-    want: &Want,
+    want: &LeaseRequest,
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<(Found, [Vec<Taken>; 2])> {

@@ -32,7 +32,7 @@ use crate::{
         Ledger, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, Want,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
         },
         notices::{MailEnd, MailTurn, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -75,7 +75,7 @@ impl<D: Backend> Ledger for D {
         self.commands().push(Box::new(Recording { record, recorded: None }));
     }
 
-    fn refill(&self, wants: Vec<Want>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
+    fn refill(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
         let (reply, answer) = oneshot::channel();
         self.commands().push(Box::new(Refill { wants, now, found: Vec::new(), epoch: 0, reply }));
         answered(answer)
