@@ -1,7 +1,7 @@
 //! A JSON Schema, compiled once and kept. It must be self-contained: references lead inside it, and nothing is fetched.
 //! A check can be interrupted, because alternatives that refer to each other can take for ever on small data.
 
-mod question;
+mod interrupt;
 #[cfg(test)]
 mod tests;
 
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 /// The limit on interrupt checks while a mismatch is located, as the library walks and collects all alternatives.
-const DESCRIBING_QUESTIONS_MAX: u32 = 100;
+const DESCRIBE_CHECKS_MAX: u32 = 100;
 
 #[derive(Debug)]
 pub struct Schema(Validator);
@@ -48,8 +48,8 @@ impl Schema {
         let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
         // Some drafts enforce `format`, others treat it as an annotation; here it is an annotation.
         let options = options.should_validate_formats(false);
-        let options = options.with_keyword(question::KEYWORD, |_, _, _| Ok(Box::new(question::Question)));
-        let built = options.build(&question::put_everywhere(document));
+        let options = options.with_keyword(interrupt::KEYWORD, |_, _, _| Ok(Box::new(interrupt::InterruptKeyword)));
+        let built = options.build(&interrupt::insert_keyword(document));
         built.map(Self).map_err(|error| schema_error(&error))
     }
 
@@ -58,11 +58,11 @@ impl Schema {
         let value = read(json).map_err(|error| {
             SchemaCheckError::Mismatch(SchemaMismatch { path: "/".into(), message: format!("cannot be read: {error}") })
         })?;
-        if question::answered_by(keep_going, || self.0.is_valid(&value)).ok_or(SchemaCheckError::OutOfTime)? {
+        if interrupt::run_interruptible(keep_going, || self.0.is_valid(&value)).ok_or(SchemaCheckError::OutOfTime)? {
             return Ok(());
         }
-        let mut left = DESCRIBING_QUESTIONS_MAX;
-        let described = question::answered_by(
+        let mut left = DESCRIBE_CHECKS_MAX;
+        let described = interrupt::run_interruptible(
             move || {
                 left -= 1;
                 left > 0

@@ -11,45 +11,45 @@ use std::{
 /// The keyword's name. It starts with a control character, so that no real schema is likely to use it.
 pub(super) const KEYWORD: &str = "\u{1}posthaste-asks";
 /// Only every 256th check calls `keep_going`, as reading the clock costs more than the smallest part of a validation.
-const PASSED_ON: u32 = 256;
+const CHECKS_PER_CALL: u32 = 256;
 
 thread_local! {
     static KEEP_GOING: RefCell<Option<Box<dyn FnMut() -> bool>>> = const { RefCell::new(None) };
-    static ASKED: Cell<u32> = const { Cell::new(0) };
+    static CHECK_COUNT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The panic payload of an interrupted check. Only `answered_by` catches it.
-struct Stopped;
+/// The panic payload of an interrupted check. Only `run_interruptible` catches it.
+struct Interrupted;
 
-pub(super) struct Question;
+pub(super) struct InterruptKeyword;
 
-impl<'i> Keyword<'i> for Question {
+impl<'i> Keyword<'i> for InterruptKeyword {
     fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
-        ask();
+        check_interrupt();
         Ok(())
     }
 
     fn is_valid(&self, _: &'i Value) -> bool {
-        ask();
+        check_interrupt();
         true
     }
 }
 
-fn ask() {
-    let asked = ASKED.get().wrapping_add(1);
-    ASKED.set(asked);
-    if !asked.is_multiple_of(PASSED_ON) {
+fn check_interrupt() {
+    let asked = CHECK_COUNT.get().wrapping_add(1);
+    CHECK_COUNT.set(asked);
+    if !asked.is_multiple_of(CHECKS_PER_CALL) {
         return;
     }
     let is_over = KEEP_GOING.with_borrow_mut(|clock| clock.as_mut().is_some_and(|keep_going| !keep_going()));
     if is_over {
         // Unwinds without calling the panic hook, as this is no error.
-        resume_unwind(Box::new(Stopped));
+        resume_unwind(Box::new(Interrupted));
     }
 }
 
 /// Runs a check and returns its result, or `None` if `keep_going` stopped it.
-pub(super) fn answered_by<T>(
+pub(super) fn run_interruptible<T>(
     keep_going: impl FnMut() -> bool + 'static,
     check: impl FnOnce() -> T,
 ) -> Option<T> {
@@ -58,28 +58,28 @@ pub(super) fn answered_by<T>(
     KEEP_GOING.set(None);
     match checked {
         Ok(checked) => Some(checked),
-        Err(thrown) if thrown.is::<Stopped>() => None,
+        Err(thrown) if thrown.is::<Interrupted>() => None,
         Err(panic) => resume_unwind(panic),
     }
 }
 
 /// Adds the keyword to each part of a schema, and to everything else that a reference in it may lead to.
-pub(super) fn put_everywhere(schema: &Value) -> Value {
+pub(super) fn insert_keyword(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
             let mut asking: Map<_, _> =
-                members.iter().map(|(key, value)| (key.clone(), inside(key, value))).collect();
+                members.iter().map(|(key, value)| (key.clone(), insert_into_member(key, value))).collect();
             // The keyword goes into an `allOf`, which is evaluated before anything with alternatives. On its own it would be evaluated
             // last, and a part that fails does not get that far. An existing `allOf` is kept: its parts get the keyword themselves.
             asking.entry("allOf").or_insert_with(|| json!([{ KEYWORD: true }]));
             Value::Object(asking)
         }
-        Value::Array(elements) => elements.iter().map(put_everywhere).collect(),
+        Value::Array(elements) => elements.iter().map(insert_keyword).collect(),
         plain => plain.clone(),
     }
 }
 
-fn inside(keyword: &str, value: &Value) -> Value {
+fn insert_into_member(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
         // Plain data, and a keyword that is not about data.
         ("const" | "enum" | "default" | "examples" | "$vocabulary", _) => value.clone(),
@@ -88,7 +88,7 @@ fn inside(keyword: &str, value: &Value) -> Value {
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
             | "dependencies",
             Value::Object(named),
-        ) => named.iter().map(|(name, schema)| (name.clone(), put_everywhere(schema))).collect(),
-        _ => put_everywhere(value),
+        ) => named.iter().map(|(name, schema)| (name.clone(), insert_keyword(schema))).collect(),
+        _ => insert_keyword(value),
     }
 }
