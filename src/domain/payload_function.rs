@@ -3,14 +3,14 @@
 //! The sandbox has neither a clock nor randomness, so equal data always gives an equal result. The caller limits the time:
 //! `keep_going` is called every few thousand steps, and a run ends when it returns false.
 
-mod fault;
+mod error;
 #[cfg(test)]
 mod tests;
 
-pub use fault::ScriptError;
+pub use error::FunctionError;
 
 use super::json;
-use fault::SOURCE_FILE_NAME;
+use error::SOURCE_FILE_NAME;
 use rquickjs::{
     Context, Ctx, Function, Object, Runtime, Value,
     context::{EvalOptions, intrinsic},
@@ -69,13 +69,13 @@ pub fn run(
     data: &[u8],
     limits: &FunctionLimits,
     mut keep_going: impl FnMut() -> bool + 'static,
-) -> Result<Vec<u8>, ScriptError> {
+) -> Result<Vec<u8>, FunctionError> {
     if let Some(number) = json::first_inexact_number(data) {
-        return Err(ScriptError::new(format!(
+        return Err(FunctionError::new(format!(
             "the data has the number {number:.40}, which JavaScript would change; send it as a string"
         )));
     }
-    let broken = |_| ScriptError::new("the sandbox could not be made");
+    let broken = |_| FunctionError::new("the sandbox could not be made");
     let runtime = Runtime::new().map_err(broken)?;
     runtime.set_memory_limit(limits.memory_bytes_max);
     runtime.set_max_stack_size(limits.stack_bytes_max);
@@ -91,14 +91,14 @@ pub fn run(
         converted.map_err(|failed| failed.into_error(&ctx, source))
     });
     // A stopped run always counts as out of time, whatever the script returned.
-    let result = if is_stopped.get() { Err(ScriptError::out_of_time()) } else { result };
+    let result = if is_stopped.get() { Err(FunctionError::out_of_time()) } else { result };
     let result = result?;
     if result.len() > limits.result_bytes_max {
         let (bytes, most) = (result.len(), limits.result_bytes_max);
-        return Err(ScriptError::new(format!("the result has {bytes} bytes; at most {most} are allowed")));
+        return Err(FunctionError::new(format!("the result has {bytes} bytes; at most {most} are allowed")));
     }
     if json::is_too_deep(&result) {
-        return Err(ScriptError::new("the result is nested deeper than 128"));
+        return Err(FunctionError::new("the result is nested deeper than 128"));
     }
     Ok(result)
 }
@@ -113,17 +113,17 @@ impl From<rquickjs::Error> for RunFailure {
     fn from(error: rquickjs::Error) -> Self {
         match error {
             rquickjs::Error::Exception => Self::Thrown,
-            rquickjs::Error::Allocation => Self::Message(fault::OUT_OF_MEMORY.into()),
+            rquickjs::Error::Allocation => Self::Message(error::OUT_OF_MEMORY.into()),
             other => Self::Message(other.to_string()),
         }
     }
 }
 
 impl RunFailure {
-    fn into_error(self, ctx: &Ctx<'_>, source: &str) -> ScriptError {
+    fn into_error(self, ctx: &Ctx<'_>, source: &str) -> FunctionError {
         match self {
-            Self::Thrown => ScriptError::thrown(ctx, source),
-            Self::Message(message) => ScriptError::new(message),
+            Self::Thrown => FunctionError::thrown(ctx, source),
+            Self::Message(message) => FunctionError::new(message),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::check_source;
 use crate::domain::{
     field_error::FieldError,
     schema::{SchemaMismatch, Schema, SchemaCheckError},
-    payload_function::{self, ScriptError, FunctionLimits},
+    payload_function::{self, FunctionError, FunctionLimits},
 };
 use serde::{Deserialize, Serialize};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -44,7 +44,7 @@ pub struct PayloadVersion {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
     #[error("{0}")]
-    Function(#[from] ScriptError),
+    Function(#[from] FunctionError),
     #[error("the result {0}")]
     Result(SchemaMismatch),
     #[error("the data {0}")]

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 
 /// Runs a function with more interrupt checks than any test can reach.
-fn run_it(source: &str, data: &str) -> Result<String, ScriptError> {
+fn run_it(source: &str, data: &str) -> Result<String, FunctionError> {
     run_within(source, data, 2000)
 }
 
 /// Runs a function and stops it after this many interrupt checks, which come every ten thousand steps or so.
-fn run_within(source: &str, data: &str, questions: u32) -> Result<String, ScriptError> {
+fn run_within(source: &str, data: &str, questions: u32) -> Result<String, FunctionError> {
     let mut left = questions;
     let keep_going = move || {
         left = left.saturating_sub(1);
@@ -22,7 +22,7 @@ fn run_within(source: &str, data: &str, questions: u32) -> Result<String, Script
     Ok(String::from_utf8(made).unwrap())
 }
 
-fn fault(source: &str) -> String {
+fn error_of(source: &str) -> String {
     run_it(source, "{}").unwrap_err().to_string()
 }
 
@@ -63,7 +63,7 @@ fn errors_name_the_author_s_line_and_column() {
         ("data => {\n  leaked = 1;\n}", "line 2, column 3: ReferenceError: leaked is not defined"),
         ("data => {\n\n  throw new Error('no such currency');\n}", "line 3, column 13: no such currency"),
     ] {
-        assert_eq!(fault(source), expected, "{source}");
+        assert_eq!(error_of(source), expected, "{source}");
     }
     let unfinished = run_it("data => {\n  return {\n", "{}").unwrap_err();
     assert_eq!((unfinished.line, unfinished.column), (Some(2), None), "{unfinished}");
@@ -96,7 +96,7 @@ fn a_source_without_a_function_or_json_result_is_refused_with_a_message() {
         ("data => { throw { toString() { throw 1 } } }", "threw something that is no Error"),
         ("data => { const e = new Error(); e.message = 'x'.repeat(1e6); throw e }", "xxx"),
     ] {
-        let said = fault(source);
+        let said = error_of(source);
         assert!(said.contains(expected) && said.len() < 1000, "{source}: {said:.400}");
     }
 }

@@ -99,7 +99,7 @@ fn memory_and_stack_are_bounded_without_affecting_the_next_run() {
         ("data => 'x'.repeat(2 ** 23)", "the result has 8388610 bytes; at most 4194304 are allowed"),
         ("data => { let a = 1; for (let i = 0; i < 129; i++) a = [a]; return a }", "nested deeper than 128"),
     ] {
-        let said = fault(source);
+        let said = error_of(source);
         assert!(said.contains(expected), "{source}: {said}");
         assert_eq!(run_it("data => 1", "{}").unwrap(), "1");
     }

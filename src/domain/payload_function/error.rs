@@ -10,7 +10,7 @@ const MESSAGE_CHARS_MAX: usize = 300;
 
 /// The reason why a run gave no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct ScriptError {
+pub struct FunctionError {
     /// The line of the source, from 1; absent if the error is in no line of it.
     pub line: Option<u32>,
     pub column: Option<u32>,
@@ -19,7 +19,7 @@ pub struct ScriptError {
     pub is_out_of_time: bool,
 }
 
-impl fmt::Display for ScriptError {
+impl fmt::Display for FunctionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.column) {
             (Some(line), Some(column)) => write!(f, "line {line}, column {column}: {}", self.message),
@@ -29,7 +29,7 @@ impl fmt::Display for ScriptError {
     }
 }
 
-impl ScriptError {
+impl FunctionError {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { line: None, column: None, message: message.into(), is_out_of_time: false }
     }
