@@ -202,7 +202,7 @@ impl StatsView {
             CountersView { events: counted.events.filter(|_| !is_of_endpoint), ..counted }
         };
         let mut status_classes = BTreeMap::new();
-        for (ending, count) in &totals.endings {
+        for (ending, count) in &totals.result_counts {
             *status_classes.entry(status_class(ending.status())).or_default() += count;
         }
         let failures = totals.failures().into_iter().take(FAILURES_MAX);

@@ -3,9 +3,9 @@
 //! Attempts count if they have a number and say something about the receiver: no tests, no local failures. Deliveries count
 //! when they end, whatever the cause; cancelled ones do not count, as people cancelled them.
 
-mod span;
+mod time_range;
 
-pub use span::Span;
+pub use time_range::TimeRange;
 
 use super::{
     delivery::DeliveryState,
@@ -23,7 +23,7 @@ pub struct Sums {
     /// Published events.
     pub events: u64,
     /// Successful attempts.
-    pub ok: u64,
+    pub succeeded: u64,
     /// Failed attempts.
     pub failed: u64,
     /// Deliveries that ended delivered.
@@ -39,26 +39,26 @@ pub struct Sums {
     /// The number of attempts by duration: the buckets of `tally`, in microseconds.
     pub latency: BTreeMap<u8, u64>,
     /// The number of attempts by result.
-    pub endings: BTreeMap<ResultCode, u64>,
+    pub result_counts: BTreeMap<ResultCode, u64>,
     pub last_ok_at: Option<Timestamp>,
 }
 
 impl Sums {
-    pub fn attempt(&mut self, outcome: &Outcome, ended_at: Timestamp) {
+    pub fn add_attempt(&mut self, outcome: &Outcome, ended_at: Timestamp) {
         let (ending, took_us) = (ResultCode::of(outcome), outcome.timings.total_us);
         if ending.is_success() {
-            self.ok += 1;
+            self.succeeded += 1;
             self.last_ok_at = self.last_ok_at.max(Some(ended_at));
         } else {
             self.failed += 1;
         }
         self.total_us += u64::from(took_us);
         *self.latency.entry(Histogram::bucket(u64::from(took_us)) as u8).or_default() += 1;
-        *self.endings.entry(ending).or_default() += 1;
+        *self.result_counts.entry(ending).or_default() += 1;
     }
 
     /// Counts a delivery that ended in this state.
-    pub fn end(&mut self, state: DeliveryState, is_by_receiver: bool) {
+    pub fn add_end(&mut self, state: DeliveryState, is_by_receiver: bool) {
         match state {
             DeliveryState::Delivered => self.delivered += 1,
             DeliveryState::Dead => {
@@ -72,7 +72,7 @@ impl Sums {
 
     pub fn add(&mut self, other: &Self) {
         self.events += other.events;
-        self.ok += other.ok;
+        self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.delivered += other.delivered;
         self.dead += other.dead;
@@ -82,22 +82,22 @@ impl Sums {
         for (bucket, count) in &other.latency {
             *self.latency.entry(*bucket).or_default() += count;
         }
-        for (ending, count) in &other.endings {
-            *self.endings.entry(*ending).or_default() += count;
+        for (ending, count) in &other.result_counts {
+            *self.result_counts.entry(*ending).or_default() += count;
         }
         self.last_ok_at = self.last_ok_at.max(other.last_ok_at);
     }
 
     /// Returns the failures with their counts, the most common first.
     pub fn failures(&self) -> Vec<(ResultCode, u64)> {
-        let mut failures: Vec<_> = self.endings.iter().map(|(ending, count)| (*ending, *count)).collect();
+        let mut failures: Vec<_> = self.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect();
         failures.retain(|(ending, _)| !ending.is_success());
         failures.sort_by_key(|(ending, count)| (std::cmp::Reverse(*count), *ending));
         failures
     }
 
     pub const fn attempts(&self) -> u64 {
-        self.ok + self.failed
+        self.succeeded + self.failed
     }
 
     /// Returns the dead deliveries that the receiver caused.
@@ -112,7 +112,7 @@ impl Sums {
 
     /// Returns the success rate from 0 to 1, or `None` without attempts.
     pub fn success_rate(&self) -> Option<f64> {
-        (self.attempts() > 0).then(|| self.ok as f64 / self.attempts() as f64)
+        (self.attempts() > 0).then(|| self.succeeded as f64 / self.attempts() as f64)
     }
 
     /// Returns the duration that `percent` of a hundred attempts did not exceed, exact to the bucket it falls into.
@@ -172,13 +172,13 @@ fn lower_bound(bucket: u8) -> u64 {
 
 /// The time that a row of counters covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Width {
+pub enum Resolution {
     Minute,
     Hour,
     Day,
 }
 
-impl Width {
+impl Resolution {
     pub const ALL: [Self; 3] = [Self::Minute, Self::Hour, Self::Day];
 
     pub const fn seconds(self) -> i64 {
@@ -236,18 +236,18 @@ pub struct StatRow<'a> {
 }
 
 impl StatBatch {
-    pub fn of(
+    pub fn entry(
         &mut self,
         app: AppId,
         endpoint: Option<EndpointId>,
         event_type: &str,
         at: Timestamp,
     ) -> &mut Sums {
-        let by_type = self.0.entry((app, endpoint, Width::Minute.start(at))).or_default();
+        let by_type = self.0.entry((app, endpoint, Resolution::Minute.start(at))).or_default();
         by_type.entry(event_type.to_owned()).or_default()
     }
 
-    pub fn lines(&self) -> impl Iterator<Item = StatRow<'_>> {
+    pub fn rows(&self) -> impl Iterator<Item = StatRow<'_>> {
         self.0.iter().flat_map(|((app, endpoint, minute), by_type)| {
             by_type.iter().map(|(event_type, sums)| StatRow {
                 app: *app,
@@ -301,7 +301,7 @@ mod tests {
         let mut sums = Sums::default();
         for (class, status) in [(OutcomeClass::Ok, 200), (OutcomeClass::Http, 503), (OutcomeClass::Http, 500), (OutcomeClass::Http, 503)]
         {
-            sums.attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
+            sums.add_attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
         }
         let told: Vec<_> =
             sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
@@ -312,8 +312,8 @@ mod tests {
     fn every_end_except_cancellation_is_counted_and_dead_ones_by_cause() {
         let mut sums = Sums::default();
         for state in DeliveryState::ALL {
-            sums.end(state, true);
-            sums.end(state, false);
+            sums.add_end(state, true);
+            sums.add_end(state, false);
         }
         assert_eq!((sums.delivered, sums.dead, sums.expired), (2, 2, 2));
         assert_eq!((sums.dead_by_receiver(), sums.counted_ends()), (1, 3));
@@ -329,14 +329,14 @@ mod tests {
     fn a_window_begins_with_the_row_that_its_start_lies_in() {
         let hour = Duration::from_hours(1);
         let at = Timestamp::from_millis(NOW.as_millis() + 61_000);
-        assert_eq!(Width::Minute.first_of(hour, at), Timestamp::from_millis(NOW.as_millis() - 3_540_000));
-        assert_eq!(Width::for_window(hour), Width::Minute);
-        assert_eq!(Width::for_window(hour * 24), Width::Hour);
+        assert_eq!(Resolution::Minute.first_of(hour, at), Timestamp::from_millis(NOW.as_millis() - 3_540_000));
+        assert_eq!(Resolution::for_window(hour), Resolution::Minute);
+        assert_eq!(Resolution::for_window(hour * 24), Resolution::Hour);
     }
 
     #[test]
     fn the_first_row_after_an_instant_holds_nothing_from_before_it() {
-        for width in [Width::Minute, Width::Hour] {
+        for width in [Resolution::Minute, Resolution::Hour] {
             let later = |ms| Timestamp::from_millis(NOW.as_millis() + ms);
             assert_eq!(width.first_after(NOW), NOW);
             assert_eq!(width.first_after(later(1)), later(width.seconds() * 1000));
@@ -351,8 +351,8 @@ mod tests {
             let mut parts = [Sums::default(), Sums::default()];
             for (n, (ok, us)) in took.iter().enumerate() {
                 let at = Timestamp::from_millis(n as i64);
-                whole.attempt(&took_so_long(*ok, *us), at);
-                parts[n % 2].attempt(&took_so_long(*ok, *us), at);
+                whole.add_attempt(&took_so_long(*ok, *us), at);
+                parts[n % 2].add_attempt(&took_so_long(*ok, *us), at);
             }
             let [mut first, second] = parts;
             first.add(&second);
@@ -363,7 +363,7 @@ mod tests {
         fn a_percentile_is_never_further_off_than_its_bucket(took in prop::collection::vec(1_u32..100_000_000, 1..80)) {
             let mut sums = Sums::default();
             for us in &took {
-                sums.attempt(&took_so_long(true, *us), NOW);
+                sums.add_attempt(&took_so_long(true, *us), NOW);
             }
             let mut sorted = took;
             sorted.sort_unstable();

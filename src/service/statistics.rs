@@ -6,7 +6,7 @@ use crate::{
         config_cache::CachedApp,
         endpoint::Endpoint,
         id::{AppId, EndpointId},
-        statistics::{Span, Sums},
+        statistics::{TimeRange, Sums},
         time::Timestamp,
     },
     store::statistics::{Backlog, Of, StatisticsSearch},
@@ -29,7 +29,7 @@ pub struct StatisticsQuery {
 
 #[derive(Clone, Debug)]
 pub struct StatisticsReport {
-    pub span: Span,
+    pub span: TimeRange,
     pub totals: Sums,
     pub series: Vec<(Timestamp, Sums)>,
     /// Most failures first.
@@ -94,7 +94,7 @@ impl Service {
             (_, _, Some(name)) => Of::EventType(name),
             _ => Of::Everything,
         };
-        let span = Span::of(from, to, now);
+        let span = TimeRange::of(from, to, now);
         let app = entry.map(|entry| entry.app().id);
         let found = self.query_store.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
         let series = span.series(found.series);

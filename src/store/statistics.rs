@@ -2,7 +2,7 @@
 
 use crate::domain::{
     id::{AppId, EndpointId},
-    statistics::{Span, Sums},
+    statistics::{TimeRange, Sums},
     time::Timestamp,
 };
 
@@ -18,7 +18,7 @@ pub struct StatisticsSearch {
     /// All apps if `None`.
     pub app: Option<AppId>,
     pub of: Of,
-    pub span: Span,
+    pub span: TimeRange,
     /// The endpoints of the app, or of all apps.
     pub endpoints: Vec<(AppId, EndpointId)>,
 }

@@ -87,7 +87,7 @@ pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut
     for _ in 0..2 {
         let report = report(&stage, after(2)).await;
         for sums in [&report.hour, &report.day, &report.three_days] {
-            assert_eq!((sums.ok, sums.failed, sums.delivered, sums.dead_by_receiver()), (2, 2, 2, 1));
+            assert_eq!((sums.succeeded, sums.failed, sums.delivered, sums.dead_by_receiver()), (2, 2, 2, 1));
             assert_eq!(sums.latency.values().sum::<u64>(), 4);
         }
         assert_eq!(report.last_success_at, Some(after(1)));
@@ -107,7 +107,7 @@ pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Sta
     roll_up(&stage, after(2)).await;
     stage.reopen();
     roll_up(&stage, after(3)).await;
-    assert_eq!(report(&stage, after(3)).await.hour.ok, 3);
+    assert_eq!(report(&stage, after(3)).await.hour.succeeded, 3);
 }
 
 /// Ends two events failed and retries a third, all in one batch, under a contract that disables after two.
@@ -353,7 +353,7 @@ pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage:
         roll_up(&stage, after(later)).await;
         // Read as if it were still that time.
         let report = report(&stage, after(2)).await;
-        assert_eq!((report.hour.ok, report.day.ok), (minutes, hours), "after {later} s");
+        assert_eq!((report.hour.succeeded, report.day.succeeded), (minutes, hours), "after {later} s");
     }
 }
 

@@ -9,7 +9,7 @@ use posthaste::{
         delivery::DeliveryState,
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
-        statistics::{Span, Sums},
+        statistics::{TimeRange, Sums},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
@@ -23,7 +23,7 @@ use std::time::Duration;
 const DAY: u64 = 86_400;
 
 async fn ask(stage: &Stage, app: Option<AppId>, of: Of, (from, to): (Timestamp, Timestamp)) -> Statistics {
-    let span = Span::of(from, to, to);
+    let span = TimeRange::of(from, to, to);
     let endpoints = vec![(stage.app, stage.endpoint)];
     stage.store().statistics(StatisticsSearch { app, of, span, endpoints }).await.unwrap()
 }
@@ -65,7 +65,7 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
         [last_hour(&stage, Some(app), Of::Everything).await, last_hour(&stage, None, Of::Everything).await]
     {
         let sums = total(&told);
-        assert_eq!((sums.events, sums.ok, sums.failed, sums.delivered, sums.dead), (4, 2, 2, 2, 1));
+        assert_eq!((sums.events, sums.succeeded, sums.failed, sums.delivered, sums.dead), (4, 2, 2, 2, 1));
         let failures: Vec<_> =
             sums.failures().into_iter().map(|(ending, count)| (ending.name(), count)).collect();
         assert_eq!(failures, [("500".to_owned(), 2)]);
@@ -79,7 +79,7 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
     let of_endpoint = last_hour(&stage, Some(app), Of::Endpoint(stage.endpoint)).await;
     assert_eq!((total(&of_endpoint).events, total(&of_endpoint).attempts()), (0, 4));
     let of_type = last_hour(&stage, Some(app), Of::EventType("refund.made".into())).await;
-    assert_eq!((total(&of_type).events, total(&of_type).ok, of_type.endpoints.len()), (1, 1, 0));
+    assert_eq!((total(&of_type).events, total(&of_type).succeeded, of_type.endpoints.len()), (1, 1, 0));
     let other = stage.new_app().await;
     let nothing = last_hour(&stage, Some(other), Of::Everything).await;
     assert_eq!((total(&nothing), nothing.event_types.len()), (Sums::default(), 0));
@@ -123,9 +123,9 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
         let told =
             ask(&stage, Some(stage.app), Of::Everything, (from, after(last * DAY + last * 3600 - 3600)))
                 .await;
-        assert_eq!(told.endpoints[0].1.ok, wanted, "days {first} to {last}");
-        assert_eq!(total(&told).ok, wanted, "the series says the same");
-        assert_eq!(told.event_types.iter().map(|(_, sums)| sums.ok).sum::<u64>(), wanted);
+        assert_eq!(told.endpoints[0].1.succeeded, wanted, "days {first} to {last}");
+        assert_eq!(total(&told).succeeded, wanted, "the series says the same");
+        assert_eq!(told.event_types.iter().map(|(_, sums)| sums.succeeded).sum::<u64>(), wanted);
     }
 }
 
@@ -165,7 +165,7 @@ pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stag
     let other = stage.new_endpoint(stage.app).await;
     stage.born_held(other).await;
     let endpoints: Vec<(AppId, EndpointId)> = [endpoint, other].map(|each| (stage.app, each)).into();
-    let span = Span::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
+    let span = TimeRange::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
     let search = StatisticsSearch { app: Some(stage.app), of: Of::Everything, span, endpoints };
     let backlog = stage.store().statistics(search).await.unwrap().backlog;
     assert_eq!((backlog.waiting, backlog.held), (1, 1));

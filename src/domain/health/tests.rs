@@ -18,7 +18,7 @@ fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
 }
 
 fn sums(ended: u64, dead: u64) -> Sums {
-    Sums { delivered: ended - dead, dead, ok: ended - dead, failed: dead, ..Sums::default() }
+    Sums { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Sums::default() }
 }
 
 fn is_off(news: &HealthEvent) -> bool {

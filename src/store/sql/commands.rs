@@ -89,7 +89,7 @@ impl Work for Accept {
         for (new, result) in self.events.iter().zip(&self.results) {
             let event = &new.event;
             if *result == Accepted::New && event.event_type != TEST_EVENT_TYPE {
-                sums.of(event.app, None, &event.event_type, event.accepted_at).events += 1;
+                sums.entry(event.app, None, &event.event_type, event.accepted_at).events += 1;
             }
         }
     }
@@ -199,12 +199,12 @@ impl Work for Recording {
         if event_type == TEST_EVENT_TYPE || !(has_ended || attempt.is_some()) {
             return;
         }
-        let sums = sums.of(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
+        let sums = sums.entry(delivery.app, Some(delivery.endpoint), event_type, *ended_at);
         if let Some(attempt) = attempt {
-            sums.attempt(&attempt.outcome, *ended_at);
+            sums.add_attempt(&attempt.outcome, *ended_at);
         }
         if has_ended {
-            sums.end(delivery.state, attempt.is_some() && health::ends_failed(&self.record));
+            sums.add_end(delivery.state, attempt.is_some() && health::ends_failed(&self.record));
         }
     }
 
@@ -273,8 +273,8 @@ impl Work for Refill {
     fn count(&self, sums: &mut StatBatch) {
         for Ended { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
             if event_type != TEST_EVENT_TYPE {
-                sums.of(delivery.app, Some(delivery.endpoint), event_type, self.now)
-                    .end(delivery.state, *is_blamed);
+                sums.entry(delivery.app, Some(delivery.endpoint), event_type, self.now)
+                    .add_end(delivery.state, *is_blamed);
             }
         }
     }

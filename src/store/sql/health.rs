@@ -16,7 +16,7 @@ use crate::{
         health::{HealthContext, FAILING_AFTER_FAILURES, FailedAttempt, Health, ClockedTime, HealthEvent, HealthState, TroubleNotice, HealthWindows},
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
-        statistics::{Sums, Width},
+        statistics::{Sums, Resolution},
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
@@ -319,7 +319,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
         adjusted_time: written.max(adjusted_clock::duration(latest)),
         failing,
         paused: paused.into_iter().flatten().collect(),
-        well: statistics::well(connection, Width::Hour.first_of(HEALTHY_WITHIN, now))?,
+        well: statistics::well(connection, Resolution::Hour.first_of(HEALTHY_WITHIN, now))?,
     })
 }
 
@@ -331,7 +331,7 @@ pub(super) fn report(
 ) -> Result<HealthReport> {
     let whose = (app, endpoint);
     let window = |hours| statistics::window(connection, whose, HOUR * hours, now);
-    let ever = statistics::since(connection, whose, Width::Hour, Timestamp::from_millis(0))?;
+    let ever = statistics::since(connection, whose, Resolution::Hour, Timestamp::from_millis(0))?;
     Ok(HealthReport {
         health: read(connection, endpoint)?.unwrap_or_default(),
         hour: window(1)?,

@@ -237,8 +237,8 @@ impl RemovalStep {
             let event_type: &str = row.get(0)?;
             if event_type != TEST_EVENT_TYPE {
                 self.counted
-                    .of(ended.app, Some(ended.endpoint), event_type, self.now)
-                    .end(ended.state, false);
+                    .entry(ended.app, Some(ended.endpoint), event_type, self.now)
+                    .add_end(ended.state, false);
             }
             Ok(())
         })

@@ -50,7 +50,7 @@ pub(super) fn log(tx: &dyn Sql, batch: &StatBatch) -> Result<()> {
 
 /// Returns the log rows of a batch.
 pub(super) fn documents(batch: &StatBatch) -> Result<Vec<String>> {
-    let logged: Vec<LogLine> = batch.lines().map(|line| logged(&line)).collect();
+    let logged: Vec<LogLine> = batch.rows().map(|line| logged(&line)).collect();
     logged.chunks(LINES_PER_ROW).map(|part| to_json(part)).collect()
 }
 
@@ -73,7 +73,7 @@ fn logged(line: &StatRow<'_>) -> LogLine {
         minute.as_millis() / 60_000,
         [
             sums.events,
-            sums.ok,
+            sums.succeeded,
             sums.failed,
             sums.delivered,
             sums.dead,
@@ -83,7 +83,7 @@ fn logged(line: &StatRow<'_>) -> LogLine {
         ],
         sums.last_ok_at.map(|at| at.as_millis() - minute.as_millis()),
         sums.latency.iter().map(|(bucket, count)| (*bucket, *count)).collect(),
-        sums.endings.iter().map(|(ending, count)| (*ending, *count)).collect(),
+        sums.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect(),
     )
 }
 
@@ -98,7 +98,7 @@ impl MinuteCounters {
         let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
         let sums = Sums {
             events,
-            ok,
+            succeeded: ok,
             failed,
             delivered,
             dead,
@@ -106,7 +106,7 @@ impl MinuteCounters {
             expired,
             total_us,
             latency: latency.into_iter().collect(),
-            endings: endings.into_iter().collect(),
+            result_counts: endings.into_iter().collect(),
             last_ok_at: last_ok.map(|after| Timestamp::from_millis(minute.as_millis() + after)),
         };
         let key = (AppId::from_i64(app), endpoint.map(EndpointId::from_i64), event_type, minute);

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::domain::{
     id::{AppId, EndpointId},
-    statistics::{Sums, Width},
+    statistics::{Sums, Resolution},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) const OF_TYPES: StatisticsTable =
     StatisticsTable { name: "statistics_by_type", of: "type", key: "nntnn", row: "ntnnnnnnnnnnttn" };
 
 /// Counters to add to the row of an app and of an endpoint or an event type of it.
-pub(super) type Sum<T> = ((AppId, T, Width, Timestamp), Sums);
+pub(super) type Sum<T> = ((AppId, T, Resolution, Timestamp), Sums);
 
 /// Adds counters to these rows; no row may occur twice.
 pub(super) fn add<T: ToValue>(
@@ -84,7 +84,7 @@ pub(super) fn add<T: ToValue>(
                     width.seconds(),
                     start,
                     sums.events as i64,
-                    sums.ok as i64,
+                    sums.succeeded as i64,
                     sums.failed as i64,
                     sums.delivered as i64,
                     sums.dead as i64,
@@ -92,7 +92,7 @@ pub(super) fn add<T: ToValue>(
                     sums.expired as i64,
                     sums.total_us as i64,
                     to_json(&sums.latency)?,
-                    to_json(&sums.endings)?,
+                    to_json(&sums.result_counts)?,
                     sums.last_ok_at,
                 ])
             })
@@ -114,7 +114,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
     let number = |column| row.get::<i64>(column).map(i64::unsigned_abs);
     Ok(Sums {
         events: number(0)?,
-        ok: number(1)?,
+        succeeded: number(1)?,
         failed: number(2)?,
         delivered: number(3)?,
         dead: number(4)?,
@@ -122,14 +122,14 @@ pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
         expired: number(6)?,
         total_us: number(7)?,
         latency: json(row, 8)?,
-        endings: json(row, 9)?,
+        result_counts: json(row, 9)?,
         last_ok_at: row.get(10)?,
     })
 }
 
 /// Removes expired rows; a few of each width at a time.
 pub(super) fn trim(tx: &dyn Sql, now: Timestamp) -> Result<()> {
-    for width in Width::ALL {
+    for width in Resolution::ALL {
         let before = width.first_of(width.kept_for(), now);
         for StatisticsTable { name, of, .. } in [OF_ENDPOINTS, OF_TYPES] {
             tx.execute(
@@ -163,7 +163,7 @@ pub(super) fn purge(tx: &dyn Sql, app: AppId, most: i64) -> Result<usize> {
 pub(super) fn since(
     connection: &dyn Sql,
     (app, endpoint): (AppId, EndpointId),
-    width: Width,
+    width: Resolution,
     start: Timestamp,
 ) -> Result<Sums> {
     let sql = format!(
@@ -184,12 +184,12 @@ pub(super) fn strictly_since(
     (app, endpoint): (AppId, EndpointId),
     from: Timestamp,
 ) -> Result<Sums> {
-    let first_hour = Width::Hour.first_after(from);
-    let mut sums = since(connection, (app, endpoint), Width::Hour, first_hour)?;
+    let first_hour = Resolution::Hour.first_after(from);
+    let mut sums = since(connection, (app, endpoint), Resolution::Hour, first_hour)?;
     let sql = format!(
         "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
     );
-    let minute = Width::Minute;
+    let minute = Resolution::Minute;
     let key = params![app, endpoint, minute.seconds(), minute.first_after(from), first_hour];
     connection.each(&sql, key, |row| {
         sums.add(&read(row)?);
@@ -205,7 +205,7 @@ pub(super) fn window(
     window: Duration,
     now: Timestamp,
 ) -> Result<Sums> {
-    let width = Width::for_window(window);
+    let width = Resolution::for_window(window);
     since(connection, whose, width, width.first_of(window, now))
 }
 
@@ -213,7 +213,7 @@ pub(super) fn window(
 pub(super) fn well(connection: &dyn Sql, since: Timestamp) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT DISTINCT endpoint FROM statistics WHERE width = ?1 AND start >= ?2 AND app >= 0 AND ok > 0 AND endpoint > 0",
-        params![Width::Hour.seconds(), Width::Hour.start(since)],
+        params![Resolution::Hour.seconds(), Resolution::Hour.start(since)],
         |row| row.get(0),
     )
 }

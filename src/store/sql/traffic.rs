@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{Span, Sums},
+        statistics::{TimeRange, Sums},
         time::Timestamp,
     },
     store::statistics::{
@@ -64,17 +64,17 @@ fn added<'a>(all: impl Iterator<Item = &'a Sums>) -> Sums {
 fn of_endpoint(
     connection: &dyn Sql,
     (app, endpoint): (AppId, EndpointId),
-    span: &Span,
+    span: &TimeRange,
 ) -> Result<Vec<(Timestamp, Sums)>> {
     connection.all(
         &format!("SELECT {SUMS}, start {OF_ENDPOINT}"),
-        params![app, endpoint, span.width.seconds(), span.from, span.to],
+        params![app, endpoint, span.resolution.seconds(), span.from, span.to],
         at_its_start,
     )
 }
 
-fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &Span) -> Result<Vec<(Timestamp, Sums)>> {
-    let seconds = span.width.seconds();
+fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &TimeRange) -> Result<Vec<(Timestamp, Sums)>> {
+    let seconds = span.resolution.seconds();
     connection.all(
         &format!("{STARTS} SELECT {SUMS}, start {OF_TYPE}"),
         params![app, seconds, span.from, span.to, name, seconds * 1000],
@@ -91,7 +91,7 @@ fn at_its_start(row: &Row<'_>) -> Result<(Timestamp, Sums)> {
 fn by_endpoint(
     connection: &dyn Sql,
     endpoints: &[(AppId, EndpointId)],
-    pieces: &[Span],
+    pieces: &[TimeRange],
 ) -> Result<Vec<(EndpointId, Sums)>> {
     let sql = format!(
         "SELECT CAST(coalesce(sum(failed + unblamed + expired), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint)
@@ -101,7 +101,7 @@ fn by_endpoint(
     for (app, endpoint) in endpoints.iter().take(ENDPOINTS_EXAMINED_MAX) {
         let (mut failed, mut ok) = (0, 0);
         for piece in pieces {
-            let key = params![app, endpoint, piece.width.seconds(), piece.from, piece.to];
+            let key = params![app, endpoint, piece.resolution.seconds(), piece.from, piece.to];
             let numbers = connection.one(&sql, key, |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)))?;
             let (more_failed, more_ok) = numbers.unwrap_or_default();
             (failed, ok) = (failed + more_failed, ok + more_ok);
@@ -123,14 +123,14 @@ fn by_endpoint(
 }
 
 /// Returns the busiest event types, by events and attempts; only the returned ones are read whole.
-fn by_type(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<(String, Sums)>> {
+fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<(String, Sums)>> {
     let mut told: Vec<_> =
         busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Sums::default())).collect();
     let places: BTreeMap<String, usize> =
         told.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
     let sql = format!("SELECT {SUMS}, type {OF_TYPES}");
     for piece in pieces {
-        connection.each(&sql, params![app, piece.width.seconds(), piece.from, piece.to], |row| {
+        connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
             if let Some(place) = places.get(row.get::<&str>(SUMS_COLUMNS)?) {
                 told[*place].1.add(&read(row)?);
             }
@@ -140,13 +140,13 @@ fn by_type(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<(Str
     Ok(told)
 }
 
-fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[Span]) -> Result<Vec<String>> {
+fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<String>> {
     let sql = format!(
         "SELECT type, CAST(sum(events + ok + failed + dead + expired) AS bigint) {OF_TYPES} GROUP BY type"
     );
     let mut by_type: BTreeMap<String, i64> = BTreeMap::new();
     for piece in pieces {
-        connection.each(&sql, params![app, piece.width.seconds(), piece.from, piece.to], |row| {
+        connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
             *by_type.entry(row.get(0)?).or_default() += row.get::<i64>(1)?;
             Ok(())
         })?;

@@ -4,7 +4,7 @@ use super::MinuteCounters;
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{StatRow, Sums, Width},
+        statistics::{StatRow, Sums, Resolution},
         time::Timestamp,
     },
     store::sql::{
@@ -20,15 +20,15 @@ const OTHER_TYPES: &str = "*";
 
 #[derive(Default)]
 pub(super) struct RowsToAdd {
-    rows: BTreeMap<(AppId, EndpointId, Width, Timestamp), Sums>,
-    by_type: BTreeMap<(AppId, String, Width, Timestamp), Sums>,
+    rows: BTreeMap<(AppId, EndpointId, Resolution, Timestamp), Sums>,
+    by_type: BTreeMap<(AppId, String, Resolution, Timestamp), Sums>,
 }
 
 impl RowsToAdd {
     pub(super) fn of(minutes: &MinuteCounters) -> Self {
         let mut added = Self::default();
         for StatRow { app, endpoint, event_type, minute, sums } in minutes.lines() {
-            for width in Width::ALL {
+            for width in Resolution::ALL {
                 let start = width.start(minute);
                 let mut add =
                     |app, endpoint| added.rows.entry((app, endpoint, width, start)).or_default().add(sums);
@@ -92,14 +92,14 @@ impl RowsToAdd {
     }
 }
 
-type ByType = BTreeMap<(AppId, String, Width, Timestamp), Sums>;
+type ByType = BTreeMap<(AppId, String, Resolution, Timestamp), Sums>;
 
 /// Groups excess event types under one name: producers choose the names, so that there may be any number, and only so many of
 /// a day get rows of their own.
 fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
-    let day = Width::Day.seconds();
-    let key = |(app, name, _, start): &(AppId, String, Width, Timestamp)| {
-        (*app, Width::Day.start(*start), name.clone())
+    let day = Resolution::Day.seconds();
+    let key = |(app, name, _, start): &(AppId, String, Resolution, Timestamp)| {
+        (*app, Resolution::Day.start(*start), name.clone())
     };
     let wanted: BTreeSet<_> = by_type.keys().map(key).collect();
     let sql = "SELECT t.app, t.start, t.type FROM {given} CROSS JOIN statistics_by_type t
@@ -137,7 +137,7 @@ fn named(tx: &dyn Sql, by_type: ByType) -> Result<ByType> {
     }
     let mut named = ByType::new();
     for ((app, name, width, start), sums) in by_type {
-        let key = (app, Width::Day.start(start), name);
+        let key = (app, Resolution::Day.start(start), name);
         let name = if own.contains(&key) { key.2 } else { OTHER_TYPES.to_owned() };
         named.entry((app, name, width, start)).or_default().add(&sums);
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     domain::{
         outcome::{OutcomeClass, Outcome},
-        statistics::Width,
+        statistics::Resolution,
     },
     store::sqlite::open::open_in_memory,
 };
@@ -29,8 +29,8 @@ fn fail_at(store: &Connection, endpoints: std::ops::RangeInclusive<i64>) {
     let mut batch = StatBatch::default();
     for number in endpoints {
         let endpoint = Some(EndpointId::from_i64(number));
-        let sums = batch.of(AppId::from_i64(1), endpoint, "payment.paid", NOW);
-        sums.attempt(&Outcome::failed(OutcomeClass::Http, ""), NOW);
+        let sums = batch.entry(AppId::from_i64(1), endpoint, "payment.paid", NOW);
+        sums.add_attempt(&Outcome::failed(OutcomeClass::Http, ""), NOW);
     }
     log(store, &batch).unwrap();
 }
@@ -67,7 +67,7 @@ fn a_commit_about_thousands_of_endpoints_is_rolled_up_in_parts() {
     fail_at(&store, 1..=2000);
     let steps = roll_up_all(&store, NOW);
     assert_eq!((steps[0], steps.len()), (0, 1 + 2000 / LINES_PER_STEP));
-    assert!(steps.iter().all(|rows| *rows <= Width::ALL.len() * (LINES_PER_STEP + BESIDE)), "{steps:?}");
+    assert!(steps.iter().all(|rows| *rows <= Resolution::ALL.len() * (LINES_PER_STEP + BESIDE)), "{steps:?}");
     assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (2000, 0));
 }
 
@@ -79,7 +79,7 @@ fn each_row_is_written_once_for_many_commits() {
             fail_at(&store, 1..=endpoints);
         }
         let written: usize = roll_up_all(&store, NOW).iter().sum();
-        assert_eq!(written, Width::ALL.len() * (endpoints as usize + BESIDE * writing));
+        assert_eq!(written, Resolution::ALL.len() * (endpoints as usize + BESIDE * writing));
         assert_eq!((count(&store, FAILED), count(&store, LOGGED)), (40 * endpoints, 0));
     }
 }

@@ -48,8 +48,8 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
         let mut batch = StatBatch::default();
         for (app, endpoint) in &endpoints {
             let name = format!("type.{}", endpoint.as_i64() % 20);
-            let sums = batch.of(*app, Some(*endpoint), &name, ago(hour));
-            (0..per_hour).for_each(|n| sums.attempt(&outcome(n), ago(hour)));
+            let sums = batch.entry(*app, Some(*endpoint), &name, ago(hour));
+            (0..per_hour).for_each(|n| sums.add_attempt(&outcome(n), ago(hour)));
         }
         rollup::log(&*tx, &batch).unwrap();
         rollup::tests::roll_up_all(&tx, NOW);
@@ -66,7 +66,7 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
             )
             .unwrap();
     }
-    let span = Span::of(ago(HOURS), NOW, NOW);
+    let span = TimeRange::of(ago(HOURS), NOW, NOW);
     (open_reader(file).unwrap(), StatisticsSearch { app: Some(APP), of: Of::Everything, span, endpoints })
 }
 
@@ -120,8 +120,8 @@ fn a_month_of_ten_million_attempts_is_queried_at_once() {
     is_queried_at_once(290);
 }
 
-fn rows_of(piece: &Span) -> i64 {
-    (piece.to.as_millis() - piece.from.as_millis()) / 1000 / piece.width.seconds()
+fn rows_of(piece: &TimeRange) -> i64 {
+    (piece.to.as_millis() - piece.from.as_millis()) / 1000 / piece.resolution.seconds()
 }
 
 #[test]

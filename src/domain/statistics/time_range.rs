@@ -1,6 +1,6 @@
 //! A time range of statistics, in rows that are still kept and in steps that fit into a chart.
 
-use super::{Sums, Width};
+use super::{Sums, Resolution};
 use crate::domain::time::Timestamp;
 
 /// The maximum number of points in a series.
@@ -10,36 +10,36 @@ const ROWS_PER_POINT: [i64; 3] = [1, 3, 6];
 
 /// A time range whose `from` and `to` are starts of points, and so of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    pub width: Width,
+pub struct TimeRange {
+    pub resolution: Resolution,
     pub from: Timestamp,
     pub to: Timestamp,
     /// The number of seconds that a point of the series covers.
     pub step: i64,
 }
 
-impl Span {
+impl TimeRange {
     /// Makes the range in the narrowest rows that are kept for that long and are not too many. Its ends are rounded outwards to
     /// whole points; no rows exist from before the oldest kept days.
     pub fn of(from: Timestamp, to: Timestamp, now: Timestamp) -> Self {
-        let wide = |width: Width| {
+        let wide = |width: Resolution| {
             let from = from.max(width.first_of(width.kept_for(), now));
             let length_ms = (to.as_millis() - from.as_millis()).max(0);
             let rows = length_ms / (width.seconds() * 1000) + 2;
             let each = ROWS_PER_POINT.into_iter().find(|each| rows / each < POINTS_MAX);
-            each.map(|each| Self::in_steps(width, width.seconds() * each, from, to))
+            each.map(|each| Self::aligned(width, width.seconds() * each, from, to))
         };
-        let is_kept = |width: &Width| *width == Width::Day || from >= width.first_of(width.kept_for(), now);
-        let fitting = Width::ALL.into_iter().filter(is_kept).find_map(wide);
-        fitting.unwrap_or_else(|| Self::in_steps(Width::Day, Width::Day.seconds(), from, to))
+        let is_kept = |width: &Resolution| *width == Resolution::Day || from >= width.first_of(width.kept_for(), now);
+        let fitting = Resolution::ALL.into_iter().filter(is_kept).find_map(wide);
+        fitting.unwrap_or_else(|| Self::aligned(Resolution::Day, Resolution::Day.seconds(), from, to))
     }
 
-    fn in_steps(width: Width, step: i64, from: Timestamp, to: Timestamp) -> Self {
+    fn aligned(width: Resolution, step: i64, from: Timestamp, to: Timestamp) -> Self {
         let ms = step * 1000;
         let from = from.as_millis().div_euclid(ms) * ms;
         let to = -(-to.as_millis()).div_euclid(ms) * ms;
         Self {
-            width,
+            resolution: width,
             step,
             from: Timestamp::from_millis(from),
             to: Timestamp::from_millis(to.max(from + ms)),
@@ -48,17 +48,17 @@ impl Span {
 
     /// Splits the range into pieces with fewer rows, for sums over all of it: whole hours or days, and the rest at both ends.
     pub fn pieces(&self) -> Vec<Self> {
-        let width = match self.width {
-            Width::Minute => Width::Hour,
-            Width::Hour | Width::Day => Width::Day,
+        let width = match self.resolution {
+            Resolution::Minute => Resolution::Hour,
+            Resolution::Hour | Resolution::Day => Resolution::Day,
         };
         let (first, last) = (width.first_after(self.from), width.start(self.to));
-        if self.width == width || first >= last {
+        if self.resolution == width || first >= last {
             return vec![*self];
         }
         let pieces = [
             Self { to: first, ..*self },
-            Self { width, from: first, to: last, ..*self },
+            Self { resolution: width, from: first, to: last, ..*self },
             Self { from: last, ..*self },
         ];
         pieces.into_iter().filter(|piece| piece.from < piece.to).collect()
@@ -87,27 +87,27 @@ mod tests {
     const HOUR: i64 = 3_600_000;
     const NOW: Timestamp = Timestamp::from_millis(1_800_000_123_456);
 
-    fn last(hours: i64) -> Span {
-        Span::of(Timestamp::from_millis(NOW.as_millis() - hours * HOUR), NOW, NOW)
+    fn last(hours: i64) -> TimeRange {
+        TimeRange::of(Timestamp::from_millis(NOW.as_millis() - hours * HOUR), NOW, NOW)
     }
 
     #[test]
     fn a_window_uses_the_narrowest_rows_that_are_kept_for_it() {
         for (hours, width, step) in [
-            (1, Width::Minute, 60),
-            (3, Width::Minute, 60),
-            (4, Width::Hour, 3600),
-            (24 * 7, Width::Hour, 3600),
-            (24 * 30, Width::Hour, 3 * 3600),
-            (24 * 90, Width::Day, 86_400),
-            (24 * 1000, Width::Day, 86_400),
+            (1, Resolution::Minute, 60),
+            (3, Resolution::Minute, 60),
+            (4, Resolution::Hour, 3600),
+            (24 * 7, Resolution::Hour, 3600),
+            (24 * 30, Resolution::Hour, 3 * 3600),
+            (24 * 90, Resolution::Day, 86_400),
+            (24 * 1000, Resolution::Day, 86_400),
         ] {
             let span = last(hours);
-            assert_eq!((span.width, span.step), (width, step), "{hours} h");
+            assert_eq!((span.resolution, span.step), (width, step), "{hours} h");
         }
         let long_ago = Timestamp::from_millis(NOW.as_millis() - 40 * 24 * HOUR);
-        let span = Span::of(long_ago, Timestamp::from_millis(long_ago.as_millis() + HOUR), NOW);
-        assert_eq!((span.width, span.to.as_millis() - span.from.as_millis()), (Width::Day, 24 * HOUR));
+        let span = TimeRange::of(long_ago, Timestamp::from_millis(long_ago.as_millis() + HOUR), NOW);
+        assert_eq!((span.resolution, span.to.as_millis() - span.from.as_millis()), (Resolution::Day, 24 * HOUR));
     }
 
     proptest! {
@@ -115,10 +115,10 @@ mod tests {
         fn a_series_covers_its_window_and_is_never_too_long_for_a_chart(ago in 0_i64..500 * 24, long in 0_i64..500 * 24) {
             let from = Timestamp::from_millis(NOW.as_millis() - (ago + long) * HOUR);
             let to = Timestamp::from_millis(NOW.as_millis() - ago * HOUR);
-            let span = Span::of(from, to, NOW);
+            let span = TimeRange::of(from, to, NOW);
             prop_assert!(span.to >= to && span.from < span.to);
             prop_assert!(span.series([]).len() as i64 <= POINTS_MAX + 2, "{}", span.series([]).len());
-            let kept = span.width.first_of(span.width.kept_for(), NOW);
+            let kept = span.resolution.first_of(span.resolution.kept_for(), NOW);
             prop_assert!(span.from <= from || from < kept, "{span:?}");
         }
 
@@ -127,16 +127,16 @@ mod tests {
             minutes in prop_oneof![1_i64..180, 1_i64..30 * 24 * 60], ago in 0_i64..100,
         ) {
             let to = Timestamp::from_millis(NOW.as_millis() - ago * HOUR);
-            let span = Span::of(Timestamp::from_millis(to.as_millis() - minutes * 60_000), to, NOW);
+            let span = TimeRange::of(Timestamp::from_millis(to.as_millis() - minutes * 60_000), to, NOW);
             let pieces = span.pieces();
             let mut at = span.from;
             for piece in &pieces {
                 prop_assert_eq!(piece.from, at);
-                prop_assert_eq!(piece.width.start(piece.from), piece.from);
+                prop_assert_eq!(piece.resolution.start(piece.from), piece.from);
                 at = piece.to;
             }
             prop_assert_eq!(at, span.to);
-            let rows: i64 = pieces.iter().map(|p| (p.to.as_millis() - p.from.as_millis()) / 1000 / p.width.seconds()).sum();
+            let rows: i64 = pieces.iter().map(|p| (p.to.as_millis() - p.from.as_millis()) / 1000 / p.resolution.seconds()).sum();
             // Up to 59 minutes at each end, and as many whole hours as minute rows are kept for.
             prop_assert!(rows <= 59 + 3 + 59, "{}", rows);
         }
