@@ -6,7 +6,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{statistics::Sums, time::Timestamp},
+    domain::{statistics::Counters, time::Timestamp},
     service::health::EndpointHealth,
 };
 use axum::extract::State;
@@ -77,7 +77,7 @@ pub(super) struct LatencyView {
 }
 
 impl LatencyView {
-    pub(super) fn of(sums: &Sums) -> Self {
+    pub(super) fn of(sums: &Counters) -> Self {
         let ms = |percent| sums.percentile(percent).map(|took| rounded(took.as_secs_f64() * 1000.0));
         Self { p50: ms(50), p90: ms(90), p99: ms(99) }
     }
@@ -89,7 +89,7 @@ pub(super) fn rounded(number: f64) -> f64 {
 }
 
 impl WindowView {
-    fn of(sums: &Sums) -> Self {
+    fn of(sums: &Counters) -> Self {
         Self {
             attempts: sums.attempts(),
             failed: sums.failed,

@@ -10,7 +10,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::{statistics::Sums, time::Timestamp},
+    domain::{statistics::Counters, time::Timestamp},
     service::statistics::{EndpointStatistics, StatisticsQuery, StatisticsReport},
 };
 use axum::extract::State;
@@ -156,7 +156,7 @@ struct BacklogView {
 }
 
 impl CountersView {
-    fn of(sums: &Sums) -> Self {
+    fn of(sums: &Counters) -> Self {
         Self {
             events: Some(sums.events),
             delivered: sums.delivered,
@@ -197,7 +197,7 @@ fn status_class(status: Option<u16>) -> &'static str {
 impl StatsView {
     fn of(shown: StatisticsReport, is_of_endpoint: bool) -> Self {
         let StatisticsReport { span, totals, series, endpoints, event_types, backlog } = shown;
-        let counted = |sums: &Sums| {
+        let counted = |sums: &Counters| {
             let counted = CountersView::of(sums);
             CountersView { events: counted.events.filter(|_| !is_of_endpoint), ..counted }
         };
@@ -207,8 +207,8 @@ impl StatsView {
         }
         let failures = totals.failures().into_iter().take(FAILURES_MAX);
         let point =
-            |(at, sums): &(Timestamp, Sums)| PointView { at: at.rfc3339_millis(), counted: counted(sums) };
-        let of_type = |(event_type, sums): (String, Sums)| EventTypeStatsView {
+            |(at, sums): &(Timestamp, Counters)| PointView { at: at.rfc3339_millis(), counted: counted(sums) };
+        let of_type = |(event_type, sums): (String, Counters)| EventTypeStatsView {
             event_type,
             counted: CountersView::of(&sums),
         };

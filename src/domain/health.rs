@@ -13,7 +13,7 @@ pub use events::{HealthContext, HealthEvent, disabled_manually};
 use super::{
     circuit_breaker::PausedUntil,
     contract::{NoticeChannel, Contract, HealthRule, Percent},
-    statistics::Sums,
+    statistics::Counters,
     time::Timestamp,
 };
 use std::time::Duration;
@@ -109,9 +109,9 @@ pub struct FailedAttempt<'a> {
 /// The statistics that health is evaluated by.
 #[derive(Clone, Debug, Default)]
 pub struct HealthWindows {
-    pub last_hour: Sums,
+    pub last_hour: Counters,
     /// Counters over the contract's `health.degraded_window`.
-    pub degraded: Sums,
+    pub degraded: Counters,
 }
 
 impl Health {

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The counters of a time range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct Counters {
     /// Published events.
     pub events: u64,
     /// Successful attempts.
@@ -43,7 +43,7 @@ pub struct Sums {
     pub last_ok_at: Option<Timestamp>,
 }
 
-impl Sums {
+impl Counters {
     pub fn add_attempt(&mut self, outcome: &Outcome, ended_at: Timestamp) {
         let (ending, took_us) = (ResultCode::of(outcome), outcome.timings.total_us);
         if ending.is_success() {
@@ -223,7 +223,7 @@ impl Resolution {
 
 /// The counters that one commit adds, by app, endpoint, event type and minute. Some belong to no endpoint.
 #[derive(Debug, Default)]
-pub struct StatBatch(BTreeMap<(AppId, Option<EndpointId>, Timestamp), BTreeMap<String, Sums>>);
+pub struct StatBatch(BTreeMap<(AppId, Option<EndpointId>, Timestamp), BTreeMap<String, Counters>>);
 
 /// A row of a batch.
 #[derive(Debug)]
@@ -232,7 +232,7 @@ pub struct StatRow<'a> {
     pub endpoint: Option<EndpointId>,
     pub minute: Timestamp,
     pub event_type: &'a str,
-    pub sums: &'a Sums,
+    pub counters: &'a Counters,
 }
 
 impl StatBatch {
@@ -242,7 +242,7 @@ impl StatBatch {
         endpoint: Option<EndpointId>,
         event_type: &str,
         at: Timestamp,
-    ) -> &mut Sums {
+    ) -> &mut Counters {
         let by_type = self.0.entry((app, endpoint, Resolution::Minute.start(at))).or_default();
         by_type.entry(event_type.to_owned()).or_default()
     }
@@ -254,7 +254,7 @@ impl StatBatch {
                 endpoint: *endpoint,
                 minute: *minute,
                 event_type,
-                sums,
+                counters: sums,
             })
         })
     }
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn failures_are_listed_with_the_most_common_first() {
-        let mut sums = Sums::default();
+        let mut sums = Counters::default();
         for (class, status) in [(OutcomeClass::Ok, 200), (OutcomeClass::Http, 503), (OutcomeClass::Http, 500), (OutcomeClass::Http, 503)]
         {
             sums.add_attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn every_end_except_cancellation_is_counted_and_dead_ones_by_cause() {
-        let mut sums = Sums::default();
+        let mut sums = Counters::default();
         for state in DeliveryState::ALL {
             sums.add_end(state, true);
             sums.add_end(state, false);
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn without_attempts_there_is_no_rate_and_no_percentile() {
-        let none = Sums::default();
+        let none = Counters::default();
         assert_eq!((none.success_rate(), none.percentile(50)), (None, None));
     }
 
@@ -347,8 +347,8 @@ mod tests {
     proptest! {
         #[test]
         fn adding_the_counters_of_parts_gives_those_of_the_whole(took in prop::collection::vec((any::<bool>(), 0_u32..200_000_000), 1..50)) {
-            let mut whole = Sums::default();
-            let mut parts = [Sums::default(), Sums::default()];
+            let mut whole = Counters::default();
+            let mut parts = [Counters::default(), Counters::default()];
             for (n, (ok, us)) in took.iter().enumerate() {
                 let at = Timestamp::from_millis(n as i64);
                 whole.add_attempt(&took_so_long(*ok, *us), at);
@@ -361,7 +361,7 @@ mod tests {
 
         #[test]
         fn a_percentile_is_never_further_off_than_its_bucket(took in prop::collection::vec(1_u32..100_000_000, 1..80)) {
-            let mut sums = Sums::default();
+            let mut sums = Counters::default();
             for us in &took {
                 sums.add_attempt(&took_so_long(true, *us), NOW);
             }

@@ -2,7 +2,7 @@
 
 use super::{Error, Service};
 use crate::domain::{
-    config_cache::CachedApp, endpoint::Endpoint, health::Health, id::EndpointId, statistics::Sums,
+    config_cache::CachedApp, endpoint::Endpoint, health::Health, id::EndpointId, statistics::Counters,
     time::Timestamp,
 };
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ pub struct EndpointHealth {
     pub disables_at: Option<Timestamp>,
     pub last_success_at: Option<Timestamp>,
     /// By window name.
-    pub windows: [(&'static str, Sums); 3],
+    pub windows: [(&'static str, Counters); 3],
 }
 
 impl Service {

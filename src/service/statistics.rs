@@ -6,7 +6,7 @@ use crate::{
         config_cache::CachedApp,
         endpoint::Endpoint,
         id::{AppId, EndpointId},
-        statistics::{TimeRange, Sums},
+        statistics::{TimeRange, Counters},
         time::Timestamp,
     },
     store::statistics::{Backlog, Of, StatisticsSearch},
@@ -30,12 +30,12 @@ pub struct StatisticsQuery {
 #[derive(Clone, Debug)]
 pub struct StatisticsReport {
     pub span: TimeRange,
-    pub totals: Sums,
-    pub series: Vec<(Timestamp, Sums)>,
+    pub totals: Counters,
+    pub series: Vec<(Timestamp, Counters)>,
     /// Most failures first.
     pub endpoints: Vec<EndpointStatistics>,
     /// Busiest first.
-    pub event_types: Vec<(String, Sums)>,
+    pub event_types: Vec<(String, Counters)>,
     pub backlog: Backlog,
 }
 
@@ -45,7 +45,7 @@ pub struct EndpointStatistics {
     pub app: String,
     pub endpoint: Arc<Endpoint>,
     pub is_in_trouble: bool,
-    pub counters: Sums,
+    pub counters: Counters,
 }
 
 impl Service {
@@ -98,7 +98,7 @@ impl Service {
         let app = entry.map(|entry| entry.app().id);
         let found = self.query_store.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
         let series = span.series(found.series);
-        let mut totals = Sums::default();
+        let mut totals = Counters::default();
         for (_, sums) in &series {
             totals.add(sums);
         }
@@ -115,7 +115,7 @@ impl Service {
     /// Adds the endpoints to their counters; endpoints deleted meanwhile are left out.
     async fn with_endpoints(
         &self,
-        counted: Vec<(EndpointId, Sums)>,
+        counted: Vec<(EndpointId, Counters)>,
     ) -> Result<Vec<EndpointStatistics>, Error> {
         let mut in_trouble: HashMap<AppId, HashSet<EndpointId>> = HashMap::new();
         let mut shown = Vec::with_capacity(counted.len());

@@ -23,7 +23,7 @@ use crate::domain::{
     notice::Notice,
     outcome::Attempt,
     replay::Replay,
-    statistics::Sums,
+    statistics::Counters,
     time::Timestamp,
 };
 use std::time::Duration;
@@ -108,9 +108,9 @@ pub struct Owner(pub Option<AppId>);
 #[derive(Clone, Debug, Default)]
 pub struct HealthReport {
     pub health: Health,
-    pub hour: Sums,
-    pub day: Sums,
-    pub three_days: Sums,
+    pub hour: Counters,
+    pub day: Counters,
+    pub three_days: Counters,
     /// As far back as statistics are kept.
     pub last_success_at: Option<Timestamp>,
     /// Outage-adjusted time, and when it was stored.

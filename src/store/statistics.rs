@@ -2,7 +2,7 @@
 
 use crate::domain::{
     id::{AppId, EndpointId},
-    statistics::{TimeRange, Sums},
+    statistics::{TimeRange, Counters},
     time::Timestamp,
 };
 
@@ -34,11 +34,11 @@ pub enum Of {
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// In the order of time; only rows that exist.
-    pub series: Vec<(Timestamp, Sums)>,
+    pub series: Vec<(Timestamp, Counters)>,
     /// Most failures first. Empty where the series is of an event type.
-    pub endpoints: Vec<(EndpointId, Sums)>,
+    pub endpoints: Vec<(EndpointId, Counters)>,
     /// Busiest first. Empty where the series is of an endpoint.
-    pub event_types: Vec<(String, Sums)>,
+    pub event_types: Vec<(String, Counters)>,
     pub backlog: Backlog,
 }
 

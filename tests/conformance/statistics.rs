@@ -9,7 +9,7 @@ use posthaste::{
         delivery::DeliveryState,
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
-        statistics::{TimeRange, Sums},
+        statistics::{TimeRange, Counters},
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
@@ -33,8 +33,8 @@ async fn last_hour(stage: &Stage, app: Option<AppId>, of: Of) -> Statistics {
     ask(stage, app, of, (Timestamp::from_millis(to.as_millis() - 3_600_000), to)).await
 }
 
-fn total(statistics: &Statistics) -> Sums {
-    let mut total = Sums::default();
+fn total(statistics: &Statistics) -> Counters {
+    let mut total = Counters::default();
     statistics.series.iter().for_each(|(_, sums)| total.add(sums));
     total
 }
@@ -82,7 +82,7 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
     assert_eq!((total(&of_type).events, total(&of_type).succeeded, of_type.endpoints.len()), (1, 1, 0));
     let other = stage.new_app().await;
     let nothing = last_hour(&stage, Some(other), Of::Everything).await;
-    assert_eq!((total(&nothing), nothing.event_types.len()), (Sums::default(), 0));
+    assert_eq!((total(&nothing), nothing.event_types.len()), (Counters::default(), 0));
 }
 
 pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Stage) {
@@ -98,7 +98,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
         roll_up(stage, after(40)).await;
         let told = last_hour(stage, Some(stage.app), Of::Everything).await;
         assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
-        let Sums { dead, dead_local: unblamed, expired, failed, .. } = total(&told);
+        let Counters { dead, dead_local: unblamed, expired, failed, .. } = total(&told);
         (dead, unblamed, expired, failed)
     };
     assert_eq!(counted(&stage).await, (4, 3, 1, 0));
@@ -154,7 +154,7 @@ pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage:
     assert!(stage.store().remove_app(stage.app, None).await.unwrap());
     while stage.store().purge_deleted_apps().await.unwrap() {}
     let told = last_hour(&stage, Some(stage.app), Of::Everything).await;
-    assert_eq!((total(&told), told.event_types.len(), told.endpoints.len()), (Sums::default(), 0, 0));
+    assert_eq!((total(&told), told.event_types.len(), told.endpoints.len()), (Counters::default(), 0, 0));
     assert_eq!(total(&last_hour(&stage, None, Of::Everything).await).dead, 1);
 }
 

@@ -17,8 +17,8 @@ fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
     FailedAttempt { at: START.plus(HOUR * hours as u32), adjusted_time: HOUR * hours as u32, error: "HTTP 500", ends_event }
 }
 
-fn sums(ended: u64, dead: u64) -> Sums {
-    Sums { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Sums::default() }
+fn sums(ended: u64, dead: u64) -> Counters {
+    Counters { delivered: ended - dead, dead, succeeded: ended - dead, failed: dead, ..Counters::default() }
 }
 
 fn is_off(news: &HealthEvent) -> bool {
@@ -120,18 +120,18 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
 #[test]
 fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     let bastionary = fixtures::bastionary();
-    let judge = |health: &mut Health, day: Sums, hour: Sums| {
+    let judge = |health: &mut Health, day: Counters, hour: Counters| {
         health.evaluate(&HealthWindows { last_hour: hour, degraded: day }, &bastionary, START)
     };
     let mut health = Health::default();
     for (ended, dead) in [(9, 9), (10, 8), (100, 80)] {
-        assert_eq!(judge(&mut health, sums(ended, dead), Sums::default()), None, "{dead} of {ended}");
+        assert_eq!(judge(&mut health, sums(ended, dead), Counters::default()), None, "{dead} of {ended}");
     }
     assert_eq!(judge(&mut health, sums(100, 81), sums(5, 0)), None, "it has recovered already");
     let degraded = HealthEvent::Degraded { percent: 81, since: START };
     assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
     assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
-    assert_eq!(judge(&mut health, Sums::default(), Sums::default()), None, "nothing worked meanwhile");
+    assert_eq!(judge(&mut health, Counters::default(), Counters::default()), None, "nothing worked meanwhile");
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email };
     assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
     judge(&mut health, sums(100, 99), sums(20, 20));
@@ -141,7 +141,7 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
 #[test]
 fn by_default_more_than_half_of_ten_attempts_within_an_hour_is_degraded() {
     let standard = fixtures::standard();
-    let judge = |health: &mut Health, hour: Sums| {
+    let judge = |health: &mut Health, hour: Counters| {
         health.evaluate(&HealthWindows { last_hour: hour, ..HealthWindows::default() }, &standard, START)
     };
     let mut health = Health::default();

@@ -1,6 +1,6 @@
 //! A time range of statistics, in rows that are still kept and in steps that fit into a chart.
 
-use super::{Sums, Resolution};
+use super::{Counters, Resolution};
 use crate::domain::time::Timestamp;
 
 /// The maximum number of points in a series.
@@ -65,10 +65,10 @@ impl TimeRange {
     }
 
     /// Returns all points in order, including those without a row.
-    pub fn series(&self, rows: impl IntoIterator<Item = (Timestamp, Sums)>) -> Vec<(Timestamp, Sums)> {
+    pub fn series(&self, rows: impl IntoIterator<Item = (Timestamp, Counters)>) -> Vec<(Timestamp, Counters)> {
         let (ms, from) = (self.step * 1000, self.from.as_millis());
         let starts = (from..self.to.as_millis()).step_by(usize::try_from(ms).unwrap_or(usize::MAX));
-        let mut points: Vec<_> = starts.map(|at| (Timestamp::from_millis(at), Sums::default())).collect();
+        let mut points: Vec<_> = starts.map(|at| (Timestamp::from_millis(at), Counters::default())).collect();
         for (start, sums) in rows {
             let place = usize::try_from((start.as_millis() - from).div_euclid(ms));
             if let Some((_, point)) = place.ok().and_then(|place| points.get_mut(place)) {

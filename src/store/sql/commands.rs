@@ -85,7 +85,7 @@ impl Work for Accept {
         locks.lanes.extend(self.needing_lock().map(|delivery| delivery.endpoint));
     }
 
-    fn count(&self, sums: &mut StatBatch) {
+    fn add_statistics(&self, sums: &mut StatBatch) {
         for (new, result) in self.events.iter().zip(&self.results) {
             let event = &new.event;
             if *result == Accepted::New && event.event_type != TEST_EVENT_TYPE {
@@ -189,7 +189,7 @@ impl Work for Recording {
         }
     }
 
-    fn count(&self, sums: &mut StatBatch) {
+    fn add_statistics(&self, sums: &mut StatBatch) {
         let Record { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } = &self.record;
         let Some(Recorded { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
@@ -270,7 +270,7 @@ impl Work for Refill {
         true
     }
 
-    fn count(&self, sums: &mut StatBatch) {
+    fn add_statistics(&self, sums: &mut StatBatch) {
         for Ended { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
             if event_type != TEST_EVENT_TYPE {
                 sums.entry(delivery.app, Some(delivery.endpoint), event_type, self.now)

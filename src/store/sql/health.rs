@@ -16,7 +16,7 @@ use crate::{
         health::{HealthContext, FAILING_AFTER_FAILURES, FailedAttempt, Health, ClockedTime, HealthEvent, HealthState, TroubleNotice, HealthWindows},
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
-        statistics::{Sums, Resolution},
+        statistics::{Counters, Resolution},
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
@@ -274,7 +274,7 @@ pub(super) fn evaluate_health(tx: &dyn Sql, candidates: &[HealthCandidate], now:
                 health.healthy_since.map_or(begins, |well| well.max(begins)),
             )
         };
-        let degraded = contract.health.degraded_window.map_or_else(|| Ok(Sums::default()), window)?;
+        let degraded = contract.health.degraded_window.map_or_else(|| Ok(Counters::default()), window)?;
         let windows = HealthWindows { last_hour: window(HOUR)?, degraded };
         let news = health.evaluate(&windows, contract, now);
         if let Some(off) = news.and_then(|news| news.disabled(contract, now)) {

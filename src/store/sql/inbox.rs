@@ -48,8 +48,8 @@ impl Work for AcceptInbox {
         self.accept.locks(locks);
     }
 
-    fn count(&self, sums: &mut StatBatch) {
-        self.accept.count(sums);
+    fn add_statistics(&self, sums: &mut StatBatch) {
+        self.accept.add_statistics(sums);
     }
 
     fn in_doubt(&mut self, error: &StoreError) {

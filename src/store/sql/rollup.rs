@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{StatBatch, ResultCode, StatRow, Sums},
+        statistics::{StatBatch, ResultCode, StatRow, Counters},
         time::Timestamp,
     },
     store::cluster::RollupResult,
@@ -65,7 +65,7 @@ fn put_aside(tx: &dyn Sql, minutes: &MinuteCounters) -> Result<()> {
 }
 
 fn logged(line: &StatRow<'_>) -> LogLine {
-    let StatRow { app, endpoint, minute, event_type, sums } = line;
+    let StatRow { app, endpoint, minute, event_type, counters: sums } = line;
     (
         app.as_i64(),
         endpoint.map(EndpointId::as_i64),
@@ -89,14 +89,14 @@ fn logged(line: &StatRow<'_>) -> LogLine {
 
 /// Counters of a part of the log, by app, endpoint, event type and minute: many commits give few of these.
 #[derive(Default)]
-struct MinuteCounters(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), Sums>);
+struct MinuteCounters(BTreeMap<(AppId, Option<EndpointId>, String, Timestamp), Counters>);
 
 impl MinuteCounters {
     fn add(&mut self, line: LogLine) {
         let (app, endpoint, event_type, minute, counts, last_ok, latency, endings) = line;
         let minute = Timestamp::from_millis(minute * 60_000);
         let [events, ok, failed, delivered, dead, unblamed, expired, total_us] = counts;
-        let sums = Sums {
+        let sums = Counters {
             events,
             succeeded: ok,
             failed,
@@ -122,7 +122,7 @@ impl MinuteCounters {
             endpoint: *endpoint,
             minute: *minute,
             event_type,
-            sums,
+            counters: sums,
         })
     }
 }

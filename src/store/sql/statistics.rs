@@ -7,7 +7,7 @@ use super::{
 };
 use crate::domain::{
     id::{AppId, EndpointId},
-    statistics::{Sums, Resolution},
+    statistics::{Counters, Resolution},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -40,17 +40,17 @@ pub(super) const OF_TYPES: StatisticsTable =
     StatisticsTable { name: "statistics_by_type", of: "type", key: "nntnn", row: "ntnnnnnnnnnnttn" };
 
 /// Counters to add to the row of an app and of an endpoint or an event type of it.
-pub(super) type Sum<T> = ((AppId, T, Resolution, Timestamp), Sums);
+pub(super) type RowCounters<T> = ((AppId, T, Resolution, Timestamp), Counters);
 
 /// Adds counters to these rows; no row may occur twice.
 pub(super) fn add<T: ToValue>(
     tx: &dyn Sql,
     StatisticsTable { name, of, key, row }: &StatisticsTable,
-    sums: impl IntoIterator<Item = Sum<T>>,
+    sums: impl IntoIterator<Item = RowCounters<T>>,
 ) -> Result<()> {
-    let mut sums: Vec<Sum<T>> = sums.into_iter().collect();
+    let mut sums: Vec<RowCounters<T>> = sums.into_iter().collect();
     let before = format!(
-        "SELECT {SUMS}, given.place FROM {{given}} CROSS JOIN {name} s
+        "SELECT {COUNTERS}, given.place FROM {{given}} CROSS JOIN {name} s
          WHERE s.app = given.app AND s.{of} = given.whose AND s.width = given.width AND s.start = given.start"
     );
     let mut found = Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn add<T: ToValue>(
             })
         },
         &mut |row| {
-            found.push((row.get::<i64>(SUMS_COLUMNS)? as usize, read(row)?));
+            found.push((row.get::<i64>(COUNTERS_COLUMNS)? as usize, read(row)?));
             Ok(())
         },
     )?;
@@ -71,8 +71,8 @@ pub(super) fn add<T: ToValue>(
     }
     // An existing row is updated in place, so that its index by age is not touched.
     let write = format!(
-        "INSERT INTO {name} (app, {of}, width, start, {SUMS}) SELECT app, whose, width, start, {SUMS} FROM {{given}} WHERE true
-         ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({SUMS}) = ({WRITTEN})"
+        "INSERT INTO {name} (app, {of}, width, start, {COUNTERS}) SELECT app, whose, width, start, {COUNTERS} FROM {{given}} WHERE true
+         ON CONFLICT (app, {of}, width, start) DO UPDATE SET ({COUNTERS}) = ({EXCLUDED})"
     );
     tx.query_each_row(
         &BulkStatement { sql: &write, columns: concat!("app, whose, width, start, ", sums!()), shape: row },
@@ -102,17 +102,17 @@ pub(super) fn add<T: ToValue>(
 }
 
 /// Columns that `read` reads, in its order.
-pub(super) const SUMS: &str = sums!();
+pub(super) const COUNTERS: &str = sums!();
 /// These columns of the row that an upsert brings.
-const WRITTEN: &str =
+const EXCLUDED: &str =
     "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.unblamed,
      excluded.expired, excluded.total_us, excluded.latency, excluded.endings, excluded.last_ok_at";
 /// Number of columns in `SUMS`.
-pub(super) const SUMS_COLUMNS: usize = 11;
+pub(super) const COUNTERS_COLUMNS: usize = 11;
 
-pub(super) fn read(row: &Row<'_>) -> Result<Sums> {
+pub(super) fn read(row: &Row<'_>) -> Result<Counters> {
     let number = |column| row.get::<i64>(column).map(i64::unsigned_abs);
-    Ok(Sums {
+    Ok(Counters {
         events: number(0)?,
         succeeded: number(1)?,
         failed: number(2)?,
@@ -165,11 +165,11 @@ pub(super) fn since(
     (app, endpoint): (AppId, EndpointId),
     width: Resolution,
     start: Timestamp,
-) -> Result<Sums> {
+) -> Result<Counters> {
     let sql = format!(
-        "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4"
+        "SELECT {COUNTERS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4"
     );
-    let mut sums = Sums::default();
+    let mut sums = Counters::default();
     connection.each(&sql, params![app, endpoint, width.seconds(), start], |row| {
         sums.add(&read(row)?);
         Ok(())
@@ -183,11 +183,11 @@ pub(super) fn strictly_since(
     connection: &dyn Sql,
     (app, endpoint): (AppId, EndpointId),
     from: Timestamp,
-) -> Result<Sums> {
+) -> Result<Counters> {
     let first_hour = Resolution::Hour.first_after(from);
     let mut sums = since(connection, (app, endpoint), Resolution::Hour, first_hour)?;
     let sql = format!(
-        "SELECT {SUMS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
+        "SELECT {COUNTERS} FROM statistics WHERE app = ?1 AND endpoint = ?2 AND width = ?3 AND start >= ?4 AND start < ?5"
     );
     let minute = Resolution::Minute;
     let key = params![app, endpoint, minute.seconds(), minute.first_after(from), first_hour];
@@ -204,7 +204,7 @@ pub(super) fn window(
     whose: (AppId, EndpointId),
     window: Duration,
     now: Timestamp,
-) -> Result<Sums> {
+) -> Result<Counters> {
     let width = Resolution::for_window(window);
     since(connection, whose, width, width.first_of(window, now))
 }

@@ -5,12 +5,12 @@ use super::{
     Result, Row, Sql,
     cluster::find_lanes,
     params,
-    statistics::{EVERY_APP, EVERY_ENDPOINT, SUMS, SUMS_COLUMNS, read},
+    statistics::{EVERY_APP, EVERY_ENDPOINT, COUNTERS, COUNTERS_COLUMNS, read},
 };
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{TimeRange, Sums},
+        statistics::{TimeRange, Counters},
         time::Timestamp,
     },
     store::statistics::{
@@ -55,8 +55,8 @@ pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Res
     Ok(Statistics { series, endpoints, event_types, backlog: backlog(connection, search)? })
 }
 
-fn added<'a>(all: impl Iterator<Item = &'a Sums>) -> Sums {
-    let mut sums = Sums::default();
+fn added<'a>(all: impl Iterator<Item = &'a Counters>) -> Counters {
+    let mut sums = Counters::default();
     all.for_each(|each| sums.add(each));
     sums
 }
@@ -65,25 +65,25 @@ fn of_endpoint(
     connection: &dyn Sql,
     (app, endpoint): (AppId, EndpointId),
     span: &TimeRange,
-) -> Result<Vec<(Timestamp, Sums)>> {
+) -> Result<Vec<(Timestamp, Counters)>> {
     connection.all(
-        &format!("SELECT {SUMS}, start {OF_ENDPOINT}"),
+        &format!("SELECT {COUNTERS}, start {OF_ENDPOINT}"),
         params![app, endpoint, span.resolution.seconds(), span.from, span.to],
         at_its_start,
     )
 }
 
-fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &TimeRange) -> Result<Vec<(Timestamp, Sums)>> {
+fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &TimeRange) -> Result<Vec<(Timestamp, Counters)>> {
     let seconds = span.resolution.seconds();
     connection.all(
-        &format!("{STARTS} SELECT {SUMS}, start {OF_TYPE}"),
+        &format!("{STARTS} SELECT {COUNTERS}, start {OF_TYPE}"),
         params![app, seconds, span.from, span.to, name, seconds * 1000],
         at_its_start,
     )
 }
 
-fn at_its_start(row: &Row<'_>) -> Result<(Timestamp, Sums)> {
-    Ok((row.get(SUMS_COLUMNS)?, read(row)?))
+fn at_its_start(row: &Row<'_>) -> Result<(Timestamp, Counters)> {
+    Ok((row.get(COUNTERS_COLUMNS)?, read(row)?))
 }
 
 /// Returns the endpoints that fail most, also without an attempt, then the busiest. All are compared by plain numbers; only
@@ -92,7 +92,7 @@ fn by_endpoint(
     connection: &dyn Sql,
     endpoints: &[(AppId, EndpointId)],
     pieces: &[TimeRange],
-) -> Result<Vec<(EndpointId, Sums)>> {
+) -> Result<Vec<(EndpointId, Counters)>> {
     let sql = format!(
         "SELECT CAST(coalesce(sum(failed + unblamed + expired), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint)
          {OF_ENDPOINT}"
@@ -112,7 +112,7 @@ fn by_endpoint(
     }
     ranked.sort_unstable();
     let told = ranked.into_iter().take(STATISTICS_ROWS_MAX).map(|(_, app, endpoint)| {
-        let mut sums = Sums::default();
+        let mut sums = Counters::default();
         for piece in pieces {
             let rows = of_endpoint(connection, (app, endpoint), piece)?;
             sums.add(&added(rows.iter().map(|(_, sums)| sums)));
@@ -123,15 +123,15 @@ fn by_endpoint(
 }
 
 /// Returns the busiest event types, by events and attempts; only the returned ones are read whole.
-fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<(String, Sums)>> {
+fn by_type(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Result<Vec<(String, Counters)>> {
     let mut told: Vec<_> =
-        busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Sums::default())).collect();
+        busiest_types(connection, app, pieces)?.into_iter().map(|name| (name, Counters::default())).collect();
     let places: BTreeMap<String, usize> =
         told.iter().enumerate().map(|(place, (name, _))| (name.clone(), place)).collect();
-    let sql = format!("SELECT {SUMS}, type {OF_TYPES}");
+    let sql = format!("SELECT {COUNTERS}, type {OF_TYPES}");
     for piece in pieces {
         connection.each(&sql, params![app, piece.resolution.seconds(), piece.from, piece.to], |row| {
-            if let Some(place) = places.get(row.get::<&str>(SUMS_COLUMNS)?) {
+            if let Some(place) = places.get(row.get::<&str>(COUNTERS_COLUMNS)?) {
                 told[*place].1.add(&read(row)?);
             }
             Ok(())

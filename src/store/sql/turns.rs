@@ -77,7 +77,7 @@ pub(in crate::store) fn added_by(batch: &[Box<dyn Work>]) -> Result<Vec<String>>
 fn sums(batch: &[Box<dyn Work>]) -> StatBatch {
     let mut sums = StatBatch::default();
     for work in batch {
-        work.count(&mut sums);
+        work.add_statistics(&mut sums);
     }
     sums
 }

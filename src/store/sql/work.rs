@@ -44,7 +44,7 @@ pub(in crate::store) trait Work: Send {
     fn locks(&self, _locks: &mut Locks) {}
 
     /// Adds its events and attempts to the statistics; called after all commands of the batch were applied.
-    fn count(&self, _sums: &mut StatBatch) {}
+    fn add_statistics(&self, _sums: &mut StatBatch) {}
 
     /// Whether the transaction is durable is not known, and will not be soon: a waiting caller gets the error now.
     /// `committed` or `failed` follows all the same.

@@ -4,7 +4,7 @@ use super::MinuteCounters;
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{StatRow, Sums, Resolution},
+        statistics::{StatRow, Counters, Resolution},
         time::Timestamp,
     },
     store::sql::{
@@ -20,14 +20,14 @@ const OTHER_TYPES: &str = "*";
 
 #[derive(Default)]
 pub(super) struct RowsToAdd {
-    rows: BTreeMap<(AppId, EndpointId, Resolution, Timestamp), Sums>,
-    by_type: BTreeMap<(AppId, String, Resolution, Timestamp), Sums>,
+    rows: BTreeMap<(AppId, EndpointId, Resolution, Timestamp), Counters>,
+    by_type: BTreeMap<(AppId, String, Resolution, Timestamp), Counters>,
 }
 
 impl RowsToAdd {
     pub(super) fn of(minutes: &MinuteCounters) -> Self {
         let mut added = Self::default();
-        for StatRow { app, endpoint, event_type, minute, sums } in minutes.lines() {
+        for StatRow { app, endpoint, event_type, minute, counters: sums } in minutes.lines() {
             for width in Resolution::ALL {
                 let start = width.start(minute);
                 let mut add =
@@ -51,7 +51,7 @@ impl RowsToAdd {
         let (apps, endpoints) = self.existing(tx)?;
         self.rows.retain(|(app, endpoint, ..), _| apps.contains(app) && endpoints.contains_key(endpoint));
         self.by_type.retain(|(app, ..), _| apps.contains(app));
-        let is_candidate = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Sums)| {
+        let is_candidate = |((_, endpoint, ..), sums): &(&(_, EndpointId, _, _), &Counters)| {
             let fails = sums.failed + sums.dead_by_receiver() > 0;
             *endpoint != EVERY_ENDPOINT && (fails || endpoints.get(endpoint) == Some(&true))
         };
@@ -92,7 +92,7 @@ impl RowsToAdd {
     }
 }
 
-type ByType = BTreeMap<(AppId, String, Resolution, Timestamp), Sums>;
+type ByType = BTreeMap<(AppId, String, Resolution, Timestamp), Counters>;
 
 /// Groups excess event types under one name: producers choose the names, so that there may be any number, and only so many of
 /// a day get rows of their own.

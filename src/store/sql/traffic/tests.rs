@@ -128,9 +128,9 @@ fn rows_of(piece: &TimeRange) -> i64 {
 fn every_statement_finds_its_rows_by_their_key() {
     let connection = open_in_memory().unwrap();
     let statements = [
-        format!("SELECT {SUMS}, start {OF_ENDPOINT}"),
-        format!("{STARTS} SELECT {SUMS}, start {OF_TYPE}"),
-        format!("SELECT {SUMS}, type {OF_TYPES}"),
+        format!("SELECT {COUNTERS}, start {OF_ENDPOINT}"),
+        format!("{STARTS} SELECT {COUNTERS}, start {OF_TYPE}"),
+        format!("SELECT {COUNTERS}, type {OF_TYPES}"),
         format!("SELECT type, sum(ok) {OF_TYPES} GROUP BY type"),
         COUNT_WAITING.to_owned(),
         COUNT_HELD.to_owned(),
