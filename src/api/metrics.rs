@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         outcome::OutcomeClass,
-        tally::{Histogram, Mails, Reading, RemovedKind, Tally},
+        metrics::{Histogram, Mails, HistogramSnapshot, RemovedKind, Metrics},
     },
     service::storage_limits::StoreUsage,
 };
@@ -38,9 +38,9 @@ pub(super) async fn metrics(State(api): State<Arc<ApiState>>) -> ApiResult {
     Ok(response::bytes(StatusCode::OK, OPENMETRICS, text.into()))
 }
 
-fn render(tally: Arc<Tally>, store: StoreUsage) -> Result<String, fmt::Error> {
+fn render(metrics: Arc<Metrics>, store: StoreUsage) -> Result<String, fmt::Error> {
     let mut registry = ConfigStore::with_prefix("posthaste");
-    registry.register_collector(Box::new(MetricsCollector { metrics: tally, store }));
+    registry.register_collector(Box::new(MetricsCollector { metrics, store }));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;
     Ok(out)
@@ -48,7 +48,7 @@ fn render(tally: Arc<Tally>, store: StoreUsage) -> Result<String, fmt::Error> {
 
 #[derive(Debug)]
 struct MetricsCollector {
-    metrics: Arc<Tally>,
+    metrics: Arc<Metrics>,
     store: StoreUsage,
 }
 
@@ -95,13 +95,13 @@ impl Collector for MetricsCollector {
 
         let seconds = Some(&Unit::Seconds);
         let help = "From the parsed request to the durable event";
-        histogram(&mut encoder, ("accept", help, seconds), &tally.accept_us.read(), 1e-6)?;
+        histogram(&mut encoder, ("accept", help, seconds), &tally.accept_us.snapshot(), 1e-6)?;
         let help = "From accepted, or due, to delivered";
-        histogram(&mut encoder, ("delivery", help, seconds), &tally.delivered_ms.read(), 1e-3)?;
+        histogram(&mut encoder, ("delivery", help, seconds), &tally.delivered_ms.snapshot(), 1e-3)?;
         let help = "Commands in one commit of the store";
-        histogram(&mut encoder, ("commit_commands", help, None), &tally.commit_commands.read(), 1.0)?;
+        histogram(&mut encoder, ("commit_commands", help, None), &tally.commit_commands.snapshot(), 1.0)?;
         let help = "How long one commit of the store took";
-        histogram(&mut encoder, ("commit", help, seconds), &tally.commit_us.read(), 1e-6)
+        histogram(&mut encoder, ("commit", help, seconds), &tally.commit_us.snapshot(), 1e-6)
     }
 }
 
@@ -170,7 +170,7 @@ fn gauge(
 fn histogram(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, unit): (&str, &str, Option<&Unit>),
-    reading: &Reading,
+    reading: &HistogramSnapshot,
     scale: f64,
 ) -> Result<(), fmt::Error> {
     let bounded =
@@ -187,17 +187,17 @@ mod tests {
 
     #[test]
     fn every_metric_is_rendered_as_openmetrics_text() {
-        let tally = Tally::default();
-        tally.accepted(3);
-        tally.attempt(OutcomeClass::Timeout);
+        let tally = Metrics::default();
+        tally.count_accepted(3);
+        tally.count_attempt(OutcomeClass::Timeout);
         tally.set_waiting(7);
         tally.set_oldest_overdue(1_500);
-        tally.accept_took(1_000);
-        tally.accept_took(3);
-        tally.commit(100, 4_000);
-        tally.removed(RemovedKind::Attempts, 5);
-        tally.ended_by_retention(2);
-        tally.mail(Mails::Refused);
+        tally.observe_accept(1_000);
+        tally.observe_accept(3);
+        tally.observe_commit(100, 4_000);
+        tally.count_removed(RemovedKind::Attempts, 5);
+        tally.count_ended_by_retention(2);
+        tally.count_mail(Mails::Refused);
         tally.set_notices_waiting(4, 6);
         let store = StoreUsage {
             usage: StorageUsage { used_bytes: 4096, disk_free_bytes: Some(9), ..StorageUsage::default() },

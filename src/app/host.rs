@@ -1,6 +1,6 @@
 //! Host facilities: the limit of file handles, the host's addresses and name, a stopwatch.
 
-use crate::{domain::tally::Tally, runtime::SystemClock, store::CommitWatch};
+use crate::{domain::metrics::Metrics, runtime::SystemClock, store::CommitWatch};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::{net::IpAddr, sync::Arc};
 
@@ -47,7 +47,7 @@ pub(super) fn host_name() -> String {
 }
 
 /// Times commits on the monotonic clock.
-pub(super) struct CommitStopwatch(pub(super) Arc<Tally>);
+pub(super) struct CommitStopwatch(pub(super) Arc<Metrics>);
 
 impl CommitWatch for CommitStopwatch {
     fn started(&self) -> u64 {
@@ -55,6 +55,6 @@ impl CommitWatch for CommitStopwatch {
     }
 
     fn committed(&self, started: u64, commands: usize) {
-        self.0.commit(commands as u64, self.started().saturating_sub(started));
+        self.0.observe_commit(commands as u64, self.started().saturating_sub(started));
     }
 }

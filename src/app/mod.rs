@@ -25,7 +25,7 @@ use crate::{
         rate_limit::RateLimit,
         encryption::Keyring,
         storage::{StorageSpace, StorageLimits},
-        tally::Tally,
+        metrics::Metrics,
         tenure::Tenure,
     },
     engine::{
@@ -108,7 +108,7 @@ impl StartedNode {
         let address = listener.local_addr()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
-        let (directory, tally) = (Arc::new(ConfigCache::default()), Arc::new(Tally::default()));
+        let (directory, tally) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
         let tenure = Arc::new(initial_node_state(&settings.store));
         let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
@@ -177,7 +177,7 @@ impl StartedNode {
                 http_sender: client,
                 clock,
                 entropy,
-                tally,
+                metrics: tally,
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },

@@ -4,7 +4,7 @@
 use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{ports::CommitListener, storage::StorageUsage, tally::Tally},
+    domain::{ports::CommitListener, storage::StorageUsage, metrics::Metrics},
     runtime::Clock,
     store::{
         Store, StoreError,
@@ -22,7 +22,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 pub(super) async fn open(
     settings: &Settings,
     handover: Arc<dyn CommitListener>,
-    tally: &Arc<Tally>,
+    tally: &Arc<Metrics>,
 ) -> anyhow::Result<Arc<dyn Store>> {
     let limits = QueueLimits { events_max: settings.accept_queue_max, bytes_max: settings.queued_bytes_max };
     let watch = Arc::new(CommitStopwatch(tally.clone()));

@@ -47,7 +47,7 @@ pub mod statistics;
 pub mod storage;
 pub mod stored;
 pub mod subscription;
-pub mod tally;
+pub mod metrics;
 pub mod target_url;
 pub mod tenure;
 pub mod time;

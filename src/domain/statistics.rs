@@ -11,7 +11,7 @@ use super::{
     delivery::DeliveryState,
     id::{AppId, EndpointId},
     outcome::{OutcomeClass, Outcome},
-    tally::Histogram,
+    metrics::Histogram,
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};

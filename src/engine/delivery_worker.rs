@@ -19,7 +19,7 @@ use crate::{
         health::HealthSample,
         outcome::{OutcomeClass, Outcome},
         ports::LeasedDelivery,
-        tally::Tally,
+        metrics::Metrics,
         time::Timestamp,
         verdict::{self, RetryContext, Verdict},
     },
@@ -52,7 +52,7 @@ pub struct DeliveryWorker {
     pub http_sender: Arc<dyn HttpSender>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
-    pub tally: Arc<Tally>,
+    pub metrics: Arc<Metrics>,
     pub outage_detector: Arc<OutageDetector>,
     pub renderer: Renderer,
 }
@@ -126,7 +126,7 @@ impl DeliveryWorker {
         let now = self.clock.now();
         let mut outcome = Outcome::failed(OutcomeClass::Local, fault.error);
         outcome.timings.total_us = now.since(begun_at).as_micros() as u32;
-        self.tally.attempt(OutcomeClass::Local);
+        self.metrics.count_attempt(OutcomeClass::Local);
         custody.add_attempt(new_attempt(endpoint, begun_at, outcome));
         match fault.dead_reason {
             Some(reason) => {
@@ -161,7 +161,7 @@ impl DeliveryWorker {
             custody.mark_sent(started_at);
             let mut outcome = self.post(request, custody, lane, leave).await?;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
-            self.tally.attempt(outcome.class);
+            self.metrics.count_attempt(outcome.class);
             let Endpoint { record, target, .. } = &*parcel.endpoint;
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == OutcomeClass::StaleConnection;
@@ -230,7 +230,7 @@ impl DeliveryWorker {
         let event = &carried.event;
         if verdict == Verdict::Delivered {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
-            self.tally.delivered_after(ended_at.since(wanted_at).as_millis() as u64);
+            self.metrics.observe_delivered(ended_at.since(wanted_at).as_millis() as u64);
         }
         // A test says nothing about the endpoint, whatever the answer.
         let is_test = event.event_type == TEST_EVENT_TYPE;

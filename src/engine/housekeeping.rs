@@ -6,7 +6,7 @@ use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         contract::RetentionPeriod, delivery::Availability, config_cache::ConfigCache, id::EndpointId, storage::StorageSpace,
-        tally::Tally, time::Timestamp,
+        metrics::Metrics, time::Timestamp,
     },
     outbound::HttpSender,
     runtime::{Clock, Shutdown},
@@ -32,7 +32,7 @@ pub(super) struct Housekeeping {
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) metrics: Arc<Tally>,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) intervals: Intervals,
     pub(super) http_sender: Arc<dyn HttpSender>,
     pub(super) measure_at: Timestamp,

@@ -9,7 +9,7 @@ use crate::{
         config_cache::ConfigCache,
         id::AppId,
         notice::{EmailRenderer, Email, Notice},
-        tally::{Mails, Tally},
+        metrics::{Mails, Metrics},
         tenure::Stewarding,
         time::Timestamp,
     },
@@ -48,7 +48,7 @@ pub(super) struct NoticeMailer {
     config_cache: Arc<ConfigCache>,
     delivery_store: Arc<dyn Ledger>,
     clock: Arc<dyn Clock>,
-    metrics: Arc<Tally>,
+    metrics: Arc<Metrics>,
     /// Notified when a notice was written.
     notices_waiting: Arc<Notify>,
     /// No mails are sent without it.
@@ -90,7 +90,7 @@ impl NoticeMailer {
             config_cache: courier.config_cache.clone(),
             delivery_store: courier.ledger.clone(),
             clock: courier.clock.clone(),
-            metrics: courier.tally.clone(),
+            metrics: courier.metrics.clone(),
             notices_waiting: bell,
             settings: post,
             every,
@@ -180,7 +180,7 @@ impl NoticeMailer {
                 .min(MAIL_ERROR_PAUSE_MAX);
             self.progress.failures += 1;
             self.progress.next_at = now.plus(pause);
-            self.metrics.mail(Mails::Failed);
+            self.metrics.count_mail(Mails::Failed);
             tracing::warn!(%error, again_after = ?pause, "a mail could not be sent; everything that waits is kept");
             return self.progress.next_at;
         }
@@ -192,11 +192,11 @@ impl NoticeMailer {
         let end = match mailed {
             SendMailResult::Refused(words) => {
                 tracing::warn!(notice = %first.id, answer = %words, "the mail server refused a notice for good");
-                self.metrics.mail(Mails::Refused);
+                self.metrics.count_mail(Mails::Refused);
                 MailEnd::Refused(words)
             }
             SendMailResult::Sent | SendMailResult::Down(_) => {
-                self.metrics.mail(Mails::Sent);
+                self.metrics.count_mail(Mails::Sent);
                 MailEnd::Sent
             }
         };

@@ -10,7 +10,7 @@ use crate::{
     domain::{
         config_cache::ConfigCache,
         id::{EndpointId, first_id_at},
-        tally::{RemovedKind, Tally},
+        metrics::{RemovedKind, Metrics},
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
@@ -39,7 +39,7 @@ pub(super) struct RetentionWorker {
     pub(super) ledger: Arc<dyn Ledger>,
     pub(super) cluster: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) tally: Arc<Tally>,
+    pub(super) metrics: Arc<Metrics>,
     /// How often it checks when there is nothing to do.
     pub(super) every: Duration,
     pub(super) scans: Vec<RetentionScan>,
@@ -162,9 +162,9 @@ impl RetentionWorker {
             (RemovedKind::Attempts, expired.attempts),
             (RemovedKind::Payloads, expired.payloads),
         ] {
-            self.tally.removed(what, count);
+            self.metrics.count_removed(what, count);
         }
-        self.tally.ended_by_retention(expired.ended.len() as u64);
+        self.metrics.count_ended_by_retention(expired.ended.len() as u64);
         let mut by_endpoint: BTreeMap<EndpointId, usize> = BTreeMap::new();
         for (_, endpoint) in &expired.ended {
             *by_endpoint.entry(*endpoint).or_default() += 1;

@@ -26,7 +26,7 @@ impl Service {
         match &result {
             Ok(_) => {
                 self.readiness.store_works();
-                self.metrics.accept_took(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+                self.metrics.observe_accept(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
             }
             Err(StoreError::Unavailable(cause)) => self.readiness.store_failed(cause, self.now()),
             Err(_) => {}

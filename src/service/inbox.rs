@@ -83,7 +83,7 @@ impl Service {
         for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
             match accepted {
                 Accepted::New => {
-                    self.metrics.accepted(1);
+                    self.metrics.count_accepted(1);
                     self.storage.add_stored(bytes, deliveries);
                 }
                 Accepted::Repeated { .. } => {}

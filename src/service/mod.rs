@@ -59,7 +59,7 @@ use crate::{
         ports::Permits,
         encryption::Keyring,
         storage::StorageSpace,
-        tally::Tally,
+        metrics::Metrics,
         tenure::Tenure,
         time::Timestamp,
     },
@@ -114,7 +114,7 @@ pub struct ServiceDeps {
     pub addresses: AddressPolicy,
     pub limits: ServiceLimits,
     pub node_info: NodeInfo,
-    pub metrics: Arc<Tally>,
+    pub metrics: Arc<Metrics>,
     pub storage: Arc<StorageSpace>,
     pub streams: Arc<Streams>,
 }
@@ -136,7 +136,7 @@ pub struct Service {
     limits: ServiceLimits,
     node_info: NodeInfo,
     started_at: Timestamp,
-    metrics: Arc<Tally>,
+    metrics: Arc<Metrics>,
     storage: Arc<StorageSpace>,
     streams: Arc<Streams>,
     readiness: Readiness,
@@ -200,7 +200,7 @@ impl Service {
         &self.limits
     }
 
-    pub fn metrics(&self) -> &Arc<Tally> {
+    pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
 

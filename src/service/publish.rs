@@ -259,7 +259,7 @@ impl Service {
     ) -> Result<Published, Error> {
         match accepted {
             Accepted::New => {
-                self.metrics.accepted(1);
+                self.metrics.count_accepted(1);
                 self.storage.add_stored(event.data.len(), deliveries.len());
                 Ok(Published { event, deliveries, is_new: true })
             }

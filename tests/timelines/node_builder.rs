@@ -8,7 +8,7 @@ use posthaste::{
         id::IdGenerator,
         ports::Permits,
         encryption::Keyring,
-        tally::Tally,
+        metrics::Metrics,
         tenure::Tenure,
     },
     engine::{
@@ -68,7 +68,7 @@ impl NodeBuilder {
             addresses: AddressPolicy::default(),
             limits: ServiceLimits::default(),
             node_info: NodeInfo::default(),
-            metrics: Arc::new(Tally::default()),
+            metrics: Arc::new(Metrics::default()),
             storage: Arc::default(),
             streams: Arc::default(),
         }))
@@ -91,7 +91,7 @@ impl NodeBuilder {
                 http_sender: carrier,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),
-                tally: Arc::new(Tally::default()),
+                metrics: Arc::new(Metrics::default()),
                 outage_detector: Arc::default(),
                 renderer: Renderer::default(),
             },

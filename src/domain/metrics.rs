@@ -19,7 +19,7 @@ pub struct Histogram {
 
 /// A snapshot of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct HistogramSnapshot {
     /// The number of values in each bucket, not cumulative.
     pub counts: [u64; BUCKETS],
     pub larger: u64,
@@ -27,7 +27,7 @@ pub struct Reading {
 }
 
 impl Histogram {
-    pub fn note(&self, value: u64) {
+    pub fn observe(&self, value: u64) {
         self.counts.get(Self::bucket(value)).unwrap_or(&self.larger).fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
     }
@@ -42,13 +42,13 @@ impl Histogram {
         1 << bucket
     }
 
-    pub fn read(&self) -> Reading {
+    pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = std::array::from_fn(|bucket| self.counts[bucket].load(Relaxed));
-        Reading { counts, larger: self.larger.load(Relaxed), sum: self.sum.load(Relaxed) }
+        HistogramSnapshot { counts, larger: self.larger.load(Relaxed), sum: self.sum.load(Relaxed) }
     }
 }
 
-impl Reading {
+impl HistogramSnapshot {
     pub fn count(&self) -> u64 {
         self.counts.iter().sum::<u64>() + self.larger
     }
@@ -101,7 +101,7 @@ impl Mails {
 
 /// The values that `/metrics` shows.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct Metrics {
     accepted: AtomicU64,
     attempts: [AtomicU64; OutcomeClass::ALL.len()],
     in_flight: AtomicU64,
@@ -121,27 +121,27 @@ pub struct Tally {
     pub commit_us: Histogram,
 }
 
-impl Tally {
+impl Metrics {
     /// Counts events that are durable now, without repeated ones.
-    pub fn accepted(&self, events: u64) {
+    pub fn count_accepted(&self, events: u64) {
         self.accepted.fetch_add(events, Relaxed);
     }
 
-    pub fn accept_took(&self, us: u64) {
-        self.accept_us.note(us);
+    pub fn observe_accept(&self, us: u64) {
+        self.accept_us.observe(us);
     }
 
-    pub fn attempt(&self, class: OutcomeClass) {
+    pub fn count_attempt(&self, class: OutcomeClass) {
         self.attempts[class as usize].fetch_add(1, Relaxed);
     }
 
-    pub fn delivered_after(&self, ms: u64) {
-        self.delivered_ms.note(ms);
+    pub fn observe_delivered(&self, ms: u64) {
+        self.delivered_ms.observe(ms);
     }
 
-    pub fn commit(&self, commands: u64, us: u64) {
-        self.commit_commands.note(commands);
-        self.commit_us.note(us);
+    pub fn observe_commit(&self, commands: u64, us: u64) {
+        self.commit_commands.observe(commands);
+        self.commit_us.observe(us);
     }
 
     pub fn set_in_flight(&self, deliveries: u64) {
@@ -168,15 +168,15 @@ impl Tally {
     }
 
     /// Counts deliveries that still waited when their event's retention ended.
-    pub fn ended_by_retention(&self, deliveries: u64) {
+    pub fn count_ended_by_retention(&self, deliveries: u64) {
         self.ended_by_retention.fetch_add(deliveries, Relaxed);
     }
 
-    pub fn removed(&self, what: RemovedKind, count: u64) {
+    pub fn count_removed(&self, what: RemovedKind, count: u64) {
         self.removed[what as usize].fetch_add(count, Relaxed);
     }
 
-    pub fn mail(&self, what: Mails) {
+    pub fn count_mail(&self, what: Mails) {
         self.mails[what as usize].fetch_add(1, Relaxed);
     }
 
@@ -232,8 +232,8 @@ mod tests {
         #[test]
         fn a_value_falls_into_the_first_bucket_that_holds_it(value: u64) {
             let histogram = Histogram::default();
-            histogram.note(value);
-            let reading = histogram.read();
+            histogram.observe(value);
+            let reading = histogram.snapshot();
             let expected = (0..BUCKETS).find(|&bucket| value <= Histogram::bound(bucket));
             let found = reading.counts.iter().position(|&count| count == 1);
             prop_assert_eq!(found, expected);
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn every_class_has_a_counter_of_its_own() {
-        let tally = Tally::default();
+        let tally = Metrics::default();
         for (times, class) in OutcomeClass::ALL.into_iter().enumerate() {
-            (0..times).for_each(|_| tally.attempt(class));
+            (0..times).for_each(|_| tally.count_attempt(class));
         }
         for (times, class) in OutcomeClass::ALL.into_iter().enumerate() {
             assert_eq!(tally.attempts_total(class), times as u64, "{class:?}");
