@@ -8,7 +8,7 @@ use super::{
 use crate::{
     domain::{
         outcome::OutcomeClass,
-        metrics::{Histogram, Mails, HistogramSnapshot, RemovedKind, Metrics},
+        metrics::{Histogram, MailResult, HistogramSnapshot, RemovedKind, Metrics},
     },
     service::storage_limits::StoreUsage,
 };
@@ -116,7 +116,7 @@ impl MetricsCollector {
         let help =
             "Mails with notices: sent, refused for good, and tries that failed because the server was down";
         let mut mails = encoder.encode_descriptor("mails", help, None, MetricType::Counter)?;
-        for what in Mails::ALL {
+        for what in MailResult::ALL {
             let count = ConstCounter::new(self.metrics.mails_total(what));
             count.encode(mails.encode_family(&[("outcome", what.name())])?)?;
         }
@@ -197,7 +197,7 @@ mod tests {
         tally.observe_commit(100, 4_000);
         tally.count_removed(RemovedKind::Attempts, 5);
         tally.count_ended_by_retention(2);
-        tally.count_mail(Mails::Refused);
+        tally.count_mail(MailResult::Refused);
         tally.set_notices_waiting(4, 6);
         let store = StoreUsage {
             usage: StorageUsage { used_bytes: 4096, disk_free_bytes: Some(9), ..StorageUsage::default() },

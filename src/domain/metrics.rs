@@ -79,7 +79,7 @@ impl RemovedKind {
 
 /// The results of sending a mail, each with a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mails {
+pub enum MailResult {
     Sent,
     /// The server refused it for good.
     Refused,
@@ -87,7 +87,7 @@ pub enum Mails {
     Failed,
 }
 
-impl Mails {
+impl MailResult {
     pub const ALL: [Self; 3] = [Self::Sent, Self::Refused, Self::Failed];
 
     pub const fn name(self) -> &'static str {
@@ -111,7 +111,7 @@ pub struct Metrics {
     circuits_open: AtomicU64,
     ended_by_retention: AtomicU64,
     removed: [AtomicU64; RemovedKind::ALL.len()],
-    mails: [AtomicU64; Mails::ALL.len()],
+    mails: [AtomicU64; MailResult::ALL.len()],
     /// Notices that wait to be mailed, and to become operational webhooks.
     notices_waiting: [AtomicU64; 2],
     pub accept_us: Histogram,
@@ -176,11 +176,11 @@ impl Metrics {
         self.removed[what as usize].fetch_add(count, Relaxed);
     }
 
-    pub fn count_mail(&self, what: Mails) {
+    pub fn count_mail(&self, what: MailResult) {
         self.mails[what as usize].fetch_add(1, Relaxed);
     }
 
-    pub fn mails_total(&self, what: Mails) -> u64 {
+    pub fn mails_total(&self, what: MailResult) -> u64 {
         self.mails[what as usize].load(Relaxed)
     }
 

@@ -9,7 +9,7 @@ use crate::{
         config_cache::ConfigCache,
         id::AppId,
         notice::{EmailRenderer, Email, Notice},
-        metrics::{Mails, Metrics},
+        metrics::{MailResult, Metrics},
         tenure::Stewarding,
         time::Timestamp,
     },
@@ -17,7 +17,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Ledger, StoreError,
-        notices::{MailEnd, MailTurn, NoticeBatch},
+        notices::{MailOutcome, MailCursor, NoticeBatch},
     },
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -148,8 +148,8 @@ impl NoticeMailer {
         }
         self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
         let resting = self.progress.cooling_down.keys().copied().collect();
-        let turn = MailTurn { after: self.progress.last_app, resting };
-        match self.delivery_store.take_mail(turn, now).await {
+        let turn = MailCursor { after: self.progress.last_app, resting };
+        match self.delivery_store.next_mail(turn, now).await {
             Ok(NoticeBatch { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(NoticeBatch { closes_at, .. }) => {
                 if let Some(post) = &self.settings {
@@ -170,7 +170,7 @@ impl NoticeMailer {
         self.progress.last_app = first.app;
         let (post, letter) = match self.compose(notices, now) {
             Ok(found) => found,
-            Err(why) => return self.record_result(first, MailEnd::Nobody(why), now).await,
+            Err(why) => return self.record_result(first, MailOutcome::NoRecipient(why), now).await,
         };
         let mailed = post.mailer.send(letter).await;
         let now = self.clock.now();
@@ -180,7 +180,7 @@ impl NoticeMailer {
                 .min(MAIL_ERROR_PAUSE_MAX);
             self.progress.failures += 1;
             self.progress.next_at = now.plus(pause);
-            self.metrics.count_mail(Mails::Failed);
+            self.metrics.count_mail(MailResult::Failed);
             tracing::warn!(%error, again_after = ?pause, "a mail could not be sent; everything that waits is kept");
             return self.progress.next_at;
         }
@@ -192,12 +192,12 @@ impl NoticeMailer {
         let end = match mailed {
             SendMailResult::Refused(words) => {
                 tracing::warn!(notice = %first.id, answer = %words, "the mail server refused a notice for good");
-                self.metrics.count_mail(Mails::Refused);
-                MailEnd::Refused(words)
+                self.metrics.count_mail(MailResult::Refused);
+                MailOutcome::Rejected(words)
             }
             SendMailResult::Sent | SendMailResult::Down(_) => {
-                self.metrics.count_mail(Mails::Sent);
-                MailEnd::Sent
+                self.metrics.count_mail(MailResult::Sent);
+                MailOutcome::Sent
             }
         };
         if first.kind.gathers() {
@@ -220,10 +220,10 @@ impl NoticeMailer {
 
     /// Records the result, and tries again until the store takes it: a mail that was sent must not be sent again for want of
     /// a record.
-    async fn record_result(&self, first: &Notice, end: MailEnd, come_back: Timestamp) -> Timestamp {
+    async fn record_result(&self, first: &Notice, end: MailOutcome, come_back: Timestamp) -> Timestamp {
         loop {
             let now = self.clock.now();
-            match self.delivery_store.end_mail(first.app, first.id, end.clone(), now).await {
+            match self.delivery_store.finish_mail(first.app, first.id, end.clone(), now).await {
                 Ok(()) => return come_back,
                 Err(error @ (StoreError::Closed | StoreError::Corrupt(_))) => {
                     tracing::error!(%error, notice = %first.id, "could not record the result of a mail");

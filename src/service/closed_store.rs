@@ -37,7 +37,7 @@ use crate::{
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
         },
-        notices::{MailEnd, MailTurn, NoticeFilter, NoticesWaiting, NoticeBatch},
+        notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
         retention::{ExpireResult, OverdueEvents, OverdueSearch, EventIdRanges},
@@ -181,10 +181,10 @@ impl Ledger for ClosedStore {
     fn finish_inspection(&self, _: InspectionId, _: Option<InspectionReport>, _: Timestamp) -> Reply<'_, bool> {
         closed()
     }
-    fn take_mail(&self, _: MailTurn, _: Timestamp) -> Reply<'_, NoticeBatch> {
+    fn next_mail(&self, _: MailCursor, _: Timestamp) -> Reply<'_, NoticeBatch> {
         closed()
     }
-    fn end_mail(&self, _: AppId, _: NoticeId, _: MailEnd, _: Timestamp) -> Reply<'_, ()> {
+    fn finish_mail(&self, _: AppId, _: NoticeId, _: MailOutcome, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
     fn close_digests(&self, _: Timestamp) -> Reply<'_, ()> {

@@ -7,7 +7,7 @@
 use super::{
     Reply,
     inbox::InboxBatch,
-    notices::{MailEnd, MailTurn, NoticeBatch},
+    notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
     retention::{ExpireResult, EventIdRanges},
 };
@@ -280,10 +280,10 @@ pub trait Ledger: Send + Sync {
 
     /// Returns the next mail to send: the notices of an app that go together. Promise: until it has ended it is returned
     /// again with the same notices, whatever is written meanwhile.
-    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch>;
+    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch>;
 
     /// Stores the result of the mail whose first notice this is.
-    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()>;
+    fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()>;
 
     /// Closes digests whose window is over: later notices are not counted in them.
     fn close_digests(&self, now: Timestamp) -> Reply<'_, ()>;

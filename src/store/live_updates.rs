@@ -10,7 +10,7 @@ use super::{
     deliveries::{
         Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
     },
-    notices::{MailEnd, MailTurn, NoticeBatch},
+    notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
     retention::{ExpireResult, EventIdRanges},
 };
@@ -208,8 +208,8 @@ impl Ledger for LiveUpdateStore {
         fn start_next_inspection(per_app_max: u32) -> Option<Inspection>;
         fn finish_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
         fn bring_forward(recovery: AdvanceRetries, now: Timestamp) -> BroughtForward;
-        fn take_mail(turn: MailTurn, now: Timestamp) -> NoticeBatch;
-        fn end_mail(app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> ();
+        fn next_mail(turn: MailCursor, now: Timestamp) -> NoticeBatch;
+        fn finish_mail(app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> ();
         fn close_digests(now: Timestamp) -> ();
         fn mark_notices_published(notices: Vec<NoticeId>) -> ();
         fn flush() -> ();

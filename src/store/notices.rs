@@ -28,7 +28,7 @@ impl NoticeFilter {
 
 /// Where to look for the next mail: apps take turns, in the order of their ids.
 #[derive(Clone, Debug)]
-pub struct MailTurn {
+pub struct MailCursor {
     /// The app that was last served.
     pub after: AppId,
     /// For these apps only notices that go alone are sent now; the others collect.
@@ -46,12 +46,12 @@ pub struct NoticeBatch {
 
 /// Result of sending a mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MailEnd {
+pub enum MailOutcome {
     Sent,
     /// The server permanently rejected it; its message.
-    Refused(String),
+    Rejected(String),
     /// There is no recipient; why.
-    Nobody(String),
+    NoRecipient(String),
 }
 
 /// How many notices wait.

@@ -15,7 +15,7 @@ use posthaste::{
     },
     store::{
         deliveries::{Accepted, Ask, LeaseRequest},
-        notices::{MailEnd, MailTurn, NoticeFilter, NoticeBatch},
+        notices::{MailOutcome, MailCursor, NoticeFilter, NoticeBatch},
         replays::ReplayPage,
     },
 };
@@ -57,12 +57,12 @@ async fn of_app(stage: &Stage) -> Vec<Notice> {
 }
 
 async fn take(stage: &Stage, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
-    let turn = MailTurn { after: AppId::from_i64(after), resting: resting.to_vec() };
-    stage.store().take_mail(turn, now).await.unwrap()
+    let turn = MailCursor { after: AppId::from_i64(after), resting: resting.to_vec() };
+    stage.store().next_mail(turn, now).await.unwrap()
 }
 
-async fn end(stage: &Stage, mail: &[Notice], end: MailEnd) {
-    stage.store().end_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
+async fn end(stage: &Stage, mail: &[Notice], end: MailOutcome) {
+    stage.store().finish_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
 }
 
 /// Makes a notice about a replay, of a kind that shares mails.
@@ -214,13 +214,13 @@ pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
     stage.reopen();
     stage.store().join(after(9)).await.unwrap();
     assert_eq!(take(&stage, 0, &[], after(9)).await.notices, mail, "and after a restart");
-    end(&stage, &mail, MailEnd::Sent).await;
+    end(&stage, &mail, MailOutcome::Sent).await;
     let next = take(&stage, 0, &[], after(9)).await.notices;
     assert_eq!(next.iter().map(|one| one.kind).collect::<Vec<_>>(), [NoticeKind::ReplayFinished]);
-    end(&stage, &next, MailEnd::Refused("550 no such user".into())).await;
+    end(&stage, &next, MailOutcome::Rejected("550 no such user".into())).await;
     let last = take(&stage, 0, &[], after(9)).await.notices;
     assert_eq!(last[0].kind, NoticeKind::DeliveryDead);
-    end(&stage, &last, MailEnd::Nobody("no address".into())).await;
+    end(&stage, &last, MailOutcome::NoRecipient("no address".into())).await;
     assert!(take(&stage, 0, &[], after(9)).await.notices.is_empty());
     let ends: Vec<_> = of_app(&stage).await.into_iter().map(|one| (one.mail, one.mail_error)).collect();
     let refused = (MailState::Refused, Some("550 no such user".into()));
@@ -242,7 +242,7 @@ pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage
     for app in [first, second] {
         let mail = take(&stage, app.as_i64() - 1, &[], NOW).await.notices;
         assert_eq!(mail[0].app, app);
-        end(&stage, &mail, MailEnd::Sent).await;
+        end(&stage, &mail, MailOutcome::Sent).await;
     }
     mail_sharing_notice(&mut stage, first).await;
     assert!(take(&stage, 0, &[first], NOW).await.notices.is_empty(), "it gathers");

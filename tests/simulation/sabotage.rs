@@ -22,7 +22,7 @@ use posthaste::{
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
         },
-        notices::{MailEnd, MailTurn, NoticeBatch},
+        notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
         retention::{ExpireResult, EventIdRanges},
         sqlite::SqliteStore,
@@ -382,12 +382,12 @@ impl Ledger for SabotagedStore {
         self.store.finish_inspection(id, report, now)
     }
 
-    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch> {
-        self.store.take_mail(turn, now)
+    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
+        self.store.next_mail(turn, now)
     }
 
-    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()> {
-        self.store.end_mail(app, first, end, now)
+    fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {
+        self.store.finish_mail(app, first, end, now)
     }
 
     fn close_digests(&self, now: Timestamp) -> Reply<'_, ()> {

@@ -12,7 +12,7 @@ use crate::{
         notice::{MailState, Notice, NoticeKind},
         time::Timestamp,
     },
-    store::notices::{MailEnd, MailTurn, NoticeBatch},
+    store::notices::{MailOutcome, MailCursor, NoticeBatch},
 };
 
 /// Notices that one mail may hold.
@@ -26,7 +26,7 @@ const NEXT_APP: &str =
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
-pub(super) fn next_mail(tx: &dyn Sql, turn: &MailTurn, now: Timestamp) -> Result<NoticeBatch> {
+pub(super) fn next_mail(tx: &dyn Sql, turn: &MailCursor, now: Timestamp) -> Result<NoticeBatch> {
     let are_all_closed = close(tx, now)? < DIGESTS_CLOSED_MAX;
     let next_app = |after: i64, last: i64| -> Result<Option<AppId>> {
         Ok(tx.one(NEXT_APP, params![after, last], |row| row.get(0))?.flatten())
@@ -99,11 +99,11 @@ fn notices_of_mail(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Not
 }
 
 /// Stores that the mail that starts with this notice was sent, or never will be.
-pub(super) fn finish_mail(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailEnd, now: Timestamp) -> Result<()> {
+pub(super) fn finish_mail(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailOutcome, now: Timestamp) -> Result<()> {
     let (state, why) = match end {
-        MailEnd::Sent => (MailState::Sent, None),
-        MailEnd::Refused(words) => (MailState::Refused, Some(words)),
-        MailEnd::Nobody(why) => (MailState::None, Some(why)),
+        MailOutcome::Sent => (MailState::Sent, None),
+        MailOutcome::Rejected(words) => (MailState::Refused, Some(words)),
+        MailOutcome::NoRecipient(why) => (MailState::None, Some(why)),
     };
     let at = (state != MailState::None).then_some(now);
     tx.execute(
@@ -155,8 +155,8 @@ mod tests {
             .unwrap();
     }
 
-    fn from(after: i64) -> MailTurn {
-        MailTurn { after: AppId::from_i64(after), resting: vec![] }
+    fn from(after: i64) -> MailCursor {
+        MailCursor { after: AppId::from_i64(after), resting: vec![] }
     }
 
     #[test]

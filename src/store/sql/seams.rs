@@ -34,7 +34,7 @@ use crate::{
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
         },
-        notices::{MailEnd, MailTurn, NoticeBatch},
+        notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
         replays::{ReplayChanged, ReplayPage},
         retention::{ExpireResult, EventIdRanges},
@@ -215,11 +215,11 @@ impl<D: Backend> Ledger for D {
         self.write(move |tx| inspections::finish(tx, inspection, report.as_ref(), now))
     }
 
-    fn take_mail(&self, turn: MailTurn, now: Timestamp) -> Reply<'_, NoticeBatch> {
+    fn next_mail(&self, turn: MailCursor, now: Timestamp) -> Reply<'_, NoticeBatch> {
         self.write(move |tx| outbox::next_mail(tx, &turn, now))
     }
 
-    fn end_mail(&self, app: AppId, first: NoticeId, end: MailEnd, now: Timestamp) -> Reply<'_, ()> {
+    fn finish_mail(&self, app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> Reply<'_, ()> {
         self.write(move |tx| outbox::finish_mail(tx, app, first, &end, now))
     }
 
