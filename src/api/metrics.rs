@@ -84,7 +84,7 @@ impl Collector for MetricsCollector {
         let help = "How long the delivery that is overdue longest has been due";
         gauge(&mut encoder, "oldest_overdue", help, Some(&Unit::Seconds), overdue_s)?;
 
-        let (paused, open) = tally.spared();
+        let (paused, open) = tally.throttled_endpoints();
         gauge(&mut encoder, "endpoints_paused", "Endpoints that asked for a pause", None, paused as f64)?;
         let help = "Endpoints that failed so often that they are only probed";
         gauge(&mut encoder, "circuits_open", help, None, open as f64)?;

@@ -158,12 +158,12 @@ impl Metrics {
     }
 
     /// Sets the number of paused endpoints, and of those with an open circuit.
-    pub fn set_spared(&self, paused: u64, open: u64) {
+    pub fn set_throttled_endpoints(&self, paused: u64, open: u64) {
         self.paused.store(paused, Relaxed);
         self.circuits_open.store(open, Relaxed);
     }
 
-    pub fn spared(&self) -> (u64, u64) {
+    pub fn throttled_endpoints(&self) -> (u64, u64) {
         (self.paused.load(Relaxed), self.circuits_open.load(Relaxed))
     }
 

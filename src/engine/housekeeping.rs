@@ -89,7 +89,7 @@ impl Housekeeping {
         let now = self.clock.now();
         self.metrics.set_in_flight(self.queues.permits_out() as u64);
         let (paused, open) = self.queues.throttled_counts(now);
-        self.metrics.set_spared(paused as u64, open as u64);
+        self.metrics.set_throttled_endpoints(paused as u64, open as u64);
         let oldest = self.queues.oldest_due();
         self.metrics.set_oldest_overdue(oldest.map_or(0, |due| now.since(due).as_millis() as u64));
         if self.measure_at.is_due(MEASURE_PAUSE_MAX, now) {
