@@ -26,7 +26,7 @@ use crate::{
         encryption::Keyring,
         storage::{StorageSpace, StorageLimits},
         metrics::Metrics,
-        tenure::Tenure,
+        node_lease::NodeLease,
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, NodeSendGate, Renderer, SharedLimits,
@@ -117,7 +117,7 @@ impl StartedNode {
         let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
         if !joined.is_alone {
-            tenure.enter(joined.epoch);
+            tenure.join(joined.epoch);
         }
         let storage = Arc::new(StorageSpace::new(StorageLimits {
             store_bytes_max: settings.store_bytes_max.map(|bytes| bytes as u64),
@@ -130,7 +130,7 @@ impl StartedNode {
             own_addresses: host::own_addresses(),
             dev: is_dev,
         };
-        let gate = NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
+        let gate = NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
@@ -253,10 +253,10 @@ impl StartedNode {
 }
 
 /// Returns the initial node state. A file has a single node; on a database, joining decides it.
-fn initial_node_state(store: &StoreLocation) -> Tenure {
+fn initial_node_state(store: &StoreLocation) -> NodeLease {
     match store {
-        StoreLocation::Sqlite(_) => Tenure::alone(),
-        StoreLocation::Postgres(_) => Tenure::default(),
+        StoreLocation::Sqlite(_) => NodeLease::single_node(),
+        StoreLocation::Postgres(_) => NodeLease::default(),
     }
 }
 

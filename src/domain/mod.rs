@@ -49,7 +49,7 @@ pub mod stored;
 pub mod subscription;
 pub mod metrics;
 pub mod target_url;
-pub mod tenure;
+pub mod node_lease;
 pub mod time;
 pub mod tls;
 pub mod verdict;

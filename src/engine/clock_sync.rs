@@ -2,7 +2,7 @@
 //! clock as all.
 
 use crate::{
-    domain::{outage_detector::OutageDetector, tenure::Tenure},
+    domain::{outage_detector::OutageDetector, node_lease::NodeLease},
     runtime::Clock,
     store::{Cluster, StoreError},
 };
@@ -15,13 +15,13 @@ pub(super) struct ClockSync {
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) outage_detector: Arc<OutageDetector>,
-    pub(super) node_state: Arc<Tenure>,
+    pub(super) node_state: Arc<NodeLease>,
 }
 
 impl ClockSync {
     /// Never returns.
     pub(super) async fn work(&self) {
-        if self.node_state.is_alone() {
+        if self.node_state.is_single_node() {
             std::future::pending::<()>().await;
         }
         loop {

@@ -184,7 +184,7 @@ impl DeliveryWorker {
         leave: &AdmissionTicket,
     ) -> Result<Outcome, Hindrance> {
         let (around, posting) = (&lane.context, self.http_sender.post(request));
-        let posted = if around.node_state.is_alone() {
+        let posted = if around.node_state.is_single_node() {
             posting.await
         } else {
             // Subscribed before the epoch is read: joining again changes the epoch first.

@@ -14,7 +14,7 @@ use crate::domain::{
     id::{AppId, EndpointId},
     ports::{LeasedDelivery, Permit, PermitSource},
     rate_limit::TokenBucket,
-    tenure::Tenure,
+    node_lease::NodeLease,
     time::Timestamp,
 };
 use std::{
@@ -37,7 +37,7 @@ pub(super) struct QueueContext {
     pub(super) scheduler: Arc<Notify>,
     pub(super) timers: TimerQueue,
     pub(super) limiter: Mutex<ConcurrencyLimiter>,
-    pub(super) node_state: Arc<Tenure>,
+    pub(super) node_state: Arc<NodeLease>,
     /// Queues that need exclusive ownership, which the membership has yet to confirm.
     pub(super) doubts: Mutex<BTreeSet<EndpointId>>,
     /// Wakes the membership.

@@ -14,7 +14,7 @@ use crate::domain::{
     id::{AppId, EndpointId},
     ordering::OrderingMode,
     rate_limit::{AppLimits, RateLimit, TokenBucket},
-    tenure::{ShardOwnership, Tenure, shard_of, shard_of_app},
+    node_lease::{ShardOwnership, NodeLease, shard_of, shard_of_app},
     time::Timestamp,
 };
 use std::{
@@ -89,7 +89,7 @@ impl EndpointQueues {
     pub fn new(
         limits: EngineLimits,
         directory: Arc<ConfigCache>,
-        tenure: Arc<Tenure>,
+        tenure: Arc<NodeLease>,
     ) -> (Arc<Self>, QueueEvents) {
         let (ready_sender, ready) = mpsc::unbounded_channel();
         let (changed_sender, changed) = mpsc::unbounded_channel();
@@ -177,7 +177,7 @@ impl EndpointQueues {
         let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } =
             self.settings(endpoint);
         let is_here =
-            self.context.node_state.is_alone() || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
+            self.context.node_state.is_single_node() || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }
@@ -210,7 +210,7 @@ impl EndpointQueues {
         };
         EndpointQueueSettings {
             shard: limited_app.map_or_else(|| shard_of(endpoint), shard_of_app),
-            is_exclusive: !self.context.node_state.is_alone()
+            is_exclusive: !self.context.node_state.is_single_node()
                 && (limited_app.is_some() || settings.is_some_and(is_limited)),
             in_flight_max: limit.map_or(self.limits.in_flight_per_endpoint, |limit| limit.max(1) as usize),
             rate: settings.and_then(|settings| settings.rate_limit),

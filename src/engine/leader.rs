@@ -3,7 +3,7 @@
 
 use crate::{
     domain::{
-        tenure::{Stewarding, Tenure},
+        node_lease::{Stewarding, NodeLease},
         time::Timestamp,
     },
     runtime::Clock,
@@ -15,7 +15,7 @@ const LEADER_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub(super) struct LeaderRole {
-    pub(super) node_state: Arc<Tenure>,
+    pub(super) node_state: Arc<NodeLease>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -37,7 +37,7 @@ impl LeaderRole {
 
     /// Returns when work may have been requested on another node; never on a single node.
     pub(super) async fn requested_elsewhere(&self) {
-        if self.node_state.is_alone() {
+        if self.node_state.is_single_node() {
             std::future::pending::<()>().await;
         }
         self.clock.sleep_for(LEADER_CHECK_EVERY).await;
@@ -45,6 +45,6 @@ impl LeaderRole {
 
     /// Returns when to check again: notifications only reach the node where work was requested.
     pub(super) fn next_check_at(&self, at: Timestamp) -> Timestamp {
-        if self.node_state.is_alone() { at } else { at.min(self.clock.now().plus(LEADER_CHECK_EVERY)) }
+        if self.node_state.is_single_node() { at } else { at.min(self.clock.now().plus(LEADER_CHECK_EVERY)) }
     }
 }

@@ -13,7 +13,7 @@ use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
         id::{EndpointId, IdGenerator},
-        tenure::{ShardOwnership, Tenure},
+        node_lease::{ShardOwnership, NodeLease},
         time::Monotonic,
     },
     runtime::{Clock, Shutdown},
@@ -115,7 +115,7 @@ impl Membership {
 }
 
 impl MembershipState {
-    fn node_state(&self) -> &Arc<Tenure> {
+    fn node_state(&self) -> &Arc<NodeLease> {
         self.queues.node_state()
     }
 
@@ -135,7 +135,7 @@ impl MembershipState {
     fn heartbeat(&self) -> Beat {
         let survey = self.queues.survey(self.clock.now());
         Beat {
-            seen: self.node_state().seen(),
+            seen: self.node_state().config_version(),
             free_permits: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help_wanted,
             is_stopping: self.stop.is_soft(),
@@ -149,7 +149,7 @@ impl MembershipState {
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
         // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
         // the configuration.
-        if until > now && self.node_state().seen() != Tenure::NOTHING {
+        if until > now && self.node_state().config_version() != NodeLease::NO_CONFIG_VERSION {
             self.node_state().set_lease_valid_until(until);
             if self.queues.open_send_gate() {
                 tracing::info!("the store answers: deliveries are sent");
@@ -196,7 +196,7 @@ impl MembershipState {
         let Joined { slot, epoch, newest_id, .. } = joined;
         self.ids.move_to(slot, newest_id);
         self.shard_moves.fetch_add(1, SeqCst);
-        self.node_state().enter_again(epoch);
+        self.node_state().rejoin(epoch);
         self.queues.drop_all_leases();
         self.unconfirmed().clear();
         self.begin_lease();

@@ -125,7 +125,7 @@ impl Engine {
     /// Runs until stopped, then releases everything in flight and returns. The caller has joined the cluster before, so that
     /// no other node has this node's deliveries.
     pub async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        if self.queues.node_state().is_alone() {
+        if self.queues.node_state().is_single_node() {
             return self.work(stop).await;
         }
         let membership = membership::Membership {
@@ -231,7 +231,7 @@ impl Engine {
             audit_retention: self.audit_retention,
             leader: steward,
         };
-        let is_alone = lanes.node_state().is_alone();
+        let is_alone = lanes.node_state().is_single_node();
         let inspector = inspector::Inspector {
             inspections_waiting: lanes.inspections.clone(),
             delivery_worker: courier.clone(),

@@ -10,7 +10,7 @@ use crate::{
         id::AppId,
         notice::{EmailRenderer, Email, Notice},
         metrics::{MailResult, Metrics},
-        tenure::Stewarding,
+        node_lease::Stewarding,
         time::Timestamp,
     },
     outbound::{Mailer, SendMailResult},

@@ -15,7 +15,7 @@ use super::{
 use crate::domain::{
     id::EndpointId,
     ports::LeasedDelivery,
-    tenure::{ShardOwnership, Tenure},
+    node_lease::{ShardOwnership, NodeLease},
     time::Timestamp,
 };
 use std::{
@@ -36,12 +36,12 @@ pub(super) struct ClusterSurvey {
 }
 
 impl EndpointQueue {
-    fn node_state(&self) -> &Tenure {
+    fn node_state(&self) -> &NodeLease {
         &self.context.node_state
     }
 
     fn owner(&self, state: &EndpointQueueState) -> ShardOwnership {
-        if self.node_state().is_alone() { ShardOwnership::Local } else { self.node_state().ownership(state.settings.shard) }
+        if self.node_state().is_single_node() { ShardOwnership::Local } else { self.node_state().ownership(state.settings.shard) }
     }
 
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
@@ -166,14 +166,14 @@ impl EndpointQueueState {
 }
 
 impl EndpointQueues {
-    pub(super) fn node_state(&self) -> &Arc<Tenure> {
+    pub(super) fn node_state(&self) -> &Arc<NodeLease> {
         &self.context.node_state
     }
 
     /// Returns the queue, if this node has to keep track of what waits for it. The owner of an unknown endpoint cannot be
     /// known: either it was deleted, and housekeeping handles what waits, or it becomes known soon.
     pub(super) fn tracked_queue(&self, endpoint: EndpointId) -> Option<Arc<EndpointQueue>> {
-        if !self.node_state().is_alone() && self.config_cache.endpoint(endpoint).is_none() {
+        if !self.node_state().is_single_node() && self.config_cache.endpoint(endpoint).is_none() {
             self.schedule_apply(endpoint);
             return None;
         }
@@ -181,7 +181,7 @@ impl EndpointQueues {
     }
 
     pub(super) fn is_owned_here(&self, endpoint: EndpointId) -> bool {
-        self.node_state().is_alone()
+        self.node_state().is_single_node()
             || self.node_state().ownership(self.settings(endpoint).shard) != ShardOwnership::Remote
     }
 

@@ -149,7 +149,7 @@ impl Scheduler {
 
     fn finish_refill(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
         let lane = self.queues.queue(endpoint);
-        let is_met = !self.queues.node_state().is_alone() && is_leased_elsewhere(brought, now);
+        let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(brought, now);
         if let Some(due) = lane.finish_refill(brought, now) {
             self.queues.put_due(&lane, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
@@ -166,7 +166,7 @@ impl Scheduler {
             }
             Err(error) => tracing::warn!(%error, "could not search the store for due queues"),
         }
-        let every = if self.queues.node_state().is_alone() {
+        let every = if self.queues.node_state().is_single_node() {
             self.recheck_every
         } else {
             let took = self.clock.steady().since(begun);

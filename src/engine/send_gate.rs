@@ -2,20 +2,20 @@
 //! results can be recorded.
 
 use crate::{
-    domain::{ports::SendGate, tenure::Tenure},
+    domain::{ports::SendGate, node_lease::NodeLease},
     runtime::Clock,
     store::Ledger,
 };
 use std::sync::Arc;
 
 pub struct NodeSendGate {
-    pub tenure: Arc<Tenure>,
+    pub node_state: Arc<NodeLease>,
     pub clock: Arc<dyn Clock>,
     pub ledger: Arc<dyn Ledger>,
 }
 
 impl SendGate for NodeSendGate {
     fn is_open(&self) -> bool {
-        self.tenure.is_lease_valid(|| self.clock.steady()) && self.ledger.can_record()
+        self.node_state.is_lease_valid(|| self.clock.steady()) && self.ledger.can_record()
     }
 }

@@ -62,7 +62,7 @@ impl Service {
 
     /// Loads all changes made until now into the configuration cache, then reports their version to the other nodes.
     pub(super) async fn catch_up(&self) -> Result<(), Error> {
-        let (epoch, seen) = (self.node_state.epoch(), self.node_state.seen());
+        let (epoch, seen) = (self.node_state.epoch(), self.node_state.config_version());
         let mut changes = self.cluster_store.changes(seen).await?;
         if changes.version == seen {
             return Ok(());
@@ -85,7 +85,7 @@ impl Service {
         // Commands whose permits were taken before the change are stored by then, so another node that reads this node's leases
         // sees them.
         self.delivery_store.flush().await?;
-        self.node_state.has_seen(changes.version, epoch);
+        self.node_state.set_config_version(changes.version, epoch);
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Service {
 
     /// Reloads the app before a change of the whole row: another node may have changed it a moment ago.
     pub(super) async fn refresh_app(&self, id: AppId) -> Result<(), Error> {
-        if self.node_state.is_alone() { Ok(()) } else { self.sync_app(id).await }
+        if self.node_state.is_single_node() { Ok(()) } else { self.sync_app(id).await }
     }
 
     async fn sync_endpoint(&self, id: EndpointId) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 
 use super::{Error, Service};
 use crate::{
-    domain::{id::AppId, tenure::Stewarding},
+    domain::{id::AppId, node_lease::Stewarding},
     runtime::Shutdown,
     store::{
         inbox::{InboxBatch, InboxEvent},

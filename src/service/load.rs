@@ -70,7 +70,7 @@ impl Service {
         if let Some(text) = admin_key {
             self.config_cache.put_key(self.key_of_settings(text));
         }
-        self.node_state.has_seen(version, self.node_state.epoch());
+        self.node_state.set_config_version(version, self.node_state.epoch());
         Ok(loaded)
     }
 

@@ -205,7 +205,7 @@ impl Service {
         let selection = ReplaySelection::Backfill(Backfill { endpoint, event_type: new.event_type.clone() });
         let mut replay = self.build_replay(entry, selection, new)?;
         // Other nodes may not have the endpoint yet, or their ids may be ahead. Events that have a delivery get no second one.
-        if new.to.is_none() && !self.node_state.is_alone() {
+        if new.to.is_none() && !self.node_state.is_single_node() {
             replay.to_id = first_id_at(replay.created_at.plus(ENABLE_TIME_MAX));
         }
         Ok(replay)

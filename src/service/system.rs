@@ -2,7 +2,7 @@
 
 use super::{Caller, Error, Service, storage_limits::StoreUsage};
 use crate::{
-    domain::{id::DeliveryId, tenure::SHARD_COUNT, time::Timestamp},
+    domain::{id::DeliveryId, node_lease::SHARD_COUNT, time::Timestamp},
     store::cluster::{Node, View},
 };
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Service {
             node_info: self.node_info.clone(),
             store: self.store_usage(),
             encryption: self.encryption(),
-            nodes: if self.node_state.is_alone() { vec![self.only_node()] } else { self.all_nodes(view) },
+            nodes: if self.node_state.is_single_node() { vec![self.only_node()] } else { self.all_nodes(view) },
             oldest_overdue: self.oldest_overdue().await?,
         })
     }

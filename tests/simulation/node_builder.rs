@@ -9,7 +9,7 @@ use posthaste::{
         id::IdGenerator,
         encryption::Keyring,
         metrics::Metrics,
-        tenure::Tenure,
+        node_lease::NodeLease,
     },
     engine::{DeliveryWorker, EndpointQueues, Engine, Intervals, QueueEvents, Renderer},
     outbound::HttpSender,
@@ -24,7 +24,7 @@ const ENCRYPTION_KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
     pub(crate) directory: Arc<ConfigCache>,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) tenure: Arc<NodeLease>,
     pub(crate) lanes: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,

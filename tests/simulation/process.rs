@@ -13,7 +13,7 @@ use posthaste::{
     domain::{
         config_cache::ConfigCache,
         id::{EndpointId, IdGenerator},
-        tenure::Tenure,
+        node_lease::NodeLease,
     },
     engine::{EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents},
     runtime::{Clock, Shutdown, ShutdownHandle},
@@ -90,7 +90,7 @@ impl Process {
             in_flight_per_endpoint: 64,
             limits: world.sabotage.ceilings(plan.limits.node),
         };
-        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), Arc::new(Tenure::alone()));
+        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
         let rung = Arc::new(Notify::new());
         let wake = {
             let rung = rung.clone();
@@ -258,7 +258,7 @@ impl ProcessStart {
         Ok(NodeBuilder {
             store: store.clone(),
             directory: self.directory.clone(),
-            tenure: Arc::new(Tenure::alone()),
+            tenure: Arc::new(NodeLease::single_node()),
             lanes: self.lanes.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),

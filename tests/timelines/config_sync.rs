@@ -16,7 +16,7 @@ use posthaste::{
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
-        tenure::Tenure,
+        node_lease::NodeLease,
         time::Timestamp,
     },
     runtime::Clock,
@@ -109,7 +109,7 @@ impl Permits for RecordingPermits {
 struct SecondNode {
     service: Arc<Service>,
     told: Arc<ChangesStore>,
-    tenure: Arc<Tenure>,
+    tenure: Arc<NodeLease>,
     directory: Arc<ConfigCache>,
     hands: Arc<RecordingPermits>,
     following: AbortHandle,
@@ -123,7 +123,7 @@ impl Drop for SecondNode {
 
 impl SecondNode {
     async fn start(stage: &Fixture) -> Self {
-        let (tenure, directory) = (Arc::<Tenure>::default(), Arc::<ConfigCache>::default());
+        let (tenure, directory) = (Arc::<NodeLease>::default(), Arc::<ConfigCache>::default());
         let told = Arc::new(ChangesStore { store: stage.store.clone(), changes: Mutex::default() });
         let desk = NodeBuilder {
             config_cache: directory.clone(),
@@ -147,7 +147,7 @@ impl SecondNode {
         let version = self.told.changes.lock().unwrap().version + 1;
         *self.told.changes.lock().unwrap() = ConfigChanges { version, ..changes };
         stage.pass(Duration::from_millis(500)).await;
-        assert_eq!(self.tenure.seen(), version, "others may rely on it");
+        assert_eq!(self.tenure.config_version(), version, "others may rely on it");
     }
 
     fn url(&self, uid: &str) -> Option<String> {

@@ -9,7 +9,7 @@ use posthaste::{
         config_cache::{CachedApp, ConfigCache},
         id::IdGenerator,
         outcome::{OutcomeClass, Outcome, Timings},
-        tenure::Tenure,
+        node_lease::NodeLease,
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, MailSettings},
@@ -233,7 +233,7 @@ async fn start(
     post: Option<MailSettings>,
 ) -> StartedProcess {
     let directory = Arc::new(ConfigCache::default());
-    let tenure = Arc::new(Tenure::alone());
+    let tenure = Arc::new(NodeLease::single_node());
     let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
     let (store, writer) = store(disk, lanes.clone());
     let joined = store.join(clock.now()).await.unwrap();

@@ -9,7 +9,7 @@ use posthaste::{
         ports::Permits,
         encryption::Keyring,
         metrics::Metrics,
-        tenure::Tenure,
+        node_lease::NodeLease,
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,
@@ -45,7 +45,7 @@ pub(crate) struct NodeBuilder {
     pub(crate) config_cache: Arc<ConfigCache>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) cluster: Arc<dyn Cluster>,
-    pub(crate) node_state: Arc<Tenure>,
+    pub(crate) node_state: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) ids: IdGenerator,
 }

@@ -12,7 +12,7 @@ use posthaste::{
         id::IdGenerator,
         outcome::{OutcomeClass, Outcome},
         ports::SendGate,
-        tenure::{ShardOwnership, Tenure},
+        node_lease::{ShardOwnership, NodeLease},
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, Intervals, NodeSendGate},
@@ -49,7 +49,7 @@ struct FakeNetwork {
 /// HTTP sender of one node.
 struct NodeHttpSender {
     net: Arc<FakeNetwork>,
-    node_state: Arc<Tenure>,
+    node_state: Arc<NodeLease>,
     gate: NodeSendGate,
 }
 
@@ -82,7 +82,7 @@ struct TwoNodes {
 
 struct Node {
     service: Arc<Service>,
-    tenure: Arc<Tenure>,
+    node_state: Arc<NodeLease>,
     writer: Arc<Mutex<Option<NodeWriter>>>,
     stop: ShutdownHandle,
     tasks: Vec<AbortHandle>,
@@ -110,7 +110,7 @@ impl TwoNodes {
     }
 
     async fn node(&self) -> Node {
-        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<Tenure>::default());
+        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
@@ -120,7 +120,7 @@ impl TwoNodes {
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
         let joined = store.join(self.clock.now()).await.unwrap();
-        tenure.enter(joined.epoch);
+        tenure.join(joined.epoch);
         let ledger = store.clone();
         let desk = NodeBuilder {
             config_cache: directory,
@@ -133,7 +133,7 @@ impl TwoNodes {
         let service = desk.service(lanes.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate = NodeSendGate { tenure: tenure.clone(), clock: self.clock.clone(), ledger };
+        let gate = NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), ledger };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));
@@ -142,7 +142,7 @@ impl TwoNodes {
         let follower = service.clone();
         let following =
             tokio::spawn(async move { follower.sync_config(&Notify::new()).await }).abort_handle();
-        Node { service, tenure, writer, stop, tasks: vec![writing, engine, following] }
+        Node { service, node_state: tenure, writer, stop, tasks: vec![writing, engine, following] }
     }
 
     /// Starts two nodes, with an app and an endpoint that both know.
@@ -184,7 +184,7 @@ impl Node {
     }
 
     fn shards(&self) -> usize {
-        self.tenure.shards_in(ShardOwnership::Local).count()
+        self.node_state.shards_in(ShardOwnership::Local).count()
     }
 }
 
@@ -210,7 +210,7 @@ async fn the_node_that_accepts_an_event_sends_it_and_each_node_owns_half_of_the_
     first.publish(5).await;
     second.publish(5).await;
     town.pass(SECOND).await;
-    let by = |node: &Node| town.seen().iter().filter(|(epoch, _)| *epoch == node.tenure.epoch()).count();
+    let by = |node: &Node| town.seen().iter().filter(|(epoch, _)| *epoch == node.node_state.epoch()).count();
     assert_eq!((by(&first), by(&second)), (5, 5));
     assert_eq!(second.states().await, [DeliveryState::Delivered; 10]);
 }

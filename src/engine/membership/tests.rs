@@ -8,7 +8,7 @@ use crate::{
     domain::{
         endpoint::Endpoint,
         ports::{CommitListener, Permits},
-        tenure::SHARD_COUNT,
+        node_lease::SHARD_COUNT,
     },
     engine::{
         QueueEvents,
@@ -39,11 +39,11 @@ impl Drop for RunningNode {
 impl RunningNode {
     /// Joins, with one app in its directory.
     async fn join(town: &Arc<FakeCluster>) -> Self {
-        let tenure = Arc::<Tenure>::default();
+        let tenure = Arc::<NodeLease>::default();
         let (lanes, events) = queues_of(tenure.clone());
         let door = FakeNode::to(town);
         let joined = door.join(town.clock.now()).await.unwrap();
-        tenure.enter(joined.epoch);
+        tenure.join(joined.epoch);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
             queues: lanes.clone(),
@@ -65,7 +65,7 @@ impl RunningNode {
         (first, second)
     }
 
-    fn tenure(&self) -> &Tenure {
+    fn tenure(&self) -> &NodeLease {
         self.queues.node_state()
     }
 
@@ -95,7 +95,7 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
     let lives = |seen| newcomer.beat(Beat { seen, ..Beat::default() });
     for _ in 0..5 {
-        lives(Tenure::NOTHING).await.unwrap().unwrap();
+        lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;
         assert_eq!(node.owned_shards(), SHARD_COUNT);
     }
@@ -243,13 +243,13 @@ async fn a_queue_that_becomes_exclusive_waits_until_all_nodes_know_and_no_other_
     let now_limited = limited(&shared);
     town.state().version = 5;
     home.put(&now_limited);
-    home.tenure().has_seen(5, home.tenure().epoch());
+    home.tenure().set_config_version(5, home.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other does not know yet");
     assert!(other.may_take(&shared));
     town.state().in_flight.insert((other.tenure().epoch(), shared.id()));
     other.put(&now_limited);
-    other.tenure().has_seen(5, other.tenure().epoch());
+    other.tenure().set_config_version(5, other.tenure().epoch());
     sleep(3 * SECOND).await;
     assert!(!home.may_take(&shared), "the other still has one in flight");
     assert!(!other.may_take(&shared) && other.queues.is_owned_elsewhere(shared.id()));
@@ -315,14 +315,14 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let after = silent.tenure().epoch();
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
-    assert_eq!(silent.tenure().seen(), Tenure::NOTHING, "the store may not be what it was");
+    assert_eq!(silent.tenure().config_version(), NodeLease::NO_CONFIG_VERSION, "the store may not be what it was");
     assert_eq!(
         (silent.owned_shards(), other.owned_shards()),
         (0, SHARD_COUNT),
         "what it could not serve stays with the other"
     );
     assert!(!silent.may_dial(&town) && !silent.may_take(&shared), "it gives out no permits either");
-    silent.tenure().has_seen(0, after);
+    silent.tenure().set_config_version(0, after);
     sleep(5 * SECOND).await;
     assert_eq!((silent.owned_shards(), other.owned_shards()), (SHARD_COUNT / 2, SHARD_COUNT / 2));
     assert!(silent.may_dial(&town) && silent.may_take(&shared));

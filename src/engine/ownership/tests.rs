@@ -11,7 +11,7 @@ use crate::{
         id::{AppId, DeliveryId, EventId},
         ports::{CommitListener, Permits},
         rate_limit::{AppLimits, RateLimit},
-        tenure::{shard_of, shard_of_app},
+        node_lease::{shard_of, shard_of_app},
     },
     engine::{EngineLimits, QueueEvents, SharedLimits, endpoint_queue::RefillDecision},
 };
@@ -25,7 +25,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// With one app and no endpoints.
-pub(in crate::engine) fn queues_of(tenure: Arc<Tenure>) -> (Arc<EndpointQueues>, QueueEvents) {
+pub(in crate::engine) fn queues_of(tenure: Arc<NodeLease>) -> (Arc<EndpointQueues>, QueueEvents) {
     let directory = Arc::<ConfigCache>::default();
     directory.put_app(app(None), AppRules::MISSING_CONTRACT);
     let limits = EngineLimits {
@@ -83,14 +83,14 @@ pub(in crate::engine) fn leased(lanes: &EndpointQueues, endpoint: &Endpoint, epo
 }
 
 fn node() -> (Arc<EndpointQueues>, QueueEvents) {
-    let tenure = Tenure::default();
-    tenure.enter(7);
+    let tenure = NodeLease::default();
+    tenure.join(7);
     queues_of(Arc::new(tenure))
 }
 
 #[test]
 fn on_a_single_node_no_queue_is_exclusive_and_every_shard_is_its_own() {
-    let (lanes, _events) = queues_of(Arc::new(Tenure::alone()));
+    let (lanes, _events) = queues_of(Arc::new(NodeLease::single_node()));
     let limited = in_shard(9, Some(RATE));
     put(&lanes, &limited);
     assert!(lanes.take(limited.id(), 1).is_some() && lanes.is_owned_here(limited.id()));

@@ -12,7 +12,7 @@ use super::{
     session::{Server, Session},
 };
 use crate::{
-    domain::{ports::CommitListener, tenure::Tenure},
+    domain::{ports::CommitListener, node_lease::NodeLease},
     store::{
         Reply,
         cluster::{Beat, View},
@@ -217,7 +217,7 @@ impl HeartbeatThread {
 
     /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
     fn beat_alone(&mut self) {
-        self.beat(&Beat { seen: Tenure::NOTHING, ..Beat::default() }, None);
+        self.beat(&Beat { seen: NodeLease::NO_CONFIG_VERSION, ..Beat::default() }, None);
     }
 
     fn ear(&mut self) -> Result<&mut HeartbeatConnection> {

@@ -4,7 +4,7 @@ use super::{Result, Row, Sql, changes, params, shards, takeover};
 use crate::{
     domain::{
         id::{EndpointId, NODE_SLOTS},
-        tenure::Tenure,
+        node_lease::NodeLease,
         time::Timestamp,
     },
     store::cluster::{Beat, Node, View},
@@ -74,7 +74,7 @@ pub(in crate::store) fn enter(
             new.pid,
             now,
             now.plus(NODE_LEASE),
-            Tenure::NOTHING
+            NodeLease::NO_CONFIG_VERSION
         ],
     )?;
     for writer in [0_i64, 1] {

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use posthaste::{
     domain::{
         id::{DeliveryId, EndpointId, EventId},
-        tenure::Tenure,
+        node_lease::NodeLease,
         time::Timestamp,
     },
     store::sqlite::{Passage, SharedFile},
@@ -43,7 +43,7 @@ pub(crate) struct NodesState {
     /// Epoch of the last transaction, if that was not stored although its COMMIT was sent.
     was_lost: Option<i64>,
     /// Node states of the processes that there are.
-    pub(crate) tenures: Vec<Option<Arc<Tenure>>>,
+    pub(crate) tenures: Vec<Option<Arc<NodeLease>>>,
     /// Nodes that die as soon as their turn is over.
     pub(crate) doomed: BTreeSet<usize>,
     /// False before everything has begun and after the heal: no fault happens then.
@@ -188,7 +188,7 @@ impl NodesEnv {
             // The connection went with the answer, and there is no other for a while: perhaps for longer than its lease.
             state.away[node] = state.now + [300, 2 * SECOND, 8 * SECOND, 13 * SECOND][state.rng.usize(0..4)];
         }
-        let (now, seen) = (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.seen()));
+        let (now, seen) = (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.config_version()));
         let was_lost = std::mem::replace(&mut state.was_lost, (passage == Passage::Lost).then_some(epoch));
         drop(state);
         if let Some(epoch) = was_lost {

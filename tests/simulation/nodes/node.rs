@@ -11,7 +11,7 @@ use crate::{
     node_builder::{EngineParts, NoWatch, NodeBuilder},
 };
 use posthaste::{
-    domain::{config_cache::ConfigCache, id::IdGenerator, tenure::Tenure, time::Timestamp},
+    domain::{config_cache::ConfigCache, id::IdGenerator, node_lease::NodeLease, time::Timestamp},
     engine::{EndpointQueues, EngineLimits, Intervals, NodeSendGate, QueueEvents, SharedLimits},
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
@@ -61,7 +61,7 @@ impl Node {
         let (now, (off_ms, drift)) = (town.state().now, town.plan.clocks[number]);
         let shown = Timestamp::from_millis(at(now).as_millis() + off_ms);
         let clock = Arc::new(VirtualClock::starting_at(shown));
-        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<Tenure>::default());
+        let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
         let limits = EngineLimits {
             deliveries_in_flight_max: town.plan.hands,
             bytes_max: 1 << 20,
@@ -287,7 +287,7 @@ impl NodeStart {
 
     async fn join(&mut self) -> Option<Arc<Service>> {
         let joined = self.desk.store.join(self.desk.clock.now()).await.ok()?;
-        self.desk.tenure.enter(joined.epoch);
+        self.desk.tenure.join(joined.epoch);
         self.desk.ids = IdGenerator::new(joined.slot, joined.newest_id);
         let service = self.desk.service();
         service.load_config(None).await.ok()?;
@@ -299,7 +299,7 @@ impl NodeStart {
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let ledger = self.desk.store.clone();
-        let honest = Box::new(NodeSendGate { tenure: tenure.clone(), clock: clock.clone(), ledger });
+        let honest = Box::new(NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), ledger });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
             ledger: self.desk.store.clone(),

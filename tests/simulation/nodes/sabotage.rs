@@ -3,7 +3,7 @@
 //! Every one acts from outside: directly in the file, or at the send gate of a node.
 
 use posthaste::{
-    domain::{ports::SendGate, tenure::Tenure, time::Monotonic},
+    domain::{ports::SendGate, node_lease::NodeLease, time::Monotonic},
     runtime::{Clock, VirtualClock},
 };
 use rusqlite::{Connection, params};
@@ -164,7 +164,7 @@ impl NodeSabotage {
 /// Send gate of a node, as its HTTP sender checks it.
 pub(crate) struct CheckedSendGate {
     pub(crate) honest: Box<dyn SendGate>,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) tenure: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) sabotage: NodeSabotage,
 }

@@ -5,7 +5,7 @@ use super::environment::NodesEnv;
 use crate::event_log::Promise;
 use posthaste::domain::{
     id::EndpointId,
-    tenure::{SHARD_COUNT, shard_of},
+    node_lease::{SHARD_COUNT, shard_of},
     time::Timestamp,
 };
 use rusqlite::{Connection, params};

@@ -8,7 +8,7 @@ use crate::{
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
-        tenure::SHARD_COUNT,
+        node_lease::SHARD_COUNT,
         time::{Monotonic, Timestamp},
     },
     runtime::{Clock, VirtualClock},

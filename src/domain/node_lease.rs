@@ -32,50 +32,50 @@ pub enum ShardOwnership {
 }
 
 #[derive(Debug)]
-pub struct Tenure {
-    is_alone: AtomicBool,
+pub struct NodeLease {
+    is_single_node: AtomicBool,
     epoch: AtomicI64,
     ownership: [AtomicU8; SHARD_COUNT],
     /// The end of the lease, in milliseconds of the monotonic clock.
     lease_valid_until: AtomicI64,
     /// The configuration version seen. Its lock orders changes of it with those of the epoch.
-    seen: Mutex<i64>,
+    config_version: Mutex<i64>,
     stewarding: AtomicUsize,
 }
 
 /// The state before joining: no shards, no lease.
-impl Default for Tenure {
+impl Default for NodeLease {
     fn default() -> Self {
         Self {
-            is_alone: AtomicBool::new(false),
+            is_single_node: AtomicBool::new(false),
             epoch: AtomicI64::new(0),
             ownership: std::array::from_fn(|_| AtomicU8::new(ShardOwnership::Remote as u8)),
             lease_valid_until: AtomicI64::new(i64::MIN),
-            seen: Mutex::new(0),
+            config_version: Mutex::new(0),
             stewarding: AtomicUsize::new(0),
         }
     }
 }
 
-impl Tenure {
+impl NodeLease {
     /// A number below any configuration version: a node that has seen this reloads everything.
-    pub const NOTHING: i64 = -1;
+    pub const NO_CONFIG_VERSION: i64 = -1;
 
     /// Makes the state of the only node of a store.
-    pub fn alone() -> Self {
+    pub fn single_node() -> Self {
         let tenure = Self::default();
-        tenure.be_alone();
+        tenure.set_single_node();
         tenure
     }
 
-    pub fn be_alone(&self) {
-        self.is_alone.store(true, SeqCst);
+    pub fn set_single_node(&self) {
+        self.is_single_node.store(true, SeqCst);
         self.ownership.iter().for_each(|home| home.store(ShardOwnership::Local as u8, SeqCst));
         self.lease_valid_until.store(i64::MAX, SeqCst);
     }
 
     /// Sets the state of a node that just joined under this epoch: no shards, no lease.
-    pub fn enter(&self, epoch: i64) {
+    pub fn join(&self, epoch: i64) {
         self.lease_valid_until.store(i64::MIN, SeqCst);
         self.ownership.iter().for_each(|home| home.store(ShardOwnership::Remote as u8, SeqCst));
         self.epoch.store(epoch, SeqCst);
@@ -83,14 +83,14 @@ impl Tenure {
 
     /// Sets the state of a node that joined again after it was taken over. It has seen no configuration, as the store may have
     /// been replaced.
-    pub fn enter_again(&self, epoch: i64) {
-        let mut seen = self.seen_so_far();
-        *seen = Self::NOTHING;
-        self.enter(epoch);
+    pub fn rejoin(&self, epoch: i64) {
+        let mut seen = self.lock_config_version();
+        *seen = Self::NO_CONFIG_VERSION;
+        self.join(epoch);
     }
 
-    pub fn is_alone(&self) -> bool {
-        self.is_alone.load(Relaxed)
+    pub fn is_single_node(&self) -> bool {
+        self.is_single_node.load(Relaxed)
     }
 
     /// Returns the epoch, which identifies a start of a process; 0 where only one runs at a time.
@@ -130,20 +130,20 @@ impl Tenure {
     }
 
     /// Returns the configuration version that this node has seen.
-    pub fn seen(&self) -> i64 {
-        *self.seen_so_far()
+    pub fn config_version(&self) -> i64 {
+        *self.lock_config_version()
     }
 
     /// Records a configuration version seen under this epoch. Ignored if the node has joined again since.
-    pub fn has_seen(&self, version: i64, epoch: i64) {
-        let mut seen = self.seen_so_far();
+    pub fn set_config_version(&self, version: i64, epoch: i64) {
+        let mut seen = self.lock_config_version();
         if self.epoch() == epoch {
             *seen = version;
         }
     }
 
-    fn seen_so_far(&self) -> MutexGuard<'_, i64> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_config_version(&self) -> MutexGuard<'_, i64> {
+        self.config_version.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a guard for a piece of leader work, if this node is the leader. The leader's shard stays here until the guard is
@@ -164,7 +164,7 @@ impl Tenure {
 
 /// The guard that the leader holds during a piece of leader work.
 #[derive(Debug)]
-pub struct Stewarding(Arc<Tenure>);
+pub struct Stewarding(Arc<NodeLease>);
 
 impl Drop for Stewarding {
     fn drop(&mut self) {
@@ -203,29 +203,29 @@ mod tests {
 
     #[test]
     fn a_single_node_owns_every_shard_and_reads_no_clock() {
-        let tenure = Arc::new(Tenure::alone());
+        let tenure = Arc::new(NodeLease::single_node());
         let no_clock = || panic!("a clock was asked");
-        assert!(tenure.is_alone() && tenure.is_lease_valid(no_clock) && tenure.steward(no_clock).is_some());
+        assert!(tenure.is_single_node() && tenure.is_lease_valid(no_clock) && tenure.steward(no_clock).is_some());
         assert_eq!(tenure.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
     }
 
     #[test]
     fn a_node_that_has_not_joined_or_rejoins_owns_no_shard_and_has_no_lease() {
-        let tenure = Tenure::default();
-        assert!(!tenure.is_alone() && !tenure.is_lease_valid(|| at(i64::MIN)));
-        tenure.enter(7);
+        let tenure = NodeLease::default();
+        assert!(!tenure.is_single_node() && !tenure.is_lease_valid(|| at(i64::MIN)));
+        tenure.join(7);
         tenure.set_ownership(3, ShardOwnership::Local);
         tenure.set_lease_valid_until(at(10));
         assert!(tenure.is_lease_valid(|| at(9)) && !tenure.is_lease_valid(|| at(10)), "the end is not in it");
-        tenure.enter(8);
+        tenure.join(8);
         assert_eq!((tenure.epoch(), tenure.ownership(3)), (8, ShardOwnership::Remote));
         assert!(!tenure.is_lease_valid(|| at(9)));
     }
 
     #[test]
     fn only_the_leader_gets_a_leader_guard_and_it_is_counted() {
-        let tenure = Arc::new(Tenure::default());
-        tenure.enter(7);
+        let tenure = Arc::new(NodeLease::default());
+        tenure.join(7);
         tenure.set_lease_valid_until(at(10));
         tenure.set_ownership(1, ShardOwnership::Local);
         assert!(tenure.steward(|| at(1)).is_none());
