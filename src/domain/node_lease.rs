@@ -20,7 +20,7 @@ use std::sync::{
 pub const SHARD_COUNT: usize = 256;
 
 /// The owner of this shard is the leader: it also does the work that is done once for all nodes.
-const STEWARDS_SHARD: u8 = 0;
+const LEADER_SHARD: u8 = 0;
 
 /// The owner of a shard, as seen by this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct NodeLease {
     lease_valid_until: AtomicI64,
     /// The configuration version seen. Its lock orders changes of it with those of the epoch.
     config_version: Mutex<i64>,
-    stewarding: AtomicUsize,
+    leader_tasks: AtomicUsize,
 }
 
 /// The state before joining: no shards, no lease.
@@ -52,7 +52,7 @@ impl Default for NodeLease {
             ownership: std::array::from_fn(|_| AtomicU8::new(ShardOwnership::Remote as u8)),
             lease_valid_until: AtomicI64::new(i64::MIN),
             config_version: Mutex::new(0),
-            stewarding: AtomicUsize::new(0),
+            leader_tasks: AtomicUsize::new(0),
         }
     }
 }
@@ -148,27 +148,27 @@ impl NodeLease {
 
     /// Returns a guard for a piece of leader work, if this node is the leader. The leader's shard stays here until the guard is
     /// dropped.
-    pub fn steward(self: &Arc<Self>, now: impl FnOnce() -> Monotonic) -> Option<Stewarding> {
+    pub fn lead(self: &Arc<Self>, now: impl FnOnce() -> Monotonic) -> Option<LeaderGuard> {
         // Counted before the check: the code that gives the shard up marks it before it checks for running work.
-        self.stewarding.fetch_add(1, SeqCst);
-        let at_work = Stewarding(self.clone());
-        let is_steward = self.ownership(STEWARDS_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
+        self.leader_tasks.fetch_add(1, SeqCst);
+        let at_work = LeaderGuard(self.clone());
+        let is_steward = self.ownership(LEADER_SHARD) == ShardOwnership::Local && self.is_lease_valid(now);
         is_steward.then_some(at_work)
     }
 
     /// Whether leader work is running, if this is the leader's shard.
-    pub fn is_stewarding(&self, shard: u8) -> bool {
-        shard == STEWARDS_SHARD && self.stewarding.load(SeqCst) > 0
+    pub fn has_leader_task(&self, shard: u8) -> bool {
+        shard == LEADER_SHARD && self.leader_tasks.load(SeqCst) > 0
     }
 }
 
 /// The guard that the leader holds during a piece of leader work.
 #[derive(Debug)]
-pub struct Stewarding(Arc<NodeLease>);
+pub struct LeaderGuard(Arc<NodeLease>);
 
-impl Drop for Stewarding {
+impl Drop for LeaderGuard {
     fn drop(&mut self) {
-        self.0.stewarding.fetch_sub(1, SeqCst);
+        self.0.leader_tasks.fetch_sub(1, SeqCst);
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     fn a_single_node_owns_every_shard_and_reads_no_clock() {
         let tenure = Arc::new(NodeLease::single_node());
         let no_clock = || panic!("a clock was asked");
-        assert!(tenure.is_single_node() && tenure.is_lease_valid(no_clock) && tenure.steward(no_clock).is_some());
+        assert!(tenure.is_single_node() && tenure.is_lease_valid(no_clock) && tenure.lead(no_clock).is_some());
         assert_eq!(tenure.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
     }
 
@@ -228,15 +228,15 @@ mod tests {
         tenure.join(7);
         tenure.set_lease_valid_until(at(10));
         tenure.set_ownership(1, ShardOwnership::Local);
-        assert!(tenure.steward(|| at(1)).is_none());
+        assert!(tenure.lead(|| at(1)).is_none());
         tenure.set_ownership(0, ShardOwnership::Local);
-        assert!(tenure.steward(|| at(10)).is_none(), "it may not call out any more");
-        let at_work = tenure.steward(|| at(9)).unwrap();
+        assert!(tenure.lead(|| at(10)).is_none(), "it may not call out any more");
+        let at_work = tenure.lead(|| at(9)).unwrap();
         tenure.set_ownership(0, ShardOwnership::Draining);
-        assert!(tenure.steward(|| at(9)).is_none(), "nothing is begun that would keep it");
-        assert!(tenure.is_stewarding(0) && !tenure.is_stewarding(1));
+        assert!(tenure.lead(|| at(9)).is_none(), "nothing is begun that would keep it");
+        assert!(tenure.has_leader_task(0) && !tenure.has_leader_task(1));
         drop(at_work);
-        assert!(!tenure.is_stewarding(0));
+        assert!(!tenure.has_leader_task(0));
     }
 
     /// Ids are made one by one, many in a millisecond, or by several nodes.

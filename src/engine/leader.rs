@@ -3,7 +3,7 @@
 
 use crate::{
     domain::{
-        node_lease::{Stewarding, NodeLease},
+        node_lease::{LeaderGuard, NodeLease},
         time::Timestamp,
     },
     runtime::Clock,
@@ -21,12 +21,12 @@ pub(super) struct LeaderRole {
 
 impl LeaderRole {
     /// Returns a guard for a piece of the leader's work, if this node is the leader now.
-    pub(super) fn try_lead(&self) -> Option<Stewarding> {
-        self.node_state.steward(|| self.clock.steady())
+    pub(super) fn try_lead(&self) -> Option<LeaderGuard> {
+        self.node_state.lead(|| self.clock.steady())
     }
 
     /// Waits until this node is the leader, and returns the guard.
-    pub(super) async fn lead(&self) -> Stewarding {
+    pub(super) async fn lead(&self) -> LeaderGuard {
         loop {
             if let Some(turn) = self.try_lead() {
                 return turn;

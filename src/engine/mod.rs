@@ -203,7 +203,7 @@ impl Engine {
             metrics: courier.metrics.clone(),
             every: self.intervals.retention,
             scans: Vec::new(),
-            steward: steward.clone(),
+            leader: steward.clone(),
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,

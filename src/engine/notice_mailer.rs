@@ -10,7 +10,7 @@ use crate::{
         id::AppId,
         notice::{EmailRenderer, Email, Notice},
         metrics::{MailResult, Metrics},
-        node_lease::Stewarding,
+        node_lease::LeaderGuard,
         time::Timestamp,
     },
     outbound::{Mailer, SendMailResult},
@@ -84,7 +84,7 @@ impl NoticeMailer {
         bell: Arc<Notify>,
         post: Option<MailSettings>,
         every: Duration,
-        steward: LeaderRole,
+        leader: LeaderRole,
     ) -> Self {
         Self {
             config_cache: courier.config_cache.clone(),
@@ -95,7 +95,7 @@ impl NoticeMailer {
             settings: post,
             every,
             progress: MailProgress::default(),
-            leader: steward,
+            leader,
         }
     }
 
@@ -131,7 +131,7 @@ impl NoticeMailer {
     }
 
     /// Waits until this node is the leader; `None` if it is stopped before.
-    async fn lead(&self, stop: &Shutdown) -> Option<Stewarding> {
+    async fn lead(&self, stop: &Shutdown) -> Option<LeaderGuard> {
         tokio::select! {
             biased;
             () = stop.soft() => None,

@@ -43,7 +43,7 @@ pub(super) struct RetentionWorker {
     /// How often it checks when there is nothing to do.
     pub(super) every: Duration,
     pub(super) scans: Vec<RetentionScan>,
-    pub(super) steward: LeaderRole,
+    pub(super) leader: LeaderRole,
 }
 
 /// Scan of one retention age through the events.
@@ -111,7 +111,7 @@ impl RetentionWorker {
     /// Scans until it has caught up with its age.
     async fn scan(&mut self, place: usize) -> Result<(), StoreError> {
         loop {
-            let turn = self.steward.lead().await;
+            let turn = self.leader.lead().await;
             let now = self.clock.now();
             let walk = &mut self.scans[place];
             // A clock that was set back must not delay the scan until it is as late again.

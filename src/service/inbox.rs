@@ -3,7 +3,7 @@
 
 use super::{Error, Service};
 use crate::{
-    domain::{id::AppId, node_lease::Stewarding},
+    domain::{id::AppId, node_lease::LeaderGuard},
     runtime::Shutdown,
     store::{
         inbox::{InboxBatch, InboxEvent},
@@ -48,9 +48,9 @@ impl Service {
 
     /// Returns the leader role if this node may accept from the inbox now. When storage is full it waits too: the events are
     /// already published and cannot be refused.
-    fn lead_inbox(&self) -> Option<Stewarding> {
+    fn lead_inbox(&self) -> Option<LeaderGuard> {
         let has_room = self.require_accepting().is_ok() && self.require_storage_space().is_ok();
-        if has_room { self.node_state.steward(|| self.clock.steady()) } else { None }
+        if has_room { self.node_state.lead(|| self.clock.steady()) } else { None }
     }
 
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.

@@ -188,7 +188,7 @@ impl<'a> Rebalancer<'a> {
             return Ok(());
         }
         let busy = shared.queues.survey(shared.clock.now()).busy;
-        let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.is_stewarding(*shard);
+        let is_idle = |shard: &u8| !busy.contains(shard) && !tenure.has_leader_task(*shard);
         let idle: Vec<u8> = tenure.shards_in(ShardOwnership::Draining).filter(is_idle).collect();
         if idle.is_empty() {
             return Ok(());

@@ -221,7 +221,7 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     sleep(3 * SECOND).await;
     let at_work = first.tenure().shards_in(ShardOwnership::Local).next().map(|_| {
         let tenure = first.queues.node_state();
-        tenure.steward(|| town.clock.steady()).unwrap()
+        tenure.lead(|| town.clock.steady()).unwrap()
     });
     first.stop.stop_softly();
     sleep(3 * SECOND).await;
