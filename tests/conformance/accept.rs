@@ -1,6 +1,6 @@
 //! Accepting events: durable, deduplicated, handed to the engine after the commit, all or nothing.
 
-use crate::stage::{NOW, Stage, after};
+use crate::fixture::{NOW, Fixture, after};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -27,11 +27,11 @@ fn repeated(new: &NewEvent) -> Accepted {
     Accepted::Repeated { event: new.event.clone(), deliveries }
 }
 
-async fn events_stored(stage: &Stage) -> usize {
+async fn events_stored(stage: &Fixture) -> usize {
     stage.store().events(stage.app, EventFilter::default(), None, 1000).await.unwrap().rows.len()
 }
 
-pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: Stage) {
+pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: Fixture) {
     let mut new = stage.one_event();
     change(&mut new, |event| {
         event.external_id = Some("order-1".into());
@@ -49,7 +49,7 @@ pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: 
     assert_eq!(stage.delivery(delivery.id).await, delivery);
 }
 
-pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage: Stage) {
+pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage: Fixture) {
     let new = stage.draft(&[]);
     let id = new.event.id;
     assert_eq!(stage.accept(new).await, Accepted::New);
@@ -58,7 +58,7 @@ pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage:
     assert!(stage.store().deliveries_of(id).await.unwrap().is_empty());
 }
 
-pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_engine(mut stage: Stage) {
+pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_engine(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let mut new = stage.draft(&[stage.endpoint, other]);
     new.births[0].delivery.start_in_flight();
@@ -73,7 +73,7 @@ pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_
     assert_eq!(stage.permits.taken(), 1);
 }
 
-pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut stage: Stage) {
+pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut stage: Fixture) {
     stage.recorder.gate.shut();
     let store = stage.shared_store();
     let new = stage.one_with_permit();
@@ -86,7 +86,7 @@ pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
 }
 
-pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(mut stage: Stage) {
+pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(mut stage: Fixture) {
     let new = stage.one_with_permit();
     let id = new.births[0].delivery.id;
     drop(stage.store().accept(vec![new]));
@@ -94,7 +94,7 @@ pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publish
     assert_eq!(stage.only_leased().delivery.id, id);
 }
 
-pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Stage) {
+pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Fixture) {
     let mut new = stage.one_event();
     new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let id = stage.publish(new).await;
@@ -102,7 +102,7 @@ pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
 }
 
-pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut stage: Stage) {
+pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mut stage: Fixture) {
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     for (switch, ended) in [
         (Availability::DisabledHold, (DeliveryState::Held, None)),
@@ -118,7 +118,7 @@ pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mu
     assert!(stage.recorder.take_leased().is_empty(), "neither is ever due");
 }
 
-pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
+pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Fixture) {
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let other = stage.new_endpoint(stage.app).await;
     let mut first = stage.draft(&[stage.endpoint, other]);
@@ -137,7 +137,7 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Stage) {
     assert_eq!(stage.permits.taken(), 0, "its permit is free again");
 }
 
-pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stage: Stage) {
+pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stage: Fixture) {
     for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
         let key = stage.dedup(space, "order-1");
         let mut first = stage.one_event();
@@ -155,7 +155,7 @@ pub(crate) async fn another_body_under_the_same_id_or_key_is_a_conflict(mut stag
     assert_eq!(stage.permits.taken(), 0);
 }
 
-pub(crate) async fn event_ids_and_idempotency_keys_are_separate(mut stage: Stage) {
+pub(crate) async fn event_ids_and_idempotency_keys_are_separate(mut stage: Fixture) {
     for space in [DedupSpace::EventId, DedupSpace::IdempotencyKey] {
         let mut new = stage.one_event();
         new.dedup = vec![stage.dedup(space, "same text")];
@@ -163,10 +163,10 @@ pub(crate) async fn event_ids_and_idempotency_keys_are_separate(mut stage: Stage
     }
 }
 
-pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut stage: Stage) {
+pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut stage: Fixture) {
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let (same, other) = (Fingerprint([1; 16]), Fingerprint([2; 16]));
-    let look = async |stage: &Stage, keys: Vec<DedupKey>, fingerprint| {
+    let look = async |stage: &Fixture, keys: Vec<DedupKey>, fingerprint| {
         stage.store().find_duplicate(keys, fingerprint).await.unwrap()
     };
     assert_eq!(look(&stage, vec![key], same).await, Accepted::New);
@@ -181,7 +181,7 @@ pub(crate) async fn a_published_event_is_found_without_publishing_it_again(mut s
     assert_eq!(events_stored(&stage).await, 1, "nothing was stored by looking");
 }
 
-pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Stage) {
+pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Fixture) {
     let (id, key) = (stage.dedup(DedupSpace::EventId, "a"), stage.dedup(DedupSpace::IdempotencyKey, "b"));
     let mut first = stage.one_event();
     first.dedup = vec![id, key];
@@ -196,7 +196,7 @@ pub(crate) async fn either_of_two_keys_finds_the_event(mut stage: Stage) {
     assert_eq!(events_stored(&stage).await, 1);
 }
 
-pub(crate) async fn a_duplicate_inside_one_call_resolves_to_the_first(mut stage: Stage) {
+pub(crate) async fn a_duplicate_inside_one_call_resolves_to_the_first(mut stage: Fixture) {
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let mut three = [stage.one_event(), stage.one_event(), stage.one_event()];
     for new in &mut three {
@@ -208,7 +208,7 @@ pub(crate) async fn a_duplicate_inside_one_call_resolves_to_the_first(mut stage:
     assert_eq!(accepted, [Accepted::New, answer, Accepted::Conflict { event }]);
 }
 
-pub(crate) async fn duplicates_inside_one_batch_resolve_to_the_first(mut stage: Stage) {
+pub(crate) async fn duplicates_inside_one_batch_resolve_to_the_first(mut stage: Fixture) {
     let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
     let mut both = [stage.one_event(), stage.one_event()];
     for new in &mut both {
@@ -228,7 +228,7 @@ pub(crate) async fn duplicates_inside_one_batch_resolve_to_the_first(mut stage: 
     assert_eq!((one.await.unwrap(), two.await.unwrap()), (vec![Accepted::New], vec![answer]));
 }
 
-pub(crate) async fn answers_come_in_the_order_of_the_events(mut stage: Stage) {
+pub(crate) async fn answers_come_in_the_order_of_the_events(mut stage: Fixture) {
     let key = stage.dedup(DedupSpace::EventId, "x");
     let mut known = stage.one_event();
     known.dedup = vec![key];
@@ -241,7 +241,7 @@ pub(crate) async fn answers_come_in_the_order_of_the_events(mut stage: Stage) {
     assert_eq!(accepted, [Accepted::New, answer, Accepted::New]);
 }
 
-pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut stage: Stage) {
+pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut stage: Fixture) {
     let known = stage.one_event();
     let taken: EventId = known.event.id;
     stage.accept(known).await;
@@ -262,7 +262,7 @@ pub(crate) async fn an_event_that_cannot_be_stored_fails_only_its_own_call(mut s
     assert_eq!(stage.permits.taken(), 0);
 }
 
-pub(crate) async fn an_event_and_its_many_deliveries_are_stored_together(mut stage: Stage) {
+pub(crate) async fn an_event_and_its_many_deliveries_are_stored_together(mut stage: Fixture) {
     let endpoints: Vec<EndpointId> = (1..=1500).map(EndpointId::from_i64).collect();
     let new = stage.draft(&endpoints);
     let (event, key) = (new.event.id, stage.dedup(DedupSpace::EventId, "wide"));

@@ -4,7 +4,7 @@
 use crate::{
     health::{counted, plain, record_counted},
     pair::{TwoNodes, play, wait_until},
-    stage::{after, retry_at},
+    fixture::{after, retry_at},
 };
 use posthaste::{
     domain::{event::DedupSpace, verdict::Verdict},

@@ -2,7 +2,7 @@
 
 use crate::{
     replays::{deliveries, running},
-    stage::{NOW, Stage, after},
+    fixture::{NOW, Fixture, after},
 };
 use posthaste::{
     domain::{
@@ -27,7 +27,7 @@ use serde_json::json;
 
 const KEY: KeyId = KeyId::from_i64(7);
 
-fn entry(stage: &mut Stage, app: Option<AppId>, action: AuditAction) -> AuditEntry {
+fn entry(stage: &mut Fixture, app: Option<AppId>, action: AuditAction) -> AuditEntry {
     let id = stage.next_id();
     AuditEntry {
         id: AuditId::from_i64(id),
@@ -43,18 +43,18 @@ fn entry(stage: &mut Stage, app: Option<AppId>, action: AuditAction) -> AuditEnt
 }
 
 /// Returns an entry about the stage's app.
-fn own(stage: &mut Stage, action: AuditAction) -> AuditEntry {
+fn own(stage: &mut Fixture, action: AuditAction) -> AuditEntry {
     let app = stage.app;
     entry(stage, Some(app), action)
 }
 
-fn app(stage: &mut Stage, uid: &str) -> App {
+fn app(stage: &mut Fixture, uid: &str) -> App {
     let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
     let id = AppId::from_i64(stage.next_id());
     App { id, uid: uid.into(), settings, created_at: NOW, updated_at: NOW }
 }
 
-fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
+fn key(stage: &mut Fixture, scope: Scope) -> ApiKey {
     let id = KeyId::from_i64(stage.next_id());
     ApiKey {
         id,
@@ -70,7 +70,7 @@ fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
     }
 }
 
-async fn all(stage: &Stage, filter: AuditFilter) -> Vec<AuditEntry> {
+async fn all(stage: &Fixture, filter: AuditFilter) -> Vec<AuditEntry> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
         let page = stage.store().audit(filter, after, 2).await.unwrap();
@@ -83,11 +83,11 @@ async fn all(stage: &Stage, filter: AuditFilter) -> Vec<AuditEntry> {
     }
 }
 
-async fn count(stage: &Stage) -> usize {
+async fn count(stage: &Fixture) -> usize {
     all(stage, AuditFilter::default()).await.len()
 }
 
-pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Stage) {
+pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Fixture) {
     let full = own(&mut stage, AuditAction::AppCreated);
     let bare =
         AuditEntry { key_name: None, app: None, detail: None, ..entry(&mut stage, None, AuditAction::KeyCreated) };
@@ -101,7 +101,7 @@ pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Stage) {
     assert_eq!(all(&stage, AuditFilter::default()).await, [bare, full], "the newest first");
 }
 
-pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
+pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_none(mut stage: Fixture) {
     let first = app(&mut stage, "a");
     let twin = App { id: AppId::from_i64(stage.next_id()), ..first.clone() };
     let noted = Some(own(&mut stage, AuditAction::AppCreated));
@@ -155,7 +155,7 @@ pub(crate) async fn a_change_of_the_registry_leaves_one_entry_and_a_refused_one_
     );
 }
 
-pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none(mut stage: Stage) {
+pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_none(mut stage: Fixture) {
     let dead = stage.one_in(DeliveryState::Dead).await;
     let unknown = DeliveryId::from_i64(stage.next_id());
     let mut asks = Vec::new();
@@ -188,18 +188,18 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     assert_eq!(count(&stage).await, 5);
 }
 
-fn replay(stage: &mut Stage) -> Replay {
+fn replay(stage: &mut Fixture) -> Replay {
     running(stage, deliveries(Some(stage.endpoint), None, &[DeliveryState::Dead]))
 }
 
 /// Writes the entry with an arbitrary change.
-async fn write(stage: &mut Stage, entry: AuditEntry) {
+async fn write(stage: &mut Fixture, entry: AuditEntry) {
     let settings = AppSettings { name: entry.object_id.clone(), ..AppSettings::default() };
     let app = App { id: stage.app, uid: "a".into(), settings, created_at: NOW, updated_at: NOW };
     assert!(stage.store().change_app(app, Some(entry)).await.unwrap());
 }
 
-pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Stage) {
+pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Fixture) {
     let other = stage.new_app().await;
     let mut ids = Vec::new();
     for (app, key, action) in [
@@ -231,7 +231,7 @@ pub(crate) async fn filters_combine_and_apps_do_not_mix(mut stage: Stage) {
     }
 }
 
-pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Stage) {
+pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Fixture) {
     let rare = own(&mut stage, AuditAction::KeyRevoked);
     write(&mut stage, rare.clone()).await;
     let settings = AppSettings { name: "Shop".into(), ..AppSettings::default() };
@@ -253,7 +253,7 @@ pub(crate) async fn a_rare_entry_is_found_behind_ten_thousand_others_in_bounded_
     }
 }
 
-pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deletion(mut stage: Stage) {
+pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deletion(mut stage: Fixture) {
     let kept_app = stage.new_app().await;
     let kept = entry(&mut stage, Some(kept_app), AuditAction::KeyCreated);
     write(&mut stage, kept.clone()).await;
@@ -276,7 +276,7 @@ pub(crate) async fn the_audit_log_of_an_app_is_deleted_with_it_except_the_deleti
     assert!(joined >= end.id.as_i64() && joined < newest.as_i64());
 }
 
-pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut stage: Stage) {
+pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut stage: Fixture) {
     let app = stage.app;
     let scopes = [Scope::Admin, Scope::App(app), Scope::Publish(app), Scope::Read(app)];
     let mut keys: Vec<ApiKey> = scopes.map(|scope| key(&mut stage, scope)).into();
@@ -300,10 +300,10 @@ pub(crate) async fn a_revoked_key_is_still_known_and_the_last_use_only_grows(mut
     assert_eq!(store.config_snapshot().await.unwrap().keys, keys, "what works");
 }
 
-pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut stage: Stage) {
+pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut stage: Fixture) {
     const DAY: u64 = 24 * 60 * 60;
     let (own, other) = (stage.app, AppId::from_i64(stage.next_id()));
-    let link = |stage: &mut Stage, scope, made: u64, lives: u64| ApiKey {
+    let link = |stage: &mut Fixture, scope, made: u64, lives: u64| ApiKey {
         created_at: after(made),
         expires_at: Some(after(made + lives)),
         theme: Some(PortalTheme { name: Some("Bakery".into()), ..PortalTheme::default() }),
@@ -331,7 +331,7 @@ pub(crate) async fn a_portal_link_is_no_key_and_is_purged_a_day_after_expiry(mut
     assert_eq!(found, [elsewhere, longer, plain, last, late]);
 }
 
-pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
+pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Fixture) {
     let (old, other) = (own(&mut stage, AuditAction::AppChanged), stage.app);
     let changed = app(&mut stage, "another");
     stage.store().add_app(changed, Some(old)).await.unwrap();
@@ -342,7 +342,7 @@ pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
         stage.store().add_key(key.clone(), None).await.unwrap();
     }
     stage.store().revoke_key(keys[0].id, after(8), None).await.unwrap();
-    let forget = async |stage: &Stage, seconds| stage.store().purge_records(after(seconds)).await.unwrap();
+    let forget = async |stage: &Fixture, seconds| stage.store().purge_records(after(seconds)).await.unwrap();
     assert_eq!(forget(&stage, 8).await.keys, [], "not before it is that old");
     let forgotten = forget(&stage, 9).await;
     assert_eq!((forgotten.keys, forgotten.has_more), (vec![keys[0].id, keys[1].id], false));
@@ -354,7 +354,7 @@ pub(crate) async fn old_keys_and_audit_entries_are_purged(mut stage: Stage) {
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= newest);
 }
 
-pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Stage) {
+pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Fixture) {
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let changed = EndpointRecord { revision: stored.revision + 1, ..stored };
     for expected in [true, false] {

@@ -1,6 +1,6 @@
 //! Finding an event or a delivery, and the details that are shown.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         delivery::DeliveryState,
@@ -13,11 +13,11 @@ use posthaste::{
 };
 use std::sync::Arc;
 
-async fn find(stage: &Stage, given_id: &str, own: Option<EventId>) -> Option<Event> {
+async fn find(stage: &Fixture, given_id: &str, own: Option<EventId>) -> Option<Event> {
     stage.store().find_event(stage.app, given_id.into(), own).await.unwrap()
 }
 
-pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage: Stage) {
+pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage: Fixture) {
     let mut new = stage.one_event();
     Arc::get_mut(&mut new.event).unwrap().external_id = Some("order-1".into());
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
@@ -34,14 +34,14 @@ pub(crate) async fn an_event_is_found_by_the_producer_s_id_or_by_ours(mut stage:
     assert_eq!(find(&stage, "x", Some(unknown)).await, None);
 }
 
-pub(crate) async fn an_idempotency_key_does_not_find_an_event(mut stage: Stage) {
+pub(crate) async fn an_idempotency_key_does_not_find_an_event(mut stage: Fixture) {
     let mut new = stage.one_event();
     new.dedup = vec![stage.dedup(DedupSpace::IdempotencyKey, "k")];
     stage.accept(new).await;
     assert_eq!(find(&stage, "k", None).await, None);
 }
 
-pub(crate) async fn another_app_finds_nothing(mut stage: Stage) {
+pub(crate) async fn another_app_finds_nothing(mut stage: Fixture) {
     let mut new = stage.one_event();
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "order-1")];
     let event = new.event.id;
@@ -52,7 +52,7 @@ pub(crate) async fn another_app_finds_nothing(mut stage: Stage) {
     assert!(stage.listed(id).await.is_none());
 }
 
-pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_first(mut stage: Stage) {
+pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_first(mut stage: Fixture) {
     let id = stage.concluded(retry_at(NOW), attempt(OutcomeClass::Http, 500)).await;
     let carried = stage.lease(id, NOW).await;
     let event = carried.event.clone();
@@ -65,7 +65,7 @@ pub(crate) async fn a_delivery_is_shown_with_its_event_and_its_history_oldest_fi
     assert!(stage.listed(unknown).await.is_none());
 }
 
-pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage) {
+pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Fixture) {
     let failed = |class, error: &str| Attempt { outcome: Outcome::failed(class, error), ..attempt(class, 0) };
     let carried = stage.leased().await;
     let id = carried.delivery.id;
@@ -81,7 +81,7 @@ pub(crate) async fn the_last_error_is_that_of_the_last_attempt(mut stage: Stage)
     assert_eq!(stage.listed(id).await.unwrap().0.last_error, None);
 }
 
-pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Stage) {
+pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let (first, second) = (stage.draft(&[stage.endpoint, other]), stage.draft(&[other]));
     let expected: Vec<DeliveryId> = first.births.iter().map(|birth| birth.delivery.id).collect();
@@ -96,7 +96,7 @@ pub(crate) async fn the_deliveries_of_an_event_are_its_own(mut stage: Stage) {
     );
 }
 
-pub(crate) async fn waiting_deliveries_are_counted(mut stage: Stage) {
+pub(crate) async fn waiting_deliveries_are_counted(mut stage: Fixture) {
     assert_eq!(stage.store().waiting_count().await.unwrap(), 0);
     for state in DeliveryState::ALL {
         stage.one_in(state).await;
@@ -104,7 +104,7 @@ pub(crate) async fn waiting_deliveries_are_counted(mut stage: Stage) {
     assert_eq!(stage.store().waiting_count().await.unwrap(), 2, "pending and retrying");
 }
 
-pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(mut stage: Stage) {
+pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(mut stage: Fixture) {
     let at = |seconds| Attempt { started_at: after(seconds), ..attempt(OutcomeClass::Http, 500) };
     let retried = stage.concluded(retry_at(after(1)), at(0)).await;
     let dead = stage.concluded(dead(DeadReason::Exhausted), at(5)).await;
@@ -123,7 +123,7 @@ pub(crate) async fn the_latest_attempts_are_found_wherever_their_deliveries_are(
     assert_eq!(latest(1).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn the_app_of_an_object_is_found_by_its_id(mut stage: Stage) {
+pub(crate) async fn the_app_of_an_object_is_found_by_its_id(mut stage: Fixture) {
     let mut new = stage.one_event();
     new.dedup =
         vec![stage.dedup(DedupSpace::EventId, "order-1"), stage.dedup(DedupSpace::IdempotencyKey, "k")];

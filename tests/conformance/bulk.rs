@@ -5,7 +5,7 @@ use crate::{
     pair::SharedStore,
     postgres::{Database, Pooled},
     sqlite::block_on,
-    stage::{Stage, after, attempt, dead, perform, retry_at},
+    fixture::{Fixture, after, attempt, dead, perform, retry_at},
 };
 use posthaste::{
     domain::{
@@ -76,7 +76,7 @@ fn contract() -> Arc<Contract> {
 
 /// The stage of a case, with the same ids on every store; the last endpoint is ordered.
 struct BulkCase {
-    stage: Stage,
+    stage: Fixture,
     endpoints: Vec<EndpointId>,
     carried: Vec<Option<LeasedDelivery>>,
     deliveries: Vec<DeliveryId>,
@@ -84,7 +84,7 @@ struct BulkCase {
 
 impl BulkCase {
     async fn new(shared: &SharedStore) -> Self {
-        let mut stage = Stage::new(Box::new(shared.clone())).await;
+        let mut stage = Fixture::new(Box::new(shared.clone())).await;
         let mut endpoints = vec![stage.endpoint];
         for _ in 1..ENDPOINTS {
             endpoints.push(stage.new_endpoint(stage.app).await);
@@ -159,7 +159,7 @@ impl BulkCase {
 }
 
 /// Rolls up all statistics; returns the endpoints whose health must be checked.
-async fn roll_up(stage: &Stage) -> String {
+async fn roll_up(stage: &Fixture) -> String {
     let mut suspects = vec![];
     loop {
         let rolled_up = stage.store().roll_up(Duration::from_secs(5), after(1000)).await.unwrap();
@@ -277,7 +277,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
 }
 
 /// Calls `ask` while the store is held at an earlier commit, so that all its commands form one batch.
-async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -> T {
+async fn in_one_batch<T>(stage: &mut Fixture, ask: impl FnOnce(&mut Fixture) -> T) -> T {
     stage.recorder.gate.shut();
     let (store, before) = (stage.shared_store(), stage.one_event());
     let blocking = store.accept(vec![before]);
@@ -288,7 +288,7 @@ async fn in_one_batch<T>(stage: &mut Stage, ask: impl FnOnce(&mut Stage) -> T) -
     asked
 }
 
-async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Stage) {
+async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage: Fixture) {
     let [first, second] = [stage.leased().await, stage.leased().await];
     let (ended, store) = (first.delivery.id, stage.shared_store());
     let asked = in_one_batch(&mut stage, |stage| {
@@ -306,7 +306,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
     assert_eq!(stage.history(ended).await.len(), 1);
 }
 
-async fn a_repeated_event_takes_no_key_and_delays_no_other(mut stage: Stage) {
+async fn a_repeated_event_takes_no_key_and_delays_no_other(mut stage: Fixture) {
     let [known, new, other] = ["known", "new", "other"].map(|key| stage.dedup(DedupSpace::EventId, key));
     let mut keyed = |keys: &[DedupKey]| NewEvent { dedup: keys.to_vec(), ..stage.one_event() };
     let (stored, again, beside, later) =

@@ -1,6 +1,6 @@
 //! Joining, taking over the deliveries of a dead node, finding work, and purging the data of deleted apps.
 
-use crate::stage::{NOW, Stage, after, attempt, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
@@ -15,7 +15,7 @@ use posthaste::{
     },
 };
 
-pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outcome(mut stage: Stage) {
+pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outcome(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::InFlight).await;
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
@@ -29,7 +29,7 @@ pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outc
     assert_eq!(stage.history(id).await.len(), 1);
 }
 
-pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
+pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
     stage.lease(id, after(1)).await;
     stage.reopen();
@@ -41,7 +41,7 @@ pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Stage) {
     assert_eq!(last_contract, Some(attempt(OutcomeClass::Http, 500).contract), "the unknown one names none");
 }
 
-pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous_state(mut stage: Stage) {
+pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous_state(mut stage: Fixture) {
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
@@ -55,7 +55,7 @@ pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous
     }
 }
 
-pub(crate) async fn a_takeover_respects_disabled_and_deleted_endpoints(mut stage: Stage) {
+pub(crate) async fn a_takeover_respects_disabled_and_deleted_endpoints(mut stage: Fixture) {
     let off = stage.one_in(DeliveryState::InFlight).await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     stage.reopen();
@@ -68,7 +68,7 @@ pub(crate) async fn a_takeover_respects_disabled_and_deleted_endpoints(mut stage
     assert_eq!(stage.ended(gone).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
 }
 
-pub(crate) async fn a_restart_changes_no_delivery_that_was_not_in_flight(mut stage: Stage) {
+pub(crate) async fn a_restart_changes_no_delivery_that_was_not_in_flight(mut stage: Fixture) {
     let mut before = vec![];
     for state in DeliveryState::ALL.into_iter().filter(|state| *state != DeliveryState::InFlight) {
         let id = stage.one_in(state).await;
@@ -81,8 +81,8 @@ pub(crate) async fn a_restart_changes_no_delivery_that_was_not_in_flight(mut sta
     }
 }
 
-pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Stage) {
-    let newest = async |stage: &mut Stage| {
+pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Fixture) {
+    let newest = async |stage: &mut Fixture| {
         stage.reopen();
         stage.store().join(NOW).await.unwrap().newest_id
     };
@@ -97,7 +97,7 @@ pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Stage) {
     assert_eq!(newest(&mut stage).await, app.as_i64());
 }
 
-pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Stage) {
+pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Fixture) {
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
     let ActionResult::Made(made) = stage.request(delivered, Ask::Replay { new_id: as_new, give_up_at: None }).await else {
@@ -116,7 +116,7 @@ pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut
     assert!(stage.store().join(NOW).await.unwrap().newest_id >= endpoint.as_i64());
 }
 
-pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Stage) {
+pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Fixture) {
     assert_eq!(stage.store().find_lanes().await.unwrap(), []);
     let (second, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for (endpoint, seconds) in [(stage.endpoint, 9), (stage.endpoint, 3), (third, 1), (stage.endpoint, 5)] {
@@ -138,7 +138,7 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Sta
     );
 }
 
-pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Stage) {
+pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Fixture) {
     let (off, held_on) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     let (gone, settled) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for endpoint in [stage.endpoint, off, gone] {
@@ -157,20 +157,20 @@ pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Stage
 }
 
 /// Publishes `count` events to the stage's endpoint in calls of a thousand.
-async fn publish_many(stage: &mut Stage, count: usize) {
+async fn publish_many(stage: &mut Fixture, count: usize) {
     for chunk in (0..count).collect::<Vec<_>>().chunks(1000) {
         let call = chunk.iter().map(|_| stage.one_event()).collect();
         stage.store().accept(call).await.unwrap();
     }
 }
 
-async fn counts(stage: &Stage, app: AppId) -> (usize, usize) {
+async fn counts(stage: &Fixture, app: AppId) -> (usize, usize) {
     let events = stage.store().events(app, EventFilter::default(), None, 10_000).await.unwrap();
     let deliveries = stage.store().deliveries(app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     (events.rows.len(), deliveries.rows.len())
 }
 
-pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut stage: Stage) {
+pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut stage: Fixture) {
     let (doomed, doomed_endpoint) = (stage.app, stage.endpoint);
     let key = stage.dedup(DedupSpace::EventId, "order-1");
     let mut keyed = stage.one_event();
@@ -206,7 +206,7 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     assert_eq!(stage.accept(again).await, Accepted::New, "its keys went with it");
 }
 
-pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: Stage) {
+pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: Fixture) {
     let doomed = stage.app;
     for _ in 0..2 {
         let new = stage.draft(&vec![stage.endpoint; 2500]);
@@ -223,7 +223,7 @@ pub(crate) async fn a_step_of_a_purge_is_bounded_by_deliveries_too(mut stage: St
     assert_eq!((left, counts(&stage, doomed).await), (0, (0, 0)));
 }
 
-pub(crate) async fn a_purge_without_data_ends_at_once(mut stage: Stage) {
+pub(crate) async fn a_purge_without_data_ends_at_once(mut stage: Fixture) {
     stage.waiting().await;
     assert!(!stage.store().purge_deleted_apps().await.unwrap());
     assert_eq!(counts(&stage, stage.app).await, (1, 1));

@@ -1,6 +1,6 @@
 //! A server that logs the plan of each statement: the indexes used, the blocks read, and the rows read in vain.
 
-use crate::{database::TestDatabaseServer, stage::Backend};
+use crate::{database::TestDatabaseServer, fixture::Backend};
 use posthaste::{
     domain::ports::CommitListener,
     store::{

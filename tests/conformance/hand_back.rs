@@ -1,6 +1,6 @@
 //! Releasing the unsent deliveries of a stopping node: due as before, without a trace of an attempt.
 
-use crate::stage::{NOW, Stage, after, attempt, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
@@ -12,12 +12,12 @@ use posthaste::{
     store::deliveries::Ask,
 };
 
-async fn hand_back(stage: &Stage, carried: LeasedDelivery) {
+async fn hand_back(stage: &Fixture, carried: LeasedDelivery) {
     stage.store().release(vec![carried], after(5)).await.unwrap();
     stage.wait_until_idle().await;
 }
 
-pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut stage: Stage) {
+pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     hand_back(&stage, carried).await;
@@ -30,7 +30,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
     assert_eq!(stage.only_leased().delivery.id, id);
 }
 
-pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
+pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
     let carried = stage.lease(id, after(1)).await;
     hand_back(&stage, carried).await;
@@ -38,7 +38,7 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Stage) {
     assert_eq!((delivery.state, delivery.retry_index, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
 }
 
-pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
+pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
     let carried = stage.lease(id, NOW).await;
@@ -49,7 +49,7 @@ pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Stage) {
     assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(NOW), None));
 }
 
-pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled(mut stage: Stage) {
+pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
@@ -64,7 +64,7 @@ pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage: Stage) {
+pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage: Fixture) {
     let carried = stage.leased().await;
     let (id, event, hand) = (carried.delivery.id, carried.event.clone(), stage.permits.take());
     let (delivery, due, epoch) = (carried.delivery.clone(), carried.due, carried.epoch);

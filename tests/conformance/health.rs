@@ -1,6 +1,6 @@
 //! Health and statistics: written with the attempt, exact after a crash, deleted with their endpoint or app.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         circuit_breaker::PausedUntil,
@@ -51,23 +51,23 @@ pub(crate) fn counted(
     Record { leased: carried, attempts: vec![attempt], verdict, disable: None, health_sample: sighting, ended_at, contract }
 }
 
-pub(crate) async fn record_counted(stage: &mut Stage, verdict: Verdict, contract: &Arc<Contract>) {
+pub(crate) async fn record_counted(stage: &mut Fixture, verdict: Verdict, contract: &Arc<Contract>) {
     let carried = stage.leased().await;
     stage.store().record(counted(carried, verdict, contract, after(1)));
     stage.wait_until_idle().await;
 }
 
-async fn report(stage: &Stage, now: Timestamp) -> HealthReport {
+async fn report(stage: &Fixture, now: Timestamp) -> HealthReport {
     stage.store().health(stage.app, stage.endpoint, now).await.unwrap()
 }
 
-pub(crate) async fn roll_up(stage: &Stage, now: Timestamp) -> Vec<EndpointId> {
+pub(crate) async fn roll_up(stage: &Fixture, now: Timestamp) -> Vec<EndpointId> {
     let rolled = stage.store().roll_up(CLOCK, now).await.unwrap();
     assert!(!rolled.has_more);
     rolled.candidates
 }
 
-pub(crate) async fn evaluate(stage: &Stage, contract: &Arc<Contract>, now: Timestamp) {
+pub(crate) async fn evaluate(stage: &Fixture, contract: &Arc<Contract>, now: Timestamp) {
     let suspect = HealthCandidate { app: stage.app, endpoint: stage.endpoint, contract: contract.clone() };
     stage.store().evaluate_health(vec![suspect], now).await.unwrap();
     stage.wait_until_idle().await;
@@ -75,7 +75,7 @@ pub(crate) async fn evaluate(stage: &Stage, contract: &Arc<Contract>, now: Times
 
 pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
 
-pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut stage: Stage) {
+pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut stage: Fixture) {
     let plain = plain();
     for verdict in [Verdict::Delivered, Verdict::Delivered, retry_at(after(60)), EXHAUSTED] {
         record_counted(&mut stage, verdict, &plain).await;
@@ -98,7 +98,7 @@ pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut
     assert_eq!(report(&stage, after(74 * 3600)).await.three_days.attempts(), 0);
 }
 
-pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Stage) {
+pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Fixture) {
     let plain = plain();
     for _ in 0..3 {
         record_counted(&mut stage, Verdict::Delivered, &plain).await;
@@ -111,7 +111,7 @@ pub(crate) async fn statistics_left_by_a_crash_are_rolled_up_once(mut stage: Sta
 }
 
 /// Ends two events failed and retries a third, all in one batch, under a contract that disables after two.
-async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenDisabled) -> Vec<DeliveryState> {
+async fn two_of_two(stage: &mut Fixture, waiting: WaitingWhenDisabled) -> Vec<DeliveryState> {
     let mut rules = json!({ "off_after_failed_events": 2, "off_reason": "too_often" });
     rules["off_after_failing_for"] = Value::Null;
     rules["warning_after"] = Value::Null;
@@ -135,7 +135,7 @@ async fn two_of_two(stage: &mut Stage, waiting: WaitingWhenDisabled) -> Vec<Deli
     states
 }
 
-pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mut stage: Stage) {
+pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mut stage: Fixture) {
     let states = two_of_two(&mut stage, WaitingWhenDisabled::Held).await;
     assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Held, DeliveryState::Dead]);
     let told = stage.recorder.take_disabled();
@@ -149,12 +149,12 @@ pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mu
     assert_eq!(report(&stage, after(2)).await.health.failed_events, 2, "what came later says nothing new");
 }
 
-pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so(mut stage: Stage) {
+pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so(mut stage: Fixture) {
     let states = two_of_two(&mut stage, WaitingWhenDisabled::Cancelled).await;
     assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Dead]);
 }
 
-pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Stage) {
+pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Fixture) {
     let plain = plain();
     let carried = stage.leased().await;
     let id = carried.delivery.id;
@@ -175,7 +175,7 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     assert_eq!(report(&stage, after(4)).await.hour.dead, 1, "the extra attempt ended nothing anew");
 }
 
-pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
+pub(crate) async fn a_late_result_does_not_change_health(mut stage: Fixture) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let carried = stage.leased().await;
     let twin = LeasedDelivery {
@@ -194,7 +194,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Stage) {
     assert!(stage.recorder.take_disabled().is_empty());
 }
 
-pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut stage: Stage) {
+pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut stage: Fixture) {
     let plain = plain();
     for _ in 0..10 {
         record_counted(&mut stage, retry_at(after(60)), &plain).await;
@@ -213,7 +213,7 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     assert_eq!(report(&stage, after(3)).await.clock, Some((CLOCK * 2, after(3))));
 }
 
-pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: Stage) {
+pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: Fixture) {
     let plain = plain();
     for _ in 0..12 {
         record_counted(&mut stage, EXHAUSTED, &plain).await;
@@ -232,7 +232,7 @@ pub(crate) async fn enabling_resets_health_and_keeps_the_statistics(mut stage: S
     assert!(stage.store().unhealthy_endpoints(stage.app).await.unwrap().is_empty());
 }
 
-pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut stage: Stage) {
+pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut stage: Fixture) {
     let plain = plain();
     record_counted(&mut stage, EXHAUSTED, &plain).await;
     roll_up(&stage, after(2)).await;
@@ -243,7 +243,7 @@ pub(crate) async fn a_deleted_endpoint_leaves_neither_health_nor_statistics(mut 
     assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
 }
 
-pub(crate) async fn a_deleted_app_leaves_neither_health_nor_statistics(mut stage: Stage) {
+pub(crate) async fn a_deleted_app_leaves_neither_health_nor_statistics(mut stage: Fixture) {
     let plain = plain();
     record_counted(&mut stage, EXHAUSTED, &plain).await;
     roll_up(&stage, after(2)).await;
@@ -253,7 +253,7 @@ pub(crate) async fn a_deleted_app_leaves_neither_health_nor_statistics(mut stage
     assert_eq!((report.health, report.three_days.attempts()), (health::Health::default(), 0));
 }
 
-pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stage: Stage) {
+pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stage: Fixture) {
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     record_counted(&mut stage, Verdict::Delivered, &own).await;
     for _ in 0..9 {
@@ -281,7 +281,7 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
 
 /// Records `count` verdicts at one time and rolls them up.
 pub(crate) async fn record_many(
-    stage: &mut Stage,
+    stage: &mut Fixture,
     count: u32,
     verdict: Verdict,
     contract: &Arc<Contract>,
@@ -295,7 +295,7 @@ pub(crate) async fn record_many(
     roll_up(stage, at).await;
 }
 
-pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mut stage: Stage) {
+pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mut stage: Fixture) {
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     record_many(&mut stage, 20, EXHAUSTED, &own, after(60)).await;
     let day = 24 * 3600;
@@ -314,7 +314,7 @@ pub(crate) async fn failures_before_the_window_or_the_recovery_do_not_degrade(mu
     assert_eq!(report(&stage, after(6180)).await.health.degraded_since, Some(after(6180)), "21 of 24");
 }
 
-pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage) {
+pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Fixture) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let ours = Verdict::Retry { due: after(60), then: DueAction::ExhaustUncounted };
     let id = stage.concluded(ours, attempt(OutcomeClass::Timeout, 0)).await;
@@ -327,7 +327,7 @@ pub(crate) async fn an_end_after_a_local_failure_does_not_count(mut stage: Stage
     assert!(stage.recorder.take_disabled().is_empty());
 }
 
-pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut stage: Stage) {
+pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut stage: Fixture) {
     let one = contract(&json!({ "off_after_failed_events": 1 }));
     let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     record_counted(&mut stage, last, &one).await;
@@ -343,7 +343,7 @@ pub(crate) async fn an_event_that_ends_while_waiting_counts_and_may_disable(mut 
     assert!(stage.recorder.take_disabled().is_empty(), "it is off already");
 }
 
-pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage: Stage) {
+pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage: Fixture) {
     let (plain, hour) = (plain(), 3600);
     record_counted(&mut stage, Verdict::Delivered, &plain).await;
     roll_up(&stage, after(2)).await;
@@ -357,7 +357,7 @@ pub(crate) async fn statistics_rows_are_kept_according_to_their_width(mut stage:
     }
 }
 
-pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes(mut stage: Stage) {
+pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes(mut stage: Fixture) {
     let plain = plain();
     let mut known = Vec::new();
     for (status, second) in [(429, 100), (503, 50)] {

@@ -4,7 +4,7 @@ use crate::{
     pair::{Node, TwoNodes, play, wait_until},
     postgres::{self, Database},
     sqlite::block_on,
-    stage::NOW,
+    fixture::NOW,
 };
 use posthaste::store::{Cluster, cluster::Beat};
 use std::{

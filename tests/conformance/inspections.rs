@@ -1,6 +1,6 @@
 //! Inspections: one at a time per endpoint, taken in turn, ended once, and deleted with their app.
 
-use crate::stage::{NOW, Stage, after};
+use crate::fixture::{NOW, Fixture, after};
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
@@ -12,7 +12,7 @@ use posthaste::{
     store::deliveries::Ordered,
 };
 
-fn draft(stage: &mut Stage, app: AppId, endpoint: EndpointId, kind: InspectionKind) -> Inspection {
+fn draft(stage: &mut Fixture, app: AppId, endpoint: EndpointId, kind: InspectionKind) -> Inspection {
     Inspection {
         id: InspectionId::from_i64(stage.next_id()),
         app,
@@ -46,26 +46,26 @@ fn report() -> InspectionReport {
 }
 
 /// Requests an inspection of the stage's endpoint.
-async fn ordered(stage: &mut Stage) -> Inspection {
+async fn ordered(stage: &mut Fixture) -> Inspection {
     let (app, endpoint) = (stage.app, stage.endpoint);
     let new = draft(stage, app, endpoint, InspectionKind::Inspect);
     assert_eq!(stage.store().order_inspection(new.clone()).await.unwrap(), Ordered::Waiting);
     new
 }
 
-async fn take(stage: &Stage) -> Option<InspectionId> {
+async fn take(stage: &Fixture) -> Option<InspectionId> {
     stage.store().start_next_inspection(100).await.unwrap().map(|taken| taken.id)
 }
 
-async fn end(stage: &Stage, id: InspectionId) -> bool {
+async fn end(stage: &Fixture, id: InspectionId) -> bool {
     stage.store().finish_inspection(id, Some(report()), after(5)).await.unwrap()
 }
 
-async fn state(stage: &Stage, id: InspectionId) -> Option<InspectionState> {
+async fn state(stage: &Fixture, id: InspectionId) -> Option<InspectionState> {
     stage.store().inspection(stage.app, id).await.unwrap().map(|inspection| inspection.state)
 }
 
-pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: Stage) {
+pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: Fixture) {
     for kind in InspectionKind::ALL {
         let (app, endpoint) = (stage.app, stage.endpoint);
         let new = draft(&mut stage, app, endpoint, kind);
@@ -86,7 +86,7 @@ pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: S
     }
 }
 
-pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notified(mut stage: Stage) {
+pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notified(mut stage: Fixture) {
     let first = ordered(&mut stage).await;
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_inspections_wait(), 1);
@@ -104,7 +104,7 @@ pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notifi
     ordered(&mut stage).await;
 }
 
-pub(crate) async fn inspections_are_taken_once_oldest_first_and_apps_keep_to_their_share(mut stage: Stage) {
+pub(crate) async fn inspections_are_taken_once_oldest_first_and_apps_keep_to_their_share(mut stage: Fixture) {
     let own = stage.app;
     let other = stage.new_app().await;
     let mut ids = Vec::new();
@@ -123,7 +123,7 @@ pub(crate) async fn inspections_are_taken_once_oldest_first_and_apps_keep_to_the
     assert_eq!(stage.store().start_next_inspection(2).await.unwrap().map(|taken| taken.id), Some(ids[2]));
 }
 
-pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Stage) {
+pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Fixture) {
     let id = ordered(&mut stage).await.id;
     assert!(!end(&stage, id).await, "it waits");
     take(&stage).await;
@@ -134,7 +134,7 @@ pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Sta
     assert_eq!(state(&stage, id).await, Some(InspectionState::Interrupted));
 }
 
-pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_announced(mut stage: Stage) {
+pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_announced(mut stage: Fixture) {
     let running = ordered(&mut stage).await.id;
     take(&stage).await;
     let (app, endpoint) = (stage.app, stage.new_endpoint(stage.app).await);
@@ -159,7 +159,7 @@ pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_
     assert_eq!(stage.recorder.take_inspections_wait(), 0, "nothing waits");
 }
 
-pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut stage: Stage) {
+pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let app = stage.app;
     let foreign = draft(&mut stage, app, other, InspectionKind::Ping);
@@ -189,7 +189,7 @@ pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut sta
     assert_eq!(state(&stage, foreign.id).await, Some(InspectionState::Finished), "another endpoint's is left alone");
 }
 
-pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_history(mut stage: Stage) {
+pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_history(mut stage: Fixture) {
     let finished = ordered(&mut stage).await.id;
     take(&stage).await;
     end(&stage, finished).await;
@@ -204,7 +204,7 @@ pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_hi
     assert_eq!(stage.store().order_inspection(late).await.unwrap(), Ordered::NoEndpoint);
 }
 
-pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut stage: Stage) {
+pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut stage: Fixture) {
     let other = stage.new_app().await;
     let id = ordered(&mut stage).await.id;
     assert_eq!(stage.store().inspection(other, id).await.unwrap(), None);
@@ -217,7 +217,7 @@ pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut
     assert!(!end(&stage, id).await);
 }
 
-pub(crate) async fn ids_that_probes_may_carry_are_not_given_out_again(mut stage: Stage) {
+pub(crate) async fn ids_that_probes_may_carry_are_not_given_out_again(mut stage: Fixture) {
     let id = ordered(&mut stage).await.id;
     let newest = id.as_i64() + i64::from(IDS_PER_INSPECTION) - 1;
     assert_eq!(stage.store().join(NOW).await.unwrap().newest_id, newest);

@@ -1,6 +1,6 @@
 //! Lists: pages that neither repeat nor miss a row, filters, and a limit on the rows that one page examines.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, draft};
+use crate::fixture::{NOW, Fixture, after, attempt, dead, draft};
 use posthaste::{
     domain::{
         delivery::DeliveryState,
@@ -30,12 +30,12 @@ async fn walk(mut page_after: impl AsyncFnMut(Option<Cursor>) -> Page<DeliveryRo
     }
 }
 
-async fn deliveries(stage: &Stage, filter: &DeliveryListFilter, limit: u32) -> Vec<Vec<DeliveryId>> {
+async fn deliveries(stage: &Fixture, filter: &DeliveryListFilter, limit: u32) -> Vec<Vec<DeliveryId>> {
     walk(async |after| stage.store().deliveries(stage.app, filter.clone(), after, limit).await.unwrap()).await
 }
 
 async fn dead_letters(
-    stage: &Stage,
+    stage: &Fixture,
     endpoint: Option<EndpointId>,
     closed_too: bool,
     limit: u32,
@@ -46,12 +46,12 @@ async fn dead_letters(
     .await
 }
 
-async fn fitting(stage: &Stage, filter: DeliveryListFilter) -> Vec<DeliveryId> {
+async fn fitting(stage: &Fixture, filter: DeliveryListFilter) -> Vec<DeliveryId> {
     deliveries(stage, &filter, 100).await.concat()
 }
 
 /// Publishes these in calls of a thousand.
-async fn publish_all(stage: &Stage, events: Vec<NewEvent>) {
+async fn publish_all(stage: &Fixture, events: Vec<NewEvent>) {
     let mut events = events.into_iter();
     loop {
         let call: Vec<NewEvent> = events.by_ref().take(1000).collect();
@@ -68,11 +68,11 @@ fn of_type(mut new: NewEvent, event_type: &str) -> NewEvent {
 }
 
 /// Makes an event published at this time.
-fn made_at(stage: &Stage, at: Timestamp) -> NewEvent {
+fn made_at(stage: &Fixture, at: Timestamp) -> NewEvent {
     draft(stage.app, &[stage.endpoint], IdSource::new(0, 0).next_range(at, 2))
 }
 
-pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut stage: Stage) {
+pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut stage: Fixture) {
     let mut ids = vec![];
     for _ in 0..7 {
         ids.insert(0, stage.waiting().await);
@@ -95,7 +95,7 @@ pub(crate) async fn pages_are_newest_first_and_neither_repeat_nor_miss_a_row(mut
     assert_eq!(events, ids.iter().map(|id| id.as_i64()).collect::<Vec<_>>());
 }
 
-pub(crate) async fn a_page_continues_where_the_last_ended_although_rows_arrive(mut stage: Stage) {
+pub(crate) async fn a_page_continues_where_the_last_ended_although_rows_arrive(mut stage: Fixture) {
     let old = [stage.waiting().await, stage.waiting().await];
     let filter = DeliveryListFilter::default;
     let first = stage.store().deliveries(stage.app, filter(), None, 1).await.unwrap();
@@ -104,7 +104,7 @@ pub(crate) async fn a_page_continues_where_the_last_ended_although_rows_arrive(m
     assert_eq!((first.rows[0].delivery.id, second.rows[0].delivery.id), (old[1], old[0]));
 }
 
-pub(crate) async fn other_apps_are_in_no_list(mut stage: Stage) {
+pub(crate) async fn other_apps_are_in_no_list(mut stage: Fixture) {
     let own = stage.one_in(DeliveryState::Dead).await;
     let (app, endpoint) = (stage.app, stage.endpoint);
     stage.app = stage.new_app().await;
@@ -119,7 +119,7 @@ pub(crate) async fn other_apps_are_in_no_list(mut stage: Stage) {
     assert_eq!(events.rows.len(), 1);
 }
 
-pub(crate) async fn filters_combine(mut stage: Stage) {
+pub(crate) async fn filters_combine(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let (paid, refund) = (stage.draft(&[stage.endpoint, other]), of_type(stage.draft(&[other]), "refund"));
     let paid_event = paid.event.id;
@@ -143,7 +143,7 @@ pub(crate) async fn filters_combine(mut stage: Stage) {
     assert_eq!(events.rows.iter().map(|event| event.event_type.as_str()).collect::<Vec<_>>(), ["refund"]);
 }
 
-pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage: Stage) {
+pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage: Fixture) {
     let times = [after(100), after(200), after(300)];
     let events: Vec<NewEvent> = times.iter().map(|at| made_at(&stage, *at)).collect();
     let ids: Vec<DeliveryId> = events.iter().map(|new| new.births[0].delivery.id).collect();
@@ -157,7 +157,7 @@ pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage:
     assert_eq!(found.rows.len(), 1);
 }
 
-pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Stage) {
+pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Fixture) {
     let rare = of_type(stage.one_event(), "rare");
     let (rare_event, rare_id) = (rare.event.id, rare.births[0].delivery.id);
     let mut events = vec![rare];
@@ -178,7 +178,7 @@ pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_st
 }
 
 /// Makes a delivery that becomes dead at `at`.
-async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
+async fn die(stage: &mut Fixture, at: Timestamp) -> DeliveryId {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
@@ -188,7 +188,7 @@ async fn die(stage: &mut Stage, at: Timestamp) -> DeliveryId {
     id
 }
 
-pub(crate) async fn dead_letters_are_listed_by_time_of_death_newest_first(mut stage: Stage) {
+pub(crate) async fn dead_letters_are_listed_by_time_of_death_newest_first(mut stage: Fixture) {
     let mut died = vec![];
     for seconds in [5, 9, 1, 9, 9, 3] {
         died.push(die(&mut stage, after(seconds)).await);
@@ -209,7 +209,7 @@ pub(crate) async fn dead_letters_are_listed_by_time_of_death_newest_first(mut st
     );
 }
 
-pub(crate) async fn dead_letters_of_one_endpoint_are_its_own(mut stage: Stage) {
+pub(crate) async fn dead_letters_of_one_endpoint_are_its_own(mut stage: Fixture) {
     let first = die(&mut stage, after(1)).await;
     let other = stage.new_endpoint(stage.app).await;
     let endpoint = std::mem::replace(&mut stage.endpoint, other);
@@ -218,7 +218,7 @@ pub(crate) async fn dead_letters_of_one_endpoint_are_its_own(mut stage: Stage) {
     assert_eq!(dead_letters(&stage, Some(other), false, 10).await.concat(), [second]);
 }
 
-pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut stage: Stage) {
+pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut stage: Fixture) {
     let open = die(&mut stage, NOW).await;
     let mut events = vec![];
     for _ in 0..ROWS_EXAMINED_MAX + 500 {
@@ -235,7 +235,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
     assert_eq!(pages, [vec![], vec![open]], "short, with a cursor, then complete");
 }
 
-pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut stage: Stage) {
+pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let mut ids = vec![];
     for (endpoint, seconds) in [(stage.endpoint, 5), (other, 1), (stage.endpoint, 1), (other, 9), (other, 5)]
@@ -260,7 +260,7 @@ pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut s
     assert_eq!(queue(&[], 50).await.concat(), []);
 }
 
-pub(crate) async fn an_app_without_anything_has_empty_lists(stage: Stage) {
+pub(crate) async fn an_app_without_anything_has_empty_lists(stage: Fixture) {
     let nobody = AppId::from_i64(1);
     let store = stage.store();
     let events = store.events(nobody, EventFilter::default(), None, 10).await.unwrap();

@@ -2,7 +2,7 @@
 
 use crate::{
     health::{EXHAUSTED, contract, evaluate, plain, record_counted, record_many},
-    stage::{NOW, Stage, after, attempt, retry_at},
+    fixture::{NOW, Fixture, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{
@@ -17,11 +17,11 @@ use posthaste::{
 };
 use serde_json::json;
 
-fn deliveries(stage: &Stage) -> [LiveUpdate; 1] {
+fn deliveries(stage: &Fixture) -> [LiveUpdate; 1] {
     [LiveUpdate::deliveries(stage.app, stage.endpoint)]
 }
 
-pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Stage) {
+pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut stage: Fixture) {
     for then in [DueAction::Exhaust, DueAction::Expire] {
         stage.concluded(Verdict::Retry { due: after(60), then }, attempt(OutcomeClass::Http, 500)).await;
     }
@@ -31,7 +31,7 @@ pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut sta
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
-pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Stage) {
+pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Fixture) {
     stage.waiting().await;
     let (off, on) = (Settle::Disabled(Availability::DisabledHold), Settle::Enabled { gives_up_while_held: false });
     for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
@@ -48,7 +48,7 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
-pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Stage) {
+pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(300)), attempt(OutcomeClass::Http, 500)).await;
     let first = (NOW, DeliveryId::from_i64(0));
     let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
@@ -63,7 +63,7 @@ pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stag
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
 
-pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Stage) {
+pub(crate) async fn a_change_of_health_gives_one_live_update(mut stage: Fixture) {
     let endpoint = [LiveUpdate::endpoint(stage.app, stage.endpoint)];
     let own = contract(&json!({ "degraded_above": "80%", "degraded_window": "24h" }));
     for failed in 1..=10 {

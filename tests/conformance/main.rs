@@ -55,7 +55,7 @@ mod settle;
 mod side_by_side;
 mod slots;
 mod sqlite;
-mod stage;
+mod fixture;
 mod statistics;
 mod turns;
 mod upgrade;

@@ -1,6 +1,6 @@
 //! Manual requests on a delivery: done where its state allows it, else refused with the state's name; invisible to other apps.
 
-use crate::stage::{NOW, Stage, after, attempt};
+use crate::fixture::{NOW, Fixture, after, attempt};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
@@ -12,12 +12,12 @@ use posthaste::{
     store::deliveries::{Ask, ActionResult},
 };
 
-fn replay(stage: &mut Stage) -> Ask {
+fn replay(stage: &mut Fixture) -> Ask {
     Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
 }
 
 /// Returns the states in which the request is refused. Checks that the refusal names the state and changes nothing.
-async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<DeliveryState> {
+async fn refusing(stage: &mut Fixture, ask: Ask) -> Vec<DeliveryState> {
     let mut refusing = vec![];
     for state in DeliveryState::ALL {
         let id = stage.one_in(state).await;
@@ -34,35 +34,35 @@ async fn refusing(stage: &mut Stage, ask: Ask) -> Vec<DeliveryState> {
     refusing
 }
 
-pub(crate) async fn a_retry_is_refused_in_the_specified_states(mut stage: Stage) {
+pub(crate) async fn a_retry_is_refused_in_the_specified_states(mut stage: Fixture) {
     let refused = refusing(&mut stage, Ask::Retry).await;
     assert_eq!(refused, [DeliveryState::Pending, DeliveryState::InFlight, DeliveryState::Held, DeliveryState::Delivered]);
 }
 
-pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Stage) {
+pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Fixture) {
     let refused = refusing(&mut stage, Ask::Cancel).await;
     let ends = [DeliveryState::InFlight, DeliveryState::Delivered, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired];
     assert_eq!(refused, ends);
 }
 
-pub(crate) async fn only_dead_deliveries_can_be_closed(mut stage: Stage) {
+pub(crate) async fn only_dead_deliveries_can_be_closed(mut stage: Fixture) {
     let refused = refusing(&mut stage, Ask::Close).await;
     assert_eq!(refused.len(), 7);
     assert!(!refused.contains(&DeliveryState::Dead));
 }
 
-pub(crate) async fn only_ended_deliveries_can_be_deleted(mut stage: Stage) {
+pub(crate) async fn only_ended_deliveries_can_be_deleted(mut stage: Fixture) {
     let refused = refusing(&mut stage, Ask::Delete).await;
     assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
 }
 
-pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Stage) {
+pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Fixture) {
     let ask = replay(&mut stage);
     let refused = refusing(&mut stage, ask).await;
     assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
 }
 
-pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage) {
+pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Fixture) {
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let ActionResult::Done(asked) = stage.request(id, Ask::Retry).await else { panic!("{state:?}") };
@@ -74,7 +74,7 @@ pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Stage
     }
 }
 
-pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage: Stage) {
+pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     assert_eq!(stage.delivery(id).await.retry_index, 1);
     let ask = replay(&mut stage);
@@ -90,7 +90,7 @@ pub(crate) async fn a_replay_starts_a_fresh_schedule_under_the_same_id(mut stage
     assert_eq!(numbers, [Some(1), Some(2)], "numbering continues");
 }
 
-pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Stage) {
+pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Delivered).await;
     let before = stage.delivery(id).await;
     let ask = replay(&mut stage);
@@ -109,7 +109,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Sta
     assert_eq!(all.iter().map(|row| row.delivery.id).collect::<Vec<_>>(), [id, made.id, third.id]);
 }
 
-pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
+pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Fixture) {
     for state in [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Held] {
         let id = stage.one_in(state).await;
         let ActionResult::Done(delivery) = stage.request(id, Ask::Cancel).await else { panic!("{state:?}") };
@@ -120,7 +120,7 @@ pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Stage) {
     assert!(stage.recorder.take_leased().is_empty(), "what was cancelled is never sent");
 }
 
-pub(crate) async fn closing_keeps_when_it_died(mut stage: Stage) {
+pub(crate) async fn closing_keeps_when_it_died(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     let died = stage.delivery(id).await.finished_at;
     assert!(matches!(stage.request(id, Ask::Close).await, ActionResult::Done(_)));
@@ -129,7 +129,7 @@ pub(crate) async fn closing_keeps_when_it_died(mut stage: Stage) {
     assert!(matches!(stage.request(id, Ask::Retry).await, ActionResult::Done(_)), "closed is not deleted");
 }
 
-pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Stage) {
+pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Fixture) {
     let (id, other) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Dead).await);
     let event = stage.delivery(id).await.event;
     assert_eq!(stage.request(id, Ask::Delete).await, ActionResult::Deleted);
@@ -139,7 +139,7 @@ pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else
     assert_eq!(stage.history(other).await.len(), 1);
 }
 
-pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: Stage) {
+pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: Fixture) {
     let stranger = stage.new_app().await;
     for state in DeliveryState::ALL {
         let id = stage.one_in(state).await;
@@ -154,7 +154,7 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: St
     }
 }
 
-pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replayed(mut stage: Stage) {
+pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replayed(mut stage: Fixture) {
     let mut ids = vec![];
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Delivered] {
         ids.push((state, stage.one_in(state).await));
@@ -168,7 +168,7 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: Stage) {
+pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: Fixture) {
     for off in [WaitingWhenDisabled::Held, WaitingWhenDisabled::Cancelled] {
         let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
         let expired = stage.one_in(DeliveryState::Expired).await;

@@ -3,7 +3,7 @@
 use crate::{
     health::{plain, record_counted},
     pair::{TwoNodes, play},
-    stage::{NOW, after, attempt, retry_at},
+    fixture::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{outage_detector::OutageReport, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},

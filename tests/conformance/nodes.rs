@@ -3,7 +3,7 @@
 use crate::{
     pair::{Node, TwoNodes, SharedStore, play, wait_until},
     replays::{begin, deliveries},
-    stage::{NOW, after, attempt},
+    fixture::{NOW, after, attempt},
 };
 use posthaste::{
     domain::{

@@ -1,6 +1,6 @@
 //! Notices: written with their cause, merged into digests, collected into mails, listed, and purged.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         contract::{NoticeChannel, Contract, DeadLetterNotice},
@@ -40,7 +40,7 @@ fn digest() -> Arc<Contract> {
 }
 
 /// Makes a delivery of the stage's endpoint that becomes dead under this contract.
-async fn die(stage: &mut Stage, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
+async fn die(stage: &mut Fixture, contract: impl Into<Option<Arc<Contract>>>) -> DeliveryId {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let failed = attempt(OutcomeClass::Http, 500);
@@ -48,25 +48,25 @@ async fn die(stage: &mut Stage, contract: impl Into<Option<Arc<Contract>>>) -> D
     id
 }
 
-async fn all(stage: &Stage, filter: NoticeFilter) -> Vec<Notice> {
+async fn all(stage: &Fixture, filter: NoticeFilter) -> Vec<Notice> {
     stage.store().notices(filter, None, 100).await.unwrap().rows
 }
 
-async fn of_app(stage: &Stage) -> Vec<Notice> {
+async fn of_app(stage: &Fixture) -> Vec<Notice> {
     all(stage, NoticeFilter { app: Some(stage.app), ..NoticeFilter::default() }).await
 }
 
-async fn take(stage: &Stage, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
+async fn take(stage: &Fixture, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
     let turn = MailCursor { after: AppId::from_i64(after), resting: resting.to_vec() };
     stage.store().next_mail(turn, now).await.unwrap()
 }
 
-async fn end(stage: &Stage, mail: &[Notice], end: MailOutcome) {
+async fn end(stage: &Fixture, mail: &[Notice], end: MailOutcome) {
     stage.store().finish_mail(mail[0].app, mail[0].id, end, after(9)).await.unwrap();
 }
 
 /// Makes a notice about a replay, of a kind that shares mails.
-async fn mail_sharing_notice(stage: &mut Stage, app: AppId) {
+async fn mail_sharing_notice(stage: &mut Fixture, app: AppId) {
     let id = stage.next_id();
     let selection = ReplaySelection::Deliveries(ReplayFilter {
         endpoint: None,
@@ -104,7 +104,7 @@ async fn mail_sharing_notice(stage: &mut Stage, app: AppId) {
     stage.wait_until_idle().await;
 }
 
-pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: Stage) {
+pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: Fixture) {
     stage.recorder.take_notices_wait();
     let id = die(&mut stage, each()).await;
     assert_eq!(stage.recorder.take_notices_wait(), 1, "the sender is notified");
@@ -120,7 +120,7 @@ pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: S
     assert_eq!(stage.recorder.take_notices_wait(), 0, "no ring without a notice");
 }
 
-pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut stage: Stage) {
+pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut stage: Fixture) {
     for (then, told) in [(DueAction::Exhaust, 1), (DueAction::Expire, 0)] {
         let last = Verdict::Retry { due: after(60), then };
         let mut failed = attempt(OutcomeClass::Http, 503);
@@ -135,7 +135,7 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
     }
 }
 
-pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Stage) {
+pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut stage: Fixture) {
     for verdict in [Verdict::Delivered, retry_at(after(9)), Verdict::RetryUncounted { due: after(9) }] {
         let carried = stage.leased().await;
         stage.record_under(carried, verdict, vec![attempt(OutcomeClass::Http, 500)], Some(each())).await;
@@ -159,7 +159,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     assert_eq!(of_app(&stage).await.len(), 1, "that one was reported before");
 }
 
-pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: Stage) {
+pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: Fixture) {
     die(&mut stage, contract(DeadLetterNotice::None, NoticeChannel::Email)).await;
     die(&mut stage, None).await;
     assert_eq!(of_app(&stage).await, []);
@@ -171,7 +171,7 @@ pub(crate) async fn the_contract_decides_whether_there_is_a_notice(mut stage: St
     );
 }
 
-pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage: Stage) {
+pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage: Fixture) {
     let first = die(&mut stage, digest()).await;
     let other = stage.new_endpoint(stage.app).await;
     let own = stage.endpoint;
@@ -190,7 +190,7 @@ pub(crate) async fn a_digest_counts_until_it_closes_and_keeps_its_size(mut stage
     assert_eq!(notice.endpoints().collect::<Vec<_>>(), [own, other]);
 }
 
-pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut stage: Stage) {
+pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut stage: Fixture) {
     let app = stage.app;
     mail_sharing_notice(&mut stage, app).await;
     let [notice] = &of_app(&stage).await[..] else { panic!("one notice") };
@@ -200,7 +200,7 @@ pub(crate) async fn a_replay_that_ends_leaves_a_notice_with_its_counts(mut stage
     assert_eq!(notice.details.last_error.as_deref(), Some("dlv_1 is held by now"));
 }
 
-pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
+pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Fixture) {
     for _ in 0..3 {
         let app = stage.app;
         mail_sharing_notice(&mut stage, app).await;
@@ -228,7 +228,7 @@ pub(crate) async fn a_mail_stays_the_same_until_it_has_ended(mut stage: Stage) {
     assert!(ends[2..].iter().all(|end| *end == (MailState::Sent, None)));
 }
 
-pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage: Stage) {
+pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage: Fixture) {
     let (first, second) = (stage.app, stage.new_app().await);
     for app in [first, second, first] {
         mail_sharing_notice(&mut stage, app).await;
@@ -251,7 +251,7 @@ pub(crate) async fn mails_alternate_between_apps_and_skip_resting_ones(mut stage
     assert_eq!(alone.iter().map(|one| one.kind).collect::<Vec<_>>(), [NoticeKind::DeliveryDead]);
 }
 
-pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_before(mut stage: Stage) {
+pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_before(mut stage: Fixture) {
     die(&mut stage, digest()).await;
     die(&mut stage, digest()).await;
     let closes = after(1 + HOUR);
@@ -273,7 +273,7 @@ pub(crate) async fn a_digest_is_mailed_and_published_when_it_closes_and_not_befo
 }
 
 /// A delivery that became dead in time and is recorded late, for example by another node, is still reported.
-pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut stage: Stage) {
+pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut stage: Fixture) {
     die(&mut stage, digest()).await;
     let closes = after(1 + HOUR);
     assert!(stage.store().unpublished_notices(10).await.unwrap().notices.is_empty());
@@ -288,7 +288,7 @@ pub(crate) async fn an_occurrence_after_a_digest_was_read_goes_into_another(mut 
     assert_eq!(read.iter().map(|one| one.count).collect::<Vec<_>>(), [1]);
 }
 
-pub(crate) async fn a_published_notice_is_not_found_again(mut stage: Stage) {
+pub(crate) async fn a_published_notice_is_not_found_again(mut stage: Fixture) {
     for _ in 0..3 {
         die(&mut stage, each()).await;
     }
@@ -301,7 +301,7 @@ pub(crate) async fn a_published_notice_is_not_found_again(mut stage: Stage) {
     assert!(left[0].id > waiting[1].id, "the oldest came first");
 }
 
-pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Stage) {
+pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Fixture) {
     die(&mut stage, each()).await;
     let notice = of_app(&stage).await[0].id.to_string();
     let mut publish = async |space| {
@@ -317,7 +317,7 @@ pub(crate) async fn a_notice_that_is_published_twice_is_one_event(mut stage: Sta
     }
 }
 
-pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Stage) {
+pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Fixture) {
     let own = stage.app;
     die(&mut stage, each()).await;
     mail_sharing_notice(&mut stage, own).await;
@@ -345,7 +345,7 @@ pub(crate) async fn lists_filter_and_apps_do_not_mix(mut stage: Stage) {
     assert!(stage.store().notice(other, mine).await.unwrap().is_none());
 }
 
-pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Stage) {
+pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Fixture) {
     const DAY: u64 = 24 * HOUR;
     die(&mut stage, contract(DeadLetterNotice::Each, NoticeChannel::List)).await;
     let unpublished = stage.store().unpublished_notices(10).await.unwrap().notices;
@@ -361,7 +361,7 @@ pub(crate) async fn notices_are_purged_but_not_while_they_wait(mut stage: Stage)
     assert_eq!(of_app(&stage).await, []);
 }
 
-pub(crate) async fn notices_are_deleted_with_their_app(mut stage: Stage) {
+pub(crate) async fn notices_are_deleted_with_their_app(mut stage: Fixture) {
     let own = stage.app;
     let other = stage.new_app().await;
     mail_sharing_notice(&mut stage, own).await;

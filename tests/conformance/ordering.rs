@@ -2,7 +2,7 @@
 
 use crate::{
     retention,
-    stage::{NOW, Stage, after, attempt, dead, retry_at},
+    fixture::{NOW, Fixture, after, attempt, dead, retry_at},
 };
 use posthaste::{
     domain::{
@@ -25,7 +25,7 @@ pub(crate) fn group(key: &str) -> Option<OrderingKey> {
     OrderingMode::Key.ordering_key(Some(key))
 }
 
-pub(crate) async fn order_by(stage: &Stage, on_dead: OnDead) {
+pub(crate) async fn order_by(stage: &Fixture, on_dead: OnDead) {
     let mut record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     (record.settings.ordered, record.settings.on_dead) = (OrderingMode::Key, Some(on_dead));
     record.revision += 1;
@@ -33,11 +33,11 @@ pub(crate) async fn order_by(stage: &Stage, on_dead: OnDead) {
 }
 
 /// Publishes into the ordering group of this key, with a free permit.
-async fn publish(stage: &mut Stage, key: &str) -> DeliveryId {
+async fn publish(stage: &mut Fixture, key: &str) -> DeliveryId {
     publish_at(stage, key, NOW).await
 }
 
-async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> DeliveryId {
+async fn publish_at(stage: &mut Fixture, key: &str, accepted_at: Timestamp) -> DeliveryId {
     let mut new = stage.one_with_permit();
     Arc::make_mut(&mut new.event).accepted_at = accepted_at;
     new.births[0].delivery.ordering_key = group(key);
@@ -45,7 +45,7 @@ async fn publish_at(stage: &mut Stage, key: &str, accepted_at: Timestamp) -> Del
 }
 
 /// Publishes three of one group, the first of them leased. The others are so much later that retention keeps them.
-async fn three(stage: &mut Stage, key: &str) -> [DeliveryId; 3] {
+async fn three(stage: &mut Fixture, key: &str) -> [DeliveryId; 3] {
     let first = publish(stage, key).await;
     let later = after(1_000_000);
     let ids = [first, publish_at(stage, key, later).await, publish_at(stage, key, later).await];
@@ -53,13 +53,13 @@ async fn three(stage: &mut Stage, key: &str) -> [DeliveryId; 3] {
     ids
 }
 
-async fn end(stage: &Stage, verdict: Verdict) {
+async fn end(stage: &Fixture, verdict: Verdict) {
     let carried = stage.only_leased();
     stage.record(carried, verdict, vec![attempt(OutcomeClass::Http, 500)]).await;
 }
 
 /// Checks the stored ordering groups: each has exactly one head, and the others wait.
-pub(crate) async fn check_groups(stage: &Stage) {
+pub(crate) async fn check_groups(stage: &Fixture) {
     let all = stage.store().deliveries(stage.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
     for Delivery { endpoint, ordering_key: okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
@@ -75,12 +75,12 @@ pub(crate) async fn check_groups(stage: &Stage) {
     }
 }
 
-async fn is_head(stage: &Stage, id: DeliveryId) -> bool {
+async fn is_head(stage: &Fixture, id: DeliveryId) -> bool {
     let delivery = stage.delivery(id).await;
     delivery.ordering_key.is_some() && !delivery.is_queued_behind()
 }
 
-pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Stage) {
+pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_ended(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     assert_eq!(stage.permits.taken(), 1, "queued deliveries released their permits");
@@ -107,7 +107,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
     check_groups(&stage).await;
 }
 
-pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
+pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let first = publish(&mut stage, "a").await;
     publish(&mut stage, "a").await;
@@ -123,7 +123,7 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Stage) {
     assert!(is_head(&stage, elsewhere).await, "the same key at another endpoint");
 }
 
-pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promoted(mut stage: Stage) {
+pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promoted(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     publish(&mut stage, "a").await;
     let mut new = stage.one_event();
@@ -155,7 +155,7 @@ const HEAD_ENDINGS: [(&str, OnDead); 17] = [
     ("taken over at an endpoint that cancels", OnDead::Block),
 ];
 
-async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
+async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
     let dies = dead(DeadReason::Exhausted);
     let wait = |then| Verdict::Retry { due: after(1), then };
     let replay = Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
@@ -224,12 +224,12 @@ async fn go(stage: &mut Stage, first: DeliveryId, way: &str) {
     }
 }
 
-pub(crate) async fn settle(stage: &Stage, settle: Settle) {
+pub(crate) async fn settle(stage: &Fixture, settle: Settle) {
     while stage.store().settle(stage.endpoint, settle, 2, after(9)).await.unwrap() == 2 {}
     stage.wait_until_idle().await;
 }
 
-pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stage: Stage) {
+pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stage: Fixture) {
     for (way, on_dead) in HEAD_ENDINGS {
         stage.endpoint = stage.new_endpoint(stage.app).await;
         order_by(&stage, on_dead).await;
@@ -249,7 +249,7 @@ pub(crate) async fn the_next_delivery_is_promoted_however_the_head_ends(mut stag
     }
 }
 
-pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(mut stage: Stage) {
+pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, dead(DeadReason::Exhausted)).await;
@@ -270,7 +270,7 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     check_groups(&stage).await;
 }
 
-pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) {
+pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     stage.request(ids[1], Ask::Cancel).await;
@@ -285,7 +285,7 @@ pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Stage) 
     check_groups(&stage).await;
 }
 
-pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
+pub(crate) async fn replays_are_outside_the_order(mut stage: Fixture) {
     order_by(&stage, OnDead::Skip).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, Verdict::Delivered).await;
@@ -299,7 +299,7 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Stage) {
     check_groups(&stage).await;
 }
 
-pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: Stage) {
+pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     end(&stage, retry_at(after(60))).await;
@@ -323,7 +323,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     check_groups(&stage).await;
 }
 
-pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut stage: Stage) {
+pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut stage: Fixture) {
     for switch in [Availability::DisabledCancel, Availability::Deleted] {
         order_by(&stage, OnDead::Block).await;
         let ids = three(&mut stage, "a").await;
@@ -344,7 +344,7 @@ pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut s
     }
 }
 
-pub(crate) async fn a_takeover_keeps_the_order(mut stage: Stage) {
+pub(crate) async fn a_takeover_keeps_the_order(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     stage.reopen();
@@ -354,7 +354,7 @@ pub(crate) async fn a_takeover_keeps_the_order(mut stage: Stage) {
     check_groups(&stage).await;
 }
 
-pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: Stage) {
+pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let mut ids = Vec::new();
     for _ in 0..100 {
@@ -370,7 +370,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: St
     }
 }
 
-pub(crate) async fn the_queue_lists_blocked_deliveries_last(mut stage: Stage) {
+pub(crate) async fn the_queue_lists_blocked_deliveries_last(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
     let waiting = stage.waiting().await;

@@ -3,7 +3,7 @@
 
 use crate::{
     replays::{begin, deliveries, finish},
-    stage::{NOW, Stage, after, attempt, dead, retry_at},
+    fixture::{NOW, Fixture, after, attempt, dead, retry_at},
 };
 use posthaste::{
     domain::{
@@ -20,13 +20,13 @@ use posthaste::{
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
 
-async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
+async fn due_at(stage: &mut Fixture, due: Timestamp) -> DeliveryId {
     let mut new = stage.one_event();
     new.births[0].delivery.due = Some(due);
     stage.publish(new).await
 }
 
-fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> LeaseRequest {
+fn want(stage: &Fixture, overdue: usize, fresh: usize, by_hand: usize) -> LeaseRequest {
     let hands = |count: usize| (0..count).map(|_| stage.permits.take()).collect();
     LeaseRequest {
         backlog_until: Some(after(5)),
@@ -37,14 +37,14 @@ fn want(stage: &Stage, overdue: usize, fresh: usize, by_hand: usize) -> LeaseReq
 }
 
 /// Refills; returns the leased deliveries, and whether there may be more fresh ones, and more manual ones.
-async fn refill(stage: &Stage, want: LeaseRequest, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
+async fn refill(stage: &Fixture, want: LeaseRequest, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
     (carried, refilled.has_more_fresh, refilled.has_more_manual)
 }
 
-pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_permits(mut stage: Stage) {
+pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_permits(mut stage: Fixture) {
     let mut overdue = Vec::new();
     for second in 0..4 {
         overdue.push(due_at(&mut stage, after(second)).await);
@@ -59,7 +59,7 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
     assert_eq!(refill(&stage, want(&stage, 0, 1, 0), after(20)).await.0, [later]);
 }
 
-pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: Stage) {
+pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: Fixture) {
     let overdue = [due_at(&mut stage, EPOCH).await, due_at(&mut stage, EPOCH).await];
     let retried = stage.one_in(DeliveryState::Dead).await;
     stage.request(retried, Ask::Retry).await;
@@ -74,7 +74,7 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: S
     assert_eq!(found, (vec![as_new], false, false), "and nothing else");
 }
 
-pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Stage) {
+pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Fixture) {
     let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
     stage.request(dead, Ask::Retry).await;
@@ -96,12 +96,12 @@ fn tried_at(started_at: Timestamp) -> Attempt {
     Attempt { started_at, ..attempt(OutcomeClass::Http, 500) }
 }
 
-fn recovery(stage: &Stage, most: usize) -> AdvanceRetries {
+fn recovery(stage: &Fixture, most: usize) -> AdvanceRetries {
     let after = (after(10), DeliveryId::from_i64(0));
     AdvanceRetries { endpoint: stage.endpoint, recovered_at: after.0, after, most }
 }
 
-pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) {
+pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Fixture) {
     let mut ids = Vec::new();
     for wait in [300, 100, 200] {
         ids.push(stage.concluded(retry_at(after(wait)), tried_at(NOW)).await);
@@ -123,7 +123,7 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Stage) 
     assert_eq!(again, BroughtForward { count: 0, next: None });
 }
 
-pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut stage: Stage) {
+pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut stage: Fixture) {
     let scheduled = due_at(&mut stage, after(100)).await;
     let tried_since = stage.concluded(retry_at(after(100)), tried_at(after(10))).await;
     let ends = |then| Verdict::Retry { due: after(100), then };
@@ -145,7 +145,7 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
     }
 }
 
-async fn probe(stage: &Stage, now: Timestamp) -> Option<LeasedDelivery> {
+async fn probe(stage: &Fixture, now: Timestamp) -> Option<LeasedDelivery> {
     let want = LeaseRequest { is_probe: true, ..stage.want(stage.endpoint, 1) };
     let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
@@ -154,7 +154,7 @@ async fn probe(stage: &Stage, now: Timestamp) -> Option<LeasedDelivery> {
     carried
 }
 
-pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut stage: Stage) {
+pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut stage: Fixture) {
     due_at(&mut stage, after(50)).await;
     let exhausts = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     stage.concluded(exhausts, tried_at(NOW)).await;
@@ -177,7 +177,7 @@ pub(crate) async fn a_probe_leases_a_due_delivery_or_else_the_earliest_retry(mut
     assert_eq!(probe(&stage, after(20)).await.unwrap().delivery.id, later);
 }
 
-pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut stage: Stage) {
+pub(crate) async fn an_interrupted_early_probe_leaves_the_schedule_unchanged(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(100)), tried_at(NOW)).await;
     let planned = stage.delivery(id).await;
     let carried = probe(&stage, after(10)).await.unwrap();

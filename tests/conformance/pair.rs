@@ -5,7 +5,7 @@ use crate::{
     postgres::Database,
     recorder::RecordingListener,
     sqlite::NoWatch,
-    stage::{Backend, NOW, Stage},
+    fixture::{Backend, NOW, Fixture},
 };
 use posthaste::{
     domain::{
@@ -23,7 +23,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) struct TwoNodes {
-    pub(crate) stage: Stage,
+    pub(crate) stage: Fixture,
     /// The epoch of the stage's node.
     pub(crate) epoch: i64,
     pub(crate) other: Node,
@@ -101,7 +101,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) async fn beside(stage: &Stage) -> Self {
+    pub(crate) async fn beside(stage: &Fixture) -> Self {
         let recorder = Arc::new(RecordingListener::default());
         let store = stage.open_beside(recorder.clone());
         let epoch = store.join(NOW).await.unwrap().epoch;
@@ -136,7 +136,7 @@ impl Node {
 pub(crate) fn perform<F: Future<Output = ()>>(shared: SharedStore, case: impl FnOnce(TwoNodes) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Stage::new(Box::new(shared.clone())).await;
+        let stage = Fixture::new(Box::new(shared.clone())).await;
         let epoch = stage.store().join(NOW).await.unwrap().epoch;
         stage.store().beat(Beat::default()).await.unwrap();
         let other = Node::beside(&stage).await;

@@ -4,7 +4,7 @@
 use crate::{
     postgres::Database,
     sqlite::block_on,
-    stage::{Backend, NOW, Stage, attempt, dead, draft},
+    fixture::{Backend, NOW, Fixture, attempt, dead, draft},
 };
 use posthaste::{
     domain::{
@@ -37,9 +37,9 @@ fn first_of(day: i64) -> i64 {
 }
 
 /// Makes a stage and returns it with its database.
-async fn stage() -> (Arc<Database>, Stage) {
+async fn stage() -> (Arc<Database>, Fixture) {
     let database = Arc::new(Database::new());
-    let stage = Stage::new(Box::new(database.clone())).await;
+    let stage = Fixture::new(Box::new(database.clone())).await;
     (database, stage)
 }
 
@@ -61,14 +61,14 @@ fn make_old_day(database: &Database) {
 }
 
 /// Makes a dead letter with this event id, with its attempt.
-async fn dead_letter(stage: &Stage, event: i64) -> DeliveryId {
+async fn dead_letter(stage: &Fixture, event: i64) -> DeliveryId {
     let id = stage.publish(draft(stage.app, &[stage.endpoint], event)).await;
     let carried = stage.lease(id, NOW).await;
     stage.record(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)]).await;
     id
 }
 
-async fn must_be_there(stage: &Stage, event: i64, delivery: DeliveryId) {
+async fn must_be_there(stage: &Fixture, event: i64, delivery: DeliveryId) {
     let store = stage.store();
     let own = EventId::from_i64(event);
     assert!(store.find_event(stage.app, String::new(), Some(own)).await.unwrap().is_some());

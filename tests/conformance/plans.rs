@@ -8,7 +8,7 @@ use crate::{
     replays::{begin, deliveries, proceed_by},
     retention::{FixedRetention, an_hour},
     sqlite::block_on,
-    stage::{NOW, Stage, after, attempt, retry_at},
+    fixture::{NOW, Fixture, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{
@@ -43,7 +43,7 @@ const BATCH_SIZE: usize = 20;
 const REPLAYED: usize = 5;
 
 /// Inserts `rows` events with a delivery, an attempt and a key each, spread over the days; some wait, and the inbox refused some.
-fn insert_rows(server: &Explained, stage: &Stage, rows: i64) {
+fn insert_rows(server: &Explained, stage: &Fixture, rows: i64) {
     let first = |day: i64| first_id_at(Timestamp::from_millis(day * DAY_MS));
     for day in FIRST_DAY..FIRST_DAY + DAYS {
         for table in ["events", "done", "attempts"] {
@@ -78,7 +78,7 @@ fn insert_rows(server: &Explained, stage: &Stage, rows: i64) {
 }
 
 /// Adds two deliveries to an ordering group in which others wait, and delivers the leased one, so that the next is promoted.
-async fn pass_through_group(stage: &mut Stage, okey: OrderingKey) {
+async fn pass_through_group(stage: &mut Fixture, okey: OrderingKey) {
     for _ in 0..2 {
         let mut new = stage.one_with_permit();
         new.births[0].delivery.ordering_key = Some(okey);
@@ -100,7 +100,7 @@ fn check_group_index(plans: &[Plan]) {
 }
 
 /// Runs the requests of people.
-async fn run_manual_requests(stage: &mut Stage, notes: &mut Notes<'_>) {
+async fn run_manual_requests(stage: &mut Fixture, notes: &mut Notes<'_>) {
     let event = first_id_at(Timestamp::from_millis(FIRST_DAY * DAY_MS));
     let (own, delivery) = (EventId::from_i64(event), DeliveryId::from_i64(event + 1));
     let store = stage.store();
@@ -125,7 +125,7 @@ async fn run_manual_requests(stage: &mut Stage, notes: &mut Notes<'_>) {
 }
 
 /// Runs the requests of products and of the engine.
-async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
+async fn run_engine_requests(stage: &mut Fixture, notes: &mut Notes<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
     let lanes = stage.store().find_lanes().await.unwrap();
     assert_eq!(lanes.len(), 50);
@@ -189,7 +189,7 @@ async fn run_engine_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64
 }
 
 /// Releases one delivery unsent and fails the others: half of these become dead, and the other half wait until they are advanced.
-async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
+async fn fail(stage: &mut Fixture, notes: &mut Notes<'_>) {
     let new = (0..=BATCH_SIZE).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
     stage.wait_until_idle().await;
@@ -218,7 +218,7 @@ async fn fail(stage: &mut Stage, notes: &mut Notes<'_>) {
 }
 
 /// Runs all requests. Each round uses an ordering group of its own, before an expiry changes its head.
-async fn run_all_requests(stage: &mut Stage, notes: &mut Notes<'_>, rows: i64, round: i64) {
+async fn run_all_requests(stage: &mut Fixture, notes: &mut Notes<'_>, rows: i64, round: i64) {
     pass_through_group(stage, OrderingKey::from_i64(round)).await;
     notes.take("a line", POINT_LIMITS);
     run_manual_requests(stage, notes).await;
@@ -232,9 +232,9 @@ const SHARD_LIMITS: (u64, u64) = (2_000, 1_000);
 /// ServiceLimits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
 const LIST_LIMITS: (u64, u64) = (10_000, 2_000);
 
-async fn check_plans(rows: i64) -> (Stage, Explained) {
+async fn check_plans(rows: i64) -> (Fixture, Explained) {
     let server = Explained::new();
-    let mut stage = Stage::new(Box::new(server.clone())).await;
+    let mut stage = Fixture::new(Box::new(server.clone())).await;
     insert_rows(&server, &stage, rows);
     let mut notes = Notes::of(&server);
     // More often than the server needs to settle on a generic plan.
@@ -262,7 +262,7 @@ fn unaffected(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String
 }
 
 /// The control: without its index each of these operations exceeds its limits.
-async fn control((mut stage, server): (Stage, Explained), rows: i64) {
+async fn control((mut stage, server): (Fixture, Explained), rows: i64) {
     let mut unmissed = Vec::new();
     for (round, (index, by)) in (7..).zip([
         ("live_by_lane", ["a refill", "what is next in all lanes", "retries brought forward"].as_slice()),
@@ -302,7 +302,7 @@ fn important_statements_use_an_index_with_ten_million_rows() {
 fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
     block_on(async {
         let server = Explained::new();
-        let mut stage = Stage::new(Box::new(server.clone())).await;
+        let mut stage = Fixture::new(Box::new(server.clone())).await;
         let waiting = stage.waiting().await.as_i64();
         let (lane, first) = (stage.endpoint, waiting + 1_000_000);
         let copy = |rows: &str| {
@@ -340,7 +340,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
 fn a_statistics_row_is_found_by_its_key_with_any_table_statistics() {
     block_on(async {
         let server = Explained::new();
-        let mut stage = Stage::new(Box::new(server.clone())).await;
+        let mut stage = Fixture::new(Box::new(server.clone())).await;
         for counted in ["SELECT 1", "ANALYZE statistics; ANALYZE statistics_by_type"] {
             server.run(counted);
             // More often than the server needs to settle on a generic plan.

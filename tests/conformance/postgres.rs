@@ -7,7 +7,7 @@ use crate::{
     pooler::Pooler,
     recorder::RecordingListener,
     sqlite::{NoWatch, block_on},
-    stage::{Backend, Stage, after, draft},
+    fixture::{Backend, Fixture, after, draft},
 };
 use posthaste::{
     domain::{
@@ -359,7 +359,7 @@ impl Backend for Wired {
 fn a_refill_reads_only_the_bodies_that_it_keeps() {
     let wire = Arc::new(DatabaseProxy::new(&SERVER.folder));
     block_on(async {
-        let mut stage = Stage::new(Box::new(Wired(Database::new(), wire.clone()))).await;
+        let mut stage = Fixture::new(Box::new(Wired(Database::new(), wire.clone()))).await;
         for _ in 0..20 {
             let mut new = stage.one_event();
             Arc::get_mut(&mut new.event).unwrap().data = vec![b'1'; 100_000].into();

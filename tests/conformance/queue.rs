@@ -1,6 +1,6 @@
 //! The command queue: bounded, and closed at the end.
 
-use crate::stage::{NOW, Stage, attempt};
+use crate::fixture::{NOW, Fixture, attempt};
 use bytes::Bytes;
 use posthaste::{
     domain::{delivery::DeliveryState, outcome::OutcomeClass, verdict::Verdict},
@@ -16,7 +16,7 @@ fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
     new
 }
 
-pub(crate) async fn too_many_events_at_once_are_refused_before_they_are_kept(mut stage: Stage) {
+pub(crate) async fn too_many_events_at_once_are_refused_before_they_are_kept(mut stage: Fixture) {
     stage.reopen_with(3, usize::MAX);
     let store = stage.shared_store();
     stage.recorder.gate.shut();
@@ -35,7 +35,7 @@ pub(crate) async fn too_many_events_at_once_are_refused_before_they_are_kept(mut
     assert_eq!(stage.accept(later).await, Accepted::New, "and then there is room again");
 }
 
-pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passes(mut stage: Stage) {
+pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passes(mut stage: Fixture) {
     stage.reopen_with(usize::MAX, 1000);
     let store = stage.shared_store();
     stage.recorder.gate.shut();
@@ -50,7 +50,7 @@ pub(crate) async fn too_many_bytes_at_once_are_refused_but_one_large_event_passe
     assert!(large.await.is_ok() && fits.await.is_ok());
 }
 
-pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
+pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Fixture) {
     stage.reopen_with(1, usize::MAX);
     let carried = stage.leased().await;
     let id = carried.delivery.id;
@@ -70,7 +70,7 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Stage) {
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }
 
-pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Stage) {
+pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let late = stage.one_with_permit();

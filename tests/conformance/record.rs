@@ -1,6 +1,6 @@
 //! Recording results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
 
-use crate::stage::{NOW, Stage, after, attempt, dead, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -21,13 +21,13 @@ const GONE_DISABLED: Disabled =
     Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
 
 /// Returns the same delivery with another permit, as a confused node might have it.
-fn twin(stage: &Stage, carried: &LeasedDelivery) -> LeasedDelivery {
+fn twin(stage: &Fixture, carried: &LeasedDelivery) -> LeasedDelivery {
     let (delivery, event) = (carried.delivery.clone(), carried.event.clone());
     LeasedDelivery { delivery, event, due: carried.due, permit: stage.permits.take(), epoch: carried.epoch }
 }
 
 /// Records the receiver's answer that it is gone.
-async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
+async fn record_410(stage: &Fixture, carried: LeasedDelivery, off: Disabled) {
     stage.store().record(Record {
         leased: carried,
         attempts: vec![attempt(OutcomeClass::Http, 410)],
@@ -40,7 +40,7 @@ async fn record_410(stage: &Stage, carried: LeasedDelivery, off: Disabled) {
     stage.wait_until_idle().await;
 }
 
-pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
+pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Fixture) {
     let id = stage.concluded(Verdict::Delivered, attempt(OutcomeClass::Ok, 200)).await;
     stage.reopen();
     let delivery = stage.delivery(id).await;
@@ -53,7 +53,7 @@ pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Stage) {
     assert!(stage.recorder.take_waiting().is_empty(), "nothing waits");
 }
 
-pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
+pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Retrying, Some(after(60)), 1));
@@ -63,7 +63,7 @@ pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Stage) {
     assert_eq!(last_error, Some(LastError { status: Some(500), error: None }));
 }
 
-pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage: Stage) {
+pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage: Fixture) {
     let last = Verdict::Retry { due: after(60), then: DueAction::Exhaust };
     let id = stage.concluded(last, attempt(OutcomeClass::Http, 500)).await;
     let delivery = stage.delivery(id).await;
@@ -73,7 +73,7 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Exhausted)));
 }
 
-pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Stage) {
+pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Fixture) {
     let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Local, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
@@ -82,7 +82,7 @@ pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: 
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
 }
 
-pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
+pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Fixture) {
     for (reason, kept) in [
         (DeadReason::Exhausted, EndReason::Exhausted),
         (DeadReason::RefusedByReceiver, EndReason::RefusedByReceiver),
@@ -95,7 +95,7 @@ pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Stage) {
     }
 }
 
-pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(mut stage: Stage) {
+pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let two = vec![attempt(OutcomeClass::StaleConnection, 0), attempt(OutcomeClass::Http, 500)];
@@ -113,7 +113,7 @@ pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_
     assert_eq!(stage.delivery(id).await.attempt_count, 2);
 }
 
-pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut stage: Stage) {
+pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut stage: Fixture) {
     let sent = Attempt {
         started_at: after(3),
         outcome: Outcome {
@@ -144,7 +144,7 @@ pub(crate) async fn an_attempt_with_any_bytes_of_a_receiver_reads_back_whole(mut
     assert_eq!(stage.history(id).await[0].attempt, sent);
 }
 
-pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
+pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let failed = |class| Attempt { outcome: Outcome::failed(class, class.name()), ..attempt(class, 0) };
@@ -154,7 +154,7 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Stage) {
     assert_eq!(read, attempts);
 }
 
-pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Stage) {
+pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Fixture) {
     let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Timeout, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
@@ -164,7 +164,7 @@ pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: 
     assert_eq!(stage.history(id).await[1].number, Some(1));
 }
 
-pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: Stage) {
+pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: Fixture) {
     let mut ok = attempt(OutcomeClass::Ok, 200);
     ok.outcome.response_headers = vec![("server".into(), Bytes::from_static(b"x"))];
     ok.outcome.response_body = Bytes::from_static(b"thanks");
@@ -174,7 +174,7 @@ pub(crate) async fn a_success_keeps_the_answer_but_not_its_headers(mut stage: St
     assert_eq!(kept.response_body, "thanks");
 }
 
-pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage: Stage) {
+pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     assert_eq!(stage.permits.taken(), 1);
@@ -198,7 +198,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
     assert_eq!(stage.permits.taken(), 0);
 }
 
-pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Stage) {
+pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let late = [vec![attempt(OutcomeClass::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
@@ -212,10 +212,10 @@ pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut sta
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stage: Stage) {
+pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stage: Fixture) {
     let carried = stage.leased().await;
     let (id, before) = (carried.delivery.id, stage.delivery(carried.delivery.id).await);
-    let foreign = |stage: &Stage| LeasedDelivery { epoch: carried.epoch + 1, ..twin(stage, &carried) };
+    let foreign = |stage: &Fixture| LeasedDelivery { epoch: carried.epoch + 1, ..twin(stage, &carried) };
     stage.record(foreign(&stage), Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     record_410(&stage, foreign(&stage), GONE_DISABLED).await;
     stage.store().release(vec![foreign(&stage)], after(1)).await.unwrap();
@@ -226,7 +226,7 @@ pub(crate) async fn a_delivery_leased_under_another_epoch_is_left_alone(mut stag
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Delivered);
 }
 
-pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stage) {
+pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     record_410(&stage, carried, GONE_DISABLED).await;
@@ -236,7 +236,7 @@ pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Stag
     assert_eq!(stage.recorder.take_disabled(), [(stage.endpoint, GONE_DISABLED, 2)]);
 }
 
-pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Stage) {
+pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut stage: Fixture) {
     let carried = stage.leased().await;
     let late = twin(&stage, &carried);
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
@@ -245,7 +245,7 @@ pub(crate) async fn a_410_of_a_delivery_no_longer_in_flight_disables_nothing(mut
     assert!(stage.recorder.take_disabled().is_empty());
 }
 
-pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Stage) {
+pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Fixture) {
     let carried = stage.leased().await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let before = stage.store().endpoint(stage.endpoint).await.unwrap();
@@ -255,7 +255,7 @@ pub(crate) async fn a_410_does_not_change_a_disabled_endpoint(mut stage: Stage) 
 }
 
 pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_disabled_meanwhile(
-    mut stage: Stage,
+    mut stage: Fixture,
 ) {
     for (waiting, ended) in [
         (WaitingWhenDisabled::Held, (DeliveryState::Held, None)),
@@ -276,7 +276,7 @@ pub(crate) async fn a_failed_delivery_is_held_or_cancelled_if_its_endpoint_was_d
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile(mut stage: Stage) {
+pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_meanwhile(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
@@ -284,7 +284,7 @@ pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_mea
     assert_eq!(stage.ended(id).await, (DeliveryState::Delivered, None));
 }
 
-pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage: Stage) {
+pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage: Fixture) {
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
@@ -301,7 +301,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
     }
 }
 
-pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Stage) {
+pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
     let carried = stage.lease(id, NOW).await;

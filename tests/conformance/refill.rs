@@ -1,6 +1,6 @@
 //! Refilling a queue: due deliveries, oldest first, no more than there are permits, and those that end while they wait.
 
-use crate::stage::{NOW, Stage, after, attempt, retry_at};
+use crate::fixture::{NOW, Fixture, after, attempt, retry_at};
 use bytes::Bytes;
 use posthaste::{
     domain::{
@@ -15,7 +15,7 @@ use posthaste::{
 use std::sync::Arc;
 
 /// Makes a waiting delivery of the stage's endpoint, due at this time.
-async fn due_at(stage: &mut Stage, due: Timestamp) -> DeliveryId {
+async fn due_at(stage: &mut Fixture, due: Timestamp) -> DeliveryId {
     let mut new = stage.one_event();
     new.births[0].delivery.due = Some(due);
     stage.publish(new).await
@@ -26,11 +26,11 @@ fn with_bytes(mut new: NewEvent, bytes: usize) -> NewEvent {
     new
 }
 
-fn carried_ids(stage: &Stage) -> Vec<DeliveryId> {
+fn carried_ids(stage: &Fixture) -> Vec<DeliveryId> {
     stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect()
 }
 
-pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut stage: Stage) {
+pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut stage: Fixture) {
     let late = due_at(&mut stage, after(3)).await;
     let early = due_at(&mut stage, after(1)).await;
     let same_but_newer = due_at(&mut stage, after(1)).await;
@@ -42,7 +42,7 @@ pub(crate) async fn the_oldest_are_leased_first_and_no_more_than_permits(mut sta
     assert_eq!(refilled.next_due, None);
 }
 
-pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_once(mut stage: Stage) {
+pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_once(mut stage: Fixture) {
     let new = with_bytes(stage.one_event(), 100_000);
     let event = new.event.clone();
     let id = stage.publish(new).await;
@@ -56,7 +56,7 @@ pub(crate) async fn a_leased_delivery_is_in_flight_with_its_event_and_leased_onc
     assert!(stage.recorder.take_leased().is_empty());
 }
 
-pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Stage) {
+pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Fixture) {
     let id = due_at(&mut stage, after(10)).await;
     let refilled = stage.refill(stage.endpoint, 5, after(9)).await;
     assert!(stage.recorder.take_leased().is_empty());
@@ -67,7 +67,7 @@ pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Stage) {
     assert_eq!(carried_ids(&stage), [id]);
 }
 
-pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: Stage) {
+pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: Fixture) {
     let (other, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     let new = stage.draft(&[stage.endpoint, other, third]);
     let ids: Vec<_> = new.births.iter().map(|birth| birth.delivery.id).collect();
@@ -80,13 +80,13 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
     assert_eq!(stage.delivery(ids[1]).await.state, DeliveryState::Pending);
 }
 
-pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut stage: Stage) {
+pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(mut stage: Fixture) {
     let mut ids = vec![];
     for bytes in [1000, 400, 700, 10] {
         let new = with_bytes(stage.one_event(), bytes);
         ids.push(stage.publish(new).await);
     }
-    let want = |stage: &Stage, bytes_max| LeaseRequest { bytes_max, ..stage.want(stage.endpoint, 10) };
+    let want = |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.want(stage.endpoint, 10) };
     let small = want(&stage, 100);
     stage.store().refill(vec![small], NOW).await.unwrap();
     stage.wait_until_idle().await;
@@ -99,7 +99,7 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
 }
 
 /// A body larger than its share of the space is read separately from its delivery.
-pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Stage) {
+pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fixture) {
     let mut published = vec![];
     for bytes in [10, 50_000, 0, 9_000, 20, 120_000, 30] {
         let new = with_bytes(stage.one_event(), bytes);
@@ -109,7 +109,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
     let want = LeaseRequest { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
     stage.store().refill(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
-    let carried = |stage: &Stage| {
+    let carried = |stage: &Fixture| {
         let carried = stage.recorder.take_leased();
         carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
@@ -122,12 +122,12 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Sta
     assert_eq!(carried(&stage), published[6..]);
 }
 
-pub(crate) async fn an_empty_queue_releases_every_permit(stage: Stage) {
+pub(crate) async fn an_empty_queue_releases_every_permit(stage: Fixture) {
     let refilled = stage.refill(stage.endpoint, 7, after(1000)).await;
     assert_eq!((refilled.next_due, stage.permits.taken()), (None, 0));
 }
 
-pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Stage) {
+pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage: Fixture) {
     for (then, ended) in [
         (DueAction::Exhaust, (DeliveryState::Dead, Some(EndReason::Exhausted))),
         (DueAction::Expire, (DeliveryState::Expired, Some(EndReason::GaveUp))),
@@ -145,7 +145,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
     assert_eq!(stage.permits.taken(), 0);
 }
 
-pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Stage) {
+pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Fixture) {
     let mut new = stage.one_event();
     new.births[0].delivery.give_up_at = Some(after(30));
     let id = stage.publish(new).await;
@@ -156,7 +156,7 @@ pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stag
 }
 
 /// More expired deliveries than one refill ends: those of a long idle queue do not take a commit each.
-pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut stage: Stage) {
+pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut stage: Fixture) {
     for _ in 0..1005 {
         let mut new = stage.one_event();
         new.births[0].delivery.give_up_at = Some(after(5));
@@ -170,7 +170,7 @@ pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_perm
     assert_eq!(carried_ids(&stage), [young]);
 }
 
-pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Stage) {
+pub(crate) async fn a_retry_keeps_its_retry_index_and_its_count(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
     stage.reopen();
     stage.refill(stage.endpoint, 1, after(60)).await;

@@ -1,6 +1,6 @@
 //! The registry: apps, endpoints, keys, event types and contracts read back as stored, and no change overwrites another.
 
-use crate::stage::{NOW, Stage, after};
+use crate::fixture::{NOW, Fixture, after};
 use posthaste::{
     domain::{
         app::{App, AppSettings},
@@ -16,7 +16,7 @@ use posthaste::{
 };
 use serde_json::json;
 
-fn full_app(stage: &mut Stage, uid: &str) -> App {
+fn full_app(stage: &mut Fixture, uid: &str) -> App {
     let settings = AppSettings {
         name: "Łódź \u{1f600} \"shop\"".into(),
         contract: Some("standard".into()),
@@ -37,7 +37,7 @@ fn full_app(stage: &mut Stage, uid: &str) -> App {
     }
 }
 
-fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
+fn full_endpoint(stage: &mut Fixture) -> EndpointRecord {
     let secret =
         |byte, valid_until| EncryptedSecret { encrypted: vec![byte, 0, 255], valid_from: after(1), valid_until };
     EndpointRecord {
@@ -69,7 +69,7 @@ fn full_endpoint(stage: &mut Stage) -> EndpointRecord {
     }
 }
 
-fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
+fn key(stage: &mut Fixture, scope: Scope) -> ApiKey {
     let id = KeyId::from_i64(stage.next_id());
     let hash = KeyHash::of(&id.to_string());
     ApiKey {
@@ -86,15 +86,15 @@ fn key(stage: &mut Stage, scope: Scope) -> ApiKey {
     }
 }
 
-async fn apps(stage: &Stage) -> Vec<App> {
+async fn apps(stage: &Fixture) -> Vec<App> {
     stage.store().config_snapshot().await.unwrap().apps
 }
 
-async fn endpoints(stage: &Stage) -> Vec<EndpointId> {
+async fn endpoints(stage: &Fixture) -> Vec<EndpointId> {
     stage.store().config_snapshot().await.unwrap().endpoints.iter().map(|endpoint| endpoint.id).collect()
 }
 
-pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
+pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Fixture) {
     let (app, endpoint) = (full_app(&mut stage, "shop-1"), full_endpoint(&mut stage));
     let keys = [key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(app.id))];
     assert_eq!(stage.store().add_app(app.clone(), None).await.unwrap(), Inserted::Added);
@@ -110,14 +110,14 @@ pub(crate) async fn everything_reads_back_as_it_was_stored(mut stage: Stage) {
     assert_eq!(stage.store().endpoint(endpoint.id).await.unwrap(), Some(endpoint));
 }
 
-pub(crate) async fn an_app_uid_is_unique(mut stage: Stage) {
+pub(crate) async fn an_app_uid_is_unique(mut stage: Fixture) {
     let (first, second) = (full_app(&mut stage, "shop"), full_app(&mut stage, "shop"));
     assert_eq!(stage.store().add_app(first.clone(), None).await.unwrap(), Inserted::Added);
     assert_eq!(stage.store().add_app(second, None).await.unwrap(), Inserted::UidTaken);
     assert_eq!(apps(&stage).await[1..], [first]);
 }
 
-pub(crate) async fn an_app_changes_its_settings_and_keeps_its_uid(mut stage: Stage) {
+pub(crate) async fn an_app_changes_its_settings_and_keeps_its_uid(mut stage: Fixture) {
     let app = full_app(&mut stage, "shop");
     stage.store().add_app(app.clone(), None).await.unwrap();
     let settings = AppSettings { name: "New".into(), ..AppSettings::default() };
@@ -130,7 +130,7 @@ pub(crate) async fn an_app_changes_its_settings_and_keeps_its_uid(mut stage: Sta
     assert!(!stage.store().change_app(absent, None).await.unwrap());
 }
 
-pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut stage: Stage) {
+pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut stage: Fixture) {
     let other = stage.new_app().await;
     let kept = stage.new_endpoint(other).await;
     let own = stage.app;
@@ -150,7 +150,7 @@ pub(crate) async fn removing_an_app_removes_its_endpoints_and_keys_at_once(mut s
     assert_eq!(stage.store().add_app(again, None).await.unwrap(), Inserted::Added, "its uid is free again");
 }
 
-pub(crate) async fn an_endpoint_uid_is_unique_in_its_app_including_deleted_ones(mut stage: Stage) {
+pub(crate) async fn an_endpoint_uid_is_unique_in_its_app_including_deleted_ones(mut stage: Fixture) {
     let (first, second, third) =
         (full_endpoint(&mut stage), full_endpoint(&mut stage), full_endpoint(&mut stage));
     let elsewhere = EndpointRecord { app: stage.new_app().await, ..full_endpoint(&mut stage) };
@@ -162,7 +162,7 @@ pub(crate) async fn an_endpoint_uid_is_unique_in_its_app_including_deleted_ones(
     assert_eq!(endpoints(&stage).await, [stage.endpoint, elsewhere.id]);
 }
 
-pub(crate) async fn a_change_replaces_settings_secrets_headers_and_state(mut stage: Stage) {
+pub(crate) async fn a_change_replaces_settings_secrets_headers_and_state(mut stage: Fixture) {
     let record = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let full = full_endpoint(&mut stage);
     let changed = EndpointRecord {
@@ -187,7 +187,7 @@ pub(crate) async fn a_change_replaces_settings_secrets_headers_and_state(mut sta
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(bare));
 }
 
-pub(crate) async fn a_change_of_another_revision_is_refused(stage: Stage) {
+pub(crate) async fn a_change_of_another_revision_is_refused(stage: Fixture) {
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     for revision in [0, stored.revision, stored.revision + 2] {
         let secrets = vec![];
@@ -197,7 +197,7 @@ pub(crate) async fn a_change_of_another_revision_is_refused(stage: Stage) {
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap(), Some(stored));
 }
 
-pub(crate) async fn of_two_concurrent_endpoint_changes_one_conflicts(stage: Stage) {
+pub(crate) async fn of_two_concurrent_endpoint_changes_one_conflicts(stage: Fixture) {
     let stored = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
     let change = |at| EndpointRecord { revision: stored.revision + 1, updated_at: at, ..stored.clone() };
     let (one, two) = (
@@ -208,7 +208,7 @@ pub(crate) async fn of_two_concurrent_endpoint_changes_one_conflicts(stage: Stag
     assert_eq!(stage.store().endpoint(stage.endpoint).await.unwrap().unwrap().updated_at, after(1));
 }
 
-pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut stage: Stage) {
+pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut stage: Fixture) {
     let endpoint = full_endpoint(&mut stage);
     stage.store().add_endpoint(endpoint.clone(), None).await.unwrap();
     assert!(stage.store().remove_endpoint(endpoint.id, NOW, None).await.unwrap());
@@ -227,7 +227,7 @@ pub(crate) async fn a_deleted_endpoint_keeps_its_uid_and_loses_its_secrets(mut s
     assert!(!stage.store().remove_endpoint(unknown, NOW, None).await.unwrap());
 }
 
-pub(crate) async fn a_revoked_key_stays_revoked(mut stage: Stage) {
+pub(crate) async fn a_revoked_key_stays_revoked(mut stage: Fixture) {
     let app = stage.app;
     let (revoked, kept) = (key(&mut stage, Scope::Admin), key(&mut stage, Scope::App(app)));
     for key in [&revoked, &kept] {
@@ -241,7 +241,7 @@ pub(crate) async fn a_revoked_key_stays_revoked(mut stage: Stage) {
     assert_eq!(stage.store().config_snapshot().await.unwrap().keys, [kept]);
 }
 
-pub(crate) async fn a_contract_is_kept_under_its_hash(mut stage: Stage) {
+pub(crate) async fn a_contract_is_kept_under_its_hash(mut stage: Fixture) {
     let (hash, other) = (ContractHash([0; 16]), ContractHash([255; 16]));
     for document in ["{\"a\":1}", "{\"a\":1}"] {
         stage.store().store_contract(hash, document.into()).await.unwrap();
@@ -251,7 +251,7 @@ pub(crate) async fn a_contract_is_kept_under_its_hash(mut stage: Stage) {
     assert_eq!(stage.store().contract(other).await.unwrap(), None);
 }
 
-fn event_type(stage: &mut Stage, name: &str) -> EventTypeRecord {
+fn event_type(stage: &mut Fixture, name: &str) -> EventTypeRecord {
     EventTypeRecord {
         id: EventTypeId::from_i64(stage.next_id()),
         name: name.into(),
@@ -276,11 +276,11 @@ fn event_type(stage: &mut Stage, name: &str) -> EventTypeRecord {
     }
 }
 
-async fn event_types(stage: &Stage) -> Vec<EventTypeRecord> {
+async fn event_types(stage: &Fixture) -> Vec<EventTypeRecord> {
     stage.store().config_snapshot().await.unwrap().event_types
 }
 
-pub(crate) async fn an_event_type_reads_back_and_can_be_removed(mut stage: Stage) {
+pub(crate) async fn an_event_type_reads_back_and_can_be_removed(mut stage: Fixture) {
     let (first, second) = (event_type(&mut stage, "payment.created"), event_type(&mut stage, "a"));
     for record in [&first, &second] {
         assert!(stage.store().put_event_type(record.clone(), None).await.unwrap());
@@ -294,7 +294,7 @@ pub(crate) async fn an_event_type_reads_back_and_can_be_removed(mut stage: Stage
     assert!(stage.store().put_event_type(again, None).await.unwrap(), "its name is free again");
 }
 
-pub(crate) async fn of_two_concurrent_event_type_changes_one_conflicts(mut stage: Stage) {
+pub(crate) async fn of_two_concurrent_event_type_changes_one_conflicts(mut stage: Fixture) {
     let first = event_type(&mut stage, "payment.created");
     assert!(stage.store().put_event_type(first.clone(), None).await.unwrap());
     let same_name = event_type(&mut stage, "payment.created");
@@ -312,7 +312,7 @@ pub(crate) async fn of_two_concurrent_event_type_changes_one_conflicts(mut stage
     assert_eq!(event_types(&stage).await, [changed]);
 }
 
-pub(crate) async fn several_event_types_are_stored_together_or_not_at_all(mut stage: Stage) {
+pub(crate) async fn several_event_types_are_stored_together_or_not_at_all(mut stage: Fixture) {
     let kept = event_type(&mut stage, "kept");
     assert!(stage.store().put_event_type(kept.clone(), None).await.unwrap());
     let (first, taken) = (event_type(&mut stage, "first"), event_type(&mut stage, "kept"));

@@ -1,7 +1,7 @@
 //! Replays: their sources are found in bounded steps, a page is done once or not at all, and sources that changed meanwhile are
 //! skipped.
 
-use crate::stage::{NOW, Stage, after};
+use crate::fixture::{NOW, Fixture, after};
 use posthaste::{
     domain::{
         contract::{NoticeChannel, RetentionPeriod, Retention, WaitingWhenDisabled},
@@ -36,7 +36,7 @@ fn backfill(endpoint: EndpointId) -> ReplaySelection {
 }
 
 /// Makes a replay of everything stored now.
-pub(crate) fn running(stage: &mut Stage, selection: ReplaySelection) -> Replay {
+pub(crate) fn running(stage: &mut Fixture, selection: ReplaySelection) -> Replay {
     let id = stage.next_id();
     Replay {
         id: ReplayId::from_i64(id),
@@ -57,13 +57,13 @@ pub(crate) fn running(stage: &mut Stage, selection: ReplaySelection) -> Replay {
     }
 }
 
-pub(crate) async fn begin(stage: &mut Stage, selection: ReplaySelection) -> Replay {
+pub(crate) async fn begin(stage: &mut Fixture, selection: ReplaySelection) -> Replay {
     let replay = running(stage, selection);
     stage.store().begin_replay(replay.clone(), None).await.unwrap();
     replay
 }
 
-async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
+async fn search(stage: &Fixture, replay: &Replay, most: usize) -> Sources {
     let patterns = Patterns::parse(&["payment.*".to_owned()]).unwrap();
     let search = SourceSearch {
         app: replay.app,
@@ -76,7 +76,7 @@ async fn search(stage: &Stage, replay: &Replay, most: usize) -> Sources {
     stage.store().replay_sources(search, most).await.unwrap()
 }
 
-fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
+fn page(stage: &mut Fixture, replay: &Replay, sources: &Sources) -> ReplayPage {
     let what = |id| match replay.selection {
         ReplaySelection::Deliveries(_) => ReplaySourceId::Delivery(DeliveryId::from_i64(id)),
         ReplaySelection::Backfill(_) => ReplaySourceId::Event(EventId::from_i64(id)),
@@ -97,12 +97,12 @@ fn page(stage: &mut Stage, replay: &Replay, sources: &Sources) -> ReplayPage {
 }
 
 /// Runs a replay in one page; returns it as it is afterwards.
-pub(crate) async fn finish(stage: &mut Stage, replay: &Replay) -> Replay {
+pub(crate) async fn finish(stage: &mut Fixture, replay: &Replay) -> Replay {
     proceed_by(stage, replay, usize::MAX).await
 }
 
 /// Runs a page of up to `most` deliveries.
-pub(crate) async fn proceed_by(stage: &mut Stage, replay: &Replay, most: usize) -> Replay {
+pub(crate) async fn proceed_by(stage: &mut Fixture, replay: &Replay, most: usize) -> Replay {
     let sources = search(stage, replay, most).await;
     let page = page(stage, replay, &sources);
     let done = stage.store().advance_replay(page, after(10)).await.unwrap();
@@ -114,7 +114,7 @@ fn ids(sources: &Sources) -> Vec<DeliveryId> {
     sources.found.iter().map(|(id, _)| DeliveryId::from_i64(*id)).collect()
 }
 
-pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: Stage) {
+pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: Fixture) {
     let (dead, expired) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Expired).await);
     let closed = stage.one_in(DeliveryState::Dead).await;
     stage.request(closed, Ask::Close).await;
@@ -138,7 +138,7 @@ pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: 
     assert_eq!(ids(&search(&stage, &foreign, 10).await), []);
 }
 
-pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
+pub(crate) async fn a_test_is_never_a_source(mut stage: Fixture) {
     let mut new = stage.one_event();
     let event = std::sync::Arc::get_mut(&mut new.event).unwrap();
     event.event_type = "webhook.test".into();
@@ -151,7 +151,7 @@ pub(crate) async fn a_test_is_never_a_source(mut stage: Stage) {
     assert_eq!(ids(&search(&stage, &replay, 10).await), []);
 }
 
-pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
+pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Fixture) {
     let mut all = Vec::new();
     // A delivered source stays delivered: only the replay's progress keeps it from being found again.
     for state in [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Delivered, DeliveryState::Delivered, DeliveryState::Dead] {
@@ -171,7 +171,7 @@ pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Stage) {
     assert_eq!((replay.replayed, replay.refused, replay.state), (5, 0, ReplayState::Finished));
 }
 
-pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Stage) {
+pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Fixture) {
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     stage.one_in(DeliveryState::Delivered).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
@@ -185,7 +185,7 @@ pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Stag
     assert_eq!(stage.store().deliveries_of(event).await.unwrap().len(), 2, "the first and one replay of it");
 }
 
-pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliveries(mut stage: Stage) {
+pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliveries(mut stage: Fixture) {
     let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let done = finish(&mut stage, &replay).await;
@@ -199,7 +199,7 @@ pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliv
     assert_eq!(stage.recorder.take_waiting().len(), 2, "the queue is notified of both");
 }
 
-pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mut stage: Stage) {
+pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mut stage: Fixture) {
     let (gone, changed) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Dead).await);
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let sources = search(&stage, &replay, 10).await;
@@ -214,7 +214,7 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
     assert_eq!(stage.delivery(changed).await.state, DeliveryState::Delivered);
 }
 
-pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one_refused(mut stage: Stage) {
+pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one_refused(mut stage: Fixture) {
     let dead = stage.one_in(DeliveryState::Dead).await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
@@ -230,7 +230,7 @@ pub(crate) async fn replays_to_a_disabled_endpoint_are_held_and_to_a_deleted_one
     assert_eq!(stage.delivery(lost).await.state, DeliveryState::Dead);
 }
 
-pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Stage) {
+pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Fixture) {
     let had = stage.one_in(DeliveryState::Delivered).await;
     let nobody = stage.draft(&[]);
     let skipped = nobody.event.id;
@@ -251,7 +251,7 @@ pub(crate) async fn a_backfill_brings_each_past_event_once(mut stage: Stage) {
     assert_eq!(search(&stage, &again, 10).await.found, []);
 }
 
-pub(crate) async fn a_backfill_takes_only_what_the_endpoint_subscribes_to(mut stage: Stage) {
+pub(crate) async fn a_backfill_takes_only_what_the_endpoint_subscribes_to(mut stage: Fixture) {
     let mut other_type = stage.draft(&[]);
     std::sync::Arc::get_mut(&mut other_type.event).unwrap().event_type = "invoice.sent".into();
     stage.accept(other_type).await;
@@ -261,7 +261,7 @@ pub(crate) async fn a_backfill_takes_only_what_the_endpoint_subscribes_to(mut st
     assert_eq!((sources.found, sources.is_last), (vec![], true));
 }
 
-pub(crate) async fn events_published_for_later_are_not_backfilled_earlier(mut stage: Stage) {
+pub(crate) async fn events_published_for_later_are_not_backfilled_earlier(mut stage: Fixture) {
     let mut scheduled = stage.draft(&[]);
     let event = std::sync::Arc::get_mut(&mut scheduled.event).unwrap();
     event.deliver_at = Some(after(7200));
@@ -275,7 +275,7 @@ pub(crate) async fn events_published_for_later_are_not_backfilled_earlier(mut st
     assert_eq!(delivery.give_up_at, Some(after(3600 + 7200 - 10)), "its age counts from when it is due");
 }
 
-pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile(mut stage: Stage) {
+pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile(mut stage: Fixture) {
     let (first, second) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let sources = search(&stage, &replay, 10).await;
@@ -292,7 +292,7 @@ pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile
     assert_eq!(stage.delivery(first).await.state, DeliveryState::Dead);
 }
 
-pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Stage) {
+pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Fixture) {
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Delivered])).await;
     finish(&mut stage, &replay).await;
@@ -304,7 +304,7 @@ pub(crate) async fn a_delivered_replay_is_no_source_of_its_own(mut stage: Stage)
     assert_eq!(ids(&search(&stage, &again, 10).await), [delivered]);
 }
 
-pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Stage) {
+pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Fixture) {
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let change = async |to, at| match stage
         .store()
@@ -322,7 +322,7 @@ pub(crate) async fn a_replay_ran_only_while_it_was_not_paused(mut stage: Stage) 
     assert_eq!(change(ReplayState::Paused, 2003).await, (true, 5));
 }
 
-pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Stage) {
+pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Fixture) {
     let dead = stage.one_in(DeliveryState::Dead).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let sources = search(&stage, &replay, 10).await;
@@ -346,7 +346,7 @@ pub(crate) async fn a_paused_or_cancelled_replay_does_not_proceed(mut stage: Sta
     assert_eq!(stage.delivery(dead).await.state, DeliveryState::Dead);
 }
 
-pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: Stage) {
+pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: Fixture) {
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     for to in [ReplayState::Paused, ReplayState::Running] {
         stage.store().change_replay(stage.app, replay.id, to, after(1), None).await.unwrap();
@@ -358,7 +358,7 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: S
     assert_eq!(running, [Replay { changed_at: after(1), running_time: Duration::from_secs(1), ..replay }]);
 }
 
-pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Stage) {
+pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Fixture) {
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let other = stage.new_app().await;
     let store = stage.shared_store();
@@ -372,7 +372,7 @@ pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_wit
     assert_eq!(store.running_replays().await.unwrap(), []);
 }
 
-pub(crate) async fn an_event_deleted_meanwhile_is_counted_and_not_backfilled(mut stage: Stage) {
+pub(crate) async fn an_event_deleted_meanwhile_is_counted_and_not_backfilled(mut stage: Fixture) {
     let (gone, erased) = (stage.draft(&[]), stage.draft(&[]));
     let events = [gone.event.id, erased.event.id];
     stage.store().accept(vec![gone, erased]).await.unwrap();

@@ -3,7 +3,7 @@
 
 use crate::{
     health::roll_up,
-    stage::{NOW, Stage, after, attempt, dead},
+    fixture::{NOW, Fixture, after, attempt, dead},
 };
 use posthaste::{
     domain::{
@@ -50,13 +50,13 @@ fn days(days: u64) -> RetentionPeriod {
     RetentionPeriod::For(Duration::from_secs(days * DAY))
 }
 
-async fn overdue(stage: &Stage, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> OverdueEvents {
+async fn overdue(stage: &Fixture, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> OverdueEvents {
     let search = OverdueSearch { after_id, to_id: i64::MAX, most };
     stage.store().overdue(search, Arc::new(FixedRetention(keep, None)), now).await.unwrap()
 }
 
 /// Deletes everything overdue; returns the totals and the number of steps.
-async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (ExpireResult, usize) {
+async fn expire(stage: &Fixture, keep: Retention, now: Timestamp) -> (ExpireResult, usize) {
     let (mut total, mut steps) = (ExpireResult::default(), 0);
     let mut ranges = overdue(stage, keep, 0, u32::MAX, now).await.ranges;
     while !ranges.is_empty() {
@@ -73,18 +73,18 @@ async fn expire(stage: &Stage, keep: Retention, now: Timestamp) -> (ExpireResult
 }
 
 /// Deletes everything a day from now, except data of the kind that `lasts` selects.
-pub(crate) async fn keep_nothing_but(stage: &Stage, lasts: impl Fn(&mut Retention) -> &mut RetentionPeriod) {
+pub(crate) async fn keep_nothing_but(stage: &Fixture, lasts: impl Fn(&mut Retention) -> &mut RetentionPeriod) {
     let mut keep = an_hour();
     *lasts(&mut keep) = RetentionPeriod::Forever;
     expire(stage, keep, after(DAY)).await;
     stage.wait_until_idle().await;
 }
 
-async fn event_of(stage: &Stage, delivery: DeliveryId) -> EventId {
+async fn event_of(stage: &Fixture, delivery: DeliveryId) -> EventId {
     stage.delivery(delivery).await.event
 }
 
-pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage: Stage) {
+pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage: Fixture) {
     let keys = [DedupSpace::EventId, DedupSpace::IdempotencyKey].map(|space| stage.dedup(space, "order-1"));
     let mut new = stage.one_with_permit();
     new.dedup = keys.to_vec();
@@ -115,7 +115,7 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     assert!(!kept.expect("its event").data.is_empty(), "it can be replayed");
 }
 
-pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: Stage) {
+pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: Fixture) {
     let (pending, retrying) = (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
     let held = stage.one_in(DeliveryState::Held).await;
     let carried = stage.leased().await;
@@ -146,7 +146,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     assert!(stage.listed(late).await.is_none());
 }
 
-pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut stage: Stage) {
+pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut stage: Fixture) {
     let (id, waiting) = (stage.one_in(DeliveryState::Delivered).await, stage.one_in(DeliveryState::Retrying).await);
     let mut keep = Retention { events: days(30), ..an_hour() };
     let (done, _) = expire(&stage, keep, after(HOUR + 1)).await;
@@ -167,7 +167,7 @@ pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut 
     assert_eq!(ended, [waiting, as_new], "a contract that was changed counts for what is there");
 }
 
-pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut stage: Stage) {
+pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut stage: Fixture) {
     let mut contract = Contract::builtin().unwrap().swap_remove(0);
     contract.retention.dead_letters = days(7);
     let mut attempt = attempt(OutcomeClass::Http, 500);
@@ -191,7 +191,7 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
     assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
 }
 
-pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: Stage) {
+pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: Fixture) {
     let (cancelled, delivered) = (stage.one_in(DeliveryState::Cancelled).await, stage.one_in(DeliveryState::Delivered).await);
     let now = after(HOUR + 1);
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
@@ -210,7 +210,7 @@ pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: S
     assert_eq!(done.ended, ended, "a person set them going an hour ago");
 }
 
-pub(crate) async fn steps_are_bounded_and_a_search_continues_where_it_ended(mut stage: Stage) {
+pub(crate) async fn steps_are_bounded_and_a_search_continues_where_it_ended(mut stage: Fixture) {
     for _ in 0..3 {
         let call = (0..700).map(|_| stage.one_event()).collect();
         stage.store().accept(call).await.unwrap();
@@ -237,14 +237,14 @@ pub(crate) async fn steps_are_bounded_and_a_search_continues_where_it_ended(mut 
     assert!(steps > 6, "the one with many deliveries goes in parts: {steps}");
 }
 
-pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stage: Stage) {
+pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stage: Fixture) {
     let key = stage.dedup(DedupSpace::IdempotencyKey, "k");
     let mut new = stage.one_event();
     new.dedup = vec![key];
     let first = new.event.id;
     let id = stage.publish(new).await;
     stage.request(id, Ask::Cancel).await;
-    let again = |stage: &mut Stage, key: DedupKey| {
+    let again = |stage: &mut Fixture, key: DedupKey| {
         let mut new = stage.one_event();
         new.dedup = vec![key];
         new
@@ -258,7 +258,7 @@ pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stag
     assert_eq!(stage.accept(new).await, Accepted::New);
 }
 
-pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Stage) {
+pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Fixture) {
     stage.one_in(DeliveryState::Delivered).await;
     let gone = Arc::new(FixedRetention(an_hour(), Some(stage.app)));
     let search = OverdueSearch { after_id: 0, to_id: i64::MAX, most: 10 };
@@ -268,7 +268,7 @@ pub(crate) async fn data_of_a_deleted_app_is_left_to_the_purge(mut stage: Stage)
     assert_eq!(stage.store().expire(all, gone, after(DAY)).await.unwrap(), ExpireResult::default());
 }
 
-pub(crate) async fn deleted_ids_are_not_used_again(mut stage: Stage) {
+pub(crate) async fn deleted_ids_are_not_used_again(mut stage: Fixture) {
     let call: Vec<_> = (0..500).map(|_| stage.draft(&[])).collect();
     let newest = call.last().unwrap().event.id.as_i64();
     stage.store().accept(call).await.unwrap();
@@ -278,7 +278,7 @@ pub(crate) async fn deleted_ids_are_not_used_again(mut stage: Stage) {
 }
 
 /// For stores that know their own pages.
-pub(crate) async fn freed_space_is_used_again(mut stage: Stage) {
+pub(crate) async fn freed_space_is_used_again(mut stage: Fixture) {
     let mut most = 0;
     for round in 0..6 {
         let call: Vec<_> = (0..500).map(|_| stage.draft(&[])).collect();

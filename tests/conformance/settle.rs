@@ -1,6 +1,6 @@
 //! Applying an endpoint's new state to its waiting deliveries, page by page; and erasing a payload.
 
-use crate::stage::{Stage, after, attempt, retry_at};
+use crate::fixture::{Fixture, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
@@ -13,7 +13,7 @@ use posthaste::{
 };
 
 /// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
-async fn settle_all(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
+async fn settle_all(stage: &Fixture, settle: Settle, most: usize) -> Vec<usize> {
     match settle {
         Settle::Enabled { .. } => stage.set_availability(stage.endpoint, None).await,
         Settle::Disabled(Availability::Deleted) => {
@@ -27,7 +27,7 @@ async fn settle_all(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
     settle_pages(stage, settle, most).await
 }
 
-async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> {
+async fn settle_pages(stage: &Fixture, settle: Settle, most: usize) -> Vec<usize> {
     let mut pages = vec![];
     loop {
         let done = stage.store().settle(stage.endpoint, settle, most, after(9)).await.unwrap();
@@ -40,7 +40,7 @@ async fn settle_pages(stage: &Stage, settle: Settle, most: usize) -> Vec<usize> 
 }
 
 /// Makes three waiting deliveries (one of them for its second attempt), one held, one in flight, and one at another endpoint.
-async fn mixed_deliveries(stage: &mut Stage) -> [DeliveryId; 6] {
+async fn mixed_deliveries(stage: &mut Fixture) -> [DeliveryId; 6] {
     let other = stage.new_endpoint(stage.app).await;
     let elsewhere = stage.draft(&[other]);
     let retrying = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
@@ -56,7 +56,7 @@ async fn mixed_deliveries(stage: &mut Stage) -> [DeliveryId; 6] {
     ids
 }
 
-async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<DeliveryState> {
+async fn states(stage: &Fixture, ids: &[DeliveryId]) -> Vec<DeliveryState> {
     let mut states = vec![];
     for id in ids {
         states.push(stage.delivery(*id).await.state);
@@ -64,7 +64,7 @@ async fn states(stage: &Stage, ids: &[DeliveryId]) -> Vec<DeliveryState> {
     states
 }
 
-pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
+pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
     assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 2).await, [2, 1]);
@@ -77,7 +77,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Stage) {
     assert!(stage.recorder.take_leased().is_empty(), "what is held is never due");
 }
 
-pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Stage) {
+pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledCancel), 100).await, [3]);
     for id in &ids[..3] {
@@ -87,7 +87,7 @@ pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so
     assert_eq!(states(&stage, &ids[3..]).await, [DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending]);
 }
 
-pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stage) {
+pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     assert_eq!(settle_all(&stage, Settle::Disabled(Availability::Deleted), 3).await, [3, 1]);
     for id in &ids[..4] {
@@ -96,7 +96,7 @@ pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Stag
     assert_eq!(states(&stage, &ids[4..]).await, [DeliveryState::InFlight, DeliveryState::Pending]);
 }
 
-pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Stage) {
+pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
     assert_eq!(settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 3).await, [3, 1]);
@@ -110,7 +110,7 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut sta
     assert_eq!(stage.recorder.take_leased().len(), 4);
 }
 
-pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Stage) {
+pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
     let back = stage.delivery(id).await.saved_state;
@@ -121,7 +121,7 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
     assert_eq!((delivery.state, delivery.saved_state), (DeliveryState::Pending, back));
 }
 
-pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
+pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     let before = states(&stage, &ids).await;
     for settle in [Settle::Disabled(Availability::DisabledHold), Settle::Disabled(Availability::Deleted)] {
@@ -133,7 +133,7 @@ pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Stage) {
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut stage: Stage) {
+pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut stage: Fixture) {
     stage.one_in(DeliveryState::Delivered).await;
     for settle in [
         Settle::Enabled { gives_up_while_held: false },
@@ -145,7 +145,7 @@ pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut
     assert!(stage.recorder.take_waiting().is_empty());
 }
 
-pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
+pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Fixture) {
     let mut new = stage.one_event();
     new.dedup = vec![stage.dedup(DedupSpace::EventId, "secret")];
     let event = (*new.event).clone();
@@ -162,7 +162,7 @@ pub(crate) async fn erasing_a_payload_keeps_the_record(mut stage: Stage) {
     assert!(matches!(stage.accept(again).await, Accepted::Repeated { .. }), "its id stays taken");
 }
 
-pub(crate) async fn only_the_own_app_can_erase_a_payload(mut stage: Stage) {
+pub(crate) async fn only_the_own_app_can_erase_a_payload(mut stage: Fixture) {
     let (stranger, new) = (stage.new_app().await, stage.one_event());
     let event = (*new.event).clone();
     stage.publish(new).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     pair::{TwoNodes, play},
-    stage::{after, attempt, retry_at},
+    fixture::{after, attempt, retry_at},
 };
 use posthaste::{
     domain::{

@@ -2,7 +2,7 @@
 
 use crate::{
     pair::{Node, TwoNodes, play},
-    stage::{NOW, after, draft},
+    fixture::{NOW, after, draft},
 };
 use posthaste::{
     domain::{

@@ -2,7 +2,7 @@
 
 use crate::{
     recorder::RecordingListener,
-    stage::{Backend, NOW, draft, perform},
+    fixture::{Backend, NOW, draft, perform},
 };
 use posthaste::{
     domain::{

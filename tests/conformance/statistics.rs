@@ -2,7 +2,7 @@
 
 use crate::{
     health::{EXHAUSTED, counted, plain, roll_up, record_counted},
-    stage::{NOW, Stage, after, attempt, dead, retry_at},
+    fixture::{NOW, Fixture, after, attempt, dead, retry_at},
 };
 use posthaste::{
     domain::{
@@ -22,13 +22,13 @@ use std::time::Duration;
 
 const DAY: u64 = 86_400;
 
-async fn ask(stage: &Stage, app: Option<AppId>, of: Of, (from, to): (Timestamp, Timestamp)) -> Statistics {
+async fn ask(stage: &Fixture, app: Option<AppId>, of: Of, (from, to): (Timestamp, Timestamp)) -> Statistics {
     let span = TimeRange::of(from, to, to);
     let endpoints = vec![(stage.app, stage.endpoint)];
     stage.store().statistics(StatisticsSearch { app, of, span, endpoints }).await.unwrap()
 }
 
-async fn last_hour(stage: &Stage, app: Option<AppId>, of: Of) -> Statistics {
+async fn last_hour(stage: &Fixture, app: Option<AppId>, of: Of) -> Statistics {
     let to = after(60);
     ask(stage, app, of, (Timestamp::from_millis(to.as_millis() - 3_600_000), to)).await
 }
@@ -40,7 +40,7 @@ fn total(statistics: &Statistics) -> Counters {
 }
 
 /// Publishes an event of this type and attempts its delivery.
-async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
+async fn of_type(stage: &mut Fixture, event_type: &str, verdict: Verdict) {
     let mut new = stage.one_with_permit();
     let event = std::sync::Arc::get_mut(&mut new.event).expect("no other reference exists");
     event_type.clone_into(&mut event.event_type);
@@ -50,7 +50,7 @@ async fn of_type(stage: &mut Stage, event_type: &str, verdict: Verdict) {
     stage.wait_until_idle().await;
 }
 
-pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut stage: Stage) {
+pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut stage: Fixture) {
     for (event_type, verdict) in [
         ("order.paid", Verdict::Delivered),
         ("order.paid", retry_at(after(60))),
@@ -85,7 +85,7 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
     assert_eq!((total(&nothing), nothing.event_types.len()), (Counters::default(), 0));
 }
 
-pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Stage) {
+pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Fixture) {
     let local = || attempt(OutcomeClass::Local, 0);
     let unmade = stage.concluded(dead(DeadReason::SerialisationFailed), local()).await;
     stage.concluded(dead(DeadReason::SigningFailed), local()).await;
@@ -94,7 +94,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
     }
     stage.refill(stage.endpoint, 10, after(30)).await;
     stage.one_in(DeliveryState::Cancelled).await;
-    let counted = async |stage: &Stage| {
+    let counted = async |stage: &Fixture| {
         roll_up(stage, after(40)).await;
         let told = last_hour(stage, Some(stage.app), Of::Everything).await;
         assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
@@ -109,7 +109,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Sta
     assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (DeliveryState::Dead, (4, 3, 1, 0)));
 }
 
-pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Stage) {
+pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Fixture) {
     let plain = plain();
     for day in 0..10 {
         let carried = stage.leased().await;
@@ -129,8 +129,8 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
     }
 }
 
-pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_together(mut stage: Stage) {
-    let counted = async |stage: &Stage, name: &str| {
+pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_together(mut stage: Fixture) {
+    let counted = async |stage: &Fixture, name: &str| {
         total(&last_hour(stage, Some(stage.app), Of::EventType(name.into())).await).events
     };
     for (first, last, rest) in [(0, 203, 3), (0, 1, 3), (203, 205, 5)] {
@@ -148,7 +148,7 @@ pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_togeth
     assert_eq!(total(&told).events, 206, "none is lost");
 }
 
-pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage: Stage) {
+pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage: Fixture) {
     record_counted(&mut stage, EXHAUSTED, &plain()).await;
     roll_up(&stage, after(2)).await;
     assert!(stage.store().remove_app(stage.app, None).await.unwrap());
@@ -158,7 +158,7 @@ pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage:
     assert_eq!(total(&last_hour(&stage, None, Of::Everything).await).dead, 1);
 }
 
-pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stage: Stage) {
+pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stage: Fixture) {
     let (waiting, endpoint) = (stage.waiting().await, stage.endpoint);
     let before = last_hour(&stage, Some(stage.app), Of::Endpoint(endpoint)).await.backlog;
     assert_eq!((before.waiting, before.held, before.oldest_due), (1, 0, stage.delivery(waiting).await.due));

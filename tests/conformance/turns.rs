@@ -4,7 +4,7 @@
 use crate::{
     ordering::{check_groups, group, order_by, settle},
     pair::{TwoNodes, play},
-    stage::{NOW, Stage, after, attempt},
+    fixture::{NOW, Fixture, after, attempt},
 };
 use posthaste::{
     domain::{
@@ -19,7 +19,7 @@ use posthaste::{
 };
 
 /// Makes drafts of one group with permits, the oldest id first.
-fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
+fn drafts(stage: &mut Fixture, count: usize) -> Vec<NewEvent> {
     let draft = |_| {
         let mut new = stage.one_with_permit();
         new.births[0].delivery.ordering_key = group("a");
@@ -29,7 +29,7 @@ fn drafts(stage: &mut Stage, count: usize) -> Vec<NewEvent> {
 }
 
 /// Publishes `count` of one group, each stored after another with a newer id.
-async fn publish_newest_first(stage: &mut Stage, count: usize) -> Vec<DeliveryId> {
+async fn publish_newest_first(stage: &mut Fixture, count: usize) -> Vec<DeliveryId> {
     let mut ids = Vec::new();
     for new in drafts(stage, count).into_iter().rev() {
         ids.push(stage.publish(new).await);
@@ -39,7 +39,7 @@ async fn publish_newest_first(stage: &mut Stage, count: usize) -> Vec<DeliveryId
 }
 
 /// Delivers all due deliveries of the queue one by one; returns their order.
-async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
+async fn deliver_all(stage: &Fixture) -> Vec<DeliveryId> {
     let mut delivered = Vec::new();
     loop {
         stage.refill(stage.endpoint, 9, after(60)).await;
@@ -51,7 +51,7 @@ async fn deliver_all(stage: &Stage) -> Vec<DeliveryId> {
     }
 }
 
-pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(mut stage: Stage) {
+pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = publish_newest_first(&mut stage, 5).await;
     for id in &ids[1..] {
@@ -68,7 +68,7 @@ pub(crate) async fn queued_deliveries_are_sent_in_order_of_storage_with_any_ids(
     assert_eq!(turns, [Some(1), Some(2)], "a line that was empty begins anew");
 }
 
-pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mut stage: Stage) {
+pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let mut late = drafts(&mut stage, 2);
     let mut ids = publish_newest_first(&mut stage, 5).await;

@@ -2,7 +2,7 @@
 
 use crate::{
     sqlite::{block_on, open, new_location},
-    stage::{NOW, draft},
+    fixture::{NOW, draft},
 };
 use posthaste::{
     domain::{

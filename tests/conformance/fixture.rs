@@ -35,7 +35,7 @@ pub(crate) trait Backend {
     fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store>;
 }
 
-pub(crate) struct Stage {
+pub(crate) struct Fixture {
     store: Option<Arc<dyn Store>>,
     backend: Box<dyn Backend>,
     pub(crate) recorder: Arc<RecordingListener>,
@@ -46,15 +46,15 @@ pub(crate) struct Stage {
 }
 
 /// Runs one case on a new store.
-pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, case: fn(Stage) -> F) {
+pub(crate) fn perform<F: Future<Output = ()>>(make: fn() -> Box<dyn Backend>, case: fn(Fixture) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Stage::new(make()).await;
+        let stage = Fixture::new(make()).await;
         tokio::time::timeout(Duration::from_mins(1), case(stage)).await.expect("a store that never answers");
     });
 }
 
-impl Stage {
+impl Fixture {
     pub(crate) async fn new(backend: Box<dyn Backend>) -> Self {
         let recorder = Arc::new(RecordingListener::default());
         let store = backend.open(recorder.clone(), 10_000, 64 << 20);
@@ -318,7 +318,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Fixture {
     fn drop(&mut self) {
         // A failed case must not leave the store's thread waiting.
         self.recorder.gate.open();
