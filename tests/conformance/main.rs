@@ -7,7 +7,7 @@
 
 mod accept;
 mod manual_actions;
-mod at_once;
+mod single_statement_commit;
 mod audit;
 mod browse;
 mod bulk;

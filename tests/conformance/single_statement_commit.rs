@@ -18,21 +18,21 @@ use tokio::time::Instant;
 
 /// How the newest row of a table was written.
 #[derive(Debug, PartialEq, Eq)]
-enum Way {
+enum CommitStyle {
     AtOnce,
     InSteps,
 }
 
-fn way(pair: &TwoNodes, table: &str, id: &str) -> Way {
+fn way(pair: &TwoNodes, table: &str, id: &str) -> CommitStyle {
     let number = format!("SELECT cmin FROM {table} ORDER BY {id} DESC LIMIT 1");
-    if pair.shared.run(&number) == "0" { Way::AtOnce } else { Way::InSteps }
+    if pair.shared.run(&number) == "0" { CommitStyle::AtOnce } else { CommitStyle::InSteps }
 }
 
-fn way_of_events(pair: &TwoNodes) -> Way {
+fn way_of_events(pair: &TwoNodes) -> CommitStyle {
     way(pair, "events", "id")
 }
 
-fn way_of_attempts(pair: &TwoNodes) -> Way {
+fn way_of_attempts(pair: &TwoNodes) -> CommitStyle {
     way(pair, "attempts", "delivery")
 }
 
@@ -48,29 +48,29 @@ async fn a_simple_batch_is_one_statement(mut pair: TwoNodes) {
     let keyed = |new| NewEvent { dedup: vec![key], ..new };
     let first = keyed(pair.stage.one_event());
     assert_eq!(pair.stage.accept(first).await, Accepted::New);
-    assert_eq!(way_of_events(&pair), Way::AtOnce);
+    assert_eq!(way_of_events(&pair), CommitStyle::AtOnce);
     record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
-    assert_eq!(way_of_attempts(&pair), Way::AtOnce);
+    assert_eq!(way_of_attempts(&pair), CommitStyle::AtOnce);
     let (before, again, last) = (connections(&pair), keyed(pair.stage.one_event()), pair.stage.one_event());
     let both = pair.stage.store().accept(vec![again, last]).await.unwrap();
     assert!(matches!(&both[..], [Accepted::Repeated { .. }, Accepted::New]), "{both:?}");
-    assert_eq!(way_of_events(&pair), Way::InSteps, "one is known by its key, and another is not");
+    assert_eq!(way_of_events(&pair), CommitStyle::InSteps, "one is known by its key, and another is not");
     let now = connections(&pair);
     assert!(before.iter().all(|process| now.contains(process)), "which is no error: {before:?} {now:?}");
     let endpoint = pair.stage.endpoint;
     pair.stage.born_held(endpoint).await;
-    assert_eq!(way_of_events(&pair), Way::InSteps, "whether its endpoint is on has to be looked at");
+    assert_eq!(way_of_events(&pair), CommitStyle::InSteps, "whether its endpoint is on has to be looked at");
 }
 
 async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: TwoNodes) {
     let failures = "SELECT consecutive_failures FROM health";
     for (verdict, way, left) in [
-        (Verdict::Delivered, Way::AtOnce, ""),
-        (retry_at(after(60)), Way::InSteps, "1"),
-        (Verdict::Delivered, Way::InSteps, "0"),
+        (Verdict::Delivered, CommitStyle::AtOnce, ""),
+        (retry_at(after(60)), CommitStyle::InSteps, "1"),
+        (Verdict::Delivered, CommitStyle::InSteps, "0"),
         // The endpoint was unhealthy before that one, and the node assumes so until it reads otherwise.
-        (Verdict::Delivered, Way::InSteps, "0"),
-        (Verdict::Delivered, Way::AtOnce, "0"),
+        (Verdict::Delivered, CommitStyle::InSteps, "0"),
+        (Verdict::Delivered, CommitStyle::AtOnce, "0"),
     ] {
         record_counted(&mut pair.stage, verdict, &plain()).await;
         assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (way, left.to_owned()));
@@ -78,7 +78,7 @@ async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: TwoNode
     // The database shows this node a failure that another node recorded.
     pair.shared.run("UPDATE health SET consecutive_failures = 3");
     record_counted(&mut pair.stage, Verdict::Delivered, &plain()).await;
-    assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (Way::InSteps, "0".to_owned()));
+    assert_eq!((way_of_attempts(&pair), pair.shared.run(failures)), (CommitStyle::InSteps, "0".to_owned()));
 }
 
 /// The statement requires that all its deliveries are leased. If one is not, it fails, and each is checked separately.
@@ -98,7 +98,7 @@ async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: T
     blocking.await.unwrap();
     assert_eq!(accepted.await.unwrap(), [Accepted::New]);
     pair.stage.wait_until_idle().await;
-    assert_eq!(way_of_events(&pair), Way::InSteps, "all of them were one batch");
+    assert_eq!(way_of_events(&pair), CommitStyle::InSteps, "all of them were one batch");
     for (id, recorded) in ids.into_iter().zip(["0", "1"]) {
         let attempts = format!("SELECT count(*) FROM attempts WHERE delivery = {}", id.as_i64());
         assert_eq!(pair.shared.run(&attempts), recorded);
@@ -126,7 +126,7 @@ async fn a_locked_table_is_waited_for_once(mut pair: TwoNodes) {
     // Prepares the statement at the server: otherwise preparing it would wait for the lock already.
     let known = pair.stage.one_event();
     pair.stage.publish(known).await;
-    assert_eq!(way_of_events(&pair), Way::AtOnce);
+    assert_eq!(way_of_events(&pair), CommitStyle::AtOnce);
     let locker = pair.client().await;
     locker.batch_execute("BEGIN; LOCK TABLE posthaste.events").await.unwrap();
     let (new, begun) = (pair.stage.one_event(), Instant::now());
