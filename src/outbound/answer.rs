@@ -21,7 +21,7 @@ pub(super) struct ReceivedAnswer {
 }
 
 impl ReceivedAnswer {
-    /// Notes status and headers. A 2xx keeps no headers: they are shown only for what failed.
+    /// PlanLog status and headers. A 2xx keeps no headers: they are shown only for what failed.
     pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = Some(status.as_u16());
         if status.is_success() {

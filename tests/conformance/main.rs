@@ -21,7 +21,7 @@ mod database;
 #[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/database_proxy.rs"]
 mod database_proxy;
-mod explained;
+mod explain_log;
 mod hand_back;
 mod health;
 mod heart;

@@ -3,7 +3,7 @@
 //! in the blocks read.
 
 use crate::{
-    explained::{Explained, Notes, Plan},
+    explain_log::{ExplainServer, PlanLog, StatementPlan},
     health::{EXHAUSTED, counted, plain},
     replays::{begin, deliveries, proceed_by},
     retention::{FixedRetention, an_hour},
@@ -43,7 +43,7 @@ const BATCH_SIZE: usize = 20;
 const REPLAYED: usize = 5;
 
 /// Inserts `rows` events with a delivery, an attempt and a key each, spread over the days; some wait, and the inbox refused some.
-fn insert_rows(server: &Explained, stage: &Fixture, rows: i64) {
+fn insert_rows(server: &ExplainServer, stage: &Fixture, rows: i64) {
     let first = |day: i64| first_id_at(Timestamp::from_millis(day * DAY_MS));
     for day in FIRST_DAY..FIRST_DAY + DAYS {
         for table in ["events", "done", "attempts"] {
@@ -89,18 +89,18 @@ async fn pass_through_group(stage: &mut Fixture, okey: OrderingKey) {
 }
 
 /// Checks that both ends of a group's queue are found in the index, without a sort.
-fn check_group_index(plans: &[Plan]) {
+fn check_group_index(plans: &[StatementPlan]) {
     let is_it =
-        |plan: &&Plan| plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn");
+        |plan: &&StatementPlan| plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn");
     let plans: Vec<_> = plans.iter().filter(is_it).collect();
     assert_eq!(plans.len(), 4, "of two that join, and twice when the first ends");
-    for Plan { text, .. } in plans {
+    for StatementPlan { text, .. } in plans {
         assert!(text.contains("live_behind") && !text.contains("\"Sort\""), "{text}");
     }
 }
 
 /// Runs the requests of people.
-async fn run_manual_requests(stage: &mut Fixture, notes: &mut Notes<'_>) {
+async fn run_manual_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
     let event = first_id_at(Timestamp::from_millis(FIRST_DAY * DAY_MS));
     let (own, delivery) = (EventId::from_i64(event), DeliveryId::from_i64(event + 1));
     let store = stage.store();
@@ -125,7 +125,7 @@ async fn run_manual_requests(stage: &mut Fixture, notes: &mut Notes<'_>) {
 }
 
 /// Runs the requests of products and of the engine.
-async fn run_engine_requests(stage: &mut Fixture, notes: &mut Notes<'_>, rows: i64, round: i64) {
+async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
     let lanes = stage.store().find_lanes().await.unwrap();
     assert_eq!(lanes.len(), 50);
@@ -189,7 +189,7 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut Notes<'_>, rows: i
 }
 
 /// Releases one delivery unsent and fails the others: half of these become dead, and the other half wait until they are advanced.
-async fn fail(stage: &mut Fixture, notes: &mut Notes<'_>) {
+async fn fail(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
     let new = (0..=BATCH_SIZE).map(|_| stage.one_with_permit()).collect();
     stage.store().accept(new).await.unwrap();
     stage.wait_until_idle().await;
@@ -218,7 +218,7 @@ async fn fail(stage: &mut Fixture, notes: &mut Notes<'_>) {
 }
 
 /// Runs all requests. Each round uses an ordering group of its own, before an expiry changes its head.
-async fn run_all_requests(stage: &mut Fixture, notes: &mut Notes<'_>, rows: i64, round: i64) {
+async fn run_all_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows: i64, round: i64) {
     pass_through_group(stage, OrderingKey::from_i64(round)).await;
     notes.take("a line", POINT_LIMITS);
     run_manual_requests(stage, notes).await;
@@ -232,11 +232,11 @@ const SHARD_LIMITS: (u64, u64) = (2_000, 1_000);
 /// ServiceLimits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
 const LIST_LIMITS: (u64, u64) = (10_000, 2_000);
 
-async fn check_plans(rows: i64) -> (Fixture, Explained) {
-    let server = Explained::new();
+async fn check_plans(rows: i64) -> (Fixture, ExplainServer) {
+    let server = ExplainServer::new();
     let mut stage = Fixture::new(Box::new(server.clone())).await;
     insert_rows(&server, &stage, rows);
-    let mut notes = Notes::of(&server);
+    let mut notes = PlanLog::of(&server);
     // More often than the server needs to settle on a generic plan.
     for round in 0..7 {
         run_all_requests(&mut stage, &mut notes, rows, round).await;
@@ -247,22 +247,22 @@ async fn check_plans(rows: i64) -> (Fixture, Explained) {
     assert_eq!(stage.store().join(NOW).await.unwrap().taken_over, 35);
     notes.take("a takeover", SHARD_LIMITS);
     for answered in &notes.taken {
-        let said = answered.too_much().map(|plan| &plan.text);
+        let said = answered.first_excess().map(|plan| &plan.text);
         assert!(said.is_none(), "{}: {}", answered.figures(), said.unwrap());
     }
     (stage, server)
 }
 
 /// Returns the operations that do not show the missing index.
-fn unaffected(index: &str, notes: &Notes<'_>, by: &[&'static str]) -> Vec<String> {
-    let seen = notes.taken.iter().filter(|answered| answered.too_much().is_some());
+fn unaffected(index: &str, notes: &PlanLog<'_>, by: &[&'static str]) -> Vec<String> {
+    let seen = notes.taken.iter().filter(|answered| answered.first_excess().is_some());
     let seen: Vec<_> = seen.map(|answered| answered.what).collect();
     println!("control, without {index}: {}", seen.join(", "));
     by.iter().filter(|&what| !seen.contains(what)).map(|what| format!("{index} by {what}")).collect()
 }
 
 /// The control: without its index each of these operations exceeds its limits.
-async fn control((mut stage, server): (Fixture, Explained), rows: i64) {
+async fn control((mut stage, server): (Fixture, ExplainServer), rows: i64) {
     let mut unmissed = Vec::new();
     for (round, (index, by)) in (7..).zip([
         ("live_by_lane", ["a refill", "what is next in all lanes", "retries brought forward"].as_slice()),
@@ -273,14 +273,14 @@ async fn control((mut stage, server): (Fixture, Explained), rows: i64) {
         ("live_first", &["a line"]),
     ]) {
         server.toggle(index);
-        let mut notes = Notes::of(&server);
+        let mut notes = PlanLog::of(&server);
         run_all_requests(&mut stage, &mut notes, rows, round).await;
         server.toggle(index);
         unmissed.extend(unaffected(index, &notes, by));
     }
     // Many other operations would take long without this index.
     server.toggle("live_pkey");
-    let mut notes = Notes::of(&server);
+    let mut notes = PlanLog::of(&server);
     fail(&mut stage, &mut notes).await;
     server.toggle("live_pkey");
     unmissed.extend(unaffected("live_pkey", &notes, &["one handed back", "many failures"]));
@@ -301,7 +301,7 @@ fn important_statements_use_an_index_with_ten_million_rows() {
 #[test]
 fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
     block_on(async {
-        let server = Explained::new();
+        let server = ExplainServer::new();
         let mut stage = Fixture::new(Box::new(server.clone())).await;
         let waiting = stage.waiting().await.as_i64();
         let (lane, first) = (stage.endpoint, waiting + 1_000_000);
@@ -339,7 +339,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
 #[test]
 fn a_statistics_row_is_found_by_its_key_with_any_table_statistics() {
     block_on(async {
-        let server = Explained::new();
+        let server = ExplainServer::new();
         let mut stage = Fixture::new(Box::new(server.clone())).await;
         for counted in ["SELECT 1", "ANALYZE statistics; ANALYZE statistics_by_type"] {
             server.run(counted);
@@ -352,7 +352,7 @@ fn a_statistics_row_is_found_by_its_key_with_any_table_statistics() {
                 let plans: Vec<_> =
                     plans.iter().filter(|plan| plan.query.contains("given.place FROM")).collect();
                 assert_eq!(plans.len(), 2, "of endpoints and of event types");
-                for Plan { text, .. } in plans {
+                for StatementPlan { text, .. } in plans {
                     assert!(text.contains("_pkey") && !text.contains("_by_age"), "{text}");
                 }
             }

@@ -171,7 +171,7 @@ pub(super) trait Sql {
         Ok(())
     }
 
-    /// Notes for other nodes that this transaction changes the configuration.
+    /// PlanLog for other nodes that this transaction changes the configuration.
     fn log_change(&self, change: ConfigChange) -> Result<()>;
 }
 

@@ -36,9 +36,9 @@ impl CommitWatch for SlowWatch {
 }
 
 #[derive(Clone)]
-pub(crate) struct Explained(Arc<TestDatabaseServer>);
+pub(crate) struct ExplainServer(Arc<TestDatabaseServer>);
 
-impl Backend for Explained {
+impl Backend for ExplainServer {
     fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
         let limits = QueueLimits { events_max, bytes_max };
         let address = DatabaseAddress::parse(&self.0.address("postgres")).unwrap();
@@ -47,7 +47,7 @@ impl Backend for Explained {
     }
 }
 
-impl Explained {
+impl ExplainServer {
     pub(crate) fn new() -> Self {
         Self(Arc::new(TestDatabaseServer::with_options(OPTIONS)))
     }
@@ -73,11 +73,11 @@ impl Explained {
     }
 
     /// Returns the plans logged since that length.
-    pub(crate) fn since(&self, written: u64) -> Vec<Plan> {
+    pub(crate) fn since(&self, written: u64) -> Vec<StatementPlan> {
         let (mut log, mut bytes) = (self.log(), Vec::new());
         log.seek(SeekFrom::Start(written)).unwrap();
         log.read_to_end(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes).split("LOG:  duration").filter_map(Plan::read).collect()
+        String::from_utf8_lossy(&bytes).split("LOG:  duration").filter_map(StatementPlan::read).collect()
     }
 
     fn log(&self) -> File {
@@ -96,7 +96,7 @@ impl Explained {
 }
 
 /// The plan of one statement.
-pub(crate) struct Plan {
+pub(crate) struct StatementPlan {
     pub(crate) query: String,
     /// The whole plan.
     pub(crate) text: String,
@@ -106,7 +106,7 @@ pub(crate) struct Plan {
     pub(crate) passed_over: u64,
 }
 
-impl Plan {
+impl StatementPlan {
     fn read(entry: &str) -> Option<Self> {
         let (_, document) = entry.split_once("plan:")?;
         let said: Value = match Deserializer::from_str(document).into_iter().next()? {
@@ -141,32 +141,32 @@ fn passed_over(node: &Value) -> u64 {
 }
 
 /// An operation with the plans of its statements.
-pub(crate) struct Answered {
+pub(crate) struct OperationPlans {
     pub(crate) what: &'static str,
     /// The limits of each statement: blocks read, and rows read in vain.
-    most: (u64, u64),
-    pub(crate) plans: Vec<Plan>,
+    limits: (u64, u64),
+    pub(crate) plans: Vec<StatementPlan>,
 }
 
-impl Answered {
+impl OperationPlans {
     /// Returns the first statement that exceeds the limits or scans a large table.
-    pub(crate) fn too_much(&self) -> Option<&Plan> {
+    pub(crate) fn first_excess(&self) -> Option<&StatementPlan> {
         let tables = ["events_2024", "done_2024", "attempts_2024", "live", "dedup", "inbox"];
-        let goes_through = |plan: &Plan, table: &str| {
+        let goes_through = |plan: &StatementPlan, table: &str| {
             let scans = plan.text.split("\"Seq Scan\"").skip(1);
             scans.into_iter().any(|scan| {
                 scan.split_once('}').is_some_and(|(scan, _)| scan.contains(&format!("\"{table}")))
             })
         };
         self.plans.iter().find(|plan| {
-            plan.blocks > self.most.0
-                || plan.passed_over > self.most.1
+            plan.blocks > self.limits.0
+                || plan.passed_over > self.limits.1
                 || tables.iter().any(|table| goes_through(plan, table))
         })
     }
 
     pub(crate) fn figures(&self) -> String {
-        let most = |of: fn(&Plan) -> u64| self.plans.iter().map(of).max().unwrap_or_default();
+        let most = |of: fn(&StatementPlan) -> u64| self.plans.iter().map(of).max().unwrap_or_default();
         let (blocks, passed_over) = (most(|plan| plan.blocks), most(|plan| plan.passed_over));
         format!(
             "{}: {} statements, at most {blocks} blocks, {passed_over} rows passed over",
@@ -177,14 +177,14 @@ impl Answered {
 }
 
 /// The plans of the operations on a stage, in order.
-pub(crate) struct Notes<'a> {
-    pub(crate) server: &'a Explained,
+pub(crate) struct PlanLog<'a> {
+    pub(crate) server: &'a ExplainServer,
     written: u64,
-    pub(crate) taken: Vec<Answered>,
+    pub(crate) taken: Vec<OperationPlans>,
 }
 
-impl<'a> Notes<'a> {
-    pub(crate) fn of(server: &'a Explained) -> Self {
+impl<'a> PlanLog<'a> {
+    pub(crate) fn of(server: &'a ExplainServer) -> Self {
         Self { server, written: server.written(), taken: Vec::new() }
     }
 
@@ -192,7 +192,7 @@ impl<'a> Notes<'a> {
         let plans = self.server.since(self.written);
         assert!(!plans.is_empty(), "{what}: nothing was explained");
         self.written = self.server.written();
-        let answered = Answered { what, most, plans };
+        let answered = OperationPlans { what, limits: most, plans };
         println!("{}", answered.figures());
         self.taken.push(answered);
     }
