@@ -22,7 +22,7 @@ mod database;
 #[path = "../harness/database_proxy.rs"]
 mod database_proxy;
 mod explain_log;
-mod hand_back;
+mod release;
 mod health;
 mod heart;
 mod live_updates;
