@@ -24,7 +24,7 @@ mod database_proxy;
 mod explain_log;
 mod release;
 mod health;
-mod heart;
+mod heartbeat;
 mod live_updates;
 mod inspections;
 mod lists;

@@ -85,9 +85,9 @@ impl Ringer {
 }
 
 /// Handle of the heartbeat thread, which runs until all senders of orders are gone.
-pub(super) struct Heart(Mutex<Option<UnboundedSender<HeartbeatCommand>>>);
+pub(super) struct HeartbeatHandle(Mutex<Option<UnboundedSender<HeartbeatCommand>>>);
 
-impl Heart {
+impl HeartbeatHandle {
     pub(super) fn start(
         server: Arc<Server>,
         place: Arc<NodeHandle>,

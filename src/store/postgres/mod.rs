@@ -50,7 +50,7 @@ use super::{
     },
 };
 use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
-use beat::{Heart, Ringer};
+use beat::{HeartbeatHandle, Ringer};
 use bell::Bell;
 use cluster::{Aside, NodeHandle};
 use pulse::Pulse;
@@ -69,7 +69,7 @@ pub struct PostgresStore {
     engine_readers: ReaderPool<Session>,
     thread: WriterThread,
     node: Arc<NodeHandle>,
-    heart: Heart,
+    heartbeat: HeartbeatHandle,
     handover: Arc<dyn CommitListener>,
     /// `None` once the store is closed: then no more notifications are sent.
     ringer: Mutex<Option<Ringer>>,
@@ -84,7 +84,7 @@ pub fn probe(address: &DatabaseAddress) -> Result<DatabaseInfo, PostgresOpenErro
 struct Begun {
     session: Session,
     node: Arc<NodeHandle>,
-    heart: Heart,
+    heartbeat: HeartbeatHandle,
     ringer: Ringer,
 }
 
@@ -96,9 +96,9 @@ fn begin(
     let pulse = Arc::new(Pulse::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
     let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
-    let heart = Heart::start(server.clone(), place.clone(), handover);
+    let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(Begun { session, node: place, heart, ringer })
+    Ok(Begun { session, node: place, heartbeat: heart, ringer })
 }
 
 impl PostgresStore {
@@ -117,7 +117,7 @@ impl PostgresStore {
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), handover.clone());
         let write = move |queue: Arc<Queue>| match begin(&to_write, watch.clone(), told.clone()) {
-            Ok(Begun { session, node: place, heart, ringer }) => {
+            Ok(Begun { session, node: place, heartbeat: heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
                 let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
                 Turns::new(writer, queue, told, watch).run(window);
@@ -133,7 +133,7 @@ impl PostgresStore {
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
         let ringer = Mutex::new(Some(ringer));
-        Ok(Self { queue, readers, engine_readers, thread, node: place, heart, handover, ringer })
+        Ok(Self { queue, readers, engine_readers, thread, node: place, heartbeat: heart, handover, ringer })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
@@ -158,7 +158,7 @@ impl Store for PostgresStore {
         self.queue.close();
         // The heartbeat continues until the writer has ended.
         self.ringer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.heart.stop();
+        self.heartbeat.stop();
         self.thread.join();
     }
 }
@@ -178,7 +178,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
-        self.heart.beat(beat)
+        self.heartbeat.beat(beat)
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
@@ -187,7 +187,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn nodes(&self) -> Reply<'static, View> {
-        self.heart.view()
+        self.heartbeat.view()
     }
 
     fn maintain(&self) -> Reply<'static, ()> {
