@@ -28,7 +28,7 @@ mod heartbeat;
 mod live_updates;
 mod inspections;
 mod lists;
-mod meeting;
+mod shared_state;
 mod nodes;
 mod notices;
 mod ordering;
