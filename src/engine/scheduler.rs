@@ -9,7 +9,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, Ledger,
-        deliveries::{Refilled, LeaseRequest},
+        deliveries::{LeaseResult, LeaseRequest},
     },
 };
 use std::{
@@ -74,9 +74,9 @@ impl Scheduler {
             tokio::task::yield_now().await;
             return self.queues.first_due().unwrap_or(self.recheck_at).min(self.recheck_at);
         }
-        match self.delivery_store.refill(wants, now).await {
+        match self.delivery_store.lease_due(wants, now).await {
             Ok(refilled) => {
-                for Refilled { endpoint, has_no_oldest: has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } in refilled {
+                for LeaseResult { endpoint, has_no_oldest: has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } in refilled {
                     self.finish_refill(
                         endpoint,
                         RefillOutcome {

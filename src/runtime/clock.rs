@@ -1,4 +1,4 @@
-//! Clocks. Due times are on the wall clock, which may be stepped; deadlines of running requests are on tokio's monotonic
+//! Clocks. DueDelivery times are on the wall clock, which may be stepped; deadlines of running requests are on tokio's monotonic
 //! clock, which may not. `sleep_until` joins the two: it sleeps on the monotonic one and trusts the wall clock. Leases of
 //! nodes are on a third, which goes on while the machine sleeps.
 

@@ -35,7 +35,7 @@ use crate::{
         cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -135,7 +135,7 @@ impl Ledger for ClosedStore {
         closed()
     }
     fn record(&self, _: Record) {}
-    fn refill(&self, _: Vec<LeaseRequest>, _: Timestamp) -> Reply<'_, Vec<Refilled>> {
+    fn lease_due(&self, _: Vec<LeaseRequest>, _: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
         closed()
     }
     fn release(&self, _: Vec<LeasedDelivery>, _: Timestamp) -> Reply<'_, ()> {

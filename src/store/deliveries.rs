@@ -106,7 +106,7 @@ impl LeaseRequest {
 
 /// Result of leasing from one endpoint queue.
 #[derive(Debug)]
-pub struct Refilled {
+pub struct LeaseResult {
     pub endpoint: EndpointId,
     /// Permits for the oldest were given, and none was used.
     pub has_no_oldest: bool,
@@ -214,7 +214,7 @@ pub trait Ledger: Send + Sync {
     /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
     /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or
     /// age is over ends instead. For a probe a delivery is leased ahead of its time if none is due.
-    fn refill(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<Refilled>>;
+    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>>;
 
     /// Releases leased deliveries unattempted: due as they were.
     fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()>;

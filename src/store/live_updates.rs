@@ -8,7 +8,7 @@ use super::{
     Ledger, Reply,
     inbox::InboxBatch,
     deliveries::{
-        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
+        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
     },
     notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -199,7 +199,7 @@ impl Ledger for LiveUpdateStore {
     }
 
     pass_on! {
-        fn refill(wants: Vec<LeaseRequest>, now: Timestamp) -> Vec<Refilled>;
+        fn lease_due(wants: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
         fn release(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
         fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;

@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Store,
         queries::{DeliveryRow, AttemptRow},
-        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Refilled, LeaseRequest},
+        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, LeaseResult, LeaseRequest},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -216,9 +216,9 @@ impl Fixture {
     }
 
     /// Refills the queue with due deliveries, with this many permits.
-    pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> Refilled {
+    pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> LeaseResult {
         let want = self.want(endpoint, hands);
-        let mut refilled = self.store().refill(vec![want], now).await.unwrap();
+        let mut refilled = self.store().lease_due(vec![want], now).await.unwrap();
         self.wait_until_idle().await;
         assert_eq!(refilled.len(), 1);
         refilled.remove(0)

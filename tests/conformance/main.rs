@@ -45,7 +45,7 @@ mod postgres_tls;
 mod queue;
 mod record;
 mod recorder;
-mod refill;
+mod lease_due;
 mod registry;
 mod replays;
 mod retention;

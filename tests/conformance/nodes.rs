@@ -82,7 +82,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
         "what was recorded before is not believed"
     );
     let want = pair.stage.want(pair.stage.endpoint, 1);
-    pair.other.store.refill(vec![want], after(2)).await.unwrap();
+    pair.other.store.lease_due(vec![want], after(2)).await.unwrap();
     pair.other.quiet().await;
     let again = pair.other.recorder.take_leased().remove(0);
     assert_eq!((again.delivery.id, again.epoch), (id, joined.epoch));
@@ -122,7 +122,7 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     for (epoch, is_carried) in [(old, false), (new, true)] {
         let mut want = pair.stage.want(pair.stage.endpoint, 0);
         want.permits.push(pair.stage.permits.take_for_epoch(epoch));
-        pair.other.store.refill(vec![want], after(1)).await.unwrap();
+        pair.other.store.lease_due(vec![want], after(1)).await.unwrap();
         pair.other.quiet().await;
         assert_eq!(pair.other.recorder.take_leased().len(), usize::from(is_carried));
     }

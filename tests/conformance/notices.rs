@@ -127,7 +127,7 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
         failed.outcome.error = Some("HTTP 503".into());
         stage.concluded(last, failed).await;
         let want = LeaseRequest { contract: Some(each()), ..stage.want(stage.endpoint, 1) };
-        stage.store().refill(vec![want], after(61)).await.unwrap();
+        stage.store().lease_due(vec![want], after(61)).await.unwrap();
         stage.wait_until_idle().await;
         let notices = of_app(&stage).await;
         assert_eq!(notices.len(), 1, "{then:?} and {told}");

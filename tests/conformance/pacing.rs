@@ -38,7 +38,7 @@ fn want(stage: &Fixture, overdue: usize, fresh: usize, by_hand: usize) -> LeaseR
 
 /// Refills; returns the leased deliveries, and whether there may be more fresh ones, and more manual ones.
 async fn refill(stage: &Fixture, want: LeaseRequest, now: Timestamp) -> (Vec<DeliveryId>, bool, bool) {
-    let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
+    let refilled = stage.store().lease_due(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().iter().map(|carried| carried.delivery.id).collect();
     (carried, refilled.has_more_fresh, refilled.has_more_manual)
@@ -147,7 +147,7 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
 
 async fn probe(stage: &Fixture, now: Timestamp) -> Option<LeasedDelivery> {
     let want = LeaseRequest { is_probe: true, ..stage.want(stage.endpoint, 1) };
-    let refilled = stage.store().refill(vec![want], now).await.unwrap().remove(0);
+    let refilled = stage.store().lease_due(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().pop();
     assert_eq!(refilled.has_no_oldest, carried.is_none());

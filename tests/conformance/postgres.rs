@@ -367,7 +367,7 @@ fn a_refill_reads_only_the_bodies_that_it_keeps() {
         }
         let before = wire.answered_bytes();
         let want = LeaseRequest { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
-        stage.store().refill(vec![want], after(1)).await.unwrap();
+        stage.store().lease_due(vec![want], after(1)).await.unwrap();
         stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_leased().len(), 2);
         let read = wire.answered_bytes() - before;

@@ -85,7 +85,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
     assert!(matches!(store.accept(vec![late]).await, Err(StoreError::Closed)));
     assert!(matches!(store.ask(stage.app, id, Ask::Retry, NOW, None).await, Err(StoreError::Closed)));
-    assert!(matches!(store.refill(vec![], NOW).await, Err(StoreError::Closed)));
+    assert!(matches!(store.lease_due(vec![], NOW).await, Err(StoreError::Closed)));
     assert!(matches!(store.flush().await, Err(StoreError::Closed)));
     assert_eq!(stage.permits.taken(), 0, "refused events released their permits");
     drop(store);

@@ -48,7 +48,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: T
     let id = pair.stage.waiting().await;
     let held = pair.hold("UPDATE ON live").await;
     let (other, want) = (pair.other.store.clone(), pair.stage.want(pair.stage.endpoint, 1));
-    let taking = tokio::spawn(async move { other.refill(vec![want], after(1)).await });
+    let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
     held.until_waiting(1).await;
     let (store, app) = (pair.stage.shared_store(), pair.stage.app);
     let cancelling = tokio::spawn(async move { store.ask(app, id, Ask::Cancel, after(1), None).await });
@@ -78,8 +78,8 @@ async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: TwoNod
 async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] {
     let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
     let (here, there) = tokio::join!(
-        pair.stage.store().refill(vec![one], after(20)),
-        pair.other.store.refill(vec![two], after(20))
+        pair.stage.store().lease_due(vec![one], after(20)),
+        pair.other.store.lease_due(vec![two], after(20))
     );
     here.unwrap();
     there.unwrap();

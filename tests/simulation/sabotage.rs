@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -314,8 +314,8 @@ impl Ledger for SabotagedStore {
         self.store.record(record);
     }
 
-    fn refill(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
-        self.store.refill(wants, now)
+    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
+        self.store.lease_due(wants, now)
     }
 
     fn release(&self, carried: Vec<LeasedDelivery>, now: Timestamp) -> Reply<'_, ()> {

@@ -3,7 +3,7 @@
 use super::{
     Aftermath, Error, Hot, Kind, Locks, Result, Sql, Work, health,
     ledger::{self, Recorded},
-    refill::{self, Due, Ended, Found},
+    lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
 use crate::{
     domain::{
@@ -19,7 +19,7 @@ use crate::{
     },
     store::{
         StoreError,
-        deliveries::{Accepted, Birth, NewEvent, Record, Refilled, LeaseRequest},
+        deliveries::{Accepted, Birth, NewEvent, Record, LeaseResult, LeaseRequest},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -231,37 +231,37 @@ impl Work for Recording {
     }
 }
 
-pub(super) struct Refill {
-    pub(super) wants: Vec<LeaseRequest>,
+pub(super) struct LeaseDue {
+    pub(super) requests: Vec<LeaseRequest>,
     pub(super) now: Timestamp,
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<LeasedParts>,
     pub(super) epoch: i64,
-    pub(super) reply: oneshot::Sender<Result<Vec<Refilled>, StoreError>>,
+    pub(super) reply: oneshot::Sender<Result<Vec<LeaseResult>, StoreError>>,
 }
 
-impl Work for Refill {
+impl Work for LeaseDue {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
-        if self.wants.iter().any(|want| !want.is_all_of_epoch(self.epoch)) {
+        if self.requests.iter().any(|want| !want.is_all_of_epoch(self.epoch)) {
             // Requested before this node joined again: it knows no waiting deliveries now, and these permits are void.
-            self.found = self.wants.iter().map(|_| Found::default()).collect();
+            self.found = self.requests.iter().map(|_| LeasedParts::default()).collect();
             return Ok(());
         }
-        let mut may_end = refill::ENDED_MAX;
-        let together = in_savepoint(tx, &self.wants, &mut may_end, self.now)?;
+        let mut may_end = lease_due::ENDED_MAX;
+        let together = in_savepoint(tx, &self.requests, &mut may_end, self.now)?;
         self.found = if let Ok(found) = together {
             found
         } else {
             // A row that cannot be read fails its own endpoint queue only, not those of the same command.
-            may_end = refill::ENDED_MAX;
+            may_end = lease_due::ENDED_MAX;
             let mut lane = |want| {
                 let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
                 Ok(found.unwrap_or_else(|error| {
                     tracing::error!(%error, "an endpoint queue cannot be read");
-                    vec![Found::default()]
+                    vec![LeasedParts::default()]
                 }))
             };
-            self.wants.iter().map(&mut lane).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+            self.requests.iter().map(&mut lane).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
         };
         Ok(())
     }
@@ -271,7 +271,7 @@ impl Work for Refill {
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
-        for Ended { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
+        for EndedUnsent { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
             if event_type != TEST_EVENT_TYPE {
                 sums.entry(delivery.app, Some(delivery.endpoint), event_type, self.now)
                     .add_end(delivery.state, *is_blamed);
@@ -280,16 +280,16 @@ impl Work for Refill {
     }
 
     fn committed(self: Box<Self>, after: &mut Aftermath) {
-        let (mut refilled, epoch) = (Vec::with_capacity(self.wants.len()), self.epoch);
-        for (want, found) in self.wants.into_iter().zip(self.found) {
-            refilled.push(Refilled {
+        let (mut refilled, epoch) = (Vec::with_capacity(self.requests.len()), self.epoch);
+        for (want, found) in self.requests.into_iter().zip(self.found) {
+            refilled.push(LeaseResult {
                 endpoint: want.endpoint,
                 has_no_oldest: found.oldest.is_empty() && !want.permits.is_empty(),
                 has_more_fresh: found.has_more_fresh,
                 has_more_manual: found.has_more_manual,
                 next_due: found.next_due,
             });
-            let carry = |((delivery, event, due), mut hand): (Due, Permit)| {
+            let carry = |((delivery, event, due), mut hand): (DueDelivery, Permit)| {
                 hand.add_bytes(event.data.len());
                 LeasedDelivery { delivery, event: Arc::new(event), due, permit: hand, epoch }
             };
@@ -315,9 +315,9 @@ fn in_savepoint(
     wants: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
-) -> Result<Result<Vec<Found>>> {
+) -> Result<Result<Vec<LeasedParts>>> {
     tx.execute("SAVEPOINT lanes", &[])?;
-    let found = match refill::refill_all(tx, wants, may_end, now) {
+    let found = match lease_due::lease_due(tx, wants, may_end, now) {
         Err(error @ Error::Wrong(_)) => {
             tx.execute("ROLLBACK TO lanes", &[])?;
             Err(error)

@@ -30,7 +30,7 @@ mod outbox;
 mod queue;
 mod readers;
 mod recent;
-mod refill;
+mod lease_due;
 mod config;
 mod removal;
 mod replays;

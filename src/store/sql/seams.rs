@@ -5,10 +5,10 @@ mod cluster;
 
 use super::{
     Backend, Sql, audit,
-    commands::{Accept, Release, Recording, Refill},
+    commands::{Accept, Release, Recording, LeaseDue},
     event_types,
     inbox::AcceptInbox,
-    inspections, ledger, outbox, refill, config, replays, retention,
+    inspections, ledger, outbox, lease_due, config, replays, retention,
     work::{answered, nothing},
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
         Ledger, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, Refilled, Settle, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -75,9 +75,9 @@ impl<D: Backend> Ledger for D {
         self.commands().push(Box::new(Recording { record, recorded: None }));
     }
 
-    fn refill(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<Refilled>> {
+    fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
         let (reply, answer) = oneshot::channel();
-        self.commands().push(Box::new(Refill { wants, now, found: Vec::new(), epoch: 0, reply }));
+        self.commands().push(Box::new(LeaseDue { requests: wants, now, found: Vec::new(), epoch: 0, reply }));
         answered(answer)
     }
 
@@ -122,7 +122,7 @@ impl<D: Backend> Ledger for D {
 
     fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {
         let reply = self.write_then(
-            move |tx| refill::bring_forward(tx, &recovery, now),
+            move |tx| lease_due::bring_forward(tx, &recovery, now),
             move |(_, app), after| {
                 if let Some(app) = *app {
                     after.waiting.push((recovery.endpoint, now));

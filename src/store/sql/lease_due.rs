@@ -26,48 +26,48 @@ use std::{
 };
 
 /// Earlier than any due time.
-const BEGINNING: Timestamp = Timestamp::from_millis(i64::MIN);
+const EARLIEST: Timestamp = Timestamp::from_millis(i64::MIN);
 
 const fn just_before(at: Timestamp) -> Timestamp {
     Timestamp::from_millis(at.as_millis().saturating_sub(1))
 }
 
 /// A delivery to be leased, with its event and when it was due.
-pub(super) type Due = (Delivery, Event, Timestamp);
+pub(super) type DueDelivery = (Delivery, Event, Timestamp);
 
 /// Deliveries leased from one endpoint queue, by kind, and when its next is due.
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) manual: Vec<Due>,
-    pub(super) oldest: Vec<Due>,
-    pub(super) fresh: Vec<Due>,
+pub(super) struct LeasedParts {
+    pub(super) manual: Vec<DueDelivery>,
+    pub(super) oldest: Vec<DueDelivery>,
+    pub(super) fresh: Vec<DueDelivery>,
     /// The limit was reached: there may be more.
     pub(super) has_more_manual: bool,
     pub(super) has_more_fresh: bool,
     pub(super) next_due: Option<Timestamp>,
-    pub(super) ended: Vec<Ended>,
+    pub(super) ended: Vec<EndedUnsent>,
 }
 
 /// A delivery that ended while it was due, without another attempt.
-pub(super) struct Ended {
+pub(super) struct EndedUnsent {
     pub(super) delivery: Delivery,
     pub(super) event_type: String,
     pub(super) is_blamed: bool,
 }
 
 /// Manually requested deliveries; their index has the same condition.
-const BY_HAND: Kind =
-    Kind { index: "INDEXED BY deliveries_by_hand", condition: "AND d.state = 0 AND d.asked IS NOT NULL" };
+const MANUAL: PartFilter =
+    PartFilter { index: "INDEXED BY deliveries_by_hand", condition: "AND d.state = 0 AND d.asked IS NOT NULL" };
 
 #[derive(Clone, Copy, Default)]
-struct Kind {
+struct PartFilter {
     index: &'static str,
     condition: &'static str,
 }
 
 /// A part of an endpoint queue's due deliveries.
-struct Part {
-    kind: Kind,
+struct QueuePart {
+    kind: PartFilter,
     after: Timestamp,
     until: Timestamp,
     most: usize,
@@ -76,8 +76,8 @@ struct Part {
 
 /// Reads the first deliveries of a part: at most `most`, and at most `bytes_max` of bodies, but at least one. Bodies up to an
 /// equal share come with their deliveries; larger ones are read once it is known that they are kept.
-fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &Part) -> Result<Vec<(Delivery, Event)>> {
-    let (Kind { index, condition }, (table, lock)) = (part.kind, tx.to_change());
+fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &QueuePart) -> Result<Vec<(Delivery, Event)>> {
+    let (PartFilter { index, condition }, (table, lock)) = (part.kind, tx.to_change());
     let sql = format!(
         "SELECT {DELIVERY}, {EVENT_WITH_SMALL_DATA}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
          WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4 {lock}"
@@ -125,17 +125,17 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
 pub(super) const ENDED_MAX: usize = 1000;
 
 /// A delivery about to be leased, with the state it waited in.
-type Taken = (DeliveryState, Due);
+type ClaimedDelivery = (DeliveryState, DueDelivery);
 
 /// Returns the deliveries of a part to be set in flight, and whether the limit was reached. At most `may_end` may end here;
 /// those are added to `ended`.
 fn claim(
     tx: &dyn Sql,
     want: &LeaseRequest,
-    part: &Part,
-    (ended, may_end): (&mut Vec<Ended>, &mut usize),
+    part: &QueuePart,
+    (ended, may_end): (&mut Vec<EndedUnsent>, &mut usize),
     now: Timestamp,
-) -> Result<(Vec<Taken>, bool)> {
+) -> Result<(Vec<ClaimedDelivery>, bool)> {
     // Deliveries promoted here are found below: the first of the queue may be due by now.
     let (mut taken, mut woken) = (Vec::new(), Woken::new());
     if part.most == 0 {
@@ -169,7 +169,7 @@ fn claim(
                 }
                 write_notice_of_end(tx, want, &delivery, &event)?;
             }
-            ended.push(Ended { delivery, event_type: event.event_type, is_blamed });
+            ended.push(EndedUnsent { delivery, event_type: event.event_type, is_blamed });
         }
         // Where one ended, the next may be as old: such a queue must not take a commit for each.
         if !taken.is_empty() || !may_go_on || *may_end == may_end_before {
@@ -179,11 +179,11 @@ fn claim(
 }
 
 /// Marks the deliveries of these parts as in flight; returns those that were still waiting.
-fn mark_in_flight(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>> {
+fn mark_in_flight(tx: &dyn Sql, parts: Vec<Vec<ClaimedDelivery>>) -> Result<Vec<Vec<DueDelivery>>> {
     let rows: Vec<_> = parts.iter().flatten().map(|(from, (delivery, ..))| (*from, delivery)).collect();
     let carried = if rows.is_empty() { Vec::new() } else { tx.lease_all(&rows)? };
     let mut carried = carried.into_iter();
-    let mut kept = |part: Vec<Taken>| -> Vec<Due> {
+    let mut kept = |part: Vec<ClaimedDelivery>| -> Vec<DueDelivery> {
         let kept = part.into_iter().zip(carried.by_ref()).filter(|(_, is_carried)| *is_carried);
         kept.map(|((_, due), _)| due).collect()
     };
@@ -191,7 +191,7 @@ fn mark_in_flight(tx: &dyn Sql, parts: Vec<Vec<Taken>>) -> Result<Vec<Vec<Due>>>
 }
 
 /// Leases the first delivery that waits for its next attempt, before its time.
-fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Due>> {
+fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<DueDelivery>> {
     let (table, lock) = tx.to_change();
     let found = tx.one(
         &format!(
@@ -217,22 +217,22 @@ fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, e
 
 /// Leases from each endpoint queue at most as many due deliveries as there are permits, oldest first; finds when the next is
 /// due.
-pub(super) fn refill_all(
+pub(super) fn lease_due(
     tx: &dyn Sql,
     wants: &[LeaseRequest],
     may_end: &mut usize,
     now: Timestamp,
-) -> Result<Vec<Found>> {
+) -> Result<Vec<LeasedParts>> {
     let lanes: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
     if lanes.len() < wants.len() {
         // The second request must not find what the first one leased.
-        let mut one = |want| refill_all(tx, std::slice::from_ref(want), may_end, now);
+        let mut one = |want| lease_due(tx, std::slice::from_ref(want), may_end, now);
         return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
     }
     tx.start_queue_search();
     let (mut all, mut parts) = (Vec::with_capacity(wants.len()), Vec::with_capacity(2 * wants.len()));
     for want in wants {
-        let (found, taken) = refill(tx, want, may_end, now)?;
+        let (found, taken) = lease_from_queue(tx, want, may_end, now)?;
         all.push(found);
         parts.extend(taken);
     }
@@ -276,7 +276,7 @@ fn next_dues(
     let mut dues = HashMap::new();
     tx.query_each_row(
         &BulkStatement { sql: &sql, columns: "lane, due", shape: "nn" },
-        &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(BEGINNING)])),
+        &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(EARLIEST)])),
         &mut |row| {
             if let Some(due) = row.get(1)? {
                 dues.insert(row.get(0)?, due);
@@ -289,20 +289,20 @@ fn next_dues(
 
 /// Leases the manual deliveries of one endpoint queue, and claims the oldest and the fresh ones, to be marked in flight
 /// later.
-fn refill(
+fn lease_from_queue(
     tx: &dyn Sql,
     want: &LeaseRequest,
     may_end: &mut usize,
     now: Timestamp,
-) -> Result<(Found, [Vec<Taken>; 2])> {
+) -> Result<(LeasedParts, [Vec<ClaimedDelivery>; 2])> {
     let bytes_max = want.bytes_max;
-    let from = tx.lane_begins(want.endpoint).map_or(BEGINNING, just_before);
+    let from = tx.lane_begins(want.endpoint).map_or(EARLIEST, just_before);
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
-    let kind = Kind::default();
-    let all = Part { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
-    let by_hand = Part { kind: BY_HAND, after: BEGINNING, until: now, most: want.manual_permits.len(), ..all };
-    let fresh = Part { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
-    let mut found = Found::default();
+    let kind = PartFilter::default();
+    let all = QueuePart { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
+    let by_hand = QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: want.manual_permits.len(), ..all };
+    let fresh = QueuePart { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
+    let mut found = LeasedParts::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;
     // They match the other parts too until they are in flight.
     found.manual = mark_in_flight(tx, vec![by_hand])?.pop().unwrap_or_default();

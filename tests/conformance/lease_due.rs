@@ -73,7 +73,7 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
     let ids: Vec<_> = new.births.iter().map(|birth| birth.delivery.id).collect();
     stage.publish(new).await;
     let wants = vec![stage.want(third, 2), stage.want(stage.endpoint, 2)];
-    let refilled = stage.store().refill(wants, NOW).await.unwrap();
+    let refilled = stage.store().lease_due(wants, NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
     assert_eq!(carried_ids(&stage), [ids[2], ids[0]]);
@@ -88,11 +88,11 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
     }
     let want = |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.want(stage.endpoint, 10) };
     let small = want(&stage, 100);
-    stage.store().refill(vec![small], NOW).await.unwrap();
+    stage.store().lease_due(vec![small], NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(carried_ids(&stage), ids[..1], "alone, whatever its size");
     let enough_for_one = want(&stage, 1000);
-    let refilled = stage.store().refill(vec![enough_for_one], NOW).await.unwrap();
+    let refilled = stage.store().lease_due(vec![enough_for_one], NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(carried_ids(&stage), ids[1..2], "two would be too much");
     assert_eq!(refilled[0].next_due, Some(NOW));
@@ -107,7 +107,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fix
         stage.publish(new).await;
     }
     let want = LeaseRequest { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
-    stage.store().refill(vec![want], NOW).await.unwrap();
+    stage.store().lease_due(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
     let carried = |stage: &Fixture| {
         let carried = stage.recorder.take_leased();
@@ -115,7 +115,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fix
     };
     assert_eq!(carried(&stage), published[..5]);
     let want = LeaseRequest { bytes_max: 0, ..stage.want(stage.endpoint, 10) };
-    stage.store().refill(vec![want], NOW).await.unwrap();
+    stage.store().lease_due(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");
     stage.refill(stage.endpoint, 10, NOW).await;
