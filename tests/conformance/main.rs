@@ -42,7 +42,7 @@ mod pooler;
 mod postgres;
 mod postgres_login;
 mod postgres_tls;
-mod queue;
+mod command_queue;
 mod record;
 mod recorder;
 mod lease_due;

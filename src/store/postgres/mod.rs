@@ -45,7 +45,7 @@ use super::{
     cluster::{Beat, Joined, View},
     inbox::InboxEvent,
     sql::{
-        Aftermath, Backend, MembershipBackend, Queue, ReaderPool, Result, Sql, Turns, WriterThread,
+        Aftermath, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, Turns, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -63,7 +63,7 @@ use writer::SqliteCommitLoop;
 
 /// Implements the store traits on one database.
 pub struct PostgresStore {
-    queue: Arc<Queue>,
+    queue: Arc<CommandQueue>,
     readers: ReaderPool<Session>,
     /// The engine's own connections, so that it never waits behind people's lists.
     engine_readers: ReaderPool<Session>,
@@ -116,7 +116,7 @@ impl PostgresStore {
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), handover.clone());
-        let write = move |queue: Arc<Queue>| match begin(&to_write, watch.clone(), told.clone()) {
+        let write = move |queue: Arc<CommandQueue>| match begin(&to_write, watch.clone(), told.clone()) {
             Ok(Begun { session, node: place, heartbeat: heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
                 let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
@@ -207,7 +207,7 @@ impl MembershipBackend for PostgresStore {
 }
 
 impl Backend for PostgresStore {
-    fn commands(&self) -> &Queue {
+    fn commands(&self) -> &CommandQueue {
         &self.queue
     }
 

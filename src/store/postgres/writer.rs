@@ -21,7 +21,7 @@ use crate::{
     store::{
         StoreError,
         sql::{
-            Aftermath, Commit, Error, Locks, Queue, Result, Seat, Sql, Work, newest_notice, params,
+            Aftermath, Commit, Error, Locks, CommandQueue, Result, Seat, Sql, Work, newest_notice, params,
             store_error,
         },
     },
@@ -59,7 +59,7 @@ pub(super) struct SqliteCommitLoop {
     /// Since when the lock of ONE_AT_A_TIME is held by other nodes, by the `CommitWatch` clock.
     busy_since_us: Option<u64>,
     floors: Arc<Floors>,
-    queue: Arc<Queue>,
+    queue: Arc<CommandQueue>,
     pulse: Arc<Pulse>,
     ringer: Ringer,
     handover: Arc<dyn CommitListener>,
@@ -70,7 +70,7 @@ impl SqliteCommitLoop {
         server: Arc<Server>,
         session: Session,
         place: Arc<NodeHandle>,
-        queue: Arc<Queue>,
+        queue: Arc<CommandQueue>,
         ringer: Ringer,
         handover: Arc<dyn CommitListener>,
     ) -> Self {

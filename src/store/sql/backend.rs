@@ -1,6 +1,6 @@
 //! StorageSpace backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
-use super::{Aftermath, MembershipBackend, Queue, Result, Sql, work::Call};
+use super::{Aftermath, MembershipBackend, CommandQueue, Result, Sql, work::Call};
 use crate::{
     domain::storage::StorageUsage,
     store::{Reply, inbox::InboxEvent},
@@ -8,7 +8,7 @@ use crate::{
 
 pub(in crate::store) trait Backend: Send + Sync {
     /// Commands that wait for the writer's next batch.
-    fn commands(&self) -> &Queue;
+    fn commands(&self) -> &CommandQueue;
 
     /// Runs a function that only reads, beside the writer where that is possible.
     fn read<T: Send + 'static>(

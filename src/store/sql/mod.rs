@@ -27,7 +27,7 @@ pub(super) mod nodes;
 mod notices;
 mod order;
 mod outbox;
-mod queue;
+mod command_queue;
 mod readers;
 mod recent;
 mod lease_due;
@@ -49,7 +49,7 @@ mod upkeep;
 mod value;
 mod work;
 
-pub use queue::QueueLimits;
+pub use command_queue::QueueLimits;
 pub use turns::Turn;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
@@ -65,7 +65,7 @@ pub(super) use ledger::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::MembershipBackend;
 pub(super) use nodes::Newcomer;
 pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
-pub(super) use queue::Queue;
+pub(super) use command_queue::CommandQueue;
 pub(super) use readers::{ReadConnection, ReaderPool};
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;

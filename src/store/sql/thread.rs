@@ -1,6 +1,6 @@
 //! SqliteCommitLoop thread: takes batches from its queue, and sleeps until the queue wakes it.
 
-use super::{Queue, QueueLimits};
+use super::{CommandQueue, QueueLimits};
 use std::{
     io,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -13,8 +13,8 @@ pub(in crate::store) struct WriterThread(Mutex<Option<JoinHandle<()>>>);
 impl WriterThread {
     pub(in crate::store) fn start(
         limits: QueueLimits,
-        write: impl FnOnce(Arc<Queue>) + Send + 'static,
-    ) -> io::Result<(Arc<Queue>, Self)> {
+        write: impl FnOnce(Arc<CommandQueue>) + Send + 'static,
+    ) -> io::Result<(Arc<CommandQueue>, Self)> {
         let thread: Arc<OnceLock<Thread>> = Arc::default();
         let wake = {
             let thread = thread.clone();
@@ -24,7 +24,7 @@ impl WriterThread {
                 }
             })
         };
-        let queue = Arc::new(Queue::new(limits, wake));
+        let queue = Arc::new(CommandQueue::new(limits, wake));
         let to_write = queue.clone();
         let started = Builder::new().name("ledger".to_owned()).spawn(move || write(to_write))?;
         let _ = thread.set(started.thread().clone());

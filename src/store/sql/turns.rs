@@ -4,7 +4,7 @@
 //! Commands that arrive during a commit form the next batch, so a single event is committed at once. Attempt results are
 //! written before new events.
 
-use super::{Aftermath, Error, Queue, Result, Sql, Work, notices, rollup, store_error};
+use super::{Aftermath, Error, CommandQueue, Result, Sql, Work, notices, rollup, store_error};
 use crate::{
     domain::{ports::CommitListener, statistics::StatBatch},
     store::{CommitWatch, StoreError},
@@ -92,7 +92,7 @@ struct Doubt {
 
 pub(in crate::store) struct Turns<S> {
     pub(in crate::store) store: S,
-    pub(in crate::store) queue: Arc<Queue>,
+    pub(in crate::store) queue: Arc<CommandQueue>,
     handover: Arc<dyn CommitListener>,
     watch: Arc<dyn CommitWatch>,
     in_doubt: Option<Doubt>,
@@ -105,7 +105,7 @@ pub(in crate::store) struct Turns<S> {
 impl<S: Commit> Turns<S> {
     pub(in crate::store) fn new(
         store: S,
-        queue: Arc<Queue>,
+        queue: Arc<CommandQueue>,
         handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
     ) -> Self {

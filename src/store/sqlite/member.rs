@@ -8,7 +8,7 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Commit, Backend, Error, MembershipBackend, Queue, QueueLimits, Result, Seat, Sql,
+            Aftermath, Commit, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, Seat, Sql,
             TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
             takeover::{self, TakeoverSteps, TakenOver},
@@ -28,7 +28,7 @@ use std::{
 /// Implements the store traits for one of the nodes.
 #[derive(Clone)]
 pub struct SqliteNode {
-    queue: Arc<Queue>,
+    queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
     handover: Arc<dyn CommitListener>,
@@ -74,7 +74,7 @@ impl NodeIdentity {
     }
 }
 
-struct WriterShutdown(Arc<Queue>, WriterThread);
+struct WriterShutdown(Arc<CommandQueue>, WriterThread);
 
 impl Drop for WriterShutdown {
     fn drop(&mut self) {
@@ -103,7 +103,7 @@ impl SqliteNode {
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> std::io::Result<(Self, NodeWriter)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
-        let queue = Arc::new(Queue::new(limits, wake));
+        let queue = Arc::new(CommandQueue::new(limits, wake));
         let place = NodeIdentity::first(epoch, slot);
         let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
@@ -232,7 +232,7 @@ impl Store for SqliteNode {
 }
 
 impl Backend for SqliteNode {
-    fn commands(&self) -> &Queue {
+    fn commands(&self) -> &CommandQueue {
         &self.queue
     }
 

@@ -22,7 +22,7 @@ pub use writer::SqliteCommitLoop;
 
 use super::{
     CommitWatch, Reply, Store,
-    sql::{Backend, Queue, ReaderPool, Result, Sql, WriterThread},
+    sql::{Backend, CommandQueue, ReaderPool, Result, Sql, WriterThread},
 };
 use crate::domain::{ports::CommitListener, storage::StorageUsage};
 use checkpointer::{Bell, Checkpointer};
@@ -36,7 +36,7 @@ use std::{
 
 /// Implements the store traits on one file.
 pub struct SqliteStore {
-    queue: Arc<Queue>,
+    queue: Arc<CommandQueue>,
     /// `None` in memory, where there is only the writer's connection.
     readers: Option<ReaderPool<Connection>>,
     /// The engine's own connections, so that it never waits behind people's lists.
@@ -84,7 +84,7 @@ impl SqliteStore {
         wake: Box<dyn Fn() + Send + Sync>,
     ) -> rusqlite::Result<(Self, SqliteCommitLoop)> {
         let connection = connection.map_or_else(open::open_in_memory, Ok)?;
-        let queue = Arc::new(Queue::new(limits, wake));
+        let queue = Arc::new(CommandQueue::new(limits, wake));
         let writer = SqliteCommitLoop::new(connection, queue.clone(), handover, watch, Arc::default());
         let store = Self {
             queue,
@@ -122,7 +122,7 @@ impl Store for SqliteStore {
 }
 
 impl Backend for SqliteStore {
-    fn commands(&self) -> &Queue {
+    fn commands(&self) -> &CommandQueue {
         &self.queue
     }
 

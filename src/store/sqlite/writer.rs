@@ -6,7 +6,7 @@ use crate::{
     domain::ports::CommitListener,
     store::{
         CommitWatch,
-        sql::{Commit, Error, Queue, Result, Turn, Turns, Work, apply_all},
+        sql::{Commit, Error, CommandQueue, Result, Turn, Turns, Work, apply_all},
     },
 };
 use rusqlite::Connection;
@@ -25,7 +25,7 @@ pub struct SqliteCommitLoop(Turns<Ledger>);
 impl SqliteCommitLoop {
     pub(super) fn new(
         connection: Connection,
-        queue: Arc<Queue>,
+        queue: Arc<CommandQueue>,
         handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
         bell: Arc<Bell>,

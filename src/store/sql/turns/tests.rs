@@ -91,7 +91,7 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns
         ..Scripted::default()
     };
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
-    let queue = Arc::new(Queue::new(limits, Box::new(|| ())));
+    let queue = Arc::new(CommandQueue::new(limits, Box::new(|| ())));
     let mut turns = Turns::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
     let told = push(&turns);
     assert_eq!(turns.next(), Turn::Failed);

@@ -20,24 +20,24 @@ pub struct QueueLimits {
     pub bytes_max: usize,
 }
 
-pub(in crate::store) struct Queue {
-    waiting: Mutex<Waiting>,
+pub(in crate::store) struct CommandQueue {
+    waiting: Mutex<QueueState>,
     limits: QueueLimits,
     is_idle: AtomicBool,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    again: Vec<Box<dyn Work>>,
-    first: Vec<Box<dyn Work>>,
+struct QueueState {
+    retried: Vec<Box<dyn Work>>,
+    commands: Vec<Box<dyn Work>>,
     accepts: VecDeque<(Box<dyn Work>, usize, usize)>,
     events: usize,
     bytes: usize,
     is_closed: bool,
 }
 
-impl Queue {
+impl CommandQueue {
     pub(in crate::store) fn new(limits: QueueLimits, wake: Box<dyn Fn() + Send + Sync>) -> Self {
         Self { waiting: Mutex::default(), limits, is_idle: AtomicBool::new(true), wake }
     }
@@ -50,7 +50,7 @@ impl Queue {
             let _ = work.failed(&StoreError::Closed);
             return;
         }
-        waiting.first.push(work);
+        waiting.commands.push(work);
         drop(waiting);
         self.ring();
     }
@@ -77,7 +77,7 @@ impl Queue {
 
     /// Puts back commands that were taken and could not be written; they go first again.
     pub(in crate::store) fn put_back(&self, again: Vec<Box<dyn Work>>) {
-        self.lock().again.extend(again);
+        self.lock().retried.extend(again);
     }
 
     /// Answers waiting commands with the error. Commands that must not be lost keep waiting.
@@ -103,14 +103,14 @@ impl Queue {
     /// Closed, and nothing is left to be written.
     pub(in crate::store) fn is_done(&self) -> bool {
         let waiting = self.lock();
-        let Waiting { again, first, accepts, is_closed, .. } = &*waiting;
+        let QueueState { retried: again, commands: first, accepts, is_closed, .. } = &*waiting;
         *is_closed && again.is_empty() && first.is_empty() && accepts.is_empty()
     }
 
     /// Drops all waiting commands, unanswered and unwritten, and takes no more.
     pub(in crate::store) fn discard_all(&self) {
         let mut waiting = self.lock();
-        let forgotten = std::mem::replace(&mut *waiting, Waiting { is_closed: true, ..Waiting::default() });
+        let forgotten = std::mem::replace(&mut *waiting, QueueState { is_closed: true, ..QueueState::default() });
         // Permits are released as these are dropped; a worker woken by that must find the queue unlocked.
         drop(waiting);
         drop(forgotten);
@@ -129,8 +129,8 @@ impl Queue {
 
     fn take(&self) -> Vec<Box<dyn Work>> {
         let mut waiting = self.lock();
-        let mut batch = std::mem::take(&mut waiting.again);
-        batch.append(&mut waiting.first);
+        let mut batch = std::mem::take(&mut waiting.retried);
+        batch.append(&mut waiting.commands);
         let mut events = 0;
         while events < ACCEPTS_PER_BATCH
             && let Some((work, count, bytes)) = waiting.accepts.pop_front()
@@ -149,7 +149,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn commands_put_back_go_before_newer_ones_and_keep_their_order() {
-        let queue = Queue::new(QueueLimits { events_max: 10, bytes_max: 1000 }, Box::new(|| ()));
+        let queue = CommandQueue::new(QueueLimits { events_max: 10, bytes_max: 1000 }, Box::new(|| ()));
         let push = |number| queue.push(Box::new(Numbered(number)));
         (1..=4).for_each(push);
         let mut taken = queue.next_batch();
