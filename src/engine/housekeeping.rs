@@ -10,7 +10,7 @@ use crate::{
     },
     outbound::HttpSender,
     runtime::{Clock, Shutdown},
-    store::{QueryStore, Cluster, Ledger, StoreError, deliveries::Settle},
+    store::{QueryStore, Cluster, Ledger, StoreError, deliveries::AvailabilityChange},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -178,7 +178,7 @@ impl Housekeeping {
     }
 
     async fn apply_all_unapplied(&self) {
-        match self.cluster_store.unsettled().await {
+        match self.cluster_store.endpoints_to_apply().await {
             Ok(endpoints) => {
                 for endpoint in endpoints {
                     self.apply_to_waiting(endpoint).await;
@@ -193,15 +193,15 @@ impl Housekeeping {
     async fn apply_to_waiting(&self, endpoint: EndpointId) {
         while self.queues.is_owned_here(endpoint) {
             let settle = match self.config_cache.endpoint(endpoint) {
-                None => Settle::Disabled(Availability::Deleted),
+                None => AvailabilityChange::Disabled(Availability::Deleted),
                 Some(endpoint) => match endpoint.record.availability() {
                     Availability::Enabled => {
-                        Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
+                        AvailabilityChange::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
                     }
-                    off => Settle::Disabled(off),
+                    off => AvailabilityChange::Disabled(off),
                 },
             };
-            match self.delivery_store.settle(endpoint, settle, APPLY_STEP, self.clock.now()).await {
+            match self.delivery_store.apply_to_waiting(endpoint, settle, APPLY_STEP, self.clock.now()).await {
                 Ok(settled) if settled < APPLY_STEP => return,
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {

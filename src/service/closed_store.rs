@@ -35,7 +35,7 @@ use crate::{
         cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -107,7 +107,7 @@ impl Cluster for ClosedStore {
         fn usage() -> StorageUsage;
         fn record_key_uses(Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
-        fn unsettled() -> Vec<EndpointId>;
+        fn endpoints_to_apply() -> Vec<EndpointId>;
         fn health_bootstrap(Timestamp) -> HealthBootstrap;
         fn roll_up(Duration, Timestamp) -> RollupResult;
         fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
@@ -147,7 +147,7 @@ impl Ledger for ClosedStore {
     fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, ActionResult> {
         closed()
     }
-    fn settle(&self, _: EndpointId, _: Settle, _: usize, _: Timestamp) -> Reply<'_, usize> {
+    fn apply_to_waiting(&self, _: EndpointId, _: AvailabilityChange, _: usize, _: Timestamp) -> Reply<'_, usize> {
         closed()
     }
     fn erase_data(&self, _: AppId, _: EventId, _: Option<AuditEntry>) -> Reply<'_, bool> {

@@ -17,7 +17,7 @@ use crate::{
         replay::Replay,
         time::Timestamp,
     },
-    store::deliveries::Settle,
+    store::deliveries::AvailabilityChange,
 };
 use std::sync::Arc;
 
@@ -136,23 +136,23 @@ impl Service {
         self.config_cache.remove_endpoint(id);
         self.permits.endpoint_changed(id);
         self.publish_update(|| LiveUpdate::endpoint(entry.app().id, id));
-        self.apply_to_waiting(entry.app().id, id, Settle::Disabled(Availability::Deleted)).await
+        self.apply_to_waiting(entry.app().id, id, AvailabilityChange::Disabled(Availability::Deleted)).await
     }
 
     /// Applies the endpoint's current state, which may differ from the requested one: a receiver may have said that it is gone.
     async fn apply_availability(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let settle = match endpoint.record.availability() {
-            Availability::Enabled => Settle::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
-            off => Settle::Disabled(off),
+            Availability::Enabled => AvailabilityChange::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
+            off => AvailabilityChange::Disabled(off),
         };
         self.apply_to_waiting(endpoint.record.app, endpoint.id(), settle).await
     }
 
     /// Adjusts waiting deliveries to the endpoint's state. The change itself was published before; a second live update follows
     /// here.
-    async fn apply_to_waiting(&self, app: AppId, endpoint: EndpointId, settle: Settle) -> Result<(), Error> {
+    async fn apply_to_waiting(&self, app: AppId, endpoint: EndpointId, settle: AvailabilityChange) -> Result<(), Error> {
         let settled =
-            self.delivery_store.settle(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
+            self.delivery_store.apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
         if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }

@@ -66,14 +66,14 @@ impl Service {
             if let Some(entry) = self.config_cache.app_by_id(app) {
                 self.build_submitted(&entry, &submissions, &mut intake).await;
             } else if self.config_store.app(app).await?.is_none() {
-                intake.settled.extend(submissions.iter().map(|submission| submission.number));
+                intake.removed.extend(submissions.iter().map(|submission| submission.number));
             }
             // Otherwise another node just created the app; it will be cached in a moment.
         }
         if intake.is_empty() {
             return Ok(Some(0));
         }
-        let count = intake.events.len() + intake.refused.len() + intake.settled.len();
+        let count = intake.events.len() + intake.refused.len() + intake.removed.len();
         for (number, error) in &intake.refused {
             tracing::warn!(number, error, "an event in the inbox is refused");
         }

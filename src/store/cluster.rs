@@ -202,7 +202,7 @@ pub trait Cluster: Send + Sync {
 
     /// Returns every endpoint with deliveries that its availability says should be held, cancelled or released and are not
     /// yet, or with dead ones that block others although it skips them.
-    fn unsettled(&self) -> Reply<'_, Vec<EndpointId>>;
+    fn endpoints_to_apply(&self) -> Reply<'_, Vec<EndpointId>>;
 
     fn health_bootstrap(&self, now: Timestamp) -> Reply<'_, HealthBootstrap>;
 

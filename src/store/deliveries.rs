@@ -166,7 +166,7 @@ pub enum ActionResult {
 
 /// Change of an endpoint's availability, to be applied to its waiting and held deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settle {
+pub enum AvailabilityChange {
     /// The endpoint was disabled or deleted: its waiting deliveries are held or cancelled.
     Disabled(Availability),
     /// The endpoint is enabled again: its held deliveries become due. The contract says whether they aged while held.
@@ -238,7 +238,7 @@ pub trait Ledger: Send + Sync {
     /// Applies an endpoint's availability to at most `most` of its deliveries; returns how many. Fewer than `most`: all are
     /// done. Dead ones that the endpoint skips by now are taken out of their ordering groups. Does nothing if the endpoint is
     /// enabled where it should be disabled, or the reverse: the call is late.
-    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize>;
+    fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize>;
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool>;

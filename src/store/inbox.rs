@@ -26,11 +26,11 @@ pub struct InboxBatch {
     /// Stays, with the reason.
     pub refused: Vec<(i64, String)>,
     /// Removed: it was published before, or its app is gone.
-    pub settled: Vec<i64>,
+    pub removed: Vec<i64>,
 }
 
 impl InboxBatch {
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.refused.is_empty() && self.settled.is_empty()
+        self.events.is_empty() && self.refused.is_empty() && self.removed.is_empty()
     }
 }

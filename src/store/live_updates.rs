@@ -8,7 +8,7 @@ use super::{
     Ledger, Reply,
     inbox::InboxBatch,
     deliveries::{
-        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
+        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
     },
     notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -201,7 +201,7 @@ impl Ledger for LiveUpdateStore {
     pass_on! {
         fn lease_due(wants: Vec<LeaseRequest>, now: Timestamp) -> Vec<LeaseResult>;
         fn release(carried: Vec<LeasedDelivery>, now: Timestamp) -> ();
-        fn settle(endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> usize;
+        fn apply_to_waiting(endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> ExpireResult;
         fn order_inspection(inspection: Inspection) -> Ordered;

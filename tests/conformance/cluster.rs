@@ -151,7 +151,7 @@ pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Fixtu
     stage.set_availability(off, Some(WaitingWhenDisabled::Held)).await;
     stage.set_availability(settled, Some(WaitingWhenDisabled::Held)).await;
     stage.store().remove_endpoint(gone, NOW, None).await.unwrap();
-    let mut unsettled = stage.store().unsettled().await.unwrap();
+    let mut unsettled = stage.store().endpoints_to_apply().await.unwrap();
     unsettled.sort();
     assert_eq!(unsettled, [off, held_on, gone]);
 }

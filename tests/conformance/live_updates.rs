@@ -13,7 +13,7 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::{DueAction, Verdict},
     },
-    store::deliveries::{AdvanceRetries, Settle},
+    store::deliveries::{AdvanceRetries, AvailabilityChange},
 };
 use serde_json::json;
 
@@ -33,17 +33,17 @@ pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut sta
 
 pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Fixture) {
     stage.waiting().await;
-    let (off, on) = (Settle::Disabled(Availability::DisabledHold), Settle::Enabled { gives_up_while_held: false });
+    let (off, on) = (AvailabilityChange::Disabled(Availability::DisabledHold), AvailabilityChange::Enabled { gives_up_while_held: false });
     for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
         stage.set_availability(stage.endpoint, switch).await;
         for expected in [&deliveries(&stage)[..], &[]] {
-            stage.store().settle(stage.endpoint, settle, 9, after(9)).await.unwrap();
+            stage.store().apply_to_waiting(stage.endpoint, settle, 9, after(9)).await.unwrap();
             stage.wait_until_idle().await;
             assert_eq!(stage.recorder.take_live_updates(), expected);
         }
     }
     assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
-    stage.store().settle(stage.endpoint, Settle::Disabled(Availability::Deleted), 9, after(9)).await.unwrap();
+    stage.store().apply_to_waiting(stage.endpoint, AvailabilityChange::Disabled(Availability::Deleted), 9, after(9)).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }

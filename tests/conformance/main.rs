@@ -51,7 +51,7 @@ mod replays;
 mod retention;
 #[path = "../harness/server_shell.rs"]
 mod server_shell;
-mod settle;
+mod apply_state;
 mod side_by_side;
 mod slots;
 mod sqlite;

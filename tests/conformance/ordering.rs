@@ -16,7 +16,7 @@ use posthaste::{
     },
     store::{
         queries::DeliveryListFilter,
-        deliveries::{Ask, ActionResult, Settle},
+        deliveries::{Ask, ActionResult, AvailabilityChange},
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -168,9 +168,9 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                 "then deleted" => assert_eq!(stage.request(first, Ask::Delete).await, ActionResult::Deleted),
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
-                    assert_eq!(stage.store().unsettled().await.unwrap(), [stage.endpoint]);
-                    settle(stage, Settle::Enabled { gives_up_while_held: false }).await;
-                    assert_eq!(stage.store().unsettled().await.unwrap(), []);
+                    assert_eq!(stage.store().endpoints_to_apply().await.unwrap(), [stage.endpoint]);
+                    apply_state(stage, AvailabilityChange::Enabled { gives_up_while_held: false }).await;
+                    assert_eq!(stage.store().endpoints_to_apply().await.unwrap(), []);
                 }
                 "closed by retention" => retention::keep_nothing_but(stage, |kept| &mut kept.events).await,
                 "gone by retention" => {
@@ -205,7 +205,7 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                 end(stage, wait(DueAction::Attempt)).await;
                 if way.ends_with("held") {
                     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-                    settle(stage, Settle::Disabled(Availability::DisabledHold)).await;
+                    apply_state(stage, AvailabilityChange::Disabled(Availability::DisabledHold)).await;
                 }
                 stage.request(first, Ask::Cancel).await;
             }
@@ -224,8 +224,8 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
     }
 }
 
-pub(crate) async fn settle(stage: &Fixture, settle: Settle) {
-    while stage.store().settle(stage.endpoint, settle, 2, after(9)).await.unwrap() == 2 {}
+pub(crate) async fn apply_state(stage: &Fixture, settle: AvailabilityChange) {
+    while stage.store().apply_to_waiting(stage.endpoint, settle, 2, after(9)).await.unwrap() == 2 {}
     stage.wait_until_idle().await;
 }
 
@@ -304,7 +304,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     let ids = three(&mut stage, "a").await;
     end(&stage, retry_at(after(60))).await;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
+    apply_state(&stage, AvailabilityChange::Disabled(Availability::DisabledHold)).await;
     let mut new = stage.one_event();
     new.births[0].delivery.ordering_key = group("a");
     new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
@@ -314,7 +314,7 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     }
     check_groups(&stage).await;
     stage.set_availability(stage.endpoint, None).await;
-    settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
+    apply_state(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }).await;
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(60)));
     for id in [ids[1], ids[2], fourth] {
         let delivery = stage.delivery(id).await;
@@ -335,7 +335,7 @@ pub(crate) async fn an_endpoint_that_cancels_or_is_deleted_leaves_no_group(mut s
             _ => stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await,
         }
         stage.recorder.take_waiting();
-        settle(&stage, Settle::Disabled(switch)).await;
+        apply_state(&stage, AvailabilityChange::Disabled(switch)).await;
         for id in ids {
             assert_eq!(stage.delivery(id).await.state, DeliveryState::Cancelled);
         }

@@ -2,7 +2,7 @@
 //! with any ids. Ids are only as good as the clock of the node that made them.
 
 use crate::{
-    ordering::{check_groups, group, order_by, settle},
+    ordering::{check_groups, group, order_by, apply_state},
     pair::{TwoNodes, play},
     fixture::{NOW, Fixture, after, attempt},
 };
@@ -15,7 +15,7 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, NewEvent, Settle},
+    store::deliveries::{Accepted, Ask, NewEvent, AvailabilityChange},
 };
 
 /// Makes drafts of one group with permits, the oldest id first.
@@ -76,7 +76,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     assert_eq!(stage.delivery(ids[2]).await.order_seq, None);
     ids.remove(2);
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    settle(&stage, Settle::Disabled(Availability::DisabledHold)).await;
+    apply_state(&stage, AvailabilityChange::Disabled(Availability::DisabledHold)).await;
     let mut held = late.remove(1);
     (held.births[0].permit, held.births[0].delivery.state) = (None, DeliveryState::Pending);
     held.births[0].delivery.due = Some(NOW);
@@ -88,7 +88,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
         assert_eq!(stage.delivery(*id).await.state, DeliveryState::Held);
     }
     stage.set_availability(stage.endpoint, None).await;
-    settle(&stage, Settle::Enabled { gives_up_while_held: false }).await;
+    apply_state(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }).await;
     ids.push(stage.publish(late.remove(0)).await);
     check_groups(&stage).await;
     assert_eq!(deliver_all(&stage).await, ids);

@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -337,8 +337,8 @@ impl Ledger for SabotagedStore {
         self.store.ask(app, delivery, ask, now, entry)
     }
 
-    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
-        self.store.settle(endpoint, settle, most, now)
+    fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize> {
+        self.store.apply_to_waiting(endpoint, settle, most, now)
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {

@@ -78,7 +78,7 @@ impl Cluster for ChangesStore {
         fn usage() -> StorageUsage;
         fn record_key_uses(uses: Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
-        fn unsettled() -> Vec<EndpointId>;
+        fn endpoints_to_apply() -> Vec<EndpointId>;
         fn health_bootstrap(now: Timestamp) -> HealthBootstrap;
         fn roll_up(accountable: Duration, now: Timestamp) -> RollupResult;
         fn sync_outage_clock(mine: OutageReport, now: Timestamp) -> OutageReport;

@@ -37,7 +37,7 @@ impl Service {
                 (Err(error), _) => Err(error),
             };
             match known {
-                Ok(_) => intake.settled.push(submission.number),
+                Ok(_) => intake.removed.push(submission.number),
                 Err(error) if is_permanent(&error) => {
                     intake.refused.push((submission.number, error.to_string()));
                 }

@@ -21,7 +21,7 @@ pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn W
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
-    let born = gathered.settle(tx, batch)?;
+    let born = gathered.write_collected(tx, batch)?;
     Ok(Rest { born, added: added_by(batch)? })
 }
 
@@ -100,14 +100,14 @@ impl BulkWriter {
     }
 
     fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<()> {
-        if let Some(born) = self.settle(tx, batch)? {
+        if let Some(born) = self.write_collected(tx, batch)? {
             tx.say_all(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
         }
         Ok(())
     }
 
     /// Writes what was collected, except for the new events that it returns, whose rows no other command has to see.
-    fn settle(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<NewEventRows>> {
+    fn write_collected(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<NewEventRows>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let lane = params![-tx.epoch()];

@@ -130,7 +130,7 @@ impl NodeHandle {
     }
 
     /// Sets the newest id: from here on this node may assign ids in its slot. Returns the slot.
-    fn settle(&self, newest_id: i64) -> u8 {
+    fn joined(&self, newest_id: i64) -> u8 {
         let mut seat = self.sitting();
         *seat = seat.behind(newest_id);
         self.pulse.joined();
@@ -246,7 +246,7 @@ impl Aside {
             takeover::take_over_gone(self, other, now, &mut taken).await?;
         }
         let (newest_id, inspections_wait) = self.step(|tx, _| newest_id_and_inspections(tx)).await?;
-        let (slot, epoch) = (self.0.settle(newest_id), self.0.epoch());
+        let (slot, epoch) = (self.0.joined(newest_id), self.0.epoch());
         let joined = Joined { slot, epoch, is_alone: false, newest_id, taken_over: taken.count };
         Ok((joined, taken, inspections_wait))
     }

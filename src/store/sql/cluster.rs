@@ -87,7 +87,7 @@ pub(super) fn lanes_behind(
 
 /// Returns endpoints that are disabled or gone and still have a queue, enabled endpoints with held deliveries, and those
 /// whose dead deliveries block others although they skip them.
-pub(super) fn unsettled(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
+pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN off IS NOT NULL THEN 1 ELSE 0 END
          FROM endpoints WHERE id = ?1";
     let off = |endpoint: EndpointId| -> Result<i64> {

@@ -12,7 +12,7 @@ pub(super) struct AcceptInbox {
     /// Inbox numbers of its events, in the same order.
     pub(super) numbers: Vec<i64>,
     pub(super) refused: Vec<(i64, String)>,
-    pub(super) settled: Vec<i64>,
+    pub(super) removed: Vec<i64>,
 }
 
 impl Work for AcceptInbox {
@@ -33,7 +33,7 @@ impl Work for AcceptInbox {
                 }
             }
         }
-        for number in &self.settled {
+        for number in &self.removed {
             remove(tx, *number)?;
         }
         self.refused.iter().try_for_each(|(number, error)| refuse(tx, *number, error))

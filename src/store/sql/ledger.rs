@@ -21,7 +21,7 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, Settle},
+    store::deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, AvailabilityChange},
 };
 
 /// Data of an event whose payload was erased.
@@ -293,7 +293,7 @@ pub(super) fn replay(
 }
 
 /// Result of applying an endpoint's state to its deliveries.
-pub(super) struct Settled {
+pub(super) struct AppliedToWaiting {
     pub(super) count: usize,
     /// Something is due now because of it.
     pub(super) is_released: bool,
@@ -302,16 +302,16 @@ pub(super) struct Settled {
 }
 
 /// Applies the endpoint's state to up to `most` of its deliveries.
-pub(super) fn settle(
+pub(super) fn apply_to_waiting(
     tx: &dyn Sql,
     endpoint: EndpointId,
-    settle: Settle,
+    settle: AvailabilityChange,
     most: usize,
     now: Timestamp,
-) -> Result<Settled> {
+) -> Result<AppliedToWaiting> {
     // The call may be late: the endpoint may have been switched again since.
-    if (availability_of(tx, endpoint)? == Availability::Enabled) != matches!(settle, Settle::Enabled { .. }) {
-        return Ok(Settled { count: 0, is_released: false, app: None });
+    if (availability_of(tx, endpoint)? == Availability::Enabled) != matches!(settle, AvailabilityChange::Enabled { .. }) {
+        return Ok(AppliedToWaiting { count: 0, is_released: false, app: None });
     }
     tx.lock_lane(endpoint)?;
     let (table, lock) = tx.to_change();
@@ -321,19 +321,19 @@ pub(super) fn settle(
     };
     let (held, waiting) = ("d.state = 3 AND d.endpoint = ?1 ORDER BY d.id", "d.lane = ?1");
     let mut found = match settle {
-        Settle::Enabled { .. } => of(held)?,
-        Settle::Disabled(_) => of(waiting)?,
+        AvailabilityChange::Enabled { .. } => of(held)?,
+        AvailabilityChange::Disabled(_) => of(waiting)?,
     };
     // A deleted endpoint has no held deliveries either.
-    if matches!(settle, Settle::Disabled(Availability::Deleted)) && found.len() < most {
+    if matches!(settle, AvailabilityChange::Disabled(Availability::Deleted)) && found.len() < most {
         found.extend(of(held)?.into_iter().take(most - found.len()));
     }
     let (mut is_released, mut woken) = (false, Woken::new());
     for mut delivery in found.iter().cloned() {
         let from = delivery.state;
         let done = match settle {
-            Settle::Enabled { gives_up_while_held } => delivery.resume(gives_up_while_held, now),
-            Settle::Disabled(switch) => delivery.hold_or_cancel(switch, now),
+            AvailabilityChange::Enabled { gives_up_while_held } => delivery.resume(gives_up_while_held, now),
+            AvailabilityChange::Disabled(switch) => delivery.hold_or_cancel(switch, now),
         };
         if done.is_ok() {
             update_delivery(tx, from, &mut delivery, now, &mut woken)?;
@@ -342,9 +342,9 @@ pub(super) fn settle(
     }
     let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
     // Deliveries promoted in a disabled endpoint's queue are handled by the next such call.
-    is_released |= matches!(settle, Settle::Enabled { .. }) && !woken.is_empty();
+    is_released |= matches!(settle, AvailabilityChange::Enabled { .. }) && !woken.is_empty();
     let app = found.first().map(|delivery| delivery.app);
-    Ok(Settled { count: found.len() + skipped, is_released, app })
+    Ok(AppliedToWaiting { count: found.len() + skipped, is_released, app })
 }
 
 pub(super) fn erase_data(tx: &dyn Sql, app: AppId, event: EventId) -> Result<bool> {

@@ -32,7 +32,7 @@ use crate::{
         Ledger, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, Settle, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -59,11 +59,11 @@ impl<D: Backend> Ledger for D {
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
-        let InboxBatch { events, refused, settled } = intake;
+        let InboxBatch { events, refused, removed: settled } = intake;
         let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
         let (count, bytes) = weight(&events);
         let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
-        self.commands().push_accept(Box::new(AcceptInbox { accept, numbers, refused, settled }), count, bytes);
+        self.commands().push_accept(Box::new(AcceptInbox { accept, numbers, refused, removed: settled }), count, bytes);
         answered(answer)
     }
 
@@ -133,9 +133,9 @@ impl<D: Backend> Ledger for D {
         Box::pin(async move { reply.await.map(|(brought, _)| brought) })
     }
 
-    fn settle(&self, endpoint: EndpointId, settle: Settle, most: usize, now: Timestamp) -> Reply<'_, usize> {
+    fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize> {
         let reply = self.write_then(
-            move |tx| ledger::settle(tx, endpoint, settle, most, now),
+            move |tx| ledger::apply_to_waiting(tx, endpoint, settle, most, now),
             move |settled, after| {
                 if settled.is_released {
                     after.waiting.push((endpoint, now));

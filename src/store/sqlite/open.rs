@@ -107,7 +107,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenErr
         _ => SqliteOpenError::NotPrepared { path: path.to_owned(), detail: error.to_string() },
     };
     leave_log(connection, false).map_err(not_prepared)?;
-    settle_pragmas(connection).map_err(not_prepared)?;
+    set_pragmas(connection).map_err(not_prepared)?;
     if is_new {
         create(connection).map_err(not_prepared)?;
     } else if found < SCHEMA_VERSION {
@@ -150,7 +150,7 @@ fn leave_log(connection: &Connection, leave: bool) -> rusqlite::Result<()> {
 }
 
 /// Sets FULL, because 202 promises that the event survives a power cut; and a write-ahead log, so that readers never wait.
-fn settle_pragmas(connection: &Connection) -> rusqlite::Result<()> {
+fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "FULL")?;

@@ -209,7 +209,7 @@ impl Cluster for FakeNode {
         fn usage() -> StorageUsage;
         fn record_key_uses(Vec<(KeyId, Timestamp)>) -> ();
         fn running_replays() -> Vec<Replay>;
-        fn unsettled() -> Vec<EndpointId>;
+        fn endpoints_to_apply() -> Vec<EndpointId>;
         fn roll_up(Duration, Timestamp) -> RollupResult;
         fn sync_outage_clock(OutageReport, Timestamp) -> OutageReport;
         fn degraded() -> Vec<EndpointId>;

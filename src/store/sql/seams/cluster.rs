@@ -124,8 +124,8 @@ impl<D: Backend> Cluster for D {
         self.read_for_engine(replays::running)
     }
 
-    fn unsettled(&self) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(cluster::unsettled)
+    fn endpoints_to_apply(&self) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(cluster::endpoints_to_apply)
     }
 
     fn health_bootstrap(&self, now: Timestamp) -> Reply<'_, HealthBootstrap> {

@@ -9,28 +9,28 @@ use posthaste::{
         id::DeliveryId,
         outcome::OutcomeClass,
     },
-    store::deliveries::{Accepted, Ask, Settle},
+    store::deliveries::{Accepted, Ask, AvailabilityChange},
 };
 
 /// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
-async fn settle_all(stage: &Fixture, settle: Settle, most: usize) -> Vec<usize> {
+async fn apply_state_all(stage: &Fixture, settle: AvailabilityChange, most: usize) -> Vec<usize> {
     match settle {
-        Settle::Enabled { .. } => stage.set_availability(stage.endpoint, None).await,
-        Settle::Disabled(Availability::Deleted) => {
+        AvailabilityChange::Enabled { .. } => stage.set_availability(stage.endpoint, None).await,
+        AvailabilityChange::Disabled(Availability::Deleted) => {
             assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
         }
-        Settle::Disabled(Availability::DisabledCancel) => {
+        AvailabilityChange::Disabled(Availability::DisabledCancel) => {
             stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
         }
-        Settle::Disabled(_) => stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await,
+        AvailabilityChange::Disabled(_) => stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await,
     }
-    settle_pages(stage, settle, most).await
+    apply_state_pages(stage, settle, most).await
 }
 
-async fn settle_pages(stage: &Fixture, settle: Settle, most: usize) -> Vec<usize> {
+async fn apply_state_pages(stage: &Fixture, settle: AvailabilityChange, most: usize) -> Vec<usize> {
     let mut pages = vec![];
     loop {
-        let done = stage.store().settle(stage.endpoint, settle, most, after(9)).await.unwrap();
+        let done = stage.store().apply_to_waiting(stage.endpoint, settle, most, after(9)).await.unwrap();
         stage.wait_until_idle().await;
         pages.push(done);
         if done < most {
@@ -67,7 +67,7 @@ async fn states(stage: &Fixture, ids: &[DeliveryId]) -> Vec<DeliveryState> {
 pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
-    assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 2).await, [2, 1]);
+    assert_eq!(apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 2).await, [2, 1]);
     let (held, in_flight, pending) = (DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending);
     assert_eq!(states(&stage, &ids).await, [held, held, held, held, in_flight, pending]);
     let delivery = stage.delivery(ids[1]).await;
@@ -79,7 +79,7 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Fixture) 
 
 pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
-    assert_eq!(settle_all(&stage, Settle::Disabled(Availability::DisabledCancel), 100).await, [3]);
+    assert_eq!(apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledCancel), 100).await, [3]);
     for id in &ids[..3] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)));
         assert_eq!(stage.delivery(*id).await.finished_at, Some(after(9)));
@@ -89,7 +89,7 @@ pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so
 
 pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
-    assert_eq!(settle_all(&stage, Settle::Disabled(Availability::Deleted), 3).await, [3, 1]);
+    assert_eq!(apply_state_all(&stage, AvailabilityChange::Disabled(Availability::Deleted), 3).await, [3, 1]);
     for id in &ids[..4] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     }
@@ -98,8 +98,8 @@ pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Fixt
 
 pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
-    settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
-    assert_eq!(settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 3).await, [3, 1]);
+    apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 100).await;
+    assert_eq!(apply_state_all(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 3).await, [3, 1]);
     let (pending, retrying) = (DeliveryState::Pending, DeliveryState::Retrying);
     assert_eq!(states(&stage, &ids[..4]).await, [pending, retrying, pending, pending]);
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(9)), "due when it was released");
@@ -114,9 +114,9 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
     let id = stage.one_in(DeliveryState::Dead).await;
     stage.request(id, Ask::Retry).await;
     let back = stage.delivery(id).await.saved_state;
-    settle_all(&stage, Settle::Disabled(Availability::DisabledHold), 100).await;
+    apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 100).await;
     stage.reopen();
-    settle_all(&stage, Settle::Enabled { gives_up_while_held: false }, 100).await;
+    apply_state_all(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 100).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.saved_state), (DeliveryState::Pending, back));
 }
@@ -124,11 +124,11 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
 pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     let before = states(&stage, &ids).await;
-    for settle in [Settle::Disabled(Availability::DisabledHold), Settle::Disabled(Availability::Deleted)] {
-        assert_eq!(settle_pages(&stage, settle, 100).await, [0], "it is on");
+    for settle in [AvailabilityChange::Disabled(Availability::DisabledHold), AvailabilityChange::Disabled(Availability::Deleted)] {
+        assert_eq!(apply_state_pages(&stage, settle, 100).await, [0], "it is on");
     }
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    assert_eq!(settle_pages(&stage, Settle::Enabled { gives_up_while_held: false }, 100).await, [0], "it is off");
+    assert_eq!(apply_state_pages(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 100).await, [0], "it is off");
     assert_eq!(states(&stage, &ids).await, before);
     assert!(stage.recorder.take_waiting().is_empty());
 }
@@ -136,11 +136,11 @@ pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Fixture) {
 pub(crate) async fn applying_a_state_without_waiting_deliveries_does_nothing(mut stage: Fixture) {
     stage.one_in(DeliveryState::Delivered).await;
     for settle in [
-        Settle::Enabled { gives_up_while_held: false },
-        Settle::Disabled(Availability::DisabledHold),
-        Settle::Disabled(Availability::Deleted),
+        AvailabilityChange::Enabled { gives_up_while_held: false },
+        AvailabilityChange::Disabled(Availability::DisabledHold),
+        AvailabilityChange::Disabled(Availability::Deleted),
     ] {
-        assert_eq!(settle_all(&stage, settle, 10).await, [0]);
+        assert_eq!(apply_state_all(&stage, settle, 10).await, [0]);
     }
     assert!(stage.recorder.take_waiting().is_empty());
 }
