@@ -216,7 +216,7 @@ impl Ledger for LiveUpdateStore {
     }
 }
 
-/// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
+/// BatchWriter listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
 /// the store makes by itself.
 pub struct LiveUpdateListener {
     handover: Arc<dyn CommitListener>,

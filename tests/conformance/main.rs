@@ -57,7 +57,7 @@ mod slots;
 mod sqlite;
 mod fixture;
 mod statistics;
-mod turns;
+mod storage_order;
 mod upgrade;
 
 /// Makes every case a separate test, under the name of the backend.

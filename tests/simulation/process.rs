@@ -20,7 +20,7 @@ use posthaste::{
     service::Service,
     store::{
         Cluster,
-        sqlite::{QueueLimits, SqliteStore, Turn, SqliteCommitLoop},
+        sqlite::{QueueLimits, SqliteStore, CommitResult, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -147,7 +147,7 @@ impl Process {
         self.writer.lock().unwrap().as_ref().map(|writer| look(writer.connection()))
     }
 
-    fn commit(&self) -> Option<Turn> {
+    fn commit(&self) -> Option<CommitResult> {
         self.writer.lock().unwrap().as_mut().map(SqliteCommitLoop::commit_next)
     }
 
@@ -175,7 +175,7 @@ impl Process {
             );
         }
         let mut tries_left = TRIES_WHILE_CLOSING;
-        while tries_left > 0 && self.commit().is_some_and(|turn| turn != Turn::Nothing) {
+        while tries_left > 0 && self.commit().is_some_and(|turn| turn != CommitResult::Nothing) {
             tries_left -= usize::from(had_trouble);
         }
         let carried = "SELECT count(*) FROM deliveries WHERE lane = 0";
@@ -212,11 +212,11 @@ async fn commit_loop(world: Arc<SimulationEnv>, process: Arc<Process>, rung: Arc
             process.with_disk(|disk| world.sabotage.before_commit(disk));
             match process.commit() {
                 None => return,
-                Some(Turn::Nothing) => break,
-                Some(Turn::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
-                Some(Turn::Committed(_)) if world.commit_kills(process.number, false) => return,
+                Some(CommitResult::Nothing) => break,
+                Some(CommitResult::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
+                Some(CommitResult::Committed(_)) if world.commit_kills(process.number, false) => return,
                 // Callers get their turn between two commits.
-                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+                Some(CommitResult::Committed(_)) => tokio::task::yield_now().await,
             }
         }
     }

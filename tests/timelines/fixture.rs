@@ -21,7 +21,7 @@ use posthaste::{
     },
     store::{
         Cluster,
-        sqlite::{SqliteStore, Turn, SqliteCommitLoop},
+        sqlite::{SqliteStore, CommitResult, SqliteCommitLoop},
     },
 };
 use rusqlite::Connection;
@@ -275,7 +275,7 @@ async fn commit_all(writer: SharedWriter, rung: Arc<Notify>) {
         loop {
             match commit() {
                 None => return,
-                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+                Some(CommitResult::Committed(_)) => tokio::task::yield_now().await,
                 Some(_) => break,
             }
         }

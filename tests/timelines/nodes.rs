@@ -21,7 +21,7 @@ use posthaste::{
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         Cluster,
-        sqlite::{NodeWriter, SharedFile, SqliteNode, Turn},
+        sqlite::{NodeWriter, SharedFile, SqliteNode, CommitResult},
     },
 };
 use serde_json::json;
@@ -195,7 +195,7 @@ async fn commit_all(writer: Arc<Mutex<Option<NodeWriter>>>, rung: Arc<Notify>) {
         loop {
             match commit() {
                 None => return,
-                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+                Some(CommitResult::Committed(_)) => tokio::task::yield_now().await,
                 Some(_) => break,
             }
         }

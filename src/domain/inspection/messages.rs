@@ -143,7 +143,7 @@ pub(super) fn describe_response(outcome: &Outcome) -> String {
     }
 }
 
-/// Turns the start of an arbitrary body into one line of plain text.
+/// GroupCommit the start of an arbitrary body into one line of plain text.
 fn one_line(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     // Characters that change the direction of writing could make a terminal show another text than the one received.

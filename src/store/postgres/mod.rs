@@ -45,7 +45,7 @@ use super::{
     cluster::{Beat, Joined, View},
     inbox::InboxEvent,
     sql::{
-        Aftermath, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, Turns, WriterThread,
+        Aftermath, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, GroupCommit, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -120,7 +120,7 @@ impl PostgresStore {
             Ok(Begun { session, node: place, heartbeat: heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
                 let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
-                Turns::new(writer, queue, told, watch).run(window);
+                GroupCommit::new(writer, queue, told, watch).run(window);
             }
             Err(error) => {
                 let _ = opened.send(Err(error));

@@ -21,7 +21,7 @@ use crate::{
     store::{
         StoreError,
         sql::{
-            Aftermath, Commit, Error, Locks, CommandQueue, Result, Seat, Sql, Work, newest_notice, params,
+            Aftermath, BatchWriter, Error, Locks, CommandQueue, Result, Seat, Sql, Work, newest_notice, params,
             store_error,
         },
     },
@@ -200,7 +200,7 @@ impl SqliteCommitLoop {
     /// Asks over another connection whether the batch after the last one is stored.
     fn resolve_on_new_connection(&mut self) -> Result<Option<i64>> {
         self.session = None;
-        self.stored().map_err(|error| match error {
+        self.resolve_doubt().map_err(|error| match error {
             fenced @ Error::Fenced(_) => fenced,
             error => Error::InDoubt(Box::new(error)),
         })
@@ -292,7 +292,7 @@ pub(super) fn may_succeed_later(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code().is_some_and(|code| passes.contains(code)))
 }
 
-impl Commit for SqliteCommitLoop {
+impl BatchWriter for SqliteCommitLoop {
     fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
         in_portions(batch, &self.unwell)
     }
@@ -327,7 +327,7 @@ impl Commit for SqliteCommitLoop {
 
     /// Asks over another connection, which waits until a COMMIT under way has ended. If the batch is not stored, two are
     /// counted: a batch still on its way then fails, whenever it arrives.
-    fn stored(&mut self) -> Result<Option<i64>> {
+    fn resolve_doubt(&mut self) -> Result<Option<i64>> {
         let (epoch, last) = (self.epoch, self.last);
         let (next, too_late) = (last + 1, last + 2);
         let found = self.session().and_then(|session| {

@@ -44,13 +44,13 @@ mod statistics;
 pub(super) mod takeover;
 mod thread;
 mod traffic;
-mod turns;
+mod group_commit;
 mod upkeep;
 mod value;
 mod work;
 
 pub use command_queue::QueueLimits;
-pub use turns::Turn;
+pub use group_commit::CommitResult;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
 pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
@@ -73,7 +73,7 @@ pub(super) use rollup::{LOG as LOG_STATISTICS, LogLine};
 pub(super) use row::write_saved_state;
 pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
-pub(super) use turns::{Commit, TRIES_WHILE_CLOSING, Turns, added_by, apply_all};
+pub(super) use group_commit::{BatchWriter, TRIES_WHILE_CLOSING, GroupCommit, added_by, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use work::{Aftermath, Kind, Locks, Work, answered};
 

@@ -24,13 +24,13 @@ pub(in crate::store) struct ReaderPool<R>(Arc<ReaderPoolInner<R>>);
 struct ReaderPoolInner<R> {
     open: Box<dyn Fn() -> Result<R> + Send + Sync>,
     idle: Mutex<Vec<R>>,
-    turns: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl<R: ReadConnection> ReaderPool<R> {
     pub(in crate::store) fn new(open: impl Fn() -> Result<R> + Send + Sync + 'static) -> Self {
         let (idle, turns) = (Mutex::default(), Arc::new(Semaphore::new(READERS_MAX)));
-        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, turns }))
+        Self(Arc::new(ReaderPoolInner { open: Box::new(open), idle, permits: turns }))
     }
 
     pub(in crate::store) fn read<T: Send + 'static>(
@@ -39,7 +39,7 @@ impl<R: ReadConnection> ReaderPool<R> {
     ) -> Reply<'static, T> {
         let shared = self.0.clone();
         Box::pin(async move {
-            let turn = shared.turns.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+            let turn = shared.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
             let read = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 shared.read(&mut run)

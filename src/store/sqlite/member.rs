@@ -8,8 +8,8 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Beat, Joined, View},
         sql::{
-            Aftermath, Commit, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, Seat, Sql,
-            TRIES_WHILE_CLOSING, Turn, Turns, Work, WriterThread, apply_all, newest_notice, nodes, params,
+            Aftermath, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, Seat, Sql,
+            TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Work, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
             takeover::{self, TakeoverSteps, TakenOver},
             newest_id_and_inspections,
@@ -84,7 +84,7 @@ impl Drop for WriterShutdown {
 }
 
 /// Writes the waiting commands of one node.
-pub struct NodeWriter(Turns<Pen>);
+pub struct NodeWriter(GroupCommit<Pen>);
 
 struct Pen {
     file: Arc<SharedFile>,
@@ -106,7 +106,7 @@ impl SqliteNode {
         let queue = Arc::new(CommandQueue::new(limits, wake));
         let place = NodeIdentity::first(epoch, slot);
         let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let writer = NodeWriter(Turns::new(pen, queue.clone(), handover.clone(), watch));
+        let writer = NodeWriter(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
         Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
     }
@@ -122,7 +122,7 @@ impl SqliteNode {
         let place = NodeIdentity::first(epoch, slot);
         let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let told = handover.clone();
-        let write = move |queue| Turns::new(pen, queue, told, watch).run(Duration::ZERO);
+        let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
         let thread = Arc::new(WriterShutdown(queue.clone(), thread));
         Ok(Self { queue, file: file.clone(), identity: place, handover, thread })
@@ -145,7 +145,7 @@ impl SqliteNode {
 
 impl NodeWriter {
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.
-    pub fn commit_next(&mut self) -> Turn {
+    pub fn commit_next(&mut self) -> CommitResult {
         self.0.next()
     }
 
@@ -165,16 +165,16 @@ impl NodeWriter {
         let mut tries_left = TRIES_WHILE_CLOSING;
         while tries_left > 0 {
             match self.0.next() {
-                Turn::Nothing => break,
-                Turn::Committed(_) => {}
-                Turn::Failed => tries_left -= 1,
+                CommitResult::Nothing => break,
+                CommitResult::Committed(_) => {}
+                CommitResult::Failed => tries_left -= 1,
             }
         }
         self.0.store.end();
     }
 }
 
-impl Commit for Pen {
+impl BatchWriter for Pen {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         let seat = *self.identity.seat();
         let epoch = seat.epoch;
@@ -202,7 +202,7 @@ impl Commit for Pen {
         }
     }
 
-    fn stored(&mut self) -> Result<Option<i64>> {
+    fn resolve_doubt(&mut self) -> Result<Option<i64>> {
         let (epoch, next) = (self.epoch, self.last + 1);
         let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer IN (0, -1)";
         let (last, newest_notice) =

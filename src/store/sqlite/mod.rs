@@ -12,7 +12,7 @@ mod upgrade;
 mod usage;
 mod writer;
 
-pub use super::sql::{QueueLimits, Turn};
+pub use super::sql::{QueueLimits, CommitResult};
 pub use backup::{BackupError, BackupContents, back_up, restore};
 pub use probe::{StoreInfo, probe, encrypted_values, process_using};
 pub use member::{NodeWriter, SqliteNode};

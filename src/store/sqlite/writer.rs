@@ -6,7 +6,7 @@ use crate::{
     domain::ports::CommitListener,
     store::{
         CommitWatch,
-        sql::{Commit, Error, CommandQueue, Result, Turn, Turns, Work, apply_all},
+        sql::{BatchWriter, Error, CommandQueue, Result, CommitResult, GroupCommit, Work, apply_all},
     },
 };
 use rusqlite::Connection;
@@ -20,7 +20,7 @@ struct Ledger {
     flush_failed: bool,
 }
 
-pub struct SqliteCommitLoop(Turns<Ledger>);
+pub struct SqliteCommitLoop(GroupCommit<Ledger>);
 
 impl SqliteCommitLoop {
     pub(super) fn new(
@@ -31,11 +31,11 @@ impl SqliteCommitLoop {
         bell: Arc<Bell>,
     ) -> Self {
         let file = Ledger { connection, bell, flush_failed: false };
-        Self(Turns::new(file, queue, handover, watch))
+        Self(GroupCommit::new(file, queue, handover, watch))
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.
-    pub fn commit_next(&mut self) -> Turn {
+    pub fn commit_next(&mut self) -> CommitResult {
         self.0.next()
     }
 
@@ -56,7 +56,7 @@ impl SqliteCommitLoop {
     }
 }
 
-impl Commit for Ledger {
+impl BatchWriter for Ledger {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         self.flush_failed |= self.bell.flush_failed();
         if self.flush_failed {

@@ -17,7 +17,7 @@ use posthaste::{
     service::Service,
     store::{
         Cluster,
-        sqlite::{NodeWriter, QueueLimits, SqliteNode, Turn},
+        sqlite::{NodeWriter, QueueLimits, SqliteNode, CommitResult},
     },
 };
 use std::{
@@ -246,11 +246,11 @@ async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter,
             tokio::time::sleep(Duration::from_millis(delay)).await;
             match commit() {
                 None => return,
-                Some(Turn::Nothing) => break,
-                Some(Turn::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
-                Some(Turn::Committed(_)) if town.commit_kills(node) => return,
+                Some(CommitResult::Nothing) => break,
+                Some(CommitResult::Failed) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
+                Some(CommitResult::Committed(_)) if town.commit_kills(node) => return,
                 // Callers get their turn between two commits.
-                Some(Turn::Committed(_)) => tokio::task::yield_now().await,
+                Some(CommitResult::Committed(_)) => tokio::task::yield_now().await,
             }
         }
     }

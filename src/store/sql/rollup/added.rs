@@ -1,4 +1,4 @@
-//! Turns a part of the log into the statistics rows that it adds to.
+//! GroupCommit a part of the log into the statistics rows that it adds to.
 
 use super::MinuteCounters;
 use crate::{

@@ -19,13 +19,13 @@ struct Scripted {
     given: Vec<usize>,
 }
 
-impl Commit for Scripted {
+impl BatchWriter for Scripted {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         self.given.push(batch.len());
         self.commits.pop_front().unwrap_or(Ok(0))
     }
 
-    fn stored(&mut self) -> Result<Option<i64>> {
+    fn resolve_doubt(&mut self) -> Result<Option<i64>> {
         self.knows.pop_front().unwrap_or_else(|| Err(silence()))
     }
 }
@@ -83,7 +83,7 @@ impl Work for RecordingCommand {
 }
 
 /// Commits a batch of one command without an answer; `knows` are the later answers of the store about it.
-fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns<Scripted>, Calls) {
+fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (GroupCommit<Scripted>, Calls) {
     let in_doubt = Error::InDoubt(Box::new(silence()));
     let store = Scripted {
         commits: [Err(in_doubt)].into(),
@@ -92,13 +92,13 @@ fn after_silence(knows: impl IntoIterator<Item = Result<Option<i64>>>) -> (Turns
     };
     let limits = QueueLimits { events_max: 10, bytes_max: 1000 };
     let queue = Arc::new(CommandQueue::new(limits, Box::new(|| ())));
-    let mut turns = Turns::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
+    let mut turns = GroupCommit::new(store, queue, Arc::new(NoListener), Arc::new(NoListener));
     let told = push(&turns);
-    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!(turns.next(), CommitResult::Failed);
     (turns, told)
 }
 
-fn push(turns: &Turns<Scripted>) -> Calls {
+fn push(turns: &GroupCommit<Scripted>) -> Calls {
     let told = Calls::default();
     turns.queue.push(Box::new(RecordingCommand(told.clone())));
     told
@@ -112,15 +112,15 @@ fn calls(told: &Calls) -> Vec<&'static str> {
 fn a_batch_in_doubt_that_is_stored_is_completed_and_not_written_again() {
     let (mut turns, told) = after_silence([Ok(Some(0))]);
     assert_eq!(calls(&told), ["in doubt"]);
-    assert_eq!(turns.next(), Turn::Committed(1));
+    assert_eq!(turns.next(), CommitResult::Committed(1));
     assert_eq!(calls(&told), ["in doubt", "stored"]);
-    assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+    assert_eq!((turns.next(), turns.store.given), (CommitResult::Nothing, vec![1]));
 }
 
 #[test]
 fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
     let (mut turns, told) = after_silence([Ok(None)]);
-    assert_eq!(turns.next(), Turn::Committed(1));
+    assert_eq!(turns.next(), CommitResult::Committed(1));
     assert_eq!((calls(&told), turns.store.given), (vec!["in doubt", "stored"], vec![1, 1]));
 }
 
@@ -128,21 +128,21 @@ fn a_batch_in_doubt_that_is_not_stored_is_written_again() {
 fn no_batch_is_written_while_one_is_in_doubt_and_waiting_callers_get_an_error() {
     let (mut turns, told) = after_silence([Err(silence()), Err(silence()), Ok(Some(0))]);
     let next = push(&turns);
-    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!(turns.next(), CommitResult::Failed);
     assert_eq!((calls(&next), &turns.store.given), (vec!["not stored"], &vec![1]));
     let last = push(&turns);
-    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!(turns.next(), CommitResult::Failed);
     assert_eq!(calls(&last), ["not stored"]);
-    assert_eq!(turns.next(), Turn::Committed(1));
+    assert_eq!(turns.next(), CommitResult::Committed(1));
     assert_eq!(calls(&told).last(), Some(&"stored"));
     let free = push(&turns);
-    assert_eq!((turns.next(), calls(&free)), (Turn::Committed(1), vec!["stored"]));
+    assert_eq!((turns.next(), calls(&free)), (CommitResult::Committed(1), vec!["stored"]));
 }
 
 #[test]
 fn a_batch_whose_fate_cannot_be_known_counts_as_not_stored() {
     let (mut turns, told) = after_silence([Err(Error::Fenced("another node took over"))]);
-    assert_eq!(turns.next(), Turn::Failed);
+    assert_eq!(turns.next(), CommitResult::Failed);
     assert_eq!(calls(&told), ["in doubt", "not stored"]);
-    assert_eq!((turns.next(), turns.store.given), (Turn::Nothing, vec![1]));
+    assert_eq!((turns.next(), turns.store.given), (CommitResult::Nothing, vec![1]));
 }

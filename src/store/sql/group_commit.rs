@@ -17,7 +17,7 @@ pub(in crate::store) const TRIES_WHILE_CLOSING: usize = 10;
 
 /// Result of one commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum CommitResult {
     Committed(usize),
     /// No command was stored; those that must not be lost wait for the next commit.
     Failed,
@@ -27,19 +27,19 @@ pub enum Turn {
 /// Reason that commands were not stored.
 enum Failure {
     /// Caused by one command; others can be stored.
-    OfOne,
-    OfStore(StoreError),
+    Command,
+    Store(StoreError),
 }
 
 /// Writes batches. Each backend implements it, SQLite also for several nodes on one file.
-pub(in crate::store) trait Commit {
+pub(in crate::store) trait BatchWriter {
     /// Writes a batch in one transaction and makes it durable; returns the id of the newest notice. After an error nothing of
     /// it is stored, unless that is `InDoubt`: then `stored` is called until it knows, before anything else is written.
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
 
     /// Finds out whether the batch in doubt is stored: returns the newest notice if it is, `None` if it is not. After
     /// `Fenced` that can never be known.
-    fn stored(&mut self) -> Result<Option<i64>> {
+    fn resolve_doubt(&mut self) -> Result<Option<i64>> {
         Ok(None)
     }
 
@@ -83,26 +83,26 @@ fn sums(batch: &[Box<dyn Work>]) -> StatBatch {
 }
 
 /// A batch that may or may not be stored. If it is, this process has its deliveries in flight.
-struct Doubt {
+struct InDoubtBatch {
     batch: Vec<Box<dyn Work>>,
     started: u64,
     /// Why it is not known, as far as the database said.
     cause: String,
 }
 
-pub(in crate::store) struct Turns<S> {
+pub(in crate::store) struct GroupCommit<S> {
     pub(in crate::store) store: S,
     pub(in crate::store) queue: Arc<CommandQueue>,
     handover: Arc<dyn CommitListener>,
     watch: Arc<dyn CommitWatch>,
-    in_doubt: Option<Doubt>,
+    in_doubt: Option<InDoubtBatch>,
     /// The newest notice that the engine was notified of.
     newest_notice: i64,
     /// The last commit failed, which was logged.
     is_failing: bool,
 }
 
-impl<S: Commit> Turns<S> {
+impl<S: BatchWriter> GroupCommit<S> {
     pub(in crate::store) fn new(
         store: S,
         queue: Arc<CommandQueue>,
@@ -113,22 +113,22 @@ impl<S: Commit> Turns<S> {
     }
 
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the thread.
-    pub(in crate::store) fn next(&mut self) -> Turn {
+    pub(in crate::store) fn next(&mut self) -> CommitResult {
         if let Some(doubt) = self.in_doubt.take() {
-            return self.settle(doubt);
+            return self.resolve(doubt);
         }
         let batch = self.queue.next_batch();
         if batch.is_empty() {
-            return Turn::Nothing;
+            return CommitResult::Nothing;
         }
         let size = batch.len();
         let started = self.watch.started();
         let portions = self.store.portions(batch);
         if self.commit_each(portions, started).is_ok() {
             self.watch.committed(started, size);
-            Turn::Committed(size)
+            CommitResult::Committed(size)
         } else {
-            Turn::Failed
+            CommitResult::Failed
         }
     }
 
@@ -137,7 +137,7 @@ impl<S: Commit> Turns<S> {
         for portion in portions {
             match &done {
                 // After the store failed, the remaining portions are not tried.
-                Err(Failure::OfStore(error)) => self.give_back(portion, error),
+                Err(Failure::Store(error)) => self.give_back(portion, error),
                 _ => done = self.commit(portion, started).and(done),
             }
         }
@@ -157,8 +157,8 @@ impl<S: Commit> Turns<S> {
                 return Ok(());
             }
             Err(Error::InDoubt(cause)) => {
-                let doubt = Doubt { batch, started, cause: String::new() };
-                return Err(Failure::OfStore(self.doubt(doubt, &cause)));
+                let doubt = InDoubtBatch { batch, started, cause: String::new() };
+                return Err(Failure::Store(self.keep_in_doubt(doubt, &cause)));
             }
             Err(error) => error,
         };
@@ -172,11 +172,11 @@ impl<S: Commit> Turns<S> {
             tracing::error!(%error, commands = batch.len(), "a commit failed; further failures are not logged until a commit works again");
         }
         self.give_back(batch, &error);
-        Err(if is_of_one { Failure::OfOne } else { Failure::OfStore(error) })
+        Err(if is_of_one { Failure::Command } else { Failure::Store(error) })
     }
 
     /// RetentionPolicy the batch in doubt; nothing else is written before its fate is known. Waiting callers get an error now.
-    fn doubt(&mut self, mut doubt: Doubt, cause: &Error) -> StoreError {
+    fn keep_in_doubt(&mut self, mut doubt: InDoubtBatch, cause: &Error) -> StoreError {
         let cause = cause.to_string();
         if doubt.cause != cause {
             tracing::warn!(error = cause, "whether a batch was stored is not known yet");
@@ -192,27 +192,27 @@ impl<S: Commit> Turns<S> {
     }
 
     /// Asks the store what became of a batch in doubt.
-    fn settle(&mut self, doubt: Doubt) -> Turn {
+    fn resolve(&mut self, doubt: InDoubtBatch) -> CommitResult {
         let size = doubt.batch.len();
-        match self.store.stored() {
+        match self.store.resolve_doubt() {
             Ok(Some(newest_notice)) => {
                 self.is_failing = false;
                 self.watch.committed(doubt.started, size);
                 self.complete(doubt.batch, newest_notice);
-                Turn::Committed(size)
+                CommitResult::Committed(size)
             }
             // As if it had never been sent.
             Ok(None) => {
-                self.commit(doubt.batch, doubt.started).map_or(Turn::Failed, |()| Turn::Committed(size))
+                self.commit(doubt.batch, doubt.started).map_or(CommitResult::Failed, |()| CommitResult::Committed(size))
             }
             Err(error @ Error::Fenced(_)) => {
                 tracing::error!(%error, commands = size, "whether a batch was stored will not be known");
                 self.give_back(doubt.batch, &store_error(&error));
-                Turn::Failed
+                CommitResult::Failed
             }
             Err(error) => {
-                self.doubt(doubt, &error);
-                Turn::Failed
+                self.keep_in_doubt(doubt, &error);
+                CommitResult::Failed
             }
         }
     }
@@ -242,8 +242,8 @@ impl<S: Commit> Turns<S> {
                 std::thread::sleep(window);
             }
             match self.next() {
-                Turn::Committed(size) => was_busy = size > 4,
-                Turn::Failed => {
+                CommitResult::Committed(size) => was_busy = size > 4,
+                CommitResult::Failed => {
                     was_busy = false;
                     tries_left -= usize::from(self.queue.is_closed());
                     if tries_left == 0 {
@@ -254,8 +254,8 @@ impl<S: Commit> Turns<S> {
                     }
                     std::thread::sleep(PAUSE_AFTER_FAILURE);
                 }
-                Turn::Nothing if self.queue.is_done() => break,
-                Turn::Nothing => {
+                CommitResult::Nothing if self.queue.is_done() => break,
+                CommitResult::Nothing => {
                     was_busy = false;
                     self.store.rest();
                 }
