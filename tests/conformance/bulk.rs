@@ -2,7 +2,7 @@
 //! one in SQLite, where each takes a few statements of its own.
 
 use crate::{
-    pair::SharedStore,
+    two_nodes::SharedStore,
     postgres::{Database, Pooled},
     sqlite::block_on,
     fixture::{Fixture, after, attempt, dead, perform, retry_at},

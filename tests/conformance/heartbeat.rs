@@ -1,7 +1,7 @@
 //! Heartbeats and takeovers in hard cases: a distant database, a client frozen in the middle of a batch, and a copied machine.
 
 use crate::{
-    pair::{Node, TwoNodes, play, wait_until},
+    two_nodes::{Node, TwoNodes, play, wait_until},
     postgres::{self, Database},
     sqlite::block_on,
     fixture::NOW,

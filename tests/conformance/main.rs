@@ -33,7 +33,7 @@ mod nodes;
 mod notices;
 mod ordering;
 mod pacing;
-mod pair;
+mod two_nodes;
 mod partitions;
 mod plans;
 #[expect(dead_code, reason = "the fault tests use other parts of it")]

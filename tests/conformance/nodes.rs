@@ -1,7 +1,7 @@
 //! Several nodes on one database: liveness, takeover, shard ownership, and notifications between nodes.
 
 use crate::{
-    pair::{Node, TwoNodes, SharedStore, play, wait_until},
+    two_nodes::{Node, TwoNodes, SharedStore, play, wait_until},
     replays::{begin, deliveries},
     fixture::{NOW, after, attempt},
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     health::{plain, record_counted},
-    pair::{TwoNodes, play},
+    two_nodes::{TwoNodes, play},
     fixture::{NOW, after, attempt, retry_at},
 };
 use posthaste::{

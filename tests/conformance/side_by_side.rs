@@ -1,7 +1,7 @@
 //! Two nodes that write at the same moment: each event is accepted, leased and recorded once and in order.
 
 use crate::{
-    pair::{TwoNodes, play},
+    two_nodes::{TwoNodes, play},
     fixture::{after, attempt, retry_at},
 };
 use posthaste::{

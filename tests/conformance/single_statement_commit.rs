@@ -3,7 +3,7 @@
 
 use crate::{
     health::{counted, plain, record_counted},
-    pair::{TwoNodes, play, wait_until},
+    two_nodes::{TwoNodes, play, wait_until},
     fixture::{after, retry_at},
 };
 use posthaste::{

@@ -1,7 +1,7 @@
 //! Id slots of nodes: each is used by one node at a time, and never by a node whose slot went to another.
 
 use crate::{
-    pair::{Node, TwoNodes, play},
+    two_nodes::{Node, TwoNodes, play},
     fixture::{NOW, after, draft},
 };
 use posthaste::{

@@ -3,7 +3,7 @@
 
 use crate::{
     ordering::{check_groups, group, order_by, apply_state},
-    pair::{TwoNodes, play},
+    two_nodes::{TwoNodes, play},
     fixture::{NOW, Fixture, after, attempt},
 };
 use posthaste::{
