@@ -17,7 +17,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         QueryStore, Ledger, StoreError,
-        births::{births, makes_a_delivery},
+        fan_out::{fan_out, receives_deliveries},
         deliveries::NewEvent,
     },
 };
@@ -127,7 +127,7 @@ impl OperationalWebhooks {
         let concerned: Vec<EndpointId> = notice.endpoints().collect();
         let roster = entry.endpoints();
         let mut wanting = roster.matching(&event_type);
-        wanting.retain(|endpoint| makes_a_delivery(endpoint) && !concerned.contains(&endpoint.id()));
+        wanting.retain(|endpoint| receives_deliveries(endpoint) && !concerned.contains(&endpoint.id()));
         if wanting.is_empty() {
             return None;
         }
@@ -145,7 +145,7 @@ impl OperationalWebhooks {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let births = births(&event, &wanting, &*self.queues, now);
+        let births = fan_out(&event, &wanting, &*self.queues, now);
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);

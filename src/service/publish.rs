@@ -20,7 +20,7 @@ use crate::{
     },
     store::{
         StoreError,
-        births::born,
+        fan_out::new_delivery,
         deliveries::{Accepted, NewEvent},
     },
 };
@@ -174,7 +174,7 @@ impl Service {
             has_no_subscribers: false,
             body_cache: BodyCache::default(),
         });
-        let birth = born(&event, id + 1, &endpoint, now, hand);
+        let birth = new_delivery(&event, id + 1, &endpoint, now, hand);
         let test = birth.delivery.id;
         let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
         let new =

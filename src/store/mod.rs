@@ -4,7 +4,7 @@
 //! an argument. Code shared by the backends is in `sql`; each backend has a folder of its own.
 
 pub mod audit;
-pub mod births;
+pub mod fan_out;
 pub mod queries;
 pub mod cluster;
 pub mod documents;

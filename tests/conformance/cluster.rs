@@ -146,7 +146,7 @@ pub(crate) async fn endpoints_with_an_unapplied_state_are_found(mut stage: Fixtu
         stage.publish(new).await;
     }
     for endpoint in [held_on, settled] {
-        stage.born_held(endpoint).await;
+        stage.held_at_creation(endpoint).await;
     }
     stage.set_availability(off, Some(WaitingWhenDisabled::Held)).await;
     stage.set_availability(settled, Some(WaitingWhenDisabled::Held)).await;

@@ -148,7 +148,7 @@ impl Fixture {
     }
 
     /// Publishes while the endpoint is disabled, then enables it without releasing the held delivery.
-    pub(crate) async fn born_held(&mut self, endpoint: EndpointId) -> DeliveryId {
+    pub(crate) async fn held_at_creation(&mut self, endpoint: EndpointId) -> DeliveryId {
         self.set_availability(endpoint, Some(WaitingWhenDisabled::Held)).await;
         let mut new = self.draft(&[endpoint]);
         new.births[0].delivery.apply_availability(posthaste::domain::delivery::Availability::DisabledHold, NOW);
@@ -270,7 +270,7 @@ impl Fixture {
             DeliveryState::Retrying => self.concluded(retry, attempt(OutcomeClass::Http, 500)).await,
             DeliveryState::Delivered => self.concluded(Verdict::Delivered, attempt(OutcomeClass::Ok, 200)).await,
             DeliveryState::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(OutcomeClass::Http, 500)).await,
-            DeliveryState::Held => self.born_held(self.endpoint).await,
+            DeliveryState::Held => self.held_at_creation(self.endpoint).await,
             DeliveryState::Cancelled => {
                 let id = self.waiting().await;
                 self.request(id, Ask::Cancel).await;

@@ -58,7 +58,7 @@ async fn a_simple_batch_is_one_statement(mut pair: TwoNodes) {
     let now = connections(&pair);
     assert!(before.iter().all(|process| now.contains(process)), "which is no error: {before:?} {now:?}");
     let endpoint = pair.stage.endpoint;
-    pair.stage.born_held(endpoint).await;
+    pair.stage.held_at_creation(endpoint).await;
     assert_eq!(way_of_events(&pair), CommitStyle::InSteps, "whether its endpoint is on has to be looked at");
 }
 

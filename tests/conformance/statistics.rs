@@ -163,7 +163,7 @@ pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stag
     let before = last_hour(&stage, Some(stage.app), Of::Endpoint(endpoint)).await.backlog;
     assert_eq!((before.waiting, before.held, before.oldest_due), (1, 0, stage.delivery(waiting).await.due));
     let other = stage.new_endpoint(stage.app).await;
-    stage.born_held(other).await;
+    stage.held_at_creation(other).await;
     let endpoints: Vec<(AppId, EndpointId)> = [endpoint, other].map(|each| (stage.app, each)).into();
     let span = TimeRange::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
     let search = StatisticsSearch { app: Some(stage.app), of: Of::Everything, span, endpoints };

@@ -10,7 +10,7 @@ use crate::{
     },
     service::Service,
     store::{
-        births::{births, makes_a_delivery},
+        fan_out::{fan_out, receives_deliveries},
         deliveries::NewEvent,
     },
 };
@@ -31,7 +31,7 @@ impl Service {
     ) -> PreparedEvent {
         let now = self.clock.now();
         let mut wanting = endpoints.matching(publish.event_type);
-        wanting.retain(|endpoint| makes_a_delivery(endpoint));
+        wanting.retain(|endpoint| receives_deliveries(endpoint));
         let id = self.take_ids(now, 1 + wanting.len() as u32);
         let (dedup, fingerprint) = dedup_keys(app, &publish);
         let event = Arc::new(Event {
@@ -47,7 +47,7 @@ impl Service {
             has_no_subscribers: wanting.is_empty(),
             body_cache: BodyCache::default(),
         });
-        let births = births(&event, &wanting, &*self.permits, now);
+        let births = fan_out(&event, &wanting, &*self.permits, now);
         let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
         let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
         PreparedEvent { new_event: NewEvent { event, births, dedup, fingerprint }, deliveries }

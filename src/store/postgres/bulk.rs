@@ -3,7 +3,7 @@
 
 use super::{
     statement::Statement,
-    births::{self, ACCEPT, Births, NewEventRows, CLAIM},
+    bulk_accept::{self, ACCEPT, BulkAccept, NewEventRows, CLAIM},
     bulk_complete::{BulkComplete, RECORD},
     sql::{Transaction, Uncommitted},
 };
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
 pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
-    let mut gathered = BulkWriter { seat, births: Births::default(), endings: BulkComplete::default() };
+    let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
@@ -48,7 +48,7 @@ impl Rest {
 
 struct BulkWriter {
     seat: Seat,
-    births: Births,
+    births: BulkAccept,
     endings: BulkComplete,
 }
 
@@ -122,11 +122,11 @@ impl BulkWriter {
             self.endings.became(|delivery| recorded.contains(&delivery), batch);
         }
         let lost = match (&claims, answers.next()) {
-            (Some(claims), Some(answer)) => births::events_without_keys(tx, claims, answer.count)?,
+            (Some(claims), Some(answer)) => bulk_accept::events_without_keys(tx, claims, answer.count)?,
             _ => HashSet::new(),
         };
         let born = self.births.new_rows(self.seat, batch, &lost)?;
-        self.births.end(tx, batch, &lost)?;
+        self.births.accept_lost(tx, batch, &lost)?;
         Ok(born)
     }
 }

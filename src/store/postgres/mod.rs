@@ -6,7 +6,7 @@ mod statement;
 mod single_statement_commit;
 mod beat;
 mod bell;
-mod births;
+mod bulk_accept;
 mod bulk;
 mod cluster;
 mod columns;

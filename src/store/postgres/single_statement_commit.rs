@@ -4,7 +4,7 @@
 
 use super::{
     statement::{StatementResult, Statement},
-    births::{BORN_PARAMS, Births, NewEventRows, CLAIM_PARAMS, accepting, claiming},
+    bulk_accept::{ACCEPT_PARAMS, BulkAccept, NewEventRows, CLAIM_PARAMS, accepting, claiming},
     columns::{ColumnRows, ColumnTypes},
     bulk_complete::{COMPLETE_PARAMS, BulkComplete, recording},
     locks::UNWELL,
@@ -69,7 +69,7 @@ fn statement(parts: BatchParts) -> String {
         steps.push(format!("claimed AS ({})", claiming(IF_COUNTED, first)));
     }
     if parts.births {
-        let [events, deliveries] = accepting(IF_COUNTED, take(BORN_PARAMS));
+        let [events, deliveries] = accepting(IF_COUNTED, take(ACCEPT_PARAMS));
         steps.push(format!("published AS ({events}), born AS ({deliveries})"));
     }
     format!(
@@ -102,7 +102,7 @@ impl Plain {
         if batch.iter_mut().any(|work| matches!(work.hot(), Hot::No)) {
             return Ok(None);
         }
-        let (mut births, mut endings) = (Births::default(), BulkComplete::default());
+        let (mut births, mut endings) = (BulkAccept::default(), BulkComplete::default());
         for (place, work) in batch.iter_mut().enumerate() {
             match work.hot() {
                 Hot::Accept(accept) => {

@@ -24,7 +24,7 @@ pub(super) static ACCEPT: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Number of parameters for events and deliveries, and for their keys.
-pub(super) const BORN_PARAMS: usize = EVENTS.0.len() + DELIVERIES.0.len();
+pub(super) const ACCEPT_PARAMS: usize = EVENTS.0.len() + DELIVERIES.0.len();
 pub(super) const CLAIM_PARAMS: usize = KEYS.0.len();
 
 /// SQL that stores events and their deliveries, from the parameters from `first` on, if `given` has a row.
@@ -70,12 +70,12 @@ static LOST: LazyLock<String> = LazyLock::new(|| {
 type EventPosition = (usize, usize);
 
 #[derive(Default)]
-pub(super) struct Births {
+pub(super) struct BulkAccept {
     gathered: Vec<EventPosition>,
     keys: HashSet<DedupKey>,
 }
 
-impl Births {
+impl BulkAccept {
     /// Whether an event collected before has one of its keys: then that has to be stored first.
     pub(super) fn has_any_key(&self, new: &NewEvent) -> bool {
         new.dedup.iter().any(|key| self.keys.contains(key))
@@ -113,7 +113,7 @@ impl Births {
     }
 
     /// Accepts, one by one, the events that did not get their keys: another event has a key by now, and is found by it.
-    pub(super) fn end(
+    pub(super) fn accept_lost(
         &mut self,
         tx: &Transaction<'_>,
         batch: &mut [Box<dyn Work>],

@@ -14,19 +14,19 @@ use crate::domain::{
 use std::sync::Arc;
 
 /// Whether the endpoint gets a delivery of an event published now. A disabled endpoint gets none if its contract says so.
-pub fn makes_a_delivery(endpoint: &Endpoint) -> bool {
+pub fn receives_deliveries(endpoint: &Endpoint) -> bool {
     endpoint.record.disabled.is_none() || endpoint.contract.off.published != PublishedWhileDisabled::None
 }
 
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
-pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, now: Timestamp) -> Vec<Birth> {
+pub fn fan_out(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, now: Timestamp) -> Vec<Birth> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
         let hand = match endpoint.record.disabled {
             None if is_due => hands.take(endpoint.id(), event.data.len()),
             _ => None,
         };
-        let mut birth = born(event, number, endpoint, now, hand);
+        let mut birth = new_delivery(event, number, endpoint, now, hand);
         birth.delivery.ordering_key = endpoint.record.settings.ordered.ordering_key(event.key.as_deref());
         if endpoint.record.disabled.is_some() {
             birth.delivery.apply_availability(availability_for_new(endpoint), now);
@@ -36,7 +36,7 @@ pub fn births(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, no
     wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
 }
 
-pub fn born(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Permit>) -> Birth {
+pub fn new_delivery(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Permit>) -> Birth {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);
