@@ -222,7 +222,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
                 // Up to three queues, or one of them several times.
                 let (lanes, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
                 let lane = |n| play.endpoints[(place + n * step) % ENDPOINTS];
-                let wants = lanes.map(|n| play.stage.want(lane(n), usize::from(how % 4))).collect();
+                let wants = lanes.map(|n| play.stage.refill_request(lane(n), usize::from(how % 4))).collect();
                 filled.push(store.lease_due(wants, after(100)));
             }
             7 => back.extend(play.take(which).map(|carried| store.release(vec![carried], after(80)))),

@@ -217,14 +217,14 @@ impl Fixture {
 
     /// Refills the queue with due deliveries, with this many permits.
     pub(crate) async fn refill(&self, endpoint: EndpointId, hands: usize, now: Timestamp) -> LeaseResult {
-        let want = self.want(endpoint, hands);
+        let want = self.refill_request(endpoint, hands);
         let mut refilled = self.store().lease_due(vec![want], now).await.unwrap();
         self.wait_until_idle().await;
         assert_eq!(refilled.len(), 1);
         refilled.remove(0)
     }
 
-    pub(crate) fn want(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
+    pub(crate) fn refill_request(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
         let hands = (0..hands).map(|_| self.permits.take()).collect();
         let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
         LeaseRequest { endpoint, permits: hands, is_probe: false, backlog_until, fresh_permits: fresh, manual_permits: by_hand, bytes_max, contract }

@@ -72,7 +72,7 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
     let new = stage.draft(&[stage.endpoint, other, third]);
     let ids: Vec<_> = new.births.iter().map(|birth| birth.delivery.id).collect();
     stage.publish(new).await;
-    let wants = vec![stage.want(third, 2), stage.want(stage.endpoint, 2)];
+    let wants = vec![stage.refill_request(third, 2), stage.refill_request(stage.endpoint, 2)];
     let refilled = stage.store().lease_due(wants, NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
@@ -86,7 +86,7 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
         let new = with_bytes(stage.one_event(), bytes);
         ids.push(stage.publish(new).await);
     }
-    let want = |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.want(stage.endpoint, 10) };
+    let want = |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.refill_request(stage.endpoint, 10) };
     let small = want(&stage, 100);
     stage.store().lease_due(vec![small], NOW).await.unwrap();
     stage.wait_until_idle().await;
@@ -106,7 +106,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fix
         published.push((new.births[0].delivery.id, bytes));
         stage.publish(new).await;
     }
-    let want = LeaseRequest { bytes_max: 60_000, ..stage.want(stage.endpoint, 10) };
+    let want = LeaseRequest { bytes_max: 60_000, ..stage.refill_request(stage.endpoint, 10) };
     stage.store().lease_due(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
     let carried = |stage: &Fixture| {
@@ -114,7 +114,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fix
         carried.iter().map(|one| (one.delivery.id, one.event.data.len())).collect::<Vec<_>>()
     };
     assert_eq!(carried(&stage), published[..5]);
-    let want = LeaseRequest { bytes_max: 0, ..stage.want(stage.endpoint, 10) };
+    let want = LeaseRequest { bytes_max: 0, ..stage.refill_request(stage.endpoint, 10) };
     stage.store().lease_due(vec![want], NOW).await.unwrap();
     stage.wait_until_idle().await;
     assert_eq!(carried(&stage), published[5..6], "alone, whatever its size");

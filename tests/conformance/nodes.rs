@@ -81,7 +81,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
         DeliveryState::Pending,
         "what was recorded before is not believed"
     );
-    let want = pair.stage.want(pair.stage.endpoint, 1);
+    let want = pair.stage.refill_request(pair.stage.endpoint, 1);
     pair.other.store.lease_due(vec![want], after(2)).await.unwrap();
     pair.other.quiet().await;
     let again = pair.other.recorder.take_leased().remove(0);
@@ -120,7 +120,7 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     let told = pair.other.recorder.take_waiting();
     assert!(told.contains(&(pair.stage.endpoint, NOW)), "{told:?}");
     for (epoch, is_carried) in [(old, false), (new, true)] {
-        let mut want = pair.stage.want(pair.stage.endpoint, 0);
+        let mut want = pair.stage.refill_request(pair.stage.endpoint, 0);
         want.permits.push(pair.stage.permits.take_for_epoch(epoch));
         pair.other.store.lease_due(vec![want], after(1)).await.unwrap();
         pair.other.quiet().await;

@@ -126,7 +126,7 @@ pub(crate) async fn a_delivery_dead_after_its_final_wait_has_a_notice_too(mut st
         let mut failed = attempt(OutcomeClass::Http, 503);
         failed.outcome.error = Some("HTTP 503".into());
         stage.concluded(last, failed).await;
-        let want = LeaseRequest { contract: Some(each()), ..stage.want(stage.endpoint, 1) };
+        let want = LeaseRequest { contract: Some(each()), ..stage.refill_request(stage.endpoint, 1) };
         stage.store().lease_due(vec![want], after(61)).await.unwrap();
         stage.wait_until_idle().await;
         let notices = of_app(&stage).await;

@@ -32,7 +32,7 @@ fn want(stage: &Fixture, overdue: usize, fresh: usize, by_hand: usize) -> LeaseR
         backlog_until: Some(after(5)),
         fresh_permits: hands(fresh),
         manual_permits: hands(by_hand),
-        ..stage.want(stage.endpoint, overdue)
+        ..stage.refill_request(stage.endpoint, overdue)
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
 }
 
 async fn probe(stage: &Fixture, now: Timestamp) -> Option<LeasedDelivery> {
-    let want = LeaseRequest { is_probe: true, ..stage.want(stage.endpoint, 1) };
+    let want = LeaseRequest { is_probe: true, ..stage.refill_request(stage.endpoint, 1) };
     let refilled = stage.store().lease_due(vec![want], now).await.unwrap().remove(0);
     stage.wait_until_idle().await;
     let carried = stage.recorder.take_leased().pop();

@@ -366,7 +366,7 @@ fn a_refill_reads_only_the_bodies_that_it_keeps() {
             stage.publish(new).await;
         }
         let before = wire.answered_bytes();
-        let want = LeaseRequest { bytes_max: 250_000, ..stage.want(stage.endpoint, 20) };
+        let want = LeaseRequest { bytes_max: 250_000, ..stage.refill_request(stage.endpoint, 20) };
         stage.store().lease_due(vec![want], after(1)).await.unwrap();
         stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_leased().len(), 2);

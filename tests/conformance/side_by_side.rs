@@ -47,7 +47,7 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
 async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: TwoNodes) {
     let id = pair.stage.waiting().await;
     let held = pair.hold("UPDATE ON live").await;
-    let (other, want) = (pair.other.store.clone(), pair.stage.want(pair.stage.endpoint, 1));
+    let (other, want) = (pair.other.store.clone(), pair.stage.refill_request(pair.stage.endpoint, 1));
     let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
     held.until_waiting(1).await;
     let (store, app) = (pair.stage.shared_store(), pair.stage.app);
@@ -76,7 +76,7 @@ async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: TwoNod
 
 /// Refills from both nodes at the same moment.
 async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] {
-    let [one, two] = [0, 1].map(|_| pair.stage.want(pair.stage.endpoint, hands));
+    let [one, two] = [0, 1].map(|_| pair.stage.refill_request(pair.stage.endpoint, hands));
     let (here, there) = tokio::join!(
         pair.stage.store().lease_due(vec![one], after(20)),
         pair.other.store.lease_due(vec![two], after(20))
