@@ -51,7 +51,7 @@ pub(super) struct CommitStopwatch(pub(super) Arc<Metrics>);
 
 impl CommitWatch for CommitStopwatch {
     fn started(&self) -> u64 {
-        u64::try_from(SystemClock.steady_us()).unwrap_or(0)
+        u64::try_from(SystemClock.monotonic_us()).unwrap_or(0)
     }
 
     fn committed(&self, started: u64, commands: usize) {

@@ -22,7 +22,7 @@ pub(super) struct LeaderRole {
 impl LeaderRole {
     /// Returns a guard for a piece of the leader's work, if this node is the leader now.
     pub(super) fn try_lead(&self) -> Option<LeaderGuard> {
-        self.node_state.lead(|| self.clock.steady())
+        self.node_state.lead(|| self.clock.monotonic())
     }
 
     /// Waits until this node is the leader, and returns the guard.

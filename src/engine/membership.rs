@@ -122,7 +122,7 @@ impl MembershipState {
     /// Closes the gate: nothing is sent before a heartbeat was answered.
     fn begin_lease(&self) {
         self.queues.close_send_gate();
-        let now = self.clock.steady();
+        let now = self.clock.monotonic();
         self.lease.answered_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.store(now.plus(LEASE).as_millis(), SeqCst);
     }
@@ -144,7 +144,7 @@ impl MembershipState {
 
     /// PlanLog that a heartbeat was answered: requests may begin until then.
     fn extend_lease(&self, until: Monotonic) {
-        let now = self.clock.steady();
+        let now = self.clock.monotonic();
         self.lease.answered_at.store(now.as_millis(), SeqCst);
         self.lease.ends_at.fetch_max(until.as_millis(), SeqCst);
         // A node that joined again may have missed that a queue became another's alone: it begins nothing before it has read
@@ -161,7 +161,7 @@ impl MembershipState {
     async fn watch_send_gate(&self) {
         let mut was_cut_at = None;
         loop {
-            let now = self.clock.steady();
+            let now = self.clock.monotonic();
             let silent_at = Monotonic::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
             let ends_at = Monotonic::from_millis(self.lease.ends_at.load(SeqCst));
             let closes_at = silent_at.min(self.node_state().lease_valid_until());

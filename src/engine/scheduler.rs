@@ -157,7 +157,7 @@ impl Scheduler {
 
     /// Searches the store for due queues: notifications may be lost, the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
-        let begun = self.clock.steady();
+        let begun = self.clock.monotonic();
         match self.cluster_store.find_lanes().await {
             Ok(found) => {
                 for (endpoint, due) in found {
@@ -169,7 +169,7 @@ impl Scheduler {
         let every = if self.queues.node_state().is_single_node() {
             self.recheck_every
         } else {
-            let took = self.clock.steady().since(begun);
+            let took = self.clock.monotonic().since(begun);
             self.recheck_every
                 .min(RECHECK_EVERY_IN_CLUSTER)
                 .max((took * RECHECK_PAUSE_FACTOR).min(RECHECK_PAUSE_MAX))

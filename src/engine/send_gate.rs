@@ -16,6 +16,6 @@ pub struct NodeSendGate {
 
 impl SendGate for NodeSendGate {
     fn is_open(&self) -> bool {
-        self.node_state.is_lease_valid(|| self.clock.steady()) && self.ledger.can_record()
+        self.node_state.is_lease_valid(|| self.clock.monotonic()) && self.ledger.can_record()
     }
 }

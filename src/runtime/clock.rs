@@ -23,7 +23,7 @@ pub trait Clock: Send + Sync {
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_>;
 
     /// Monotonic clock, which goes on while the machine sleeps.
-    fn steady(&self) -> Monotonic;
+    fn monotonic(&self) -> Monotonic;
 
     /// Sleeps for so long, whatever happens to the wall clock; longer if the machine sleeps meanwhile.
     fn sleep_for(&self, time: Duration) -> Sleep<'_> {
@@ -65,14 +65,14 @@ impl Clock for SystemClock {
         Box::pin(naps_until(at, || self.now()))
     }
 
-    fn steady(&self) -> Monotonic {
-        Monotonic::from_millis(self.steady_us() / 1000)
+    fn monotonic(&self) -> Monotonic {
+        Monotonic::from_millis(self.monotonic_us() / 1000)
     }
 }
 
 impl SystemClock {
     /// Returns `steady` in microseconds.
-    pub fn steady_us(self) -> i64 {
+    pub fn monotonic_us(self) -> i64 {
         let since_boot = clock_gettime(ClockId::Boottime);
         since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1000
     }
@@ -134,7 +134,7 @@ impl Clock for VirtualClock {
     }
 
     /// Unaffected by steps of the wall clock.
-    fn steady(&self) -> Monotonic {
+    fn monotonic(&self) -> Monotonic {
         Monotonic::default().plus(self.started.elapsed())
     }
 }
@@ -216,18 +216,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_step_of_the_wall_clock_leaves_the_steady_one_and_its_sleepers_alone() {
         let clock = VirtualClock::starting_at(Timestamp::from_millis(0));
-        let begun = clock.steady();
+        let begun = clock.monotonic();
         clock.step(-HOUR_MS);
         clock.sleep_for(Duration::from_secs(2)).await;
         clock.step(3 * HOUR_MS);
-        assert_eq!(clock.steady().since(begun), Duration::from_secs(2));
+        assert_eq!(clock.monotonic().since(begun), Duration::from_secs(2));
     }
 
     #[tokio::test]
     async fn the_machines_steady_clock_goes_forward_at_the_pace_of_its_sleepers() {
-        let begun = SystemClock.steady();
+        let begun = SystemClock.monotonic();
         SystemClock.sleep_for(Duration::from_millis(30)).await;
-        let passed = SystemClock.steady().since(begun);
+        let passed = SystemClock.monotonic().since(begun);
         assert!(passed >= Duration::from_millis(29) && passed < Duration::from_secs(20), "{passed:?}");
     }
 

@@ -50,7 +50,7 @@ impl Service {
     /// already published and cannot be refused.
     fn lead_inbox(&self) -> Option<LeaderGuard> {
         let has_room = self.require_accepting().is_ok() && self.require_storage_space().is_ok();
-        if has_room { self.node_state.lead(|| self.clock.steady()) } else { None }
+        if has_room { self.node_state.lead(|| self.clock.monotonic()) } else { None }
     }
 
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.

@@ -99,7 +99,7 @@ async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: TwoNod
     frozen.ask("SELECT repeat('x', 1000) FROM generate_series(1, 1000000)");
     let sending = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'ClientWrite'";
     wait_until("the server waits for it", async || pair.shared.run(sending) == "1").await;
-    pair.be_steady();
+    pair.age_node();
     pair.end_lease();
     let begun = Instant::now();
     assert_eq!(pair.take_over().await, Some(1));

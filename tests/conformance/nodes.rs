@@ -34,7 +34,7 @@ fn delivered(carried: LeasedDelivery) -> Record {
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
     let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     assert_eq!(pair.other.store.claim_shards(100).await.unwrap().len(), 100);
-    pair.be_steady();
+    pair.age_node();
     assert_eq!(pair.take_over().await, None, "it lives");
     pair.end_lease();
     pair.set("steady_since = lease_until", pair.epoch);
@@ -42,7 +42,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
     let view = pair.view().await;
     assert_eq!(view.nodes.iter().map(|node| node.is_expired).collect::<Vec<_>>(), [false, true]);
     assert!(!view.may_take_over);
-    pair.be_steady();
+    pair.age_node();
     assert!(pair.view().await.may_take_over);
     pair.stage.recorder.take_waiting();
     assert_eq!(pair.take_over().await, Some(1));
@@ -65,7 +65,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
         permit: pair.stage.permits.take(),
         ..late
     };
-    pair.be_steady();
+    pair.age_node();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(1));
     let error = pair.other.store.accept(vec![pair.stage.one_event()]).await.unwrap_err();
@@ -98,7 +98,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
 
 /// The control: without the fence, the node could still write.
 async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: TwoNodes) {
-    pair.be_steady();
+    pair.age_node();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
     assert!(pair.other.store.accept(vec![pair.stage.one_event()]).await.is_err());
@@ -144,7 +144,7 @@ async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: TwoN
     let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
     held.until_waiting(1).await;
-    pair.be_steady();
+    pair.age_node();
     pair.end_lease();
     let (store, epoch) = (pair.stage.shared_store(), pair.other.epoch);
     let taking = tokio::spawn(async move { store.take_over(epoch, after(5)).await });

@@ -41,7 +41,7 @@ fn is_of_before(error: &StoreError) -> bool {
 async fn ids_made_before_a_node_joined_again_are_refused(pair: TwoNodes) {
     let other = &pair.other;
     assert_eq!(other.accept(pair.numbered(1, 1)).await, Accepted::New);
-    pair.be_steady();
+    pair.age_node();
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
     let third = Node::beside(&pair.stage).await;

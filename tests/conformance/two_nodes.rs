@@ -152,7 +152,7 @@ impl TwoNodes {
     }
 
     /// Makes the stage's node old enough to declare others dead.
-    pub(crate) fn be_steady(&self) {
+    pub(crate) fn age_node(&self) {
         self.set("steady_since = 0", self.epoch);
     }
 

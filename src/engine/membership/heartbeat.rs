@@ -72,7 +72,7 @@ impl<'a> HeartbeatTask<'a> {
 
     fn send(&mut self) {
         let shared = self.shared;
-        let (at, moves) = (shared.clock.steady(), shared.shard_moves.load(SeqCst));
+        let (at, moves) = (shared.clock.monotonic(), shared.shard_moves.load(SeqCst));
         // Their causes were committed before, so the version that is answered is not older.
         let doubts = shared.queues.take_unconfirmed();
         shared.unconfirmed().extend(doubts.iter().map(|endpoint| (*endpoint, i64::MAX)));

@@ -70,7 +70,7 @@ impl RunningNode {
     }
 
     fn may_dial(&self, town: &FakeCluster) -> bool {
-        self.tenure().is_lease_valid(|| town.clock.steady())
+        self.tenure().is_lease_valid(|| town.clock.monotonic())
     }
 
     fn put(&self, endpoint: &Arc<Endpoint>) {
@@ -117,12 +117,12 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
     assert!(node.may_dial(&town));
     let sent_at = 2000;
     let left = Duration::from_millis(sent_at + 9000 - 4500);
-    assert_eq!(node.tenure().lease_valid_until().since(town.clock.steady()), left);
+    assert_eq!(node.tenure().lease_valid_until().since(town.clock.monotonic()), left);
     node.link.delay_ms.store(0, SeqCst);
     sleep(Duration::from_millis(5500)).await;
     node.link.is_cut.store(true, SeqCst);
     let cut = node.queues.context.exclusive_cut.notified();
-    let cut_at = town.clock.steady();
+    let cut_at = town.clock.monotonic();
     sleep(Duration::from_millis(3900)).await;
     assert!(node.may_dial(&town) && !node.queues.context.permit_pool.is_send_gate_closed());
     sleep(Duration::from_millis(1200)).await;
@@ -132,7 +132,7 @@ async fn a_heartbeat_holds_from_when_it_was_sent_and_silence_closes_the_gate_soo
             && node.queues.take(EndpointId::from_i64(5), 1).is_none()
     );
     tokio::time::timeout(20 * SECOND, cut).await.unwrap();
-    let waited = town.clock.steady().since(cut_at);
+    let waited = town.clock.monotonic().since(cut_at);
     assert!((Duration::from_secs(8)..=Duration::from_secs(9)).contains(&waited), "{waited:?}");
     node.link.is_cut.store(false, SeqCst);
     sleep(Duration::from_secs(5)).await;
@@ -221,7 +221,7 @@ async fn the_leader_keeps_its_shard_while_it_works() {
     sleep(3 * SECOND).await;
     let at_work = first.tenure().shards_in(ShardOwnership::Local).next().map(|_| {
         let tenure = first.queues.node_state();
-        tenure.lead(|| town.clock.steady()).unwrap()
+        tenure.lead(|| town.clock.monotonic()).unwrap()
     });
     first.stop.stop_softly();
     sleep(3 * SECOND).await;
@@ -271,7 +271,7 @@ async fn a_shard_is_taken_over_only_after_reading_how_its_endpoints_are() {
     let is_spared = || node.queues.queue(failing.id()).throttle_state(town.clock.now()).1;
     while node.tenure().ownership(0) != ShardOwnership::Local {
         sleep(Duration::from_millis(10)).await;
-        assert!(town.clock.steady() < Monotonic::from_millis(10_000), "it never arrives");
+        assert!(town.clock.monotonic() < Monotonic::from_millis(10_000), "it never arrives");
     }
     assert!(is_spared(), "it is probed before anything else is sent to it");
 }

@@ -179,7 +179,7 @@ impl CheckedSendGate {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        let earlier = || Monotonic::from_millis(self.clock.steady().as_millis() - MARGIN_MS);
+        let earlier = || Monotonic::from_millis(self.clock.monotonic().as_millis() - MARGIN_MS);
         match self.sabotage {
             NodeSabotage::NoGate => true,
             NodeSabotage::NoMargin => self.tenure.is_lease_valid(earlier),

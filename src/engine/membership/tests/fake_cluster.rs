@@ -66,7 +66,7 @@ impl FakeCluster {
     }
 
     fn view(&self) -> View {
-        let (state, now) = (self.state(), self.clock.steady());
+        let (state, now) = (self.state(), self.clock.monotonic());
         let node = |(epoch, row): (&i64, &MemberRow)| Node {
             epoch: *epoch,
             slot: Some(*epoch as u8),
@@ -137,7 +137,7 @@ impl Cluster for FakeNode {
     fn join(&self, _: Timestamp) -> Reply<'_, Joined> {
         self.answer(|state, _| {
             state.last_epoch += 1;
-            let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.steady().plus(LEASE));
+            let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.monotonic().plus(LEASE));
             state.nodes.insert(epoch, MemberRow { lease_until, last_heartbeat: Beat::default() });
             self.epoch.store(epoch, SeqCst);
             Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
@@ -147,7 +147,7 @@ impl Cluster for FakeNode {
     fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
         let heard = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
-            *row = MemberRow { lease_until: self.cluster.clock.steady().plus(LEASE), last_heartbeat: beat };
+            *row = MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };
             Some(())
         });
         Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.cluster.view())) })
@@ -155,7 +155,7 @@ impl Cluster for FakeNode {
 
     fn take_over(&self, epoch: i64, _: Timestamp) -> Reply<'_, Option<usize>> {
         self.answer(move |state, _| {
-            let is_over = state.nodes.get(&epoch)?.lease_until <= self.cluster.clock.steady();
+            let is_over = state.nodes.get(&epoch)?.lease_until <= self.cluster.clock.monotonic();
             is_over.then(|| {
                 let before = state.in_flight.len();
                 state.in_flight.retain(|(owner, _)| *owner != epoch);
