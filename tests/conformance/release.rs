@@ -12,7 +12,7 @@ use posthaste::{
     store::deliveries::Ask,
 };
 
-async fn hand_back(stage: &Fixture, carried: LeasedDelivery) {
+async fn release(stage: &Fixture, carried: LeasedDelivery) {
     stage.store().release(vec![carried], after(5)).await.unwrap();
     stage.wait_until_idle().await;
 }
@@ -20,7 +20,7 @@ async fn hand_back(stage: &Fixture, carried: LeasedDelivery) {
 pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    hand_back(&stage, carried).await;
+    release(&stage, carried).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.due, delivery.history_len), (DeliveryState::Pending, Some(NOW), 0));
     assert!(stage.history(id).await.is_empty());
@@ -33,7 +33,7 @@ pub(crate) async fn a_released_delivery_is_due_as_before_and_unattempted(mut sta
 pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(1)), attempt(OutcomeClass::Http, 500)).await;
     let carried = stage.lease(id, after(1)).await;
-    hand_back(&stage, carried).await;
+    release(&stage, carried).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.retry_index, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
 }
@@ -43,7 +43,7 @@ pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Fixture) {
     stage.request(id, Ask::Retry).await;
     let carried = stage.lease(id, NOW).await;
     let back = carried.delivery.saved_state;
-    hand_back(&stage, carried).await;
+    release(&stage, carried).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.state, delivery.saved_state), (DeliveryState::Pending, back));
     assert_eq!((delivery.due, delivery.next_attempt_at()), (Some(NOW), None));
@@ -53,13 +53,13 @@ pub(crate) async fn a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    hand_back(&stage, carried).await;
+    release(&stage, carried).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Held, None));
     stage.set_availability(stage.endpoint, None).await;
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
-    hand_back(&stage, carried).await;
+    release(&stage, carried).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)));
     assert!(stage.recorder.take_waiting().is_empty());
 }
@@ -71,7 +71,7 @@ pub(crate) async fn a_delivery_no_longer_in_flight_cannot_be_released(mut stage:
     let twin = LeasedDelivery { delivery, event, due, permit: hand, epoch };
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let before = stage.delivery(id).await;
-    hand_back(&stage, twin).await;
+    release(&stage, twin).await;
     assert_eq!(stage.delivery(id).await, before);
     assert!(stage.recorder.take_waiting().is_empty());
     assert_eq!(stage.permits.taken(), 0);
