@@ -49,12 +49,12 @@ impl HealthWorker {
     pub(super) async fn begin(
         courier: &DeliveryWorker,
         lanes: &EndpointQueues,
-        cluster: Arc<dyn Cluster>,
+        cluster_store: Arc<dyn Cluster>,
         every: Duration,
     ) -> Result<Self, StoreError> {
         let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = courier;
         let now = clock.now();
-        let standing = cluster.health_bootstrap(now).await?;
+        let standing = cluster_store.health_bootstrap(now).await?;
         blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
             lanes.start_half_open(endpoint, now);
@@ -67,7 +67,7 @@ impl HealthWorker {
         }
         Ok(Self {
             config_cache: directory.clone(),
-            cluster_store: cluster,
+            cluster_store,
             clock: clock.clone(),
             outage_detector: blame.clone(),
             every,

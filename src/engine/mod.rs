@@ -198,7 +198,7 @@ impl Engine {
         let expiry = retention_worker::RetentionWorker {
             config_cache: courier.config_cache.clone(),
             ledger: courier.ledger.clone(),
-            cluster: self.cluster_store.clone(),
+            cluster_store: self.cluster_store.clone(),
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
             every: self.intervals.retention,

@@ -37,7 +37,7 @@ const REST_PER_WALK: u32 = 50;
 pub(super) struct RetentionWorker {
     pub(super) config_cache: Arc<ConfigCache>,
     pub(super) ledger: Arc<dyn Ledger>,
-    pub(super) cluster: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     /// How often it checks when there is nothing to do.
@@ -123,7 +123,7 @@ impl RetentionWorker {
             let to_id = first_id_at(oldest_kept);
             let search = OverdueSearch { after_id: walk.reached, to_id, most: EVENTS_PER_SCAN_STEP };
             if search.to_id > search.after_id + 1 {
-                let overdue = self.cluster.overdue(search, self.config_cache.clone(), now).await?;
+                let overdue = self.cluster_store.overdue(search, self.config_cache.clone(), now).await?;
                 self.expire(overdue.ranges).await?;
                 let walk = &mut self.scans[place];
                 walk.reached = if overdue.is_last { to_id - 1 } else { overdue.reached };

@@ -220,7 +220,7 @@ fn accepted_events_survive_a_kill() {
 }
 
 /// Makes a closed store with one pending delivery (id 4), and a direct connection to its file.
-fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
+fn store_with_direct_connection() -> (TempDir, PathBuf, Connection) {
     let (folder, path) = new_location();
     let store = open(&path).unwrap();
     let app = AppId::from_i64(1);
@@ -237,7 +237,7 @@ fn beside_the_seams() -> (TempDir, PathBuf, Connection) {
 
 #[test]
 fn rows_outside_the_state_table_cannot_be_written() {
-    let (_folder, _path, connection) = beside_the_seams();
+    let (_folder, _path, connection) = store_with_direct_connection();
     for (change, why) in [
         ("state = 4", "delivered without an end"),
         ("finished_at = 1", "an end while it waits"),
@@ -268,7 +268,7 @@ fn rows_outside_the_state_table_cannot_be_written() {
 
 #[test]
 fn a_damaged_row_is_named() {
-    let (_folder, path, connection) = beside_the_seams();
+    let (_folder, path, connection) = store_with_direct_connection();
     connection.execute_batch("PRAGMA ignore_check_constraints = ON; UPDATE deliveries SET reason = 99; UPDATE apps SET settings = '{'").unwrap();
     drop(connection);
     let store = open(&path).unwrap();

@@ -37,7 +37,7 @@ mod replays;
 mod retention;
 mod rollup;
 mod row;
-mod seams;
+mod store_impl;
 mod seat;
 mod shards;
 mod statistics;
