@@ -34,13 +34,13 @@ const OUTAGE_NOTE: &str = "most receivers fell silent at once: not held against 
 const OUTAGE_RETRY_NOTE: &str = "most receivers fell silent at once: waited out, outside the schedule";
 
 /// Why an attempt has no outcome to decide on.
-enum Hindrance {
+enum NoOutcome {
     NotRendered(RenderError),
     /// OutgoingDelivery was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
     LetGo,
 }
 
-impl From<RenderError> for Hindrance {
+impl From<RenderError> for NoOutcome {
     fn from(fault: RenderError) -> Self {
         Self::NotRendered(fault)
     }
@@ -81,14 +81,14 @@ impl DeliveryWorker {
             return None;
         }
         let delivered = match packed {
-            Ok(parcel) => self.deliver(&mut custody, &parcel, lane, leave).await,
+            Ok(parcel) => self.send_with_repeat(&mut custody, &parcel, lane, leave).await,
             Err(fault) => Err(fault.into()),
         };
         let report = self.report(&custody, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
             Ok(counts) => self.record_verdict(custody, &endpoint, counts),
-            Err(Hindrance::NotRendered(fault)) => self.not_sent(custody, &endpoint, begun_at, fault),
-            Err(Hindrance::LetGo) => return None,
+            Err(NoOutcome::NotRendered(fault)) => self.record_not_sent(custody, &endpoint, begun_at, fault),
+            Err(NoOutcome::LetGo) => return None,
         }
         report
     }
@@ -116,7 +116,7 @@ impl DeliveryWorker {
     }
 
     /// Records why no request was made: as an attempt in the history, which takes no number.
-    fn not_sent(
+    fn record_not_sent(
         &self,
         mut custody: LeaseGuard,
         endpoint: &Endpoint,
@@ -142,13 +142,13 @@ impl DeliveryWorker {
     ///
     /// Under a limit there may be no token for the second request, so a delivery that had this failure before starts over a
     /// fresh connection.
-    async fn deliver(
+    async fn send_with_repeat(
         &self,
         custody: &mut LeaseGuard,
         parcel: &PreparedRequest,
         lane: &EndpointQueue,
         leave: &AdmissionTicket,
-    ) -> Result<bool, Hindrance> {
+    ) -> Result<bool, NoOutcome> {
         let had_bad_luck = |carried: &LeasedDelivery| carried.delivery.history_len > carried.delivery.attempt_count;
         let starts_fresh = leave.took_tokens() && custody.leased().is_some_and(had_bad_luck);
         let mut counts = false;
@@ -159,7 +159,7 @@ impl DeliveryWorker {
             let request = parcel.request(carried, position, started_at, fresh)?;
             lane.mark_sent(leave, started_at);
             custody.mark_sent(started_at);
-            let mut outcome = self.post(request, custody, lane, leave).await?;
+            let mut outcome = self.send(request, custody, lane, leave).await?;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.metrics.count_attempt(outcome.class);
             let Endpoint { record, target, .. } = &*parcel.endpoint;
@@ -176,13 +176,13 @@ impl DeliveryWorker {
 
     /// Sends the request. Lets go as soon as this node has lost the delivery, or when another node may send for an exclusive
     /// queue.
-    async fn post(
+    async fn send(
         &self,
         request: OutboundRequest,
         custody: &mut LeaseGuard,
         lane: &EndpointQueue,
         leave: &AdmissionTicket,
-    ) -> Result<Outcome, Hindrance> {
+    ) -> Result<Outcome, NoOutcome> {
         let (around, posting) = (&lane.context, self.http_sender.post(request));
         let posted = if around.node_state.is_single_node() {
             posting.await
@@ -191,12 +191,12 @@ impl DeliveryWorker {
             let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
             if custody.leased().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
                 custody.mark_not_sent();
-                return Err(Hindrance::LetGo);
+                return Err(NoOutcome::LetGo);
             }
             tokio::select! {
                 biased;
-                () = cut, if leave.is_exclusive() => return Err(Hindrance::LetGo),
-                () = abandoned => return Err(Hindrance::LetGo),
+                () = cut, if leave.is_exclusive() => return Err(NoOutcome::LetGo),
+                () = abandoned => return Err(NoOutcome::LetGo),
                 posted = posting => posted,
             }
         };
@@ -204,7 +204,7 @@ impl DeliveryWorker {
             // The delivery waits in the store, and its queue until the gate is open again.
             lane.context.permit_pool.close_send_gate();
             custody.mark_not_sent();
-            Hindrance::LetGo
+            NoOutcome::LetGo
         })
     }
 

@@ -19,7 +19,7 @@ pub(super) struct Dispatcher {
     pub(super) lanes: Arc<EndpointQueues>,
     pub(super) ready: mpsc::UnboundedReceiver<Arc<EndpointQueue>>,
     pub(super) delivery_worker: Arc<DeliveryWorker>,
-    pub(super) grace: Duration,
+    pub(super) grace_period: Duration,
 }
 
 impl Dispatcher {
@@ -38,14 +38,14 @@ impl Dispatcher {
                     Some(lane) => {
                         let now = self.start_workers(&lane, &mut couriers);
                         if around.timers.is_due(now) {
-                            self.wake(now, &mut couriers);
+                            self.run_due_timers(now, &mut couriers);
                         }
                     }
                     None => break,
                 },
                 () = around.timers.bell.notified() => come_back = around.timers.first(),
                 () = sleep_until(&*self.delivery_worker.clock, come_back) => {
-                    self.wake(self.delivery_worker.clock.now(), &mut couriers);
+                    self.run_due_timers(self.delivery_worker.clock.now(), &mut couriers);
                     come_back = around.timers.first();
                 }
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
@@ -54,14 +54,14 @@ impl Dispatcher {
         self.lanes.close_permits();
         self.release_queued().await;
         let wait_for_all = async { while couriers.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.grace, wait_for_all).await.is_err() {
+        if tokio::time::timeout(self.grace_period, wait_for_all).await.is_err() {
             tracing::warn!(unfinished = couriers.len(), "the grace period is over");
             couriers.shutdown().await;
         }
     }
 
     /// Serves all timers that are due.
-    fn wake(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
+    fn run_due_timers(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
         for sleeper in self.lanes.context.timers.take_due(now) {
             match sleeper {
                 TimerKey::Limiter => self.lanes.grant_free_slots(now),

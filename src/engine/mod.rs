@@ -241,7 +241,7 @@ impl Engine {
             lanes,
             ready: self.queue_events.ready,
             delivery_worker: courier.clone(),
-            grace: self.grace_period,
+            grace_period: self.grace_period,
         };
         tokio::join!(
             scheduler.run(stop.clone()),

@@ -24,9 +24,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// Events that a reader examines in one go.
 const EVENTS_PER_SCAN_STEP: u32 = 1000;
 /// Shortest pause between two steps; as long as the last one took if that was longer: deliveries come first.
-const BREATH: Duration = Duration::from_millis(10);
+const STEP_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Pause after a store error.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETENTION_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 /// A scan starts over after an eighth of its age, within these bounds.
 const REST_MIN: Duration = Duration::from_mins(1);
@@ -61,7 +61,7 @@ impl RetentionScan {
         Self { age, reached: 0, began_at: now, again_at: None }
     }
 
-    fn catch_up(&mut self, now: Timestamp) {
+    fn mark_caught_up(&mut self, now: Timestamp) {
         if self.again_at.is_none() {
             let rest = now.since(self.began_at).saturating_mul(REST_PER_WALK);
             self.again_at =
@@ -86,7 +86,7 @@ impl RetentionWorker {
             for place in 0..self.scans.len() {
                 while let Err(error) = self.scan(place).await {
                     tracing::warn!(%error, "could not remove what has outlived its retention");
-                    self.sleep(PAUSE).await;
+                    self.sleep(RETENTION_ERROR_PAUSE).await;
                 }
             }
             self.sleep(self.every).await;
@@ -130,12 +130,12 @@ impl RetentionWorker {
                 if !overdue.is_last {
                     let took = self.clock.now().since(now);
                     drop(turn);
-                    self.sleep(took.max(BREATH)).await;
+                    self.sleep(took.max(STEP_PAUSE_MIN)).await;
                     continue;
                 }
             }
             let now = self.clock.now();
-            self.scans[place].catch_up(now);
+            self.scans[place].mark_caught_up(now);
             return Ok(());
         }
     }
@@ -148,7 +148,7 @@ impl RetentionWorker {
             ranges = expired.remaining;
             if !ranges.is_empty() {
                 let took = self.clock.now().since(began);
-                self.sleep(took.max(BREATH)).await;
+                self.sleep(took.max(STEP_PAUSE_MIN)).await;
             }
         }
         Ok(())

@@ -32,10 +32,10 @@ pub(crate) struct SimulationEnv {
     journal: Mutex<EventLog>,
     network_rng: Mutex<Rng>,
     commit_rng: Mutex<Rng>,
-    state: Mutex<State>,
+    state: Mutex<SimulationState>,
 }
 
-pub(crate) struct State {
+pub(crate) struct SimulationState {
     /// The store's file, while no process has it open.
     pub(crate) disk: Option<Connection>,
     pub(crate) process: Option<Arc<Process>>,
@@ -57,7 +57,7 @@ impl SimulationEnv {
             PlannedFault::Kill { trigger, down } => Some((*trigger, *down)),
             _ => None,
         });
-        let state = State {
+        let state = SimulationState {
             disk: None,
             process: None,
             office: None,
@@ -85,7 +85,7 @@ impl SimulationEnv {
         self.journal.lock().unwrap()
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SimulationState> {
         self.state.lock().unwrap()
     }
 
@@ -213,7 +213,7 @@ impl SimulationEnv {
     }
 }
 
-impl State {
+impl SimulationState {
     fn take_kill(&mut self, wanted: Trigger) -> Option<i64> {
         if !self.is_dangerous {
             return None;
