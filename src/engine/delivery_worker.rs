@@ -37,7 +37,7 @@ const OUTAGE_RETRY_NOTE: &str = "most receivers fell silent at once: waited out,
 enum NoOutcome {
     NotRendered(RenderError),
     /// OutgoingDelivery was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
-    LetGo,
+    Released,
 }
 
 impl From<RenderError> for NoOutcome {
@@ -88,7 +88,7 @@ impl DeliveryWorker {
         match delivered {
             Ok(counts) => self.record_verdict(custody, &endpoint, counts),
             Err(NoOutcome::NotRendered(fault)) => self.record_not_sent(custody, &endpoint, begun_at, fault),
-            Err(NoOutcome::LetGo) => return None,
+            Err(NoOutcome::Released) => return None,
         }
         report
     }
@@ -191,12 +191,12 @@ impl DeliveryWorker {
             let (cut, abandoned) = (around.exclusive_cut.notified(), around.abandoned.notified());
             if custody.leased().is_none_or(|carried| carried.epoch != around.node_state.epoch()) {
                 custody.mark_not_sent();
-                return Err(NoOutcome::LetGo);
+                return Err(NoOutcome::Released);
             }
             tokio::select! {
                 biased;
-                () = cut, if leave.is_exclusive() => return Err(NoOutcome::LetGo),
-                () = abandoned => return Err(NoOutcome::LetGo),
+                () = cut, if leave.is_exclusive() => return Err(NoOutcome::Released),
+                () = abandoned => return Err(NoOutcome::Released),
                 posted = posting => posted,
             }
         };
@@ -204,7 +204,7 @@ impl DeliveryWorker {
             // The delivery waits in the store, and its queue until the gate is open again.
             lane.context.permit_pool.close_send_gate();
             custody.mark_not_sent();
-            NoOutcome::LetGo
+            NoOutcome::Released
         })
     }
 
