@@ -130,7 +130,7 @@ impl StartedNode {
             own_addresses: host::own_addresses(),
             dev: is_dev,
         };
-        let gate = NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), ledger: ledger.clone() };
+        let gate = NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),
@@ -173,7 +173,7 @@ impl StartedNode {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: directory,
-                ledger,
+                delivery_store: ledger,
                 http_sender: client,
                 clock,
                 entropy,

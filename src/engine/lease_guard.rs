@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     runtime::Clock,
-    store::{Ledger, deliveries::Record},
+    store::{DeliveryStore, deliveries::Record},
 };
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct LeaseGuard {
     attempts: Vec<Attempt>,
     /// History note on why it is sent when it is.
     note: Option<String>,
-    ledger: Arc<dyn Ledger>,
+    delivery_store: Arc<dyn DeliveryStore>,
     clock: Arc<dyn Clock>,
 }
 
@@ -31,10 +31,10 @@ impl LeaseGuard {
     pub(super) fn new(
         carried: LeasedDelivery,
         note: Option<String>,
-        ledger: Arc<dyn Ledger>,
+        ledger: Arc<dyn DeliveryStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { leased: Some(carried), sent_at: None, attempts: Vec::new(), note, ledger, clock }
+        Self { leased: Some(carried), sent_at: None, attempts: Vec::new(), note, delivery_store: ledger, clock }
     }
 
     pub(super) fn leased(&self) -> Option<&LeasedDelivery> {
@@ -81,7 +81,7 @@ impl LeaseGuard {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.leased.take() {
             let contract = Some(contract.clone());
-            self.ledger.record(Record {
+            self.delivery_store.record(Record {
                 leased: carried,
                 attempts,
                 verdict,
@@ -111,14 +111,14 @@ impl Drop for LeaseGuard {
         }
         if self.attempts.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
-            drop(self.ledger.release(vec![carried], now));
+            drop(self.delivery_store.release(vec![carried], now));
             return;
         }
         let attempts = std::mem::take(&mut self.attempts);
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
         let (switch_off, sighting, contract) = (None, None, None);
-        self.ledger.record(Record {
+        self.delivery_store.record(Record {
             leased: carried,
             attempts,
             verdict,

@@ -197,7 +197,7 @@ impl Engine {
         );
         let expiry = retention_worker::RetentionWorker {
             config_cache: courier.config_cache.clone(),
-            ledger: courier.ledger.clone(),
+            delivery_store: courier.delivery_store.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
@@ -207,7 +207,7 @@ impl Engine {
         };
         let recovery = retry_accelerator::RetryAccelerator {
             recovered: self.queue_events.recovered_endpoints,
-            delivery_store: courier.ledger.clone(),
+            delivery_store: courier.delivery_store.clone(),
             clock: courier.clock.clone(),
             under_way: Vec::new(),
         };
@@ -215,7 +215,7 @@ impl Engine {
             queues: lanes.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
             config_cache: courier.config_cache.clone(),
-            delivery_store: courier.ledger.clone(),
+            delivery_store: courier.delivery_store.clone(),
             cluster_store: self.cluster_store,
             query_store: self.query_store,
             clock: courier.clock.clone(),
@@ -262,7 +262,7 @@ impl Engine {
         scheduler::Scheduler {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.ledger.clone(),
+            delivery_store: self.delivery_worker.delivery_store.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             recheck_every: self.intervals.recheck,
@@ -274,7 +274,7 @@ impl Engine {
         replayer::Replayer {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.ledger.clone(),
+            delivery_store: self.delivery_worker.delivery_store.clone(),
             query_store: self.query_store.clone(),
             cluster_store: self.cluster_store.clone(),
             clock: self.delivery_worker.clock.clone(),
@@ -290,7 +290,7 @@ impl Engine {
         operational_webhooks::OperationalWebhooks {
             queues: self.queues.clone(),
             config_cache: self.delivery_worker.config_cache.clone(),
-            delivery_store: self.delivery_worker.ledger.clone(),
+            delivery_store: self.delivery_worker.delivery_store.clone(),
             query_store: self.query_store.clone(),
             clock: self.delivery_worker.clock.clone(),
             ids: self.ids.clone(),
@@ -307,7 +307,7 @@ impl Engine {
 /// a worker: left alone, the next start would have to assume that it was sent.
 async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> Result<(), StoreError> {
     for _ in 0..DRAIN_FLUSHES_MAX {
-        courier.ledger.flush().await?;
+        courier.delivery_store.flush().await?;
         dispatch.release_queued().await;
         if dispatch.lanes.permits_out() == 0 {
             break;

@@ -16,7 +16,7 @@ use crate::{
     outbound::{Mailer, SendMailResult},
     runtime::{Clock, Shutdown},
     store::{
-        Ledger, StoreError,
+        DeliveryStore, StoreError,
         notices::{MailOutcome, MailCursor, NoticeBatch},
     },
 };
@@ -46,7 +46,7 @@ pub struct MailSettings {
 
 pub(super) struct NoticeMailer {
     config_cache: Arc<ConfigCache>,
-    delivery_store: Arc<dyn Ledger>,
+    delivery_store: Arc<dyn DeliveryStore>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// Notified when a notice was written.
@@ -88,7 +88,7 @@ impl NoticeMailer {
     ) -> Self {
         Self {
             config_cache: courier.config_cache.clone(),
-            delivery_store: courier.ledger.clone(),
+            delivery_store: courier.delivery_store.clone(),
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
             notices_waiting: bell,

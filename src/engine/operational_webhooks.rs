@@ -16,7 +16,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        QueryStore, Ledger, StoreError,
+        QueryStore, DeliveryStore, StoreError,
         fan_out::{fan_out, receives_deliveries},
         deliveries::NewEvent,
     },
@@ -33,7 +33,7 @@ const PUBLISH_ERROR_PAUSE: Duration = Duration::from_secs(5);
 pub(super) struct OperationalWebhooks {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn DeliveryStore>,
     pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,

@@ -13,7 +13,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        QueryStore, Cluster, Ledger, StoreError,
+        QueryStore, Cluster, DeliveryStore, StoreError,
         replays::{ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
@@ -33,7 +33,7 @@ const REPLAY_ERROR_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Replayer {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn DeliveryStore>,
     pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,

@@ -15,7 +15,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        Cluster, Ledger, StoreError,
+        Cluster, DeliveryStore, StoreError,
         retention::{ExpireResult, OverdueSearch, EventIdRanges},
     },
 };
@@ -36,7 +36,7 @@ const REST_PER_WALK: u32 = 50;
 
 pub(super) struct RetentionWorker {
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn DeliveryStore>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
@@ -143,7 +143,7 @@ impl RetentionWorker {
     async fn expire(&self, mut ranges: EventIdRanges) -> Result<(), StoreError> {
         while !ranges.is_empty() {
             let began = self.clock.now();
-            let expired = self.ledger.expire(ranges, self.config_cache.clone(), began).await?;
+            let expired = self.delivery_store.expire(ranges, self.config_cache.clone(), began).await?;
             self.report(&expired);
             ranges = expired.remaining;
             if !ranges.is_empty() {

@@ -7,7 +7,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
-    store::{Ledger, StoreError, deliveries::AdvanceRetries as Page},
+    store::{DeliveryStore, StoreError, deliveries::AdvanceRetries as Page},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ const ADVANCE_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct RetryAccelerator {
     pub(super) recovered: mpsc::UnboundedReceiver<(EndpointId, Timestamp)>,
-    pub(super) delivery_store: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn DeliveryStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) under_way: Vec<Page>,
 }

@@ -8,7 +8,7 @@ use crate::{
     domain::{config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
-        Cluster, Ledger,
+        Cluster, DeliveryStore,
         deliveries::{LeaseResult, LeaseRequest},
     },
 };
@@ -35,7 +35,7 @@ const RECHECK_PAUSE_MAX: Duration = Duration::from_secs(15);
 pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
-    pub(super) delivery_store: Arc<dyn Ledger>,
+    pub(super) delivery_store: Arc<dyn DeliveryStore>,
     pub(super) cluster_store: Arc<dyn Cluster>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recheck_every: Duration,

@@ -4,18 +4,18 @@
 use crate::{
     domain::{ports::SendGate, node_lease::NodeLease},
     runtime::Clock,
-    store::Ledger,
+    store::DeliveryStore,
 };
 use std::sync::Arc;
 
 pub struct NodeSendGate {
     pub node_state: Arc<NodeLease>,
     pub clock: Arc<dyn Clock>,
-    pub ledger: Arc<dyn Ledger>,
+    pub delivery_store: Arc<dyn DeliveryStore>,
 }
 
 impl SendGate for NodeSendGate {
     fn is_open(&self) -> bool {
-        self.node_state.is_lease_valid(|| self.clock.monotonic()) && self.ledger.can_record()
+        self.node_state.is_lease_valid(|| self.clock.monotonic()) && self.delivery_store.can_record()
     }
 }

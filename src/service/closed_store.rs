@@ -27,7 +27,7 @@ use crate::{
     },
     runtime::{SeededEntropy, SystemClock},
     store::{
-        QueryStore, Cluster, Ledger, ConfigStore, Reply, StoreError,
+        QueryStore, Cluster, DeliveryStore, ConfigStore, Reply, StoreError,
         audit::AuditFilter,
         queries::{
             Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
@@ -127,7 +127,7 @@ impl Permits for ClosedStore {
     fn replays_changed(&self) {}
 }
 
-impl Ledger for ClosedStore {
+impl DeliveryStore for ClosedStore {
     fn accept(&self, _: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         closed()
     }

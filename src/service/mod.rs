@@ -64,7 +64,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::{Clock, Entropy},
-    store::{QueryStore, Cluster, Ledger, ConfigStore},
+    store::{QueryStore, Cluster, DeliveryStore, ConfigStore},
 };
 use change_locks::ChangeLocks;
 use contracts::Contracts;
@@ -99,7 +99,7 @@ impl Default for ServiceLimits {
 /// Dependencies and settings of a service.
 pub struct ServiceDeps {
     pub config_cache: Arc<ConfigCache>,
-    pub delivery_store: Arc<dyn Ledger>,
+    pub delivery_store: Arc<dyn DeliveryStore>,
     pub config_store: Arc<dyn ConfigStore>,
     pub query_store: Arc<dyn QueryStore>,
     pub cluster_store: Arc<dyn Cluster>,
@@ -121,7 +121,7 @@ pub struct ServiceDeps {
 
 pub struct Service {
     config_cache: Arc<ConfigCache>,
-    delivery_store: Arc<dyn Ledger>,
+    delivery_store: Arc<dyn DeliveryStore>,
     config_store: Arc<dyn ConfigStore>,
     query_store: Arc<dyn QueryStore>,
     cluster_store: Arc<dyn Cluster>,

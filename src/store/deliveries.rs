@@ -184,7 +184,7 @@ pub enum Ordered {
     NoEndpoint,
 }
 
-pub trait Ledger: Send + Sync {
+pub trait DeliveryStore: Send + Sync {
     /// Stores each event with its deliveries and keys, all of the call in one transaction, and answers in the same order.
     /// Promise: `Ok` only after the flush; every delivery with a permit then goes to the engine, whether or not the caller is
     /// still there.

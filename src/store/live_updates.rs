@@ -5,7 +5,7 @@
 //! state.
 
 use super::{
-    Ledger, Reply,
+    DeliveryStore, Reply,
     inbox::InboxBatch,
     deliveries::{
         Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
@@ -35,14 +35,14 @@ pub struct LiveUpdateStore {
 }
 
 struct Shared {
-    ledger: Arc<dyn Ledger>,
+    ledger: Arc<dyn DeliveryStore>,
     watchers: Arc<dyn UpdateSink>,
     /// Updates for results that may not be durable yet. A task waits for the flush as long as there are any.
     recorded: Mutex<Vec<LiveUpdate>>,
 }
 
 impl LiveUpdateStore {
-    pub fn new(ledger: Arc<dyn Ledger>, watchers: Arc<dyn UpdateSink>) -> Self {
+    pub fn new(ledger: Arc<dyn DeliveryStore>, watchers: Arc<dyn UpdateSink>) -> Self {
         Self { shared: Arc::new(Shared { ledger, watchers, recorded: Mutex::default() }) }
     }
 
@@ -136,7 +136,7 @@ macro_rules! pass_on {
     };
 }
 
-impl Ledger for LiveUpdateStore {
+impl DeliveryStore for LiveUpdateStore {
     fn can_record(&self) -> bool {
         self.shared.ledger.can_record()
     }

@@ -22,7 +22,7 @@ pub mod live_updates;
 
 pub use queries::QueryStore;
 pub use cluster::Cluster;
-pub use deliveries::Ledger;
+pub use deliveries::DeliveryStore;
 pub use config::ConfigStore;
 
 use std::{future::Future, pin::Pin};
@@ -49,7 +49,7 @@ pub enum StoreError {
 }
 
 /// All four traits together.
-pub trait Store: Ledger + ConfigStore + QueryStore + Cluster {
+pub trait Store: DeliveryStore + ConfigStore + QueryStore + Cluster {
     /// Stops taking commands, writes those already taken, and lets another process take over. Blocks until that is done.
     fn close(&self);
 }

@@ -20,7 +20,7 @@ use posthaste::{
     engine::NodeSendGate,
     runtime::SystemClock,
     store::{
-        QueryStore, Cluster, Ledger, Store, StoreError,
+        QueryStore, Cluster, DeliveryStore, Store, StoreError,
         cluster::Beat,
         deliveries::{Accepted, LeaseRequest},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
@@ -194,7 +194,7 @@ fn a_store_that_was_taken_over_closes_the_send_gate() {
     let store = Arc::new(database.open().unwrap());
     // The node counts as alone here, so only the store can close the gate: it must, as no result could be recorded.
     let (tenure, clock) = (Arc::new(NodeLease::single_node()), Arc::new(SystemClock));
-    let gate = NodeSendGate { node_state: tenure, clock, ledger: store.clone() };
+    let gate = NodeSendGate { node_state: tenure, clock, delivery_store: store.clone() };
     assert!(store.can_record() && gate.is_open());
     database.run("UPDATE posthaste.nodes SET dead = 1");
     wait_until("it notices", || !store.can_record());

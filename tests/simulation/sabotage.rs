@@ -16,7 +16,7 @@ use posthaste::{
     engine::{EndpointQueues, SharedLimits},
     outbound::{HttpSender, OutboundRequest, SendFuture},
     store::{
-        Ledger, Reply, StoreError,
+        DeliveryStore, Reply, StoreError,
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
@@ -169,7 +169,7 @@ impl Sabotage {
         Some(Joined { slot: 0, epoch: 0, is_alone: true, newest_id, taken_over: 0 })
     }
 
-    pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn Ledger> {
+    pub(crate) fn ledger(&self, store: Arc<SqliteStore>) -> Arc<dyn DeliveryStore> {
         match self {
             Self::ShiftWaits(shift_ms) => {
                 Arc::new(SabotagedStore { shift_ms: *shift_ms, ..SabotagedStore::on(store) })
@@ -300,7 +300,7 @@ impl SabotagedStore {
     }
 }
 
-impl Ledger for SabotagedStore {
+impl DeliveryStore for SabotagedStore {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         self.store.accept(events)
     }

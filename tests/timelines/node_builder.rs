@@ -87,7 +87,7 @@ impl NodeBuilder {
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,
-                ledger: self.store.clone(),
+                delivery_store: self.store.clone(),
                 http_sender: carrier,
                 clock: self.clock,
                 entropy: Arc::new(SeededEntropy::new(1)),

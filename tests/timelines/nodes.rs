@@ -133,7 +133,7 @@ impl TwoNodes {
         let service = desk.service(lanes.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate = NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), ledger };
+        let gate = NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::by_hand();
         let engine = desk.engine(lanes, events, Arc::new(line));

@@ -2,7 +2,7 @@
 
 use super::{
     Aftermath, Error, Hot, Kind, Locks, Result, Sql, Work, health,
-    ledger::{self, Recorded},
+    delivery_statements::{self, Recorded},
     lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
 use crate::{
@@ -61,7 +61,7 @@ impl Work for Accept {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.begin_under(tx.epoch());
         self.results =
-            self.events.iter_mut().map(|event| ledger::accept(tx, event)).collect::<Result<_, _>>()?;
+            self.events.iter_mut().map(|event| delivery_statements::accept(tx, event)).collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -153,7 +153,7 @@ pub(in crate::store) struct Recording {
 
 impl Work for Recording {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
-        self.recorded = ledger::record(tx, &self.record)?;
+        self.recorded = delivery_statements::record(tx, &self.record)?;
         Ok(())
     }
 
@@ -340,7 +340,7 @@ impl Work for Release {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.waiting.clear();
         for carried in &self.carried {
-            let became = ledger::release(tx, carried, self.now, &mut self.waiting)?;
+            let became = delivery_statements::release(tx, carried, self.now, &mut self.waiting)?;
             self.changed.extend(became.as_ref().map(|delivery| (delivery.app, delivery.endpoint)));
             self.waiting.extend(became.and_then(|delivery| {
                 delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (delivery.endpoint, due))

@@ -3,7 +3,7 @@
 
 use super::{
     Result, Row, Sql, adjusted_clock,
-    ledger::{disable_endpoint, availability_of},
+    delivery_statements::{disable_endpoint, availability_of},
     notices, params, statistics,
 };
 use crate::{

@@ -4,7 +4,7 @@
 use super::{
     attempts,
     commands::{Accept, Recording},
-    ledger::{self, Recorded},
+    delivery_statements::{self, Recorded},
 };
 use crate::{
     domain::{
@@ -43,7 +43,7 @@ impl Accept {
 
     /// Writes a single event by itself.
     pub(in crate::store) fn apply_one(&mut self, tx: &dyn Sql, place: usize) -> Result<()> {
-        self.results[place] = ledger::accept(tx, &mut self.events[place])?;
+        self.results[place] = delivery_statements::accept(tx, &mut self.events[place])?;
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ impl Recording {
             && delivery.ordering_key.is_none()
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));
-        let slots = ledger::slots(&self.record);
+        let slots = delivery_statements::slots(&self.record);
         let is_concluded = is_plain && delivery.apply_verdict(verdict, slots, Availability::Enabled, *ended_at).is_ok();
         is_concluded.then_some(delivery)
     }
@@ -98,7 +98,7 @@ impl Recording {
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
         let Record { leased: carried, attempts, .. } = &self.record;
-        let (position, number) = ledger::next_positions(&self.record);
+        let (position, number) = delivery_statements::next_positions(&self.record);
         attempts::rows(carried.delivery.id, position, number, attempts, each)
     }
 

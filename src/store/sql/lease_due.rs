@@ -4,7 +4,7 @@
 use super::{
     Error, BulkStatement, Result, Sql, attempts,
     deliveries::update_delivery,
-    health, ledger,
+    health, delivery_statements,
     order::Woken,
     params,
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS, EVENT_WITH_SMALL_DATA},
@@ -212,7 +212,7 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
 fn write_notice_of_end(tx: &dyn Sql, want: &LeaseRequest, delivery: &Delivery, event: &Event) -> Result<()> {
     let Some(contract) = &want.contract else { return Ok(()) };
     let error = attempts::last_error(tx, delivery.id)?;
-    ledger::write_dead_letter_notice(tx, contract, delivery, event, error.as_deref())
+    delivery_statements::write_dead_letter_notice(tx, contract, delivery, event, error.as_deref())
 }
 
 /// Leases from each endpoint queue at most as many due deliveries as there are permits, oldest first; finds when the next is

@@ -3,7 +3,7 @@
 use super::{
     Result, Row, Sql,
     deliveries::read_delivery,
-    ledger::{self, ReplayAs, availability_of},
+    delivery_statements::{self, ReplayAs, availability_of},
     notices,
     order::Woken,
     params,
@@ -280,7 +280,7 @@ fn replay_delivery(
         return Ok(Err(refusal));
     }
     let again = ReplayAs { as_new: source.new_id, give_up_at: source.give_up_at, is_alone: false };
-    Ok(match ledger::replay(tx, delivery, &again, now, woken)? {
+    Ok(match delivery_statements::replay(tx, delivery, &again, now, woken)? {
         ActionResult::Done(delivery) | ActionResult::Made(delivery) => Ok(delivery),
         ActionResult::Refused(refusal) => Err(format!("{id}: {refusal}")),
         ActionResult::Deleted | ActionResult::Absent => Err(format!("{id} was deleted meanwhile")),

@@ -6,7 +6,7 @@
 use super::{
     Result, Row, Sql, cluster,
     deliveries::{read_delivery, update_delivery},
-    ledger::NO_DATA,
+    delivery_statements::NO_DATA,
     order::Woken,
     params,
     removal::{self, ToDelete},

@@ -8,7 +8,7 @@ use super::{
     commands::{Accept, Release, Recording, LeaseDue},
     event_types,
     inbox::AcceptInbox,
-    inspections, ledger, outbox, lease_due, config, replays, retention,
+    inspections, delivery_statements, outbox, lease_due, config, replays, retention,
     work::{answered, nothing},
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        Ledger, ConfigStore, Reply,
+        DeliveryStore, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
@@ -48,7 +48,7 @@ fn weight(events: &[NewEvent]) -> (usize, usize) {
     (events.len(), events.iter().map(|new| new.event.data.len()).sum())
 }
 
-impl<D: Backend> Ledger for D {
+impl<D: Backend> DeliveryStore for D {
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
         let (count, bytes) = weight(&events);
@@ -104,7 +104,7 @@ impl<D: Backend> Ledger for D {
         let reply = self.write_then(
             move |tx| {
                 let mut woken = Vec::new();
-                let asked = ledger::ask(tx, app, delivery, ask, now, &mut woken)?;
+                let asked = delivery_statements::ask(tx, app, delivery, ask, now, &mut woken)?;
                 Ok((audit::write_if_changed(tx, entry.as_ref(), asked)?, woken))
             },
             |(asked, woken), after| {
@@ -135,7 +135,7 @@ impl<D: Backend> Ledger for D {
 
     fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize> {
         let reply = self.write_then(
-            move |tx| ledger::apply_to_waiting(tx, endpoint, settle, most, now),
+            move |tx| delivery_statements::apply_to_waiting(tx, endpoint, settle, most, now),
             move |settled, after| {
                 if settled.is_released {
                     after.waiting.push((endpoint, now));
@@ -147,7 +147,7 @@ impl<D: Backend> Ledger for D {
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), ledger::erase_data(tx, app, event)?))
+        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), delivery_statements::erase_data(tx, app, event)?))
     }
 
     fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult> {

@@ -9,7 +9,7 @@ use super::{
     Result, Sql, attempts,
     deliveries::update_leased,
     inspections,
-    ledger::availability_of,
+    delivery_statements::availability_of,
     nodes,
     order::Woken,
     params,

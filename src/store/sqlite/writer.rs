@@ -13,14 +13,14 @@ use rusqlite::Connection;
 use std::{sync::Arc, time::Duration};
 
 /// The writer's connection to the file.
-struct Ledger {
+struct SqliteWriter {
     connection: Connection,
     bell: Arc<Bell>,
     /// A flush failed: the file's contents are unknown until it is opened again, so nothing more is confirmed on it.
     flush_failed: bool,
 }
 
-pub struct SqliteCommitLoop(GroupCommit<Ledger>);
+pub struct SqliteCommitLoop(GroupCommit<SqliteWriter>);
 
 impl SqliteCommitLoop {
     pub(super) fn new(
@@ -30,7 +30,7 @@ impl SqliteCommitLoop {
         watch: Arc<dyn CommitWatch>,
         bell: Arc<Bell>,
     ) -> Self {
-        let file = Ledger { connection, bell, flush_failed: false };
+        let file = SqliteWriter { connection, bell, flush_failed: false };
         Self(GroupCommit::new(file, queue, handover, watch))
     }
 
@@ -56,7 +56,7 @@ impl SqliteCommitLoop {
     }
 }
 
-impl BatchWriter for Ledger {
+impl BatchWriter for SqliteWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
         self.flush_failed |= self.bell.flush_failed();
         if self.flush_failed {

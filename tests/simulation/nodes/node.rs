@@ -299,7 +299,7 @@ impl NodeStart {
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let ledger = self.desk.store.clone();
-        let honest = Box::new(NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), ledger });
+        let honest = Box::new(NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
             ledger: self.desk.store.clone(),
