@@ -84,7 +84,7 @@ impl DeliveryWorker {
             Ok(parcel) => self.send_with_repeat(&mut custody, &parcel, lane, leave).await,
             Err(fault) => Err(fault.into()),
         };
-        let report = self.report(&custody, &endpoint, matches!(delivered, Ok(true)));
+        let report = self.send_result(&custody, &endpoint, matches!(delivered, Ok(true)));
         match delivered {
             Ok(counts) => self.record_verdict(custody, &endpoint, counts),
             Err(NoOutcome::NotRendered(fault)) => self.record_not_sent(custody, &endpoint, begun_at, fault),
@@ -94,7 +94,7 @@ impl DeliveryWorker {
     }
 
     /// Returns how the last request ended. A failure that does not count against the endpoint is reported as `Class::Local`.
-    fn report(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
+    fn send_result(&self, custody: &LeaseGuard, endpoint: &Endpoint, counts: bool) -> Option<SendResult> {
         let last = custody.attempts().last()?;
         let class = last.outcome.class;
         let class = if counts || !class.is_numbered() { class } else { OutcomeClass::Local };
