@@ -75,7 +75,7 @@ impl DeliveryWorker {
             return None;
         }
         let begun_at = self.clock.now();
-        let packed = self.pack(carried, &endpoint).await;
+        let packed = self.prepare(carried, &endpoint).await;
         // No request starts unless its result can be recorded.
         if !self.delivery_store.can_record() {
             return None;
@@ -103,7 +103,7 @@ impl DeliveryWorker {
         Some(SendResult { class, started_at: last.started_at, ended_at, requested_pause: asked })
     }
 
-    async fn pack(
+    async fn prepare(
         &self,
         carried: &LeasedDelivery,
         endpoint: &Arc<Endpoint>,
