@@ -209,7 +209,7 @@ impl DeliveryWorker {
     }
 
     /// Returns the pause that the receiver asked for, unless the endpoint's URL has changed since.
-    fn pause_of(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
+    fn requested_pause(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
         let paused = RequestedPause::from_outcome(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
         let current = self.config_cache.endpoint(endpoint.id())?;
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
@@ -243,7 +243,7 @@ impl DeliveryWorker {
         });
         let sighting = (counts && !is_test).then(|| HealthSample {
             adjusted_time: self.outage_detector.adjusted_time(ended_at),
-            paused: self.pause_of(&last.outcome, endpoint, ended_at),
+            paused: self.requested_pause(&last.outcome, endpoint, ended_at),
         });
         if standing.is_local_outage {
             custody.append_note(match verdict {
