@@ -90,7 +90,7 @@ impl EndpointQueue {
             state.backlog_until.get_or_insert(now);
             let at = now.plus(wait);
             if state.timer_at.is_none_or(|known| at < known) {
-                state.timer_at = Some(self.context.timers.set(at, TimerKey::Lane(self.endpoint), now));
+                state.timer_at = Some(self.context.timers.set(at, TimerKey::Queue(self.endpoint), now));
             }
             return (None, WokenQueues::default());
         }

@@ -95,7 +95,7 @@ pub(super) struct ConcurrencyLimiter {
 /// Queues that may send now, and when to check again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WokenQueues {
-    pub(super) lanes: Vec<EndpointId>,
+    pub(super) queues: Vec<EndpointId>,
     pub(super) next_check_at: Option<Timestamp>,
 }
 
@@ -168,9 +168,9 @@ impl ConcurrencyLimiter {
             self.apps_waiting.insert(app);
         }
         let mut served = self.grant_free(Some(app), now);
-        let place = served.lanes.iter().position(|served| *served == lane);
+        let place = served.queues.iter().position(|served| *served == lane);
         if let Some(place) = place {
-            served.lanes.swap_remove(place);
+            served.queues.swap_remove(place);
         }
         let may = place.is_some() && self.apps.get_mut(&app).is_some_and(|own| own.use_granted(lane));
         (may, served)
@@ -250,7 +250,7 @@ impl ConcurrencyLimiter {
             let Some(lane) = own.at_node.pop_front() else { continue };
             self.node.take_slot();
             *own.granted.entry(lane).or_default() += 1;
-            served.lanes.push(lane);
+            served.queues.push(lane);
             if !own.at_node.is_empty() {
                 self.app_turns.push_back(app);
             }

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinSet};
 
 pub(super) struct Dispatcher {
-    pub(super) lanes: Arc<EndpointQueues>,
+    pub(super) queues: Arc<EndpointQueues>,
     pub(super) ready: mpsc::UnboundedReceiver<Arc<EndpointQueue>>,
     pub(super) delivery_worker: Arc<DeliveryWorker>,
     pub(super) grace_period: Duration,
@@ -27,7 +27,7 @@ impl Dispatcher {
     /// period; the rest end as "outcome unknown".
     pub(super) async fn run(&mut self, stop: Shutdown) {
         let mut couriers = JoinSet::new();
-        let around = self.lanes.context.clone();
+        let around = self.queues.context.clone();
         let mut come_back = None;
         loop {
             tokio::select! {
@@ -51,7 +51,7 @@ impl Dispatcher {
                 Some(_) = couriers.join_next(), if !couriers.is_empty() => {}
             }
         }
-        self.lanes.close_permits();
+        self.queues.close_permits();
         self.release_queued().await;
         let wait_for_all = async { while couriers.join_next().await.is_some() {} };
         if tokio::time::timeout(self.grace_period, wait_for_all).await.is_err() {
@@ -62,11 +62,11 @@ impl Dispatcher {
 
     /// Serves all timers that are due.
     fn run_due_timers(&self, now: Timestamp, couriers: &mut JoinSet<()>) {
-        for sleeper in self.lanes.context.timers.take_due(now) {
+        for sleeper in self.queues.context.timers.take_due(now) {
             match sleeper {
-                TimerKey::Limiter => self.lanes.grant_free_slots(now),
-                TimerKey::Lane(endpoint) => {
-                    let lane = self.lanes.queue(endpoint);
+                TimerKey::Limiter => self.queues.grant_free_slots(now),
+                TimerKey::Queue(endpoint) => {
+                    let lane = self.queues.queue(endpoint);
                     lane.clear_timer();
                     self.start_workers(&lane, couriers);
                 }
@@ -82,9 +82,9 @@ impl Dispatcher {
             // The result is not awaited: the command is queued as soon as it is called.
             drop(self.delivery_worker.delivery_store.release(misplaced, now));
         }
-        while let Some((sending, leave)) = self.lanes.next(lane, now) {
-            let (lanes, lane, courier) = (self.lanes.clone(), lane.clone(), self.delivery_worker.clone());
-            let mut out = RunningWorker { lanes, lane, delivery_worker: courier, leave: Some(leave) };
+        while let Some((sending, leave)) = self.queues.next(lane, now) {
+            let (lanes, lane, courier) = (self.queues.clone(), lane.clone(), self.delivery_worker.clone());
+            let mut out = RunningWorker { queues: lanes, queue: lane, delivery_worker: courier, leave: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
@@ -92,13 +92,13 @@ impl Dispatcher {
                 }
             });
         }
-        self.lanes.give_up_granted(lane, now);
+        self.queues.give_up_granted(lane, now);
         now
     }
 
     /// Releases, unattempted, what no delivery worker has taken.
     pub(super) async fn release_queued(&self) {
-        let queued: Vec<LeasedDelivery> = self.lanes.all().iter().flat_map(|lane| lane.take_queued()).collect();
+        let queued: Vec<LeasedDelivery> = self.queues.all().iter().flat_map(|lane| lane.take_queued()).collect();
         if queued.is_empty() {
             return;
         }
@@ -128,8 +128,8 @@ async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
 
 /// A running delivery worker: counted in its queue and in the concurrency limiter, and counted out even if it panics.
 struct RunningWorker {
-    lanes: Arc<EndpointQueues>,
-    lane: Arc<EndpointQueue>,
+    queues: Arc<EndpointQueues>,
+    queue: Arc<EndpointQueue>,
     delivery_worker: Arc<DeliveryWorker>,
     leave: Option<AdmissionTicket>,
 }
@@ -138,9 +138,9 @@ impl RunningWorker {
     /// Makes one delivery, and returns the next if one may be sent.
     async fn process_one(&mut self, sending: OutgoingDelivery) -> Option<OutgoingDelivery> {
         let leave = self.leave.as_ref()?;
-        let report = self.delivery_worker.process(sending, &self.lane, leave).await;
+        let report = self.delivery_worker.process(sending, &self.queue, leave).await;
         let now = self.finish(report);
-        let (next, leave) = self.lanes.next(&self.lane, now)?;
+        let (next, leave) = self.queues.next(&self.queue, now)?;
         self.leave = Some(leave);
         Some(next)
     }
@@ -148,7 +148,7 @@ impl RunningWorker {
     fn finish(&mut self, report: Option<SendResult>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
         if let Some(leave) = self.leave.take() {
-            self.lanes.finish_request(&self.lane, &leave, report, now);
+            self.queues.finish_request(&self.queue, &leave, report, now);
         }
         now
     }

@@ -148,7 +148,7 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let lanes = self.cluster_store.find_lanes().await?;
+                let lanes = self.cluster_store.find_queues().await?;
                 let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
                 Ok((
                     lanes,
@@ -238,7 +238,7 @@ impl Engine {
             is_alone,
         };
         let mut dispatch = dispatcher::Dispatcher {
-            lanes,
+            queues: lanes,
             ready: self.queue_events.ready,
             delivery_worker: courier.clone(),
             grace_period: self.grace_period,
@@ -309,7 +309,7 @@ async fn drain(courier: &DeliveryWorker, dispatch: &dispatcher::Dispatcher) -> R
     for _ in 0..DRAIN_FLUSHES_MAX {
         courier.delivery_store.flush().await?;
         dispatch.release_queued().await;
-        if dispatch.lanes.permits_out() == 0 {
+        if dispatch.queues.permits_out() == 0 {
             break;
         }
     }

@@ -57,7 +57,7 @@ impl EndpointQueues {
     }
 
     fn wake_queues(&self, served: WokenQueues, now: Timestamp) {
-        for lane in served.lanes {
+        for lane in served.queues {
             let _ = self.ready.send(self.queue(lane));
         }
         if let Some(at) = served.next_check_at {

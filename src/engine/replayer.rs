@@ -195,7 +195,7 @@ impl Replayer {
         };
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
-            for behind in self.cluster_store.lanes_behind(elsewhere.keys().copied().collect(), now).await? {
+            for behind in self.cluster_store.queues_with_due(elsewhere.keys().copied().collect(), now).await? {
                 // A disabled endpoint holds any number.
                 elsewhere
                     .entry(behind)

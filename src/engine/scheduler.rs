@@ -158,7 +158,7 @@ impl Scheduler {
     /// Searches the store for due queues: notifications may be lost, the store is the truth.
     async fn recheck(&mut self, now: Timestamp) {
         let begun = self.clock.monotonic();
-        match self.cluster_store.find_lanes().await {
+        match self.cluster_store.find_queues().await {
             Ok(found) => {
                 for (endpoint, due) in found {
                     self.queues.recheck(endpoint, due);

@@ -16,7 +16,7 @@ pub(super) const TIMER_AHEAD_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimerKey {
     Limiter,
-    Lane(EndpointId),
+    Queue(EndpointId),
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn lane(number: i64) -> TimerKey {
-        TimerKey::Lane(EndpointId::from_i64(number))
+        TimerKey::Queue(EndpointId::from_i64(number))
     }
 
     #[test]

@@ -27,12 +27,12 @@ pub(super) struct ConnectionPool {
 }
 
 impl ConnectionPool {
-    pub(super) fn new(idle_per_lane_max: usize, idle_max: usize, idle_for_max: Duration) -> Self {
+    pub(super) fn new(idle_per_queue_max: usize, idle_max: usize, idle_for_max: Duration) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
         Self {
             shards,
             idle: AtomicUsize::new(0),
-            idle_per_queue_max: idle_per_lane_max,
+            idle_per_queue_max,
             idle_max,
             idle_for_max,
         }

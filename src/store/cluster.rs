@@ -176,10 +176,10 @@ pub trait Cluster: Send + Sync {
 
     /// Returns every endpoint queue in which something will be due, and its first due time. Costs a look-up per queue, not
     /// per delivery.
-    fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
+    fn find_queues(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
     /// Returns those of these endpoint queues that hold something due.
-    fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
+    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge_deleted_apps(&self) -> Reply<'_, bool>;

@@ -117,7 +117,7 @@ pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut
 }
 
 pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Fixture) {
-    assert_eq!(stage.store().find_lanes().await.unwrap(), []);
+    assert_eq!(stage.store().find_queues().await.unwrap(), []);
     let (second, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for (endpoint, seconds) in [(stage.endpoint, 9), (stage.endpoint, 3), (third, 1), (stage.endpoint, 5)] {
         let mut new = stage.draft(&[endpoint]);
@@ -130,7 +130,7 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Fix
         stage.one_in(state).await;
         stage.endpoint = endpoint;
     }
-    let lanes = stage.store().find_lanes().await.unwrap();
+    let lanes = stage.store().find_queues().await.unwrap();
     assert_eq!(
         lanes,
         [(stage.endpoint, after(3)), (third, after(1))],
@@ -198,7 +198,7 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     assert_eq!(counts(&stage, doomed).await, (0, 0));
     assert!(stage.store().deliveries_of(keyed_event).await.unwrap().is_empty());
     assert!(stage.store().delivery(doomed, as_new).await.unwrap().is_none());
-    assert!(!stage.store().find_lanes().await.unwrap().iter().any(|(lane, _)| *lane == doomed_endpoint));
+    assert!(!stage.store().find_queues().await.unwrap().iter().any(|(lane, _)| *lane == doomed_endpoint));
     assert_eq!(counts(&stage, stage.app).await, (2, 2));
     assert_eq!(stage.history(kept[0]).await.len(), 1);
     let mut again = stage.one_event();

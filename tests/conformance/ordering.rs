@@ -97,7 +97,7 @@ pub(crate) async fn the_next_delivery_starts_only_after_the_previous_one_has_end
         None,
         "none of the others is due"
     );
-    assert_eq!(stage.store().find_lanes().await.unwrap(), []);
+    assert_eq!(stage.store().find_queues().await.unwrap(), []);
     stage.recorder.take_waiting();
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(1))], "as soon as it has ended");

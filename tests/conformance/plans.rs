@@ -127,13 +127,13 @@ async fn run_manual_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
 /// Runs the requests of products and of the engine.
 async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
-    let lanes = stage.store().find_lanes().await.unwrap();
+    let lanes = stage.store().find_queues().await.unwrap();
     assert_eq!(lanes.len(), 50);
     notes.take("lanes", SHARD_LIMITS);
     let lanes = lanes.into_iter().map(|(lane, _)| lane).collect();
     assert_eq!(stage.store().queue(lanes, None, 10).await.unwrap().rows.len(), 10);
     notes.take("what is next in all lanes", POINT_LIMITS);
-    assert_eq!(stage.store().lanes_behind(vec![endpoint], after(rows as u64)).await.unwrap(), [endpoint]);
+    assert_eq!(stage.store().queues_with_due(vec![endpoint], after(rows as u64)).await.unwrap(), [endpoint]);
     notes.take("lanes behind", POINT_LIMITS);
     stage.store().in_flight_elsewhere(vec![endpoint]).await.unwrap();
     notes.take("what is carried elsewhere", POINT_LIMITS);

@@ -389,7 +389,7 @@ pub(crate) async fn an_event_deleted_meanwhile_is_counted_and_not_backfilled(mut
     assert_eq!(done.events, 1);
     let replay = stage.store().advance_replay(page, after(10)).await.unwrap().expect("a running replay");
     assert_eq!((replay.replayed, replay.refused), (0, 2));
-    assert_eq!(stage.store().find_lanes().await.unwrap(), [], "nothing waits that has no event");
+    assert_eq!(stage.store().find_queues().await.unwrap(), [], "nothing waits that has no event");
 }
 
 /// A retention policy that keeps nothing.

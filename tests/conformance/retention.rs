@@ -135,7 +135,7 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     let report = stage.store().health(stage.app, stage.endpoint, after(HOUR)).await.unwrap();
     assert_eq!((report.hour.expired, report.hour.counted_ends()), (3, 0), "counted, and not against the receiver");
     assert_eq!(stage.delivery(carried.delivery.id).await.state, DeliveryState::InFlight, "left alone");
-    assert_eq!(stage.store().find_lanes().await.unwrap(), []);
+    assert_eq!(stage.store().find_queues().await.unwrap(), []);
 
     let (done, _) = expire(&stage, an_hour(), after(2 * HOUR - 1)).await;
     assert_eq!(done, ExpireResult::default(), "on record for as long as attempts are kept");

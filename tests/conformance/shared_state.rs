@@ -40,7 +40,7 @@ async fn a_report_of_an_outage_is_valid_for_half_a_minute(pair: TwoNodes) {
 
 async fn queues_with_due_deliveries_are_found(mut pair: TwoNodes) {
     let (endpoint, other) = (pair.stage.endpoint, pair.stage.new_endpoint(pair.stage.app).await);
-    let behind = async |now| pair.other.store.lanes_behind(vec![endpoint, other], now).await.unwrap();
+    let behind = async |now| pair.other.store.queues_with_due(vec![endpoint, other], now).await.unwrap();
     assert_eq!(behind(after(10)).await, []);
     let mut new = pair.stage.one_event();
     new.births[0].delivery.due = Some(after(5));

@@ -70,8 +70,8 @@ impl Cluster for ChangesStore {
         fn release_shards(shards: Vec<u8>) -> ();
         fn in_flight_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
         fn nodes() -> View;
-        fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
-        fn lanes_behind(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
+        fn find_queues() -> Vec<(EndpointId, Timestamp)>;
+        fn queues_with_due(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
         fn purge_deleted_apps() -> bool;
         fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> OverdueEvents;
         fn purge_records(before: Timestamp) -> PurgedRecords;

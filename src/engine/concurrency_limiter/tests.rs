@@ -10,24 +10,24 @@ fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(1_800_000_000_000 + ms)
 }
 
-fn lane(number: i64) -> EndpointId {
+fn queue(number: i64) -> EndpointId {
     EndpointId::from_i64(number)
 }
 
 #[test]
 fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
     let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: Some(1), rate: None });
-    assert!(gates.try_admit(A, lane(0), at(0)).0);
+    assert!(gates.try_admit(A, queue(0), at(0)).0);
     for number in 1..=1000 {
-        assert!(!gates.try_admit(A, lane(number), at(0)).0);
+        assert!(!gates.try_admit(A, queue(number), at(0)).0);
     }
-    assert!(!gates.try_admit(B, lane(2000), at(0)).0);
+    assert!(!gates.try_admit(B, queue(2000), at(0)).0);
     let mut turns = Vec::new();
     let mut sending = A;
     for _ in 0..10 {
-        let served = gates.release_slot(sending, true, at(0)).lanes;
+        let served = gates.release_slot(sending, true, at(0)).queues;
         let [next] = served[..] else { panic!("{served:?}") };
-        sending = if next == lane(2000) { B } else { A };
+        sending = if next == queue(2000) { B } else { A };
         assert!(gates.try_admit(sending, next, at(0)).0, "what it was given is its own");
         // It has more to send, and goes to the end of the line.
         gates.try_admit(sending, next, at(0));
@@ -40,16 +40,16 @@ fn an_app_with_a_thousand_queues_gets_no_more_turns_than_an_app_with_one() {
 fn slots_that_a_queue_does_not_need_go_to_the_next() {
     let mut gates = ConcurrencyLimiter::new(ConcurrencyLimit::default());
     gates.set_limit(A, ConcurrencyLimit { in_flight: Some(1), rate: None });
-    assert!(gates.try_admit(A, lane(1), at(0)).0);
-    assert!(!gates.try_admit(A, lane(2), at(0)).0);
-    assert!(!gates.try_admit(A, lane(3), at(0)).0);
-    assert!(gates.try_admit(B, lane(4), at(0)).0, "another app's limit does not apply");
-    assert_eq!(gates.release_slot(A, true, at(0)).lanes, [lane(2)]);
-    assert!(!gates.try_admit(A, lane(1), at(0)).0, "waiting queues are not overtaken");
-    assert_eq!(gates.forgo(A, lane(2), at(0)).lanes, [lane(3)]);
-    assert_eq!(gates.forgo(A, lane(3), at(0)).lanes, [lane(1)]);
-    assert_eq!(gates.forgo(A, lane(1), at(0)).lanes, []);
-    assert!(gates.try_admit(A, lane(9), at(0)).0, "every slot came back");
+    assert!(gates.try_admit(A, queue(1), at(0)).0);
+    assert!(!gates.try_admit(A, queue(2), at(0)).0);
+    assert!(!gates.try_admit(A, queue(3), at(0)).0);
+    assert!(gates.try_admit(B, queue(4), at(0)).0, "another app's limit does not apply");
+    assert_eq!(gates.release_slot(A, true, at(0)).queues, [queue(2)]);
+    assert!(!gates.try_admit(A, queue(1), at(0)).0, "waiting queues are not overtaken");
+    assert_eq!(gates.forgo(A, queue(2), at(0)).queues, [queue(3)]);
+    assert_eq!(gates.forgo(A, queue(3), at(0)).queues, [queue(1)]);
+    assert_eq!(gates.forgo(A, queue(1), at(0)).queues, []);
+    assert!(gates.try_admit(A, queue(9), at(0)).0, "every slot came back");
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn a_queue_that_waits_for_a_token_is_served_when_it_comes() {
     let mut gates =
         ConcurrencyLimiter::new(ConcurrencyLimit { in_flight: None, rate: Some(RateLimit::per_second(2)) });
     gates.start(at(0));
-    let (may, served) = gates.try_admit(A, lane(1), at(0));
+    let (may, served) = gates.try_admit(A, queue(1), at(0));
     assert_eq!((may, served.next_check_at), (false, Some(at(500))));
-    assert_eq!(gates.grant_free(None, at(499)).lanes, []);
-    assert_eq!(gates.grant_free(None, at(500)).lanes, [lane(1)]);
-    assert!(gates.try_admit(A, lane(1), at(500)).0);
+    assert_eq!(gates.grant_free(None, at(499)).queues, []);
+    assert_eq!(gates.grant_free(None, at(500)).queues, [queue(1)]);
+    assert!(gates.try_admit(A, queue(1), at(500)).0);
 }
 
 proptest! {
@@ -83,11 +83,11 @@ proptest! {
             let mut ring = vec![number];
             while let Some(number) = ring.pop() {
                 if !wants.contains(&number) {
-                    ring.extend(gates.forgo(app_of(number), lane(number), at(now)).lanes.iter().map(|lane| lane.as_i64()));
+                    ring.extend(gates.forgo(app_of(number), queue(number), at(now)).queues.iter().map(|lane| lane.as_i64()));
                     continue;
                 }
-                let (may, served) = gates.try_admit(app_of(number), lane(number), at(now));
-                ring.extend(served.lanes.iter().map(|lane| lane.as_i64()));
+                let (may, served) = gates.try_admit(app_of(number), queue(number), at(now));
+                ring.extend(served.queues.iter().map(|lane| lane.as_i64()));
                 if may {
                     wants.remove(&number);
                     gates.spend_tokens(app_of(number), at(now));
@@ -105,12 +105,12 @@ proptest! {
                 }
                 3 => drop(wants.remove(&number)),
                 _ => if let Some(ended) = out.pop() {
-                    for next in gates.release_slot(app_of(ended), true, at(now)).lanes {
+                    for next in gates.release_slot(app_of(ended), true, at(now)).queues {
                         send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
                     }
                 },
             }
-            for next in gates.grant_free(None, at(now)).lanes {
+            for next in gates.grant_free(None, at(now)).queues {
                 send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
             }
             prop_assert!(node.is_none_or(|most| out.len() <= most));
@@ -121,11 +121,11 @@ proptest! {
         for _ in 0..40 {
             now += 1000;
             for ended in std::mem::take(&mut out) {
-                for next in gates.release_slot(app_of(ended), true, at(now)).lanes {
+                for next in gates.release_slot(app_of(ended), true, at(now)).queues {
                     send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
                 }
             }
-            for next in gates.grant_free(None, at(now)).lanes {
+            for next in gates.grant_free(None, at(now)).queues {
                 send(&mut gates, next.as_i64(), now, &mut out, &mut wants);
             }
         }

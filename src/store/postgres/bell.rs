@@ -95,13 +95,13 @@ impl Bell {
                 "n" => bell.notices = true,
                 "r" => bell.replays = true,
                 "c" => bell.configuration = true,
-                _ => bell.hear_of_lane(word),
+                _ => bell.read_queue(word),
             }
         }
         Some(bell)
     }
 
-    fn hear_of_lane(&mut self, word: &str) {
+    fn read_queue(&mut self, word: &str) {
         let lanes = match word.as_bytes().first() {
             Some(b'w') => &mut self.waiting,
             Some(b'a') => &mut self.manual,

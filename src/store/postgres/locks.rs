@@ -82,7 +82,7 @@ impl Wanted {
         fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
         }
-        let Locks { lanes, health, health_if_unwell, digests } = locks;
+        let Locks { queues: lanes, health, health_if_unwell, digests } = locks;
         let has_all_rows = locks.are_for_the_unwell();
         let is_any = !has_all_rows || !health_if_unwell.is_empty();
         let of_endpoints =

@@ -141,7 +141,7 @@ impl PostgresStore {
         let handover = self.handover.clone();
         let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
-            let after = Aftermath::of_lanes(taken.woken);
+            let after = Aftermath::of_takeover(taken.woken);
             if let Some(ringer) = ringer {
                 ringer.ring(Bell::of(&after, false, &*handover));
             }

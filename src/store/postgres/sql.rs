@@ -304,7 +304,7 @@ impl Sql for Transaction<'_> {
         Ok(())
     }
 
-    fn lock_lane(&self, endpoint: EndpointId) -> Result<()> {
+    fn lock_queue(&self, endpoint: EndpointId) -> Result<()> {
         self.lock(LINES, endpoint.as_i64())
     }
 
@@ -334,11 +334,11 @@ impl Sql for Transaction<'_> {
         }
     }
 
-    fn lane_begins(&self, lane: EndpointId) -> Option<Timestamp> {
+    fn search_start(&self, lane: EndpointId) -> Option<Timestamp> {
         self.floors.as_ref().and_then(|floors| floors.of(lane))
     }
 
-    fn lane_goes_on(&self, lane: EndpointId, from: Option<Timestamp>) {
+    fn set_search_start(&self, lane: EndpointId, from: Option<Timestamp>) {
         if let Some(floors) = &self.floors {
             floors.reached(lane, from);
         }

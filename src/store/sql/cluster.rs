@@ -45,14 +45,14 @@ pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
 
 /// Returns endpoint queues with something due at some time; leaves out queues with only deliveries queued behind others,
 /// whose due time is "never".
-pub(super) fn find_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
-    let mut lanes = all_lanes(connection)?;
+pub(super) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
+    let mut lanes = all_queues(connection)?;
     lanes.retain(|(_, due)| *due < Timestamp::NEVER);
     Ok(lanes)
 }
 
 /// Jumps from endpoint queue to endpoint queue along the index, however much waits in them.
-fn all_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
+fn all_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     connection.all(
         "WITH RECURSIVE found (lane) AS (
              SELECT min(lane) FROM deliveries WHERE lane > 0
@@ -64,7 +64,7 @@ fn all_lanes(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     )
 }
 
-pub(super) fn lanes_behind(
+pub(super) fn queues_with_due(
     connection: &dyn Sql,
     lanes: &[EndpointId],
     now: Timestamp,
@@ -94,7 +94,7 @@ pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>
         Ok(connection.one(switch, params![endpoint], |row| row.get(0))?.unwrap_or(2))
     };
     let mut unsettled = Vec::new();
-    for (endpoint, _) in all_lanes(connection)? {
+    for (endpoint, _) in all_queues(connection)? {
         if off(endpoint)? > 0 {
             unsettled.push(endpoint);
         }

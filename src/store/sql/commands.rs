@@ -82,7 +82,7 @@ impl Work for Accept {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        locks.lanes.extend(self.needing_lock().map(|delivery| delivery.endpoint));
+        locks.queues.extend(self.needing_lock().map(|delivery| delivery.endpoint));
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
@@ -178,7 +178,7 @@ impl Work for Recording {
     fn locks(&self, locks: &mut Locks) {
         let Record { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } = &self.record;
         let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
-        locks.lanes.extend(okey.map(|_| endpoint));
+        locks.queues.extend(okey.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
         locks.digests.extend(is_dead.then_some(app));
         let (true, Some(last)) = (sighting.is_some() && contract.is_some(), attempts.last()) else { return };

@@ -234,7 +234,7 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
 
 pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
     // A delivery made as held meanwhile sees whether the endpoint is enabled.
-    tx.lock_lane(endpoint.id)?;
+    tx.lock_queue(endpoint.id)?;
     let before = "SELECT off IS NOT NULL, settings FROM endpoints WHERE id = ?1";
     let before = tx.one(before, params![endpoint.id], |row| {
         let settings: EndpointSettings = named(endpoint.id, json(row, 1))?;

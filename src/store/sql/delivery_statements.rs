@@ -43,7 +43,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
         // The publisher may have read the endpoint as disabled while it was being enabled: no later step would release this
         // delivery.
         if delivery.state == DeliveryState::Held {
-            tx.lock_lane(delivery.endpoint)?;
+            tx.lock_queue(delivery.endpoint)?;
             if availability_of(tx, delivery.endpoint)? == Availability::Enabled {
                 let _ = delivery.resume(false, new.event.accepted_at);
             }
@@ -313,7 +313,7 @@ pub(super) fn apply_to_waiting(
     if (availability_of(tx, endpoint)? == Availability::Enabled) != matches!(settle, AvailabilityChange::Enabled { .. }) {
         return Ok(AppliedToWaiting { count: 0, is_released: false, app: None });
     }
-    tx.lock_lane(endpoint)?;
+    tx.lock_queue(endpoint)?;
     let (table, lock) = tx.to_change();
     let of = |condition: &str| -> Result<Vec<Delivery>> {
         let sql = format!("SELECT {DELIVERY} FROM {table} d WHERE {condition} LIMIT ?2 {lock}");

@@ -251,7 +251,7 @@ pub(super) fn lease_due(
 /// Returns when the next delivery of each endpoint queue is due. If that is past, the next search starts there; if not, the
 /// whole queue is searched, since something older may have been added.
 fn find_next_dues(tx: &dyn Sql, wants: &[LeaseRequest], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
-    let begins = |want: &LeaseRequest| (want.endpoint, tx.lane_begins(want.endpoint));
+    let begins = |want: &LeaseRequest| (want.endpoint, tx.search_start(want.endpoint));
     let lanes: Vec<_> = wants.iter().map(begins).collect();
     let mut dues = next_dues(tx, &lanes)?;
     let is_due = |dues: &HashMap<_, Timestamp>, lane| dues.get(&lane).is_some_and(|due| *due <= now);
@@ -259,7 +259,7 @@ fn find_next_dues(tx: &dyn Sql, wants: &[LeaseRequest], now: Timestamp) -> Resul
     let again: Vec<_> = again.map(|(lane, _)| (*lane, None)).collect();
     dues.extend(next_dues(tx, &again)?);
     for (lane, _) in lanes {
-        tx.lane_goes_on(lane, dues.get(&lane).copied().filter(|due| *due <= now));
+        tx.set_search_start(lane, dues.get(&lane).copied().filter(|due| *due <= now));
     }
     Ok(dues)
 }
@@ -296,7 +296,7 @@ fn lease_from_queue(
     now: Timestamp,
 ) -> Result<(LeasedParts, [Vec<ClaimedDelivery>; 2])> {
     let bytes_max = want.bytes_max;
-    let from = tx.lane_begins(want.endpoint).map_or(EARLIEST, just_before);
+    let from = tx.search_start(want.endpoint).map_or(EARLIEST, just_before);
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
     let kind = PartFilter::default();
     let all = QueuePart { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };

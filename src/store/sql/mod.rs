@@ -137,7 +137,7 @@ pub(super) trait Sql {
 
     /// Locks the endpoint's ordering groups until this transaction ends. Called before an ordering group is read to decide
     /// about it.
-    fn lock_lane(&self, endpoint: EndpointId) -> Result<()>;
+    fn lock_queue(&self, endpoint: EndpointId) -> Result<()>;
 
     /// Locks the endpoint's health, before it is read to be changed.
     fn lock_health(&self, endpoint: EndpointId) -> Result<()>;
@@ -156,12 +156,12 @@ pub(super) trait Sql {
     fn start_queue_search(&self) {}
 
     /// Returns where the search of an endpoint queue for its oldest due delivery starts; `None`: at its beginning.
-    fn lane_begins(&self, _lane: EndpointId) -> Option<Timestamp> {
+    fn search_start(&self, _lane: EndpointId) -> Option<Timestamp> {
         None
     }
 
     /// Stores where the oldest due delivery of an endpoint queue is; `None` if nothing is due.
-    fn lane_goes_on(&self, _lane: EndpointId, _from: Option<Timestamp>) {}
+    fn set_search_start(&self, _lane: EndpointId, _from: Option<Timestamp>) {}
 
     /// The epoch under which this process leases deliveries; 0 where there is no other process.
     fn epoch(&self) -> i64;

@@ -30,7 +30,7 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
         newborn.ordering_key = None;
         return Ok(());
     }
-    tx.lock_lane(newborn.endpoint)?;
+    tx.lock_queue(newborn.endpoint)?;
     let (has_first, last_turn) = ends(tx, newborn.endpoint, okey)?;
     if has_first {
         newborn.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
@@ -59,7 +59,7 @@ pub(super) fn leave(tx: &dyn Sql, delivery: &mut Delivery, now: Timestamp) -> Re
     if delivery.ordering_key.is_none() || !delivery.state.is_terminal() {
         return Ok(None);
     }
-    tx.lock_lane(delivery.endpoint)?;
+    tx.lock_queue(delivery.endpoint)?;
     let skips_dead = delivery.state == DeliveryState::Dead && skips_dead(tx, delivery.endpoint)?;
     Ok(delivery.leave_group(skips_dead, now))
 }
@@ -105,7 +105,7 @@ pub(super) fn advance(
 pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut Woken) -> Result<bool> {
     let removed = tx.delete_delivery(id)?;
     if let Some((endpoint, Some(okey))) = removed {
-        tx.lock_lane(endpoint)?;
+        tx.lock_queue(endpoint)?;
         advance(tx, endpoint, okey, now, woken)?;
     }
     Ok(removed.is_some())
@@ -122,7 +122,7 @@ pub(super) fn remove_all(
     let lines: BTreeSet<(EndpointId, OrderingKey)> =
         removed.iter().filter_map(|(endpoint, okey)| Some((*endpoint, (*okey)?))).collect();
     for (endpoint, okey) in lines {
-        tx.lock_lane(endpoint)?;
+        tx.lock_queue(endpoint)?;
         advance(tx, endpoint, okey, now, woken)?;
     }
     Ok(removed.len())
@@ -136,7 +136,7 @@ pub(super) fn skip_dead(
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<usize> {
-    tx.lock_lane(endpoint)?;
+    tx.lock_queue(endpoint)?;
     let blocking: Vec<Delivery> = tx.all(
         &format!(
             "SELECT {DELIVERY} FROM deliveries d INDEXED BY deliveries_blocking

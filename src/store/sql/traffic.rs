@@ -3,7 +3,7 @@
 
 use super::{
     Result, Row, Sql,
-    cluster::find_lanes,
+    cluster::find_queues,
     params,
     statistics::{EVERY_APP, EVERY_ENDPOINT, COUNTERS, COUNTERS_COLUMNS, read},
 };
@@ -173,7 +173,7 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
         Of::Everything | Of::EventType(_) => search.app.is_none() || known.contains(&endpoint),
     };
     let mut backlog = Backlog::default();
-    for (lane, due) in find_lanes(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {
+    for (lane, due) in find_queues(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {
         backlog.waiting = count(COUNT_WAITING, lane, backlog.waiting)?;
         backlog.oldest_due = backlog.oldest_due.into_iter().chain([due]).min();
     }

@@ -75,7 +75,7 @@ pub(in crate::store) enum Kind {
 /// command needs unexpectedly is taken then.
 #[derive(Default)]
 pub(in crate::store) struct Locks {
-    pub(in crate::store) lanes: BTreeSet<EndpointId>,
+    pub(in crate::store) queues: BTreeSet<EndpointId>,
     pub(in crate::store) health: BTreeSet<EndpointId>,
     /// Health locks that are taken only if the endpoint is not healthy.
     pub(in crate::store) health_if_unwell: BTreeSet<EndpointId>,
@@ -85,7 +85,7 @@ pub(in crate::store) struct Locks {
 impl Locks {
     /// Without locks other than `health_if_unwell`: there are none if all endpoints are healthy.
     pub(in crate::store) fn are_for_the_unwell(&self) -> bool {
-        self.lanes.is_empty() && self.health.is_empty() && self.digests.is_empty()
+        self.queues.is_empty() && self.health.is_empty() && self.digests.is_empty()
     }
 }
 
@@ -107,7 +107,7 @@ pub(in crate::store) struct Aftermath {
 
 impl Aftermath {
     /// Effects of a takeover: endpoint queues in which something waits now.
-    pub(in crate::store) fn of_lanes(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
+    pub(in crate::store) fn of_takeover(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
     }
 

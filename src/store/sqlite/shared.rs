@@ -163,8 +163,8 @@ impl Sql for Member<'_> {
         self.store.delete_deliveries(app, after, upto)
     }
 
-    fn lock_lane(&self, endpoint: EndpointId) -> Result<()> {
-        self.store.lock_lane(endpoint)
+    fn lock_queue(&self, endpoint: EndpointId) -> Result<()> {
+        self.store.lock_queue(endpoint)
     }
 
     fn lock_health(&self, endpoint: EndpointId) -> Result<()> {

@@ -96,7 +96,7 @@ impl Sql for Connection {
         Ok(())
     }
 
-    fn lock_lane(&self, _: EndpointId) -> Result<()> {
+    fn lock_queue(&self, _: EndpointId) -> Result<()> {
         Ok(())
     }
 

@@ -201,8 +201,8 @@ impl Cluster for FakeNode {
     never! {
         fn changes(i64) -> ConfigChanges;
         fn nodes() -> View;
-        fn find_lanes() -> Vec<(EndpointId, Timestamp)>;
-        fn lanes_behind(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
+        fn find_queues() -> Vec<(EndpointId, Timestamp)>;
+        fn queues_with_due(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge_deleted_apps() -> bool;
         fn overdue(OverdueSearch, Arc<dyn RetentionPolicy>, Timestamp) -> OverdueEvents;
         fn purge_records(Timestamp) -> PurgedRecords;

@@ -87,12 +87,12 @@ impl<D: Backend> Cluster for D {
         self.membership().map_or_else(|| answer(alone()), <dyn MembershipBackend>::nodes)
     }
 
-    fn find_lanes(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {
-        self.read_for_engine(cluster::find_lanes)
+    fn find_queues(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {
+        self.read_for_engine(cluster::find_queues)
     }
 
-    fn lanes_behind(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(move |connection| cluster::lanes_behind(connection, &lanes, now))
+    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(move |connection| cluster::queues_with_due(connection, &lanes, now))
     }
 
     fn purge_deleted_apps(&self) -> Reply<'_, bool> {
