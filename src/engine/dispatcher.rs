@@ -44,7 +44,7 @@ impl Dispatcher {
                     None => break,
                 },
                 () = around.timers.bell.notified() => come_back = around.timers.first(),
-                () = sleep_until(&*self.delivery_worker.clock, come_back) => {
+                () = sleep_until_timer(&*self.delivery_worker.clock, come_back) => {
                     self.run_due_timers(self.delivery_worker.clock.now(), &mut couriers);
                     come_back = around.timers.first();
                 }
@@ -119,7 +119,7 @@ impl Dispatcher {
 }
 
 /// Sleeps until `at`, or forever without it. At most `TIMER_AHEAD_MAX`, so that a clock that was set back is noticed.
-async fn sleep_until(clock: &dyn Clock, at: Option<Timestamp>) {
+async fn sleep_until_timer(clock: &dyn Clock, at: Option<Timestamp>) {
     match at {
         Some(at) => drop(tokio::time::timeout(TIMER_AHEAD_MAX, clock.sleep_until(at)).await),
         None => std::future::pending().await,

@@ -109,7 +109,7 @@ impl HealthWorker {
             let turn = self.leader.lead().await;
             let come_back = self.step().await;
             drop(turn);
-            self.clock.rest_until(come_back).await;
+            self.clock.idle_until(come_back).await;
         }
     }
 

@@ -75,7 +75,7 @@ impl Housekeeping {
                     self.apply_all_unapplied().await;
                     false
                 }
-                () = self.clock.rest_until(come_back) => true,
+                () = self.clock.idle_until(come_back) => true,
             };
             // Not after each of many changes, so that the store is not measured needlessly.
             if has_slept || come_back <= self.clock.now() {
@@ -206,7 +206,7 @@ impl Housekeeping {
                 Ok(_) => {}
                 Err(StoreError::Unavailable(_)) => {
                     let again = self.clock.now().plus(APPLY_ERROR_PAUSE);
-                    self.clock.rest_until(again).await;
+                    self.clock.idle_until(again).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, %endpoint, "could not apply an endpoint's state to its waiting deliveries");

@@ -109,7 +109,7 @@ impl Inspector {
 
     async fn pause(&self) {
         let again = self.delivery_worker.clock.now().plus(INSPECTION_ERROR_PAUSE);
-        self.delivery_worker.clock.rest_until(again).await;
+        self.delivery_worker.clock.idle_until(again).await;
     }
 
     /// Runs an inspection. `None` if the endpoint is gone, or goes away meanwhile: its row is cancelled already.

@@ -125,7 +125,7 @@ impl NoticeMailer {
                 biased;
                 () = stop.soft() => {}
                 () = rung => {}
-                () = self.clock.rest_until(come_back) => {}
+                () = self.clock.idle_until(come_back) => {}
             }
         }
     }
@@ -148,7 +148,7 @@ impl NoticeMailer {
         }
         self.progress.cooling_down.retain(|_, until| now < *until && until.since(now) <= MAIL_COOLDOWN);
         let resting = self.progress.cooling_down.keys().copied().collect();
-        let turn = MailCursor { after: self.progress.last_app, resting };
+        let turn = MailCursor { after: self.progress.last_app, collecting: resting };
         match self.delivery_store.next_mail(turn, now).await {
             Ok(NoticeBatch { notices, .. }) if !notices.is_empty() => self.deliver(&notices, now).await,
             Ok(NoticeBatch { closes_at, .. }) => {
@@ -231,7 +231,7 @@ impl NoticeMailer {
                 }
                 Err(error) => {
                     tracing::warn!(%error, notice = %first.id, "could not record the result of a mail");
-                    self.clock.rest_until(now.plus(STORE_ERROR_PAUSE)).await;
+                    self.clock.idle_until(now.plus(STORE_ERROR_PAUSE)).await;
                 }
             }
         }

@@ -67,7 +67,7 @@ impl OperationalWebhooks {
             tokio::select! {
                 biased;
                 () = rung => {}
-                () = self.clock.rest_until(come_back) => {}
+                () = self.clock.idle_until(come_back) => {}
             }
         }
     }

@@ -75,7 +75,7 @@ impl Replayer {
             if is_stale && let Err(error) = self.reload().await {
                 tracing::warn!(%error, "could not read the running replays");
                 drop(turn);
-                self.clock.rest_until(self.clock.now().plus(REPLAY_ERROR_PAUSE)).await;
+                self.clock.idle_until(self.clock.now().plus(REPLAY_ERROR_PAUSE)).await;
                 continue;
             }
             let come_back = self.step().await;
@@ -92,7 +92,7 @@ impl Replayer {
     /// Sleeps until `at`, or forever without it.
     async fn sleep_until_due(&self, at: Option<Timestamp>) {
         match at {
-            Some(at) => self.clock.rest_until(at).await,
+            Some(at) => self.clock.idle_until(at).await,
             None => std::future::pending().await,
         }
     }

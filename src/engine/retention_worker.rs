@@ -29,10 +29,10 @@ const STEP_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RETENTION_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 /// A scan starts over after an eighth of its age, within these bounds.
-const REST_MIN: Duration = Duration::from_mins(1);
-const REST_MAX: Duration = Duration::from_hours(24);
+const RESCAN_AFTER_MIN: Duration = Duration::from_mins(1);
+const RESCAN_AFTER_MAX: Duration = Duration::from_hours(24);
 /// Shortest pause before a scan starts over, as a multiple of how long it took.
-const REST_PER_WALK: u32 = 50;
+const RESCAN_PAUSE_FACTOR: u32 = 50;
 
 pub(super) struct RetentionWorker {
     pub(super) config_cache: Arc<ConfigCache>,
@@ -63,9 +63,9 @@ impl RetentionScan {
 
     fn mark_caught_up(&mut self, now: Timestamp) {
         if self.again_at.is_none() {
-            let rest = now.since(self.began_at).saturating_mul(REST_PER_WALK);
+            let rest = now.since(self.began_at).saturating_mul(RESCAN_PAUSE_FACTOR);
             self.again_at =
-                Some(now.plus(rest).max(self.began_at.plus((self.age / 8).clamp(REST_MIN, REST_MAX))));
+                Some(now.plus(rest).max(self.began_at.plus((self.age / 8).clamp(RESCAN_AFTER_MIN, RESCAN_AFTER_MAX))));
         }
     }
 }
@@ -94,7 +94,7 @@ impl RetentionWorker {
     }
 
     async fn sleep(&self, time: Duration) {
-        self.clock.rest_until(self.clock.now().plus(time)).await;
+        self.clock.idle_until(self.clock.now().plus(time)).await;
     }
 
     /// RetentionPolicy one scan for each age that there is now.

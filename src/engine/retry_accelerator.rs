@@ -44,7 +44,7 @@ impl RetryAccelerator {
                 self.start_endpoint(recovered);
             }
             let pause = self.step().await;
-            self.clock.rest_until(self.clock.now().plus(pause)).await;
+            self.clock.idle_until(self.clock.now().plus(pause)).await;
         }
     }
 

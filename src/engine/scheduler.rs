@@ -53,7 +53,7 @@ impl Scheduler {
                 biased;
                 () = stop.soft() => return,
                 () = rung => {}
-                () = self.clock.rest_until(come_back) => {}
+                () = self.clock.idle_until(come_back) => {}
             }
         }
     }

@@ -32,7 +32,7 @@ pub trait Clock: Send + Sync {
 
     /// Returns once `now()` has reached `at`, and at the latest after the time that it was away: for periodic work, which a
     /// wall clock that is set back by an hour must not delay by an hour.
-    fn rest_until(&self, at: Timestamp) -> Sleep<'_> {
+    fn idle_until(&self, at: Timestamp) -> Sleep<'_> {
         let longest = at.since(self.now());
         Box::pin(async move {
             tokio::select! {
@@ -62,7 +62,7 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, at: Timestamp) -> Sleep<'_> {
-        Box::pin(naps_until(at, || self.now()))
+        Box::pin(sleep_in_steps_until(at, || self.now()))
     }
 
     fn monotonic(&self) -> Monotonic {
@@ -79,7 +79,7 @@ impl SystemClock {
 }
 
 /// Sleeps in short pieces, so that a wall clock that runs away from the timers is noticed soon.
-async fn naps_until(at: Timestamp, now: impl Fn() -> Timestamp + Send) {
+async fn sleep_in_steps_until(at: Timestamp, now: impl Fn() -> Timestamp + Send) {
     loop {
         let left = at.since(now());
         if left.is_zero() {
@@ -188,7 +188,7 @@ mod tests {
             let (begun, at) = (Instant::now(), clock.now().plus(Duration::from_mins(1)));
             let asleep = tokio::spawn({
                 let clock = clock.clone();
-                async move { clock.rest_until(at).await }
+                async move { clock.idle_until(at).await }
             });
             tokio::time::sleep(Duration::from_secs(1)).await;
             clock.step(step_ms);
@@ -201,7 +201,7 @@ mod tests {
     async fn a_step_of_the_machines_clock_is_noticed_within_seconds() {
         let wall_ms = AtomicI64::new(0);
         let begun = Instant::now();
-        let sleeper = naps_until(Timestamp::from_millis(HOUR_MS), || {
+        let sleeper = sleep_in_steps_until(Timestamp::from_millis(HOUR_MS), || {
             Timestamp::from_millis(wall_ms.load(Ordering::SeqCst))
         });
         let stepper = async {

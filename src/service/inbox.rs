@@ -42,7 +42,7 @@ impl Service {
                 Ok(None) => return,
                 Err(_) => INBOX_ERROR_PAUSE,
             };
-            self.clock.rest_until(self.clock.now().plus(pause)).await;
+            self.clock.idle_until(self.clock.now().plus(pause)).await;
         }
     }
 

@@ -45,7 +45,7 @@ impl Service {
                     }
                 };
                 endpoints += 1;
-                self.clock.rest_until(self.clock.now().plus(pause)).await;
+                self.clock.idle_until(self.clock.now().plus(pause)).await;
             }
         }
         let unneeded: Vec<&str> = self.keyring.ids().skip(1).collect();

@@ -32,7 +32,7 @@ pub struct MailCursor {
     /// The app that was last served.
     pub after: AppId,
     /// For these apps only notices that go alone are sent now; the others collect.
-    pub resting: Vec<AppId>,
+    pub collecting: Vec<AppId>,
 }
 
 /// Notices to be sent together.

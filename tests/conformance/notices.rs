@@ -57,7 +57,7 @@ async fn of_app(stage: &Fixture) -> Vec<Notice> {
 }
 
 async fn take(stage: &Fixture, after: i64, resting: &[AppId], now: Timestamp) -> NoticeBatch {
-    let turn = MailCursor { after: AppId::from_i64(after), resting: resting.to_vec() };
+    let turn = MailCursor { after: AppId::from_i64(after), collecting: resting.to_vec() };
     stage.store().next_mail(turn, now).await.unwrap()
 }
 

@@ -144,7 +144,7 @@ struct HeartbeatConnection {
     /// Until the next notification may be sent.
     pause: Option<Pin<Box<Sleep>>>,
     /// Until the thread sends a heartbeat by itself.
-    rest: Pin<Box<Sleep>>,
+    heartbeat_timer: Pin<Box<Sleep>>,
 }
 
 impl HeartbeatConnection {
@@ -153,7 +153,7 @@ impl HeartbeatConnection {
         let (to_answer, answers) = unbounded_channel();
         let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(heard))?;
         let rest = session.timer(HEARTBEAT_INTERVAL)?;
-        let ear = Self { session, heard: hears, answers, to_answer, is_ringing: false, pause: None, rest };
+        let ear = Self { session, heard: hears, answers, to_answer, is_ringing: false, pause: None, heartbeat_timer: rest };
         if !server.is_pooled() {
             ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
         }
@@ -204,7 +204,7 @@ impl HeartbeatThread {
                 HeartbeatInput::Answered((asked, answer)) => self.be_answered(asked, answer),
                 HeartbeatInput::Paused => self.ring(),
                 HeartbeatInput::Rested => {
-                    if let Err(error) = self.rest_again() {
+                    if let Err(error) = self.restart_timer() {
                         tracing::debug!(%error, "the heartbeat thread has no connection");
                     }
                     if !self.is_led_by_engine || self.node.is_joining() {
@@ -228,14 +228,14 @@ impl HeartbeatThread {
         Ok(self.ear.insert(ear))
     }
 
-    fn rest_again(&mut self) -> Result<()> {
+    fn restart_timer(&mut self) -> Result<()> {
         let ear = self.ear()?;
-        ear.rest = ear.session.timer(HEARTBEAT_INTERVAL)?;
+        ear.heartbeat_timer = ear.session.timer(HEARTBEAT_INTERVAL)?;
         Ok(())
     }
 
     fn next(&mut self) -> HeartbeatInput {
-        let Self { ear: Some(HeartbeatConnection { session, heard, answers, pause, rest, .. }), orders, .. } = self else {
+        let Self { ear: Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }), orders, .. } = self else {
             let Self { alone, orders, .. } = self;
             let order = alone.block_on(async { timeout(HEARTBEAT_INTERVAL, orders.recv()).await });
             return order.map_or(HeartbeatInput::Rested, HeartbeatInput::Order);

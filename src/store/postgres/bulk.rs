@@ -16,22 +16,22 @@ use crate::{
 use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
-pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<Rest> {
+pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<CommitTail> {
     let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
     }
     let born = gathered.write_collected(tx, batch)?;
-    Ok(Rest { born, added: added_by(batch)? })
+    Ok(CommitTail { born, added: added_by(batch)? })
 }
 
 /// The end of a batch, on which no other command depends: it is sent together with the COMMIT.
-pub(super) struct Rest {
+pub(super) struct CommitTail {
     born: Option<NewEventRows>,
     added: Vec<String>,
 }
 
-impl Rest {
+impl CommitTail {
     /// Commits; returns the newest notice.
     pub(super) fn commit(self, tx: Transaction<'_>) -> Result<i64, Uncommitted> {
         let born = self.born.as_ref().map(NewEventRows::rows);

@@ -372,7 +372,7 @@ impl BatchWriter for SqliteCommitLoop {
         self.ringer.ring(Bell::of(after, self.has_changes, &*self.handover));
     }
 
-    fn rest(&mut self) {
+    fn wait(&mut self) {
         // No caller waits.
         self.busy_since_us = None;
         if self.pulse.is_writing() {

@@ -52,7 +52,7 @@ pub(in crate::store) trait BatchWriter {
     fn notify_peers(&mut self, _after: &Aftermath) {}
 
     /// Sleeps until the thread is unparked; may also wake now and then to check for work.
-    fn rest(&mut self) {
+    fn wait(&mut self) {
         std::thread::park();
     }
 
@@ -257,7 +257,7 @@ impl<S: BatchWriter> GroupCommit<S> {
                 CommitResult::Nothing if self.queue.is_done() => break,
                 CommitResult::Nothing => {
                     was_busy = false;
-                    self.store.rest();
+                    self.store.wait();
                 }
             }
         }

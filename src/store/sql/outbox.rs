@@ -34,7 +34,7 @@ pub(super) fn next_mail(tx: &dyn Sql, turn: &MailCursor, now: Timestamp) -> Resu
     let all_round = [(turn.after.as_i64(), i64::MAX), (i64::MIN, turn.after.as_i64())];
     for (mut after, last) in all_round {
         while let Some(app) = next_app(after, last)? {
-            let notices = form_mail(tx, app, turn.resting.contains(&app))?;
+            let notices = form_mail(tx, app, turn.collecting.contains(&app))?;
             if !notices.is_empty() {
                 return Ok(NoticeBatch { notices, closes_at: None });
             }
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn from(after: i64) -> MailCursor {
-        MailCursor { after: AppId::from_i64(after), resting: vec![] }
+        MailCursor { after: AppId::from_i64(after), collecting: vec![] }
     }
 
     #[test]
