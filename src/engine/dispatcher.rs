@@ -84,7 +84,7 @@ impl Dispatcher {
         }
         while let Some((sending, leave)) = self.queues.next(lane, now) {
             let (lanes, lane, courier) = (self.queues.clone(), lane.clone(), self.delivery_worker.clone());
-            let mut out = RunningWorker { queues: lanes, queue: lane, delivery_worker: courier, leave: Some(leave) };
+            let mut out = RunningWorker { queues: lanes, queue: lane, delivery_worker: courier, ticket: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
@@ -131,23 +131,23 @@ struct RunningWorker {
     queues: Arc<EndpointQueues>,
     queue: Arc<EndpointQueue>,
     delivery_worker: Arc<DeliveryWorker>,
-    leave: Option<AdmissionTicket>,
+    ticket: Option<AdmissionTicket>,
 }
 
 impl RunningWorker {
     /// Makes one delivery, and returns the next if one may be sent.
     async fn process_one(&mut self, sending: OutgoingDelivery) -> Option<OutgoingDelivery> {
-        let leave = self.leave.as_ref()?;
+        let leave = self.ticket.as_ref()?;
         let report = self.delivery_worker.process(sending, &self.queue, leave).await;
         let now = self.finish(report);
         let (next, leave) = self.queues.next(&self.queue, now)?;
-        self.leave = Some(leave);
+        self.ticket = Some(leave);
         Some(next)
     }
 
     fn finish(&mut self, report: Option<SendResult>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
-        if let Some(leave) = self.leave.take() {
+        if let Some(leave) = self.ticket.take() {
             self.queues.finish_request(&self.queue, &leave, report, now);
         }
         now
