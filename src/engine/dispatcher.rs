@@ -43,7 +43,7 @@ impl Dispatcher {
                     }
                     None => break,
                 },
-                () = around.timers.bell.notified() => come_back = around.timers.first(),
+                () = around.timers.first_changed.notified() => come_back = around.timers.first(),
                 () = sleep_until_timer(&*self.delivery_worker.clock, come_back) => {
                     self.run_due_timers(self.delivery_worker.clock.now(), &mut couriers);
                     come_back = around.timers.first();

@@ -81,7 +81,7 @@ impl Default for MailProgress {
 impl NoticeMailer {
     pub(super) fn new(
         courier: &DeliveryWorker,
-        bell: Arc<Notify>,
+        notices_waiting: Arc<Notify>,
         post: Option<MailSettings>,
         every: Duration,
         leader: LeaderRole,
@@ -91,7 +91,7 @@ impl NoticeMailer {
             delivery_store: courier.delivery_store.clone(),
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
-            notices_waiting: bell,
+            notices_waiting,
             settings: post,
             every,
             progress: MailProgress::default(),

@@ -23,7 +23,7 @@ pub(super) enum TimerKey {
 pub(super) struct TimerQueue {
     set: Mutex<BTreeSet<(Timestamp, TimerKey)>>,
     /// Wakes the task that sleeps until the first timer.
-    pub(super) bell: Notify,
+    pub(super) first_changed: Notify,
 }
 
 impl TimerQueue {
@@ -35,7 +35,7 @@ impl TimerQueue {
         set.insert((at, sleeper));
         drop(set);
         if is_first {
-            self.bell.notify_one();
+            self.first_changed.notify_one();
         }
         at
     }

@@ -107,7 +107,7 @@ impl Director {
             let wait = Duration::from_millis((at - self.world.elapsed()).max(0) as u64);
             tokio::select! {
                 biased;
-                () = self.world.bell.notified() => self.plan_start(),
+                () = self.world.process_ended.notified() => self.plan_start(),
                 () = tokio::time::sleep(wait) => {
                     let Some((_, deed)) = self.agenda.pop_first() else { break };
                     self.act(deed);

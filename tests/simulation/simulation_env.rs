@@ -26,7 +26,7 @@ pub(crate) struct SimulationEnv {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) entropy: Arc<SeededEntropy>,
     /// Notified when a process ended.
-    pub(crate) bell: Notify,
+    pub(crate) process_ended: Notify,
     /// Notified when a service can be called.
     pub(crate) opened: Notify,
     journal: Mutex<EventLog>,
@@ -70,7 +70,7 @@ impl SimulationEnv {
         Arc::new(Self {
             clock: Arc::new(VirtualClock::starting_at(START)),
             entropy: Arc::new(SeededEntropy::new(plan.seed)),
-            bell: Notify::new(),
+            process_ended: Notify::new(),
             opened: Notify::new(),
             journal: Mutex::default(),
             network_rng: Mutex::new(Rng::with_seed(plan.seed ^ 0x6e65_7477)),
@@ -146,7 +146,7 @@ impl SimulationEnv {
         fact.ending = Some(ending);
         drop(journal);
         drop(office);
-        self.bell.notify_one();
+        self.process_ended.notify_one();
     }
 
     /// Whether the process dies before or after its n-th commit; ends it if so.

@@ -41,7 +41,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// A slower answer comes too late for the lease.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(8);
 /// Between two notifications: what comes meanwhile goes with the next.
-const RING_EVERY: Duration = Duration::from_millis(10);
+const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum HeartbeatCommand {
     Beat(Beat, Owed<Option<View>>),
@@ -76,7 +76,7 @@ type Answered = (HeartbeatRequest, Result<Vec<SimpleQueryMessage>>);
 pub(super) struct Ringer(UnboundedSender<HeartbeatCommand>);
 
 impl Ringer {
-    pub(super) fn ring(&self, bell: Bell) {
+    pub(super) fn send(&self, bell: Bell) {
         if !bell.is_empty() {
             // After the thread has stopped no notification is sent; other nodes find the same in the database.
             let _ = self.0.send(HeartbeatCommand::Ring(bell));
@@ -140,7 +140,7 @@ struct HeartbeatConnection {
     answers: UnboundedReceiver<Answered>,
     to_answer: UnboundedSender<Answered>,
     /// A notification was sent and is not answered yet.
-    is_ringing: bool,
+    is_notifying: bool,
     /// Until the next notification may be sent.
     pause: Option<Pin<Box<Sleep>>>,
     /// Until the thread sends a heartbeat by itself.
@@ -153,7 +153,7 @@ impl HeartbeatConnection {
         let (to_answer, answers) = unbounded_channel();
         let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(heard))?;
         let rest = session.timer(HEARTBEAT_INTERVAL)?;
-        let ear = Self { session, heard: hears, answers, to_answer, is_ringing: false, pause: None, heartbeat_timer: rest };
+        let ear = Self { session, heard: hears, answers, to_answer, is_notifying: false, pause: None, heartbeat_timer: rest };
         if !server.is_pooled() {
             ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
         }
@@ -276,7 +276,7 @@ impl HeartbeatThread {
             }
             HeartbeatCommand::Ring(bell) => {
                 self.bell.add(bell);
-                if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_ringing) {
+                if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
                     self.ring();
                 }
             }
@@ -318,7 +318,7 @@ impl HeartbeatThread {
                 owed.give(answer.and_then(round::seen).map_err(|error| store_error(&error)));
             }
             HeartbeatRequest::Ring => {
-                if let Err(error) = self.pause_after_ringing() {
+                if let Err(error) = self.pause_after_notify() {
                     tracing::debug!(%error, "a notification could not be sent");
                 }
             }
@@ -361,7 +361,7 @@ impl HeartbeatThread {
         let rung = self.ear().and_then(|ear| {
             ear.pause = None;
             if !bell.is_empty() {
-                ear.is_ringing = true;
+                ear.is_notifying = true;
                 // The text has only letters, digits and signs that need no escape.
                 ear.ask(HeartbeatRequest::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.text(epoch)))?;
             }
@@ -372,10 +372,10 @@ impl HeartbeatThread {
         }
     }
 
-    fn pause_after_ringing(&mut self) -> Result<()> {
+    fn pause_after_notify(&mut self) -> Result<()> {
         if let Some(ear) = &mut self.ear {
-            ear.is_ringing = false;
-            ear.pause = Some(ear.session.timer(RING_EVERY)?);
+            ear.is_notifying = false;
+            ear.pause = Some(ear.session.timer(NOTIFY_INTERVAL)?);
         }
         Ok(())
     }

@@ -143,7 +143,7 @@ impl PostgresStore {
         move |taken| {
             let after = Aftermath::of_takeover(taken.woken);
             if let Some(ringer) = ringer {
-                ringer.ring(Bell::of(&after, false, &*handover));
+                ringer.send(Bell::of(&after, false, &*handover));
             }
             if is_told_here {
                 after.notify_engine(&*handover);

@@ -369,7 +369,7 @@ impl BatchWriter for SqliteCommitLoop {
     }
 
     fn notify_peers(&mut self, after: &Aftermath) {
-        self.ringer.ring(Bell::of(after, self.has_changes, &*self.handover));
+        self.ringer.send(Bell::of(after, self.has_changes, &*self.handover));
     }
 
     fn wait(&mut self) {

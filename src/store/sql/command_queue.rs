@@ -52,7 +52,7 @@ impl CommandQueue {
         }
         waiting.commands.push(work);
         drop(waiting);
-        self.ring();
+        self.wake_writer();
     }
 
     pub(super) fn push_accept(&self, work: Box<dyn Work>, events: usize, bytes: usize) {
@@ -68,7 +68,7 @@ impl CommandQueue {
                 waiting.bytes += bytes;
                 waiting.accepts.push_back((work, events, bytes));
                 drop(waiting);
-                return self.ring();
+                return self.wake_writer();
             }
         };
         drop(waiting);
@@ -143,7 +143,7 @@ impl CommandQueue {
         batch
     }
 
-    fn ring(&self) {
+    fn wake_writer(&self) {
         if self.is_idle.swap(false, Ordering::AcqRel) {
             (self.wake)();
         }

@@ -43,7 +43,7 @@ impl Bell {
         self.commits.store(if is_time { 0 } else { commits }, Ordering::Relaxed);
         self.commands.store(if is_time { 0 } else { commands }, Ordering::Relaxed);
         if is_time {
-            self.ring();
+            self.wake();
         }
     }
 
@@ -52,7 +52,7 @@ impl Bell {
         self.flush_failed.load(Ordering::Acquire)
     }
 
-    fn ring(&self) {
+    fn wake(&self) {
         if let Some(thread) = self.thread.get() {
             thread.unpark();
         }
