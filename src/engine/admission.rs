@@ -153,7 +153,7 @@ impl EndpointQueue {
     /// Releases slots that the queue was granted and has no use for.
     pub(super) fn give_up_granted(&self, now: Timestamp) -> WokenQueues {
         if self.lock().has_used_limiter {
-            return self.limiter().forgo(self.app, self.endpoint, now);
+            return self.limiter().give_up_granted(self.app, self.endpoint, now);
         }
         WokenQueues::default()
     }

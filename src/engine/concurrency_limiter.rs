@@ -188,7 +188,7 @@ impl ConcurrencyLimiter {
     }
 
     /// Passes slots to others that the queue was granted and does not need.
-    pub(super) fn forgo(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> WokenQueues {
+    pub(super) fn give_up_granted(&mut self, app: AppId, lane: EndpointId, now: Timestamp) -> WokenQueues {
         let Some(own) = self.apps.get_mut(&app) else { return WokenQueues::default() };
         let Some(given) = own.granted.remove(&lane) else { return WokenQueues::default() };
         for _ in 0..given {

@@ -46,9 +46,9 @@ fn slots_that_a_queue_does_not_need_go_to_the_next() {
     assert!(gates.try_admit(B, queue(4), at(0)).0, "another app's limit does not apply");
     assert_eq!(gates.release_slot(A, true, at(0)).queues, [queue(2)]);
     assert!(!gates.try_admit(A, queue(1), at(0)).0, "waiting queues are not overtaken");
-    assert_eq!(gates.forgo(A, queue(2), at(0)).queues, [queue(3)]);
-    assert_eq!(gates.forgo(A, queue(3), at(0)).queues, [queue(1)]);
-    assert_eq!(gates.forgo(A, queue(1), at(0)).queues, []);
+    assert_eq!(gates.give_up_granted(A, queue(2), at(0)).queues, [queue(3)]);
+    assert_eq!(gates.give_up_granted(A, queue(3), at(0)).queues, [queue(1)]);
+    assert_eq!(gates.give_up_granted(A, queue(1), at(0)).queues, []);
     assert!(gates.try_admit(A, queue(9), at(0)).0, "every slot came back");
 }
 
@@ -83,7 +83,7 @@ proptest! {
             let mut ring = vec![number];
             while let Some(number) = ring.pop() {
                 if !wants.contains(&number) {
-                    ring.extend(gates.forgo(app_of(number), queue(number), at(now)).queues.iter().map(|lane| lane.as_i64()));
+                    ring.extend(gates.give_up_granted(app_of(number), queue(number), at(now)).queues.iter().map(|lane| lane.as_i64()));
                     continue;
                 }
                 let (may, served) = gates.try_admit(app_of(number), queue(number), at(now));
