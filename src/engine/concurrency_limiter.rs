@@ -140,7 +140,7 @@ impl ConcurrencyLimiter {
             gate.tokens.reset(fills_since);
         }
         gate.limit = ceiling;
-        self.forget(app);
+        self.remove_if_idle(app);
     }
 
     /// Resets an app's tokens: another node may have sent for it until now, so none are saved up.
@@ -183,7 +183,7 @@ impl ConcurrencyLimiter {
             own.scope.release_slot(has_gone_out);
         }
         let served = self.grant_free(Some(app), now);
-        self.forget(app);
+        self.remove_if_idle(app);
         served
     }
 
@@ -196,7 +196,7 @@ impl ConcurrencyLimiter {
             self.node.release_slot(false);
         }
         let served = self.grant_free(Some(app), now);
-        self.forget(app);
+        self.remove_if_idle(app);
         served
     }
 
@@ -274,7 +274,7 @@ impl ConcurrencyLimiter {
     }
 
     /// Removes an app that has no limits, nothing in flight and no waiting queues.
-    fn forget(&mut self, app: AppId) {
+    fn remove_if_idle(&mut self, app: AppId) {
         let is_idle = |own: &AppScope| {
             let waits = own.waiting.len() + own.at_node.len() + own.granted.len();
             own.scope.limit.is_none() && own.scope.in_flight + waits == 0
