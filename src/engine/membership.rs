@@ -19,7 +19,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         Cluster, StoreError,
-        cluster::{Beat, Joined, View},
+        cluster::{Heartbeat, Joined, View},
     },
 };
 use heartbeat::HeartbeatTask;
@@ -132,9 +132,9 @@ impl MembershipState {
         if self.unconfirmed().is_empty() { HEARTBEAT_EVERY } else { HEARTBEAT_EVERY_UNCONFIRMED }
     }
 
-    fn heartbeat(&self) -> Beat {
+    fn heartbeat(&self) -> Heartbeat {
         let survey = self.queues.survey(self.clock.now());
-        Beat {
+        Heartbeat {
             seen: self.node_state().config_version(),
             free_permits: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help_wanted,

@@ -32,7 +32,7 @@ use crate::{
         queries::{
             Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
         },
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
@@ -92,7 +92,7 @@ macro_rules! all_closed {
 impl Cluster for ClosedStore {
     all_closed! {
         fn join(Timestamp) -> Joined;
-        fn beat(Beat) -> Option<View>;
+        fn heartbeat(Heartbeat) -> Option<View>;
         fn take_over(i64, Timestamp) -> Option<usize>;
         fn claim_shards(usize) -> Vec<u8>;
         fn release_shards(Vec<u8>) -> ();

@@ -38,7 +38,7 @@ pub struct Joined {
 
 /// Heartbeat: the state that a node reports once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Beat {
+pub struct Heartbeat {
     /// The version up to which it follows the configuration; negative before it has read it.
     pub seen: i64,
     pub free_permits: u32,
@@ -153,7 +153,7 @@ pub trait Cluster: Send + Sync {
 
     /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
     /// join again.
-    fn beat(&self, beat: Beat) -> Reply<'_, Option<View>>;
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<View>>;
 
     /// Takes over what the node of this epoch had in flight and frees its shards, if its lease is over and this node
     /// is steady. Returns the number of deliveries; `None` if that node lives or this one is not steady. The next takeover

@@ -6,7 +6,7 @@ use crate::{
     sqlite::block_on,
     fixture::NOW,
 };
-use posthaste::store::{Cluster, cluster::Beat};
+use posthaste::store::{Cluster, cluster::Heartbeat};
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,
@@ -19,11 +19,11 @@ fn a_heartbeat_takes_one_round_trip() {
     let database = Database::new();
     let (wire, address) = database.wired();
     let store = postgres::open(&address).unwrap();
-    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    block_on(store.heartbeat(Heartbeat::default())).unwrap().expect("it lives");
     let round_trip = Duration::from_millis(400);
     wire.delay(round_trip);
     let begun = Instant::now();
-    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    block_on(store.heartbeat(Heartbeat::default())).unwrap().expect("it lives");
     let took = begun.elapsed();
     println!("a beat took {took:?} where a round trip takes {round_trip:?}");
     assert!(took >= round_trip && took < 2 * round_trip, "{took:?}");
@@ -34,11 +34,11 @@ fn heartbeats_wait_neither_for_each_other_nor_for_other_statements() {
     let database = Database::new();
     let (wire, address) = database.wired();
     let store = postgres::open(&address).unwrap();
-    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    block_on(store.heartbeat(Heartbeat::default())).unwrap().expect("it lives");
     let round_trip = Duration::from_millis(500);
     wire.delay(round_trip);
     let begun = Instant::now();
-    let (looked, beats) = (store.nodes(), [(); 4].map(|()| store.beat(Beat::default())));
+    let (looked, beats) = (store.nodes(), [(); 4].map(|()| store.heartbeat(Heartbeat::default())));
     for beat in beats {
         block_on(beat).unwrap().expect("it lives");
     }
@@ -112,15 +112,15 @@ async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: TwoNod
 /// Simulates a standby that was promoted before it had received everything. A heartbeat notices it, without a write.
 async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair: TwoNodes) {
     drop(pair.other.accept_leased(pair.stage.one_with_permit()).await);
-    pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives");
+    pair.other.store.heartbeat(Heartbeat::default()).await.unwrap().expect("it lives");
     assert!(pair.other.store.can_record());
     let epoch = pair.other.epoch;
     pair.shared.run(&format!("UPDATE ledger SET batch = batch - 1 WHERE epoch = {epoch} AND writer = 0"));
-    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+    assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
     assert!(!pair.other.store.can_record(), "it begins nothing");
     let joined = pair.other.store.join(NOW).await.unwrap();
     assert_ne!(joined.epoch, epoch);
-    pair.other.store.beat(Beat::default()).await.unwrap().expect("it lives again");
+    pair.other.store.heartbeat(Heartbeat::default()).await.unwrap().expect("it lives again");
 }
 
 /// A copied machine takes itself for the same one and finds no such process.
@@ -144,7 +144,7 @@ async fn a_node_with_heartbeats_is_alive_although_its_process_is_not_found(mut p
     third.store.join(NOW).await.unwrap();
     assert!(pair.stage.delivery(id).await.state.is_waiting());
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+    assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
 }
 
 play! { database:

@@ -18,7 +18,7 @@ use posthaste::{
     },
     store::{
         Store, StoreError,
-        cluster::{Beat, SHARD_COUNT},
+        cluster::{Heartbeat, SHARD_COUNT},
         deliveries::{Accepted, Record},
     },
 };
@@ -70,7 +70,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     assert_eq!(pair.take_over().await, Some(1));
     let error = pair.other.store.accept(vec![pair.stage.one_event()]).await.unwrap_err();
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("took over")), "{error}");
-    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+    assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
     assert!(pair.other.store.claim_shards(1).await.is_err());
     pair.other.store.record(delivered(late));
     let joined = pair.other.store.join(after(1)).await.unwrap();
@@ -228,7 +228,7 @@ async fn a_joining_node_takes_over_an_ended_process_of_its_machine(mut pair: Two
     assert_eq!(slots, [(Some(0), pair.epoch), (Some(2), third.epoch)]);
     let fourth = Node::beside(&pair.stage).await;
     assert_eq!(fourth.view().await.nodes[1].slot, Some(1), "a slot that is free is given again");
-    assert_eq!(pair.other.store.beat(Beat::default()).await.unwrap(), None);
+    assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
 }
 
 async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: TwoNodes) {
@@ -241,8 +241,8 @@ async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: TwoNo
 
 async fn nodes_see_the_last_report_of_each_other(pair: TwoNodes) {
     let help = vec![pair.stage.endpoint];
-    let said = Beat { seen: 5, free_permits: 64, help: help.clone(), is_stopping: true };
-    pair.other.store.beat(said).await.unwrap();
+    let said = Heartbeat { seen: 5, free_permits: 64, help: help.clone(), is_stopping: true };
+    pair.other.store.heartbeat(said).await.unwrap();
     let nodes = pair.stage.store().nodes().await.unwrap().nodes;
     assert_eq!(nodes.len(), 2);
     let (mine, other) = (&nodes[0], &nodes[1]);
@@ -349,9 +349,9 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
         app.as_i64()
     ));
     let seen = pair.view().await.version;
-    pair.other.store.beat(Beat { seen: seen - 1, ..Beat::default() }).await.unwrap();
+    pair.other.store.heartbeat(Heartbeat { seen: seen - 1, ..Heartbeat::default() }).await.unwrap();
     assert!(!store.purge_deleted_apps().await.unwrap());
-    pair.other.store.beat(Beat { seen, ..Beat::default() }).await.unwrap();
+    pair.other.store.heartbeat(Heartbeat { seen, ..Heartbeat::default() }).await.unwrap();
     while store.purge_deleted_apps().await.unwrap() {}
     for table in ["events", "deliveries", "health", "purges"] {
         assert_eq!(pair.shared.run(&format!("SELECT count(*) FROM {table}")), "0", "{table}");

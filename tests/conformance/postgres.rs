@@ -21,7 +21,7 @@ use posthaste::{
     runtime::SystemClock,
     store::{
         QueryStore, Cluster, DeliveryStore, Store, StoreError,
-        cluster::Beat,
+        cluster::Heartbeat,
         deliveries::{Accepted, LeaseRequest},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
     },
@@ -162,7 +162,7 @@ pub(crate) fn open(address: &str) -> Result<PostgresStore, PostgresOpenError> {
 /// the store sends none by itself.
 fn open_quietly(wire: &DatabaseProxy, database: &Database) -> PostgresStore {
     let store = open(&address(&wire.folder(), &database.0)).unwrap();
-    block_on(store.beat(Beat::default())).unwrap();
+    block_on(store.heartbeat(Heartbeat::default())).unwrap();
     store
 }
 
@@ -279,9 +279,9 @@ fn a_database_that_lost_confirmed_commits_is_not_written_to() {
     let error = publish(&store, 10).unwrap_err();
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("lost")), "{error}");
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
-    assert!(block_on(store.beat(Beat::default())).unwrap().is_none() && !store.can_record());
+    assert!(block_on(store.heartbeat(Heartbeat::default())).unwrap().is_none() && !store.can_record());
     let joined = block_on(store.join(Timestamp::from_millis(0))).unwrap();
-    block_on(store.beat(Beat::default())).unwrap().expect("it lives");
+    block_on(store.heartbeat(Heartbeat::default())).unwrap().expect("it lives");
     wait_until("it goes on", || store.can_record());
     let next = (i64::from(joined.slot) << 16) + 20;
     publish(&store, next).unwrap();

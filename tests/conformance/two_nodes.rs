@@ -14,7 +14,7 @@ use posthaste::{
     },
     store::{
         Store,
-        cluster::{Beat, View},
+        cluster::{Heartbeat, View},
         deliveries::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SqliteNode},
     },
@@ -117,7 +117,7 @@ impl Node {
     }
 
     pub(crate) async fn view(&self) -> View {
-        self.store.beat(Beat::default()).await.unwrap().expect("a node that lives")
+        self.store.heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 
     pub(crate) async fn accept(&self, new: NewEvent) -> Accepted {
@@ -138,7 +138,7 @@ pub(crate) fn perform<F: Future<Output = ()>>(shared: SharedStore, case: impl Fn
     runtime.block_on(async {
         let stage = Fixture::new(Box::new(shared.clone())).await;
         let epoch = stage.store().join(NOW).await.unwrap().epoch;
-        stage.store().beat(Beat::default()).await.unwrap();
+        stage.store().heartbeat(Heartbeat::default()).await.unwrap();
         let other = Node::beside(&stage).await;
         let played = case(TwoNodes { stage, epoch, other, shared });
         tokio::time::timeout(Duration::from_mins(1), played).await.expect("a store that never answers");
@@ -166,7 +166,7 @@ impl TwoNodes {
     }
 
     pub(crate) async fn view(&self) -> View {
-        self.stage.store().beat(Beat::default()).await.unwrap().expect("a node that lives")
+        self.stage.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 
     /// Blocks every transaction that does this from now on, such as `INSERT ON events`, until `let_go`.

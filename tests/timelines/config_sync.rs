@@ -28,7 +28,7 @@ use posthaste::{
     },
     store::{
         Cluster, ConfigStore, Reply,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
         sqlite::SqliteStore,
     },
@@ -64,7 +64,7 @@ impl Cluster for ChangesStore {
 
     pass_on! {
         fn join(now: Timestamp) -> Joined;
-        fn beat(beat: Beat) -> Option<View>;
+        fn heartbeat(beat: Heartbeat) -> Option<View>;
         fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
         fn claim_shards(most: usize) -> Vec<u8>;
         fn release_shards(shards: Vec<u8>) -> ();

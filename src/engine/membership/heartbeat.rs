@@ -84,7 +84,7 @@ impl<'a> HeartbeatTask<'a> {
         self.answers.spawn(async move {
             let answer = tokio::select! {
                 biased;
-                answer = cluster.beat(words) => answer,
+                answer = cluster.heartbeat(words) => answer,
                 () = clock.sleep_for(HEARTBEAT_TIMEOUT) => Err(StoreError::Unavailable("no answer to a beat".into())),
             };
             (number, answer)

@@ -4,7 +4,7 @@
 mod address;
 mod statement;
 mod single_statement_commit;
-mod beat;
+mod heartbeat;
 mod bell;
 mod bulk_accept;
 mod bulk;
@@ -42,7 +42,7 @@ pub use open::{DatabaseState, PostgresOpenError};
 
 use super::{
     CommitWatch, Reply, Store,
-    cluster::{Beat, Joined, View},
+    cluster::{Heartbeat, Joined, View},
     inbox::InboxEvent,
     sql::{
         Aftermath, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, GroupCommit, WriterThread,
@@ -50,7 +50,7 @@ use super::{
     },
 };
 use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
-use beat::{HeartbeatHandle, Ringer};
+use heartbeat::{HeartbeatHandle, Ringer};
 use bell::Bell;
 use cluster::{Aside, NodeHandle};
 use pulse::Pulse;
@@ -177,7 +177,7 @@ impl MembershipBackend for PostgresStore {
         })
     }
 
-    fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<View>> {
         self.heartbeat.beat(beat)
     }
 

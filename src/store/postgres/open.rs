@@ -95,7 +95,7 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresO
         if versions::is_busy(&error) { PostgresOpenError::Away(error.to_string()) } else { error.into() }
     })?;
     // Entering counts as the first heartbeat.
-    pulse.beat(asked_us, true);
+    pulse.heartbeat(asked_us, true);
     Ok((to_work, Seat::first(epoch, slot)))
 }
 

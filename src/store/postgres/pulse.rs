@@ -59,7 +59,7 @@ impl Pulse {
     }
 
     /// Renews the lease if the heartbeat sent at this time was answered; ends it if not.
-    pub(super) fn beat(&self, sent_us: u64, is_answered: bool) {
+    pub(super) fn heartbeat(&self, sent_us: u64, is_answered: bool) {
         self.until_us.store(if is_answered { sent_us + as_us(LEASE) } else { 0 }, Relaxed);
     }
 }

@@ -6,7 +6,7 @@ use super::{session::to_postgres_sql, settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{
-        cluster::{Beat, SHARD_COUNT, View},
+        cluster::{Heartbeat, SHARD_COUNT, View},
         sql::{Columns, Error, Result, Row, Value, changes, nodes},
     },
 };
@@ -21,8 +21,8 @@ const OF_NODES: &str = "nnttcnntnnn";
 const OF_SHARDS: &str = "nt";
 
 /// SQL that renews the lease of this epoch, and reads the cluster view.
-pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
-    let Beat { seen, free_permits: free_hands, is_stopping, .. } = beat;
+pub(super) fn heartbeat_sql(epoch: i64, beat: &Heartbeat) -> String {
+    let Heartbeat { seen, free_permits: free_hands, is_stopping, .. } = beat;
     let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::help_in_words(beat)));
     let values = [
         epoch.to_string(),
@@ -33,7 +33,7 @@ pub(super) fn beat(epoch: i64, beat: &Beat) -> String {
         now(),
         u8::from(*is_stopping).to_string(),
     ];
-    let said = with_values(nodes::BEAT, &values);
+    let said = with_values(nodes::HEARTBEAT, &values);
     let stored = format!("SELECT batch FROM ledger WHERE epoch = {epoch} AND writer = 0");
     format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", view_statements(epoch))
 }

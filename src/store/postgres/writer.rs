@@ -3,7 +3,7 @@
 
 use super::{
     single_statement_commit::{self, Plain},
-    beat::Ringer,
+    heartbeat::Ringer,
     bell::Bell,
     bulk,
     cluster::{self, LOST_BATCHES, NodeHandle, StoredBatches},

@@ -4,7 +4,7 @@ use crate::{
     domain::time::Timestamp,
     store::{
         Reply,
-        cluster::{Beat, Joined, View},
+        cluster::{Heartbeat, Joined, View},
     },
 };
 
@@ -12,7 +12,7 @@ use crate::{
 pub(in crate::store) trait MembershipBackend: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 
-    fn beat(&self, beat: Beat) -> Reply<'static, Option<View>>;
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<View>>;
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>>;
 

@@ -7,7 +7,7 @@ use crate::{
         node_lease::NodeLease,
         time::Timestamp,
     },
-    store::cluster::{Beat, Node, View},
+    store::cluster::{Heartbeat, Node, View},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,7 +24,7 @@ const LAST_BATCHES_KEPT: Duration = Duration::from_hours(24);
 
 /// SQL of a heartbeat and of a cluster view. `?1` of a heartbeat is the epoch, `?2` the end of its lease, `?6` the time; of
 /// the others `?1` is the epoch, and of nodes `?1` is the time.
-pub(in crate::store) const BEAT: &str =
+pub(in crate::store) const HEARTBEAT: &str =
     "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5, stopping = ?7,
          steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
      WHERE epoch = ?1 AND dead = 0";
@@ -113,16 +113,16 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 }
 
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
-pub(in crate::store) fn beat(tx: &dyn Sql, beat: &Beat, now: Timestamp) -> Result<Option<View>> {
+pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp) -> Result<Option<View>> {
     let (until, help) = (now.plus(NODE_LEASE), help_in_words(beat));
     let words = params![tx.epoch(), until, beat.seen, beat.free_permits, help, now, beat.is_stopping];
-    if tx.execute(BEAT, words)? == 0 {
+    if tx.execute(HEARTBEAT, words)? == 0 {
         return Ok(None);
     }
     view(tx, now).map(Some)
 }
 
-pub(in crate::store) fn help_in_words(beat: &Beat) -> String {
+pub(in crate::store) fn help_in_words(beat: &Heartbeat) -> String {
     let help: Vec<String> = beat.help.iter().map(|lane| lane.as_i64().to_string()).collect();
     help.join(" ")
 }

@@ -6,7 +6,7 @@ use crate::{
     domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
     store::{
         CommitWatch, Reply, Store,
-        cluster::{Beat, Joined, View},
+        cluster::{Heartbeat, Joined, View},
         sql::{
             Aftermath, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, Seat, Sql,
             TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Work, WriterThread, apply_all, newest_notice, nodes, params,
@@ -306,11 +306,11 @@ impl MembershipBackend for SqliteNode {
         })
     }
 
-    fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<View>> {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
-        self.run_now(self.epoch(), |tx| nodes::beat(tx, &beat, tx.now))
+        self.run_now(self.epoch(), |tx| nodes::heartbeat(tx, &beat, tx.now))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {

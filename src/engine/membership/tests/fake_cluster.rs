@@ -14,7 +14,7 @@ use crate::{
     runtime::{Clock, VirtualClock},
     store::{
         Cluster, Reply, StoreError,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -47,7 +47,7 @@ pub(super) struct FakeClusterState {
 
 struct MemberRow {
     lease_until: Monotonic,
-    last_heartbeat: Beat,
+    last_heartbeat: Heartbeat,
 }
 
 impl FakeCluster {
@@ -138,13 +138,13 @@ impl Cluster for FakeNode {
         self.answer(|state, _| {
             state.last_epoch += 1;
             let (epoch, lease_until) = (state.last_epoch, self.cluster.clock.monotonic().plus(LEASE));
-            state.nodes.insert(epoch, MemberRow { lease_until, last_heartbeat: Beat::default() });
+            state.nodes.insert(epoch, MemberRow { lease_until, last_heartbeat: Heartbeat::default() });
             self.epoch.store(epoch, SeqCst);
             Joined { slot: epoch as u8, epoch, is_alone: false, newest_id: 0, taken_over: 0 }
         })
     }
 
-    fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<View>> {
         let heard = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
             *row = MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };

@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         Cluster, Reply,
-        cluster::{Beat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -43,8 +43,8 @@ impl<D: Backend> Cluster for D {
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
     }
 
-    fn beat(&self, beat: Beat) -> Reply<'_, Option<View>> {
-        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.beat(beat))
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<View>> {
+        self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(beat))
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'_, Option<usize>> {

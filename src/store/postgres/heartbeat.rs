@@ -15,7 +15,7 @@ use crate::{
     domain::{ports::CommitListener, node_lease::NodeLease},
     store::{
         Reply,
-        cluster::{Beat, View},
+        cluster::{Heartbeat, View},
         sql::{Result, answered, store_error},
     },
 };
@@ -44,7 +44,7 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(8);
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum HeartbeatCommand {
-    Beat(Beat, Owed<Option<View>>),
+    Heartbeat(Heartbeat, Owed<Option<View>>),
     View(Owed<View>),
     Ring(Bell),
 }
@@ -52,7 +52,7 @@ enum HeartbeatCommand {
 /// A request to the server.
 enum HeartbeatRequest {
     /// The caller that waits for the answer, if there is one.
-    Beat(SentHeartbeat, Option<Owed<Option<View>>>),
+    Heartbeat(SentHeartbeat, Option<Owed<Option<View>>>),
     View(Owed<View>),
     /// A notification for other nodes.
     Ring,
@@ -110,8 +110,8 @@ impl HeartbeatHandle {
         Ok((Self(Mutex::new(Some(orders.clone()))), Ringer(orders)))
     }
 
-    pub(super) fn beat(&self, beat: Beat) -> Reply<'static, Option<View>> {
-        self.order(|answer| HeartbeatCommand::Beat(beat, answer))
+    pub(super) fn beat(&self, beat: Heartbeat) -> Reply<'static, Option<View>> {
+        self.order(|answer| HeartbeatCommand::Heartbeat(beat, answer))
     }
 
     pub(super) fn view(&self) -> Reply<'static, View> {
@@ -194,7 +194,7 @@ struct HeartbeatThread {
 
 impl HeartbeatThread {
     fn run(mut self) {
-        self.beat_alone();
+        self.beat_unled();
         loop {
             match self.next() {
                 HeartbeatInput::Order(Some(order)) => self.follow(order),
@@ -208,7 +208,7 @@ impl HeartbeatThread {
                         tracing::debug!(%error, "the heartbeat thread has no connection");
                     }
                     if !self.is_led_by_engine || self.node.is_joining() {
-                        self.beat_alone();
+                        self.beat_unled();
                     }
                 }
             }
@@ -216,8 +216,8 @@ impl HeartbeatThread {
     }
 
     /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
-    fn beat_alone(&mut self) {
-        self.beat(&Beat { seen: NodeLease::NO_CONFIG_VERSION, ..Beat::default() }, None);
+    fn beat_unled(&mut self) {
+        self.beat(&Heartbeat { seen: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() }, None);
     }
 
     fn ear(&mut self) -> Result<&mut HeartbeatConnection> {
@@ -262,7 +262,7 @@ impl HeartbeatThread {
 
     fn follow(&mut self, order: HeartbeatCommand) {
         match order {
-            HeartbeatCommand::Beat(said, owed) => {
+            HeartbeatCommand::Heartbeat(said, owed) => {
                 self.is_led_by_engine = true;
                 // Otherwise the caller has given up, and asked again since.
                 if owed.is_waited_for() {
@@ -287,16 +287,16 @@ impl HeartbeatThread {
         self.ear()?.ask(asked, sql)
     }
 
-    fn beat(&mut self, beat: &Beat, owed: Option<Owed<Option<View>>>) {
+    fn beat(&mut self, beat: &Heartbeat, owed: Option<Owed<Option<View>>>) {
         let (at_us, epoch) = (self.node.pulse.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
-            return self.has_beaten(sent, owed, Ok(None));
+            return self.heartbeat_done(sent, owed, Ok(None));
         }
         if let Err(error) = self.ear() {
-            return self.has_beaten(sent, owed, Err(error));
+            return self.heartbeat_done(sent, owed, Err(error));
         }
-        let _ = self.ask(HeartbeatRequest::Beat(sent, owed), round::beat(epoch, beat));
+        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, owed), round::heartbeat_sql(epoch, beat));
     }
 
     fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
@@ -304,7 +304,7 @@ impl HeartbeatThread {
             self.lose_ear();
         }
         match asked {
-            HeartbeatRequest::Beat(sent, owed) => {
+            HeartbeatRequest::Heartbeat(sent, owed) => {
                 let heard = answer.and_then(round::heard).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
@@ -312,7 +312,7 @@ impl HeartbeatThread {
                     }
                     (stored >= sent.confirmed).then_some(view)
                 });
-                self.has_beaten(sent, owed, heard);
+                self.heartbeat_done(sent, owed, heard);
             }
             HeartbeatRequest::View(owed) => {
                 owed.give(answer.and_then(round::seen).map_err(|error| store_error(&error)));
@@ -330,13 +330,13 @@ impl HeartbeatThread {
     /// fate of the sent heartbeats is known.
     fn lose_ear(&mut self) {
         self.ear = None;
-        self.node.pulse.beat(0, false);
+        self.node.pulse.heartbeat(0, false);
     }
 
-    fn has_beaten(&mut self, sent: SentHeartbeat, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
+    fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
         // Ignored if this node has joined again since.
         if sent.epoch == self.node.epoch() {
-            self.node.pulse.beat(sent.at_us, matches!(view, Ok(Some(_))));
+            self.node.pulse.heartbeat(sent.at_us, matches!(view, Ok(Some(_))));
             if matches!(view, Ok(None)) {
                 self.node.pulse.fence();
             }
