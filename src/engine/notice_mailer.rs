@@ -82,7 +82,7 @@ impl NoticeMailer {
     pub(super) fn new(
         courier: &DeliveryWorker,
         notices_waiting: Arc<Notify>,
-        post: Option<MailSettings>,
+        settings: Option<MailSettings>,
         every: Duration,
         leader: LeaderRole,
     ) -> Self {
@@ -92,7 +92,7 @@ impl NoticeMailer {
             clock: courier.clock.clone(),
             metrics: courier.metrics.clone(),
             notices_waiting,
-            settings: post,
+            settings,
             every,
             progress: MailProgress::default(),
             leader,
