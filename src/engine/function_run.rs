@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{contract::RenderingRule, event_type::PayloadVersion, id::EventId, time::format_duration},
-    runtime::apart,
+    runtime::run_on_own_thread,
 };
 use bytes::Bytes;
 use std::{
@@ -79,7 +79,7 @@ impl FunctionRun {
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
         let told =
-            apart(SlotReleaser(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
+            run_on_own_thread(SlotReleaser(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
                 .map_err(|error| {
                     RenderError::temporary(format!("no thread for a payload function: {error}"))
                 })?;

@@ -2,12 +2,12 @@
 //!
 //! All other code takes these as arguments, so that a test can control them.
 
-mod apart;
+mod own_thread;
 mod clock;
 mod entropy;
 mod shutdown;
 
-pub use apart::apart;
+pub use own_thread::run_on_own_thread;
 pub use clock::{Clock, Sleep, SystemClock, VirtualClock};
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use shutdown::{Shutdown, ShutdownHandle};

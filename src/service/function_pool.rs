@@ -2,7 +2,7 @@
 //! engine's threads. The operator has slots that apps cannot take, and each app runs one piece of work at a time.
 
 use super::Error;
-use crate::{domain::id::AppId, runtime::apart};
+use crate::{domain::id::AppId, runtime::run_on_own_thread};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -48,7 +48,7 @@ impl FunctionPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         let places = self.acquire_slots(app).await.ok_or(Error::Overloaded)?;
-        let working = apart(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
+        let working = run_on_own_thread(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
         match timeout(WORK_TIME_MAX, working).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => Err(Error::Internal("the work of a payload version panicked".into())),

@@ -8,7 +8,7 @@ const STACK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Starts the work. `hold` is what it holds, such as one of few slots: it is dropped when the work has really ended, also by
 /// a panic, however long ago the receiver was dropped, and before the result is sent.
-pub fn apart<T: Send + 'static>(
+pub fn run_on_own_thread<T: Send + 'static>(
     hold: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<oneshot::Receiver<T>> {
