@@ -226,7 +226,7 @@ impl DeliveryWorker {
             is_local_outage: !counts && last.outcome.class.is_numbered(),
         };
         let contract: &Contract = &endpoint.contract;
-        let verdict = verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.roll());
+        let verdict = verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.unit_float());
         let event = &carried.event;
         if verdict == Verdict::Delivered {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));

@@ -10,7 +10,7 @@ pub trait Entropy: Send + Sync {
     fn fill(&self, bytes: &mut [u8]);
 
     /// A number in `0.0..1.0`, for jitter.
-    fn roll(&self) -> f64;
+    fn unit_float(&self) -> f64;
 }
 
 /// The machine's cryptographic randomness.
@@ -23,7 +23,7 @@ impl Entropy for SystemEntropy {
         aws_lc_rs::rand::fill(bytes).expect("the machine gives no randomness");
     }
 
-    fn roll(&self) -> f64 {
+    fn unit_float(&self) -> f64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);
         // 53 bits are all that a float below one can tell apart.
@@ -46,7 +46,7 @@ impl Entropy for SeededEntropy {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes);
     }
 
-    fn roll(&self) -> f64 {
+    fn unit_float(&self) -> f64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).f64()
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     fn some(entropy: &dyn Entropy) -> ([u8; 32], f64) {
         let mut bytes = [0; 32];
         entropy.fill(&mut bytes);
-        (bytes, entropy.roll())
+        (bytes, entropy.unit_float())
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn rolls_cover_zero_to_one_and_never_reach_one() {
         for entropy in [&SystemEntropy as &dyn Entropy, &SeededEntropy::new(1)] {
-            let rolls: Vec<f64> = (0..2_000).map(|_| entropy.roll()).collect();
+            let rolls: Vec<f64> = (0..2_000).map(|_| entropy.unit_float()).collect();
             assert!(rolls.iter().all(|roll| (0.0..1.0).contains(roll)));
             assert!(rolls.iter().any(|roll| *roll < 0.05) && rolls.iter().any(|roll| *roll > 0.95));
         }
