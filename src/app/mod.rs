@@ -60,11 +60,11 @@ pub async fn serve(settings: Settings) -> anyhow::Result<()> {
 async fn until_second_signal(
     work: impl AsyncFnOnce(ShutdownHandle, Shutdown) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let (handle, stop) = Shutdown::by_hand();
+    let (handle, stop) = Shutdown::new();
     handle.follow_signals().context("cannot listen for signals")?;
     tokio::select! {
         biased;
-        () = stop.hard() => bail!("stopped at once; what was in flight is taken over at the next start"),
+        () = stop.forced() => bail!("stopped at once; what was in flight is taken over at the next start"),
         done = work(handle, stop.clone()) => done,
     }
 }
@@ -73,7 +73,7 @@ async fn run_server(settings: &Settings, handle: ShutdownHandle, stop: Shutdown)
     let node = tokio::select! {
         biased;
         // Starting may wait for an unreachable database, so a stop must be noticed here.
-        () = stop.soft() => return Ok(()),
+        () = stop.graceful() => return Ok(()),
         node = StartedNode::start(settings, false) => node?,
     };
     if let Some(path) = &node.admin_key_file {
@@ -212,9 +212,9 @@ impl StartedNode {
         let router = api::router(service.clone());
         // Clients are served until the engine has stopped, so that their requests are answered meanwhile, not cut
         // off.
-        let (hang_up, listening) = Shutdown::by_hand();
+        let (hang_up, listening) = Shutdown::new();
         let serving = tokio::spawn(async move {
-            let (soft, hard) = (listening.soft(), listening.hard());
+            let (soft, hard) = (listening.graceful(), listening.forced());
             api::server::serve(vec![listener], router, ServerLimits::default(), soft, hard).await;
         });
         let (sealing, told) = (service.clone(), stop.clone());
@@ -227,7 +227,7 @@ impl StartedNode {
         let taking_in = tokio::spawn(async move { taking_in.run_inbox(told).await });
         let mut working = tokio::spawn(engine.run(stop.clone()));
         let worked = tokio::select! {
-            () = stop.soft() => {
+            () = stop.graceful() => {
                 service.readiness().stop();
                 tracing::info!(?grace, "stopping: finishing what is in flight");
                 (&mut working).await
@@ -237,9 +237,9 @@ impl StartedNode {
         if let Some(following) = following {
             following.abort();
         }
-        handle.stop_softly();
+        handle.stop_gracefully();
         service.end_streams();
-        hang_up.stop_softly();
+        hang_up.stop_gracefully();
         // Both tasks use the store, which must not be closed under them.
         let _ = tokio::join!(resealing, taking_in);
         let _ = tokio::time::timeout(REQUESTS_GRACE, serving).await;

@@ -116,7 +116,7 @@ struct ListenState {
 
 pub(super) fn run(args: ListenArgs) -> ExitCode {
     on_runtime(async {
-        let (stop, stopping) = Shutdown::by_hand();
+        let (stop, stopping) = Shutdown::new();
         stop.follow_signals().context("cannot listen for signals")?;
         listen(args, stop, stopping).await
     })
@@ -154,10 +154,10 @@ async fn listen(args: ListenArgs, stop: ShutdownHandle, stopping: Shutdown) -> a
     let router = Router::new().fallback(receive).with_state(desk.clone());
     let limits = ServerLimits { connections_max: CONNECTIONS_MAX, ..ServerLimits::default() };
     let patience = async {
-        stopping.soft().await;
-        tokio::time::timeout(STOP_TIMEOUT, stopping.hard()).await.ok();
+        stopping.graceful().await;
+        tokio::time::timeout(STOP_TIMEOUT, stopping.forced()).await.ok();
     };
-    server::serve(vec![listener], router, limits, stopping.soft(), patience).await;
+    server::serve(vec![listener], router, limits, stopping.graceful(), patience).await;
     let (received, verified) = (desk.received.load(Ordering::Relaxed), desk.verified.load(Ordering::Relaxed));
     eprintln!("received: {received}, verified: {verified}");
     match temporary {
@@ -199,7 +199,7 @@ async fn receive(State(desk): State<Arc<ListenState>>, request: Request) -> Resp
     }
     let answered = desk.answered.fetch_add(1, Ordering::Relaxed) + 1;
     if desk.count_max == Some(answered) {
-        desk.stop.stop_softly();
+        desk.stop.stop_gracefully();
     }
     (status, Body::from(desk.body.clone())).into_response()
 }

@@ -32,7 +32,7 @@ impl Dispatcher {
         loop {
             tokio::select! {
                 biased;
-                () = stop.soft() => break,
+                () = stop.graceful() => break,
                 lane = self.ready.recv() => match lane {
                     // An endless stream of ready queues must not delay timers that are due.
                     Some(lane) => {

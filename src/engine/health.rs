@@ -82,7 +82,7 @@ impl HealthWorker {
         let timekeeper = self.clock_sync();
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work() => {}
             () = timekeeper.work() => {}
         }

@@ -51,7 +51,7 @@ impl Housekeeping {
         // not.
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work() => {}
         }
         self.write_key_uses().await;

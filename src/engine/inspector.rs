@@ -45,7 +45,7 @@ impl Inspector {
         let mut running = RunningInspections::default();
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work(&mut running) => {}
         }
         running.tasks.shutdown().await;

@@ -168,7 +168,7 @@ impl Engine {
                     }
                     tokio::select! {
                         biased;
-                        () = stop.soft() => return Ok(None),
+                        () = stop.graceful() => return Ok(None),
                         () = self.delivery_worker.clock.sleep_for(START_ERROR_PAUSE) => {}
                     }
                 }

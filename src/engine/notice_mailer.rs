@@ -101,7 +101,7 @@ impl NoticeMailer {
 
     pub(super) async fn run(mut self, stop: Shutdown) {
         let out_of_patience = async {
-            stop.soft().await;
+            stop.graceful().await;
             tokio::time::sleep(STOP_TIMEOUT).await;
         };
         // A mail that is on its way may arrive; one that does not is sent again by the next process, under the same id.
@@ -113,7 +113,7 @@ impl NoticeMailer {
     }
 
     async fn work(&mut self, stop: &Shutdown) {
-        while !stop.is_soft() {
+        while !stop.is_graceful() {
             let bell = self.notices_waiting.clone();
             // Registered before the step, so that no notification is missed.
             let rung = bell.notified();
@@ -123,7 +123,7 @@ impl NoticeMailer {
             drop(turn);
             tokio::select! {
                 biased;
-                () = stop.soft() => {}
+                () = stop.graceful() => {}
                 () = rung => {}
                 () = self.clock.idle_until(come_back) => {}
             }
@@ -134,7 +134,7 @@ impl NoticeMailer {
     async fn lead(&self, stop: &Shutdown) -> Option<LeaderGuard> {
         tokio::select! {
             biased;
-            () = stop.soft() => None,
+            () = stop.graceful() => None,
             turn = self.leader.lead() => Some(turn),
         }
     }

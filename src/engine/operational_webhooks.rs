@@ -52,7 +52,7 @@ impl OperationalWebhooks {
         // Stopping between two steps leaves nothing half done: what is published is marked later.
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work() => {}
         }
     }

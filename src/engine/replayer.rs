@@ -58,7 +58,7 @@ impl Replayer {
         // A page is one transaction: stopping between two of them leaves nothing half done.
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work() => {}
         }
     }

@@ -75,7 +75,7 @@ impl RetentionWorker {
         // A step is one transaction: stopping between two of them leaves nothing half done.
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work() => {}
         }
     }

@@ -29,7 +29,7 @@ impl RetryAccelerator {
     pub(super) async fn run(mut self, stop: Shutdown) {
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.work() => {}
         }
     }

@@ -51,7 +51,7 @@ impl Scheduler {
             let come_back = self.step().await;
             tokio::select! {
                 biased;
-                () = stop.soft() => return,
+                () = stop.graceful() => return,
                 () = rung => {}
                 () = self.clock.idle_until(come_back) => {}
             }

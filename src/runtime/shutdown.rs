@@ -9,53 +9,53 @@ use tokio::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum ShutdownStage {
     Running,
-    Soft,
-    Hard,
+    Graceful,
+    Forced,
 }
 
 /// The listening side.
 #[derive(Clone, Debug)]
-pub struct Shutdown(watch::Receiver<Stage>);
+pub struct Shutdown(watch::Receiver<ShutdownStage>);
 
 /// The requesting side. Dropping it requests nothing.
 #[derive(Clone, Debug)]
-pub struct ShutdownHandle(watch::Sender<Stage>);
+pub struct ShutdownHandle(watch::Sender<ShutdownStage>);
 
 impl Shutdown {
     /// Returns a shutdown and the handle that triggers it.
-    pub fn by_hand() -> (ShutdownHandle, Self) {
-        let (sender, receiver) = watch::channel(Stage::Running);
+    pub fn new() -> (ShutdownHandle, Self) {
+        let (sender, receiver) = watch::channel(ShutdownStage::Running);
         (ShutdownHandle(sender), Self(receiver))
     }
 
     /// The first SIGTERM or SIGINT is soft, the second is hard. Must be called inside a runtime.
     pub fn from_signals() -> io::Result<Self> {
-        let (handle, shutdown) = Self::by_hand();
+        let (handle, shutdown) = Self::new();
         handle.follow_signals()?;
         Ok(shutdown)
     }
 
     /// Returns once it is time to stop taking new work; at once if it already is.
-    pub async fn soft(&self) {
-        self.reached(Stage::Soft).await;
+    pub async fn graceful(&self) {
+        self.reached(ShutdownStage::Graceful).await;
     }
 
     /// Returns once it is time to let go of everything; at once if it already is.
-    pub async fn hard(&self) {
-        self.reached(Stage::Hard).await;
+    pub async fn forced(&self) {
+        self.reached(ShutdownStage::Forced).await;
     }
 
-    pub fn is_soft(&self) -> bool {
-        *self.0.borrow() >= Stage::Soft
+    pub fn is_graceful(&self) -> bool {
+        *self.0.borrow() >= ShutdownStage::Graceful
     }
 
-    pub fn is_hard(&self) -> bool {
-        *self.0.borrow() >= Stage::Hard
+    pub fn is_forced(&self) -> bool {
+        *self.0.borrow() >= ShutdownStage::Forced
     }
 
-    async fn reached(&self, stage: Stage) {
+    async fn reached(&self, stage: ShutdownStage) {
         let mut stages = self.0.clone();
         if stages.wait_for(|now| *now >= stage).await.is_err() {
             // Every handle is gone, so no stop can be requested any more.
@@ -65,12 +65,12 @@ impl Shutdown {
 }
 
 impl ShutdownHandle {
-    pub fn stop_softly(&self) {
-        self.advance_to(Stage::Soft);
+    pub fn stop_gracefully(&self) {
+        self.advance_to(ShutdownStage::Graceful);
     }
 
-    pub fn stop_hard(&self) {
-        self.advance_to(Stage::Hard);
+    pub fn force_stop(&self) {
+        self.advance_to(ShutdownStage::Forced);
     }
 
     /// Lets SIGTERM and SIGINT request a stop as well: the first a soft one, the second a hard one. Must be called inside a
@@ -80,7 +80,7 @@ impl ShutdownHandle {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let handle = self.clone();
         tokio::spawn(async move {
-            for stage in [Stage::Soft, Stage::Hard] {
+            for stage in [ShutdownStage::Graceful, ShutdownStage::Forced] {
                 let name = tokio::select! {
                     _ = terminate.recv() => "SIGTERM",
                     _ = interrupt.recv() => "SIGINT",
@@ -92,7 +92,7 @@ impl ShutdownHandle {
         Ok(())
     }
 
-    fn advance_to(&self, stage: Stage) {
+    fn advance_to(&self, stage: ShutdownStage) {
         self.0.send_if_modified(|now| {
             let forward = stage > *now;
             *now = stage.max(*now);
@@ -109,30 +109,30 @@ mod tests {
 
     #[tokio::test]
     async fn soft_comes_before_hard_and_late_listeners_see_both() {
-        let (handle, shutdown) = Shutdown::by_hand();
-        assert!(!shutdown.is_soft());
-        handle.stop_softly();
-        shutdown.soft().await;
-        assert!(shutdown.is_soft() && !shutdown.is_hard());
-        handle.stop_hard();
+        let (handle, shutdown) = Shutdown::new();
+        assert!(!shutdown.is_graceful());
+        handle.stop_gracefully();
+        shutdown.graceful().await;
+        assert!(shutdown.is_graceful() && !shutdown.is_forced());
+        handle.force_stop();
         let late = shutdown.clone();
-        late.soft().await;
-        late.hard().await;
+        late.graceful().await;
+        late.forced().await;
     }
 
     #[tokio::test]
     async fn a_soft_stop_after_a_hard_one_changes_nothing() {
-        let (handle, shutdown) = Shutdown::by_hand();
-        handle.stop_hard();
-        handle.stop_softly();
-        assert!(shutdown.is_hard());
+        let (handle, shutdown) = Shutdown::new();
+        handle.force_stop();
+        handle.stop_gracefully();
+        assert!(shutdown.is_forced());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_handle_does_not_request_a_stop() {
-        let (handle, shutdown) = Shutdown::by_hand();
+        let (handle, shutdown) = Shutdown::new();
         drop(handle);
-        let stopped = tokio::time::timeout(Duration::from_hours(1), shutdown.soft()).await;
+        let stopped = tokio::time::timeout(Duration::from_hours(1), shutdown.graceful()).await;
         assert!(stopped.is_err());
     }
 
@@ -140,9 +140,9 @@ mod tests {
     async fn the_first_signal_is_soft_and_the_second_hard() {
         let shutdown = Shutdown::from_signals().unwrap();
         kill_process(getpid(), Signal::TERM).unwrap();
-        shutdown.soft().await;
-        assert!(!shutdown.is_hard());
+        shutdown.graceful().await;
+        assert!(!shutdown.is_forced());
         kill_process(getpid(), Signal::INT).unwrap();
-        shutdown.hard().await;
+        shutdown.forced().await;
     }
 }

@@ -22,7 +22,7 @@ impl Service {
     pub async fn run_inbox(&self, stop: Shutdown) {
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.poll_inbox() => {}
         }
     }

@@ -24,7 +24,7 @@ impl Service {
     pub async fn run_key_rotation(&self, stop: Shutdown) {
         tokio::select! {
             biased;
-            () = stop.soft() => {}
+            () = stop.graceful() => {}
             () = self.rotate_all() => {}
         }
     }

@@ -22,11 +22,11 @@ const GET: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 async fn start(limits: ServerLimits) -> (SocketAddr, ShutdownHandle, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let (handle, shutdown) = Shutdown::by_hand();
+    let (handle, shutdown) = Shutdown::new();
     let router =
         Router::new().route("/", get(async || "here")).route("/echo", post(async |body: String| body));
     let serving = tokio::spawn(async move {
-        serve(vec![listener], router, limits, shutdown.soft(), shutdown.hard()).await;
+        serve(vec![listener], router, limits, shutdown.graceful(), shutdown.forced()).await;
     });
     (address, handle, serving)
 }
@@ -52,7 +52,7 @@ async fn a_connection_serves_many_requests_and_a_soft_stop_closes_it() {
         stream.write_all(GET.as_bytes()).await.unwrap();
         assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 OK"));
     }
-    handle.stop_softly();
+    handle.stop_gracefully();
     assert_eq!(read_to_end(&mut stream).await, "");
     timeout(SOON, serving).await.expect("served to the end").unwrap();
     assert!(TcpStream::connect(address).await.is_err(), "the listener is closed");
@@ -68,7 +68,7 @@ async fn a_request_under_way_is_answered_after_a_soft_stop() {
     let mut other = TcpStream::connect(address).await.unwrap();
     other.write_all(GET.as_bytes()).await.unwrap();
     assert!(read_some(&mut other).await.starts_with("HTTP/1.1 200"));
-    handle.stop_softly();
+    handle.stop_gracefully();
     assert_eq!(read_to_end(&mut other).await, "");
     stream.write_all(b"world").await.unwrap();
     assert!(read_to_end(&mut stream).await.ends_with("helloworld"));
@@ -80,7 +80,7 @@ async fn a_hard_stop_does_not_wait_for_requests() {
     let (address, handle, serving) = start(ServerLimits::default()).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&GET.as_bytes()[..10]).await.unwrap();
-    handle.stop_hard();
+    handle.force_stop();
     timeout(SOON, serving).await.expect("stopped").unwrap();
     assert_eq!(read_to_end(&mut stream).await, "");
 }

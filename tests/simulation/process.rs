@@ -108,7 +108,7 @@ impl Process {
             world.complain(Promise::Order, format!("{leaderless} lines without a first at a start"));
         }
         apply_trouble(writer.connection(), world.state().trouble);
-        let (stop_handle, stop) = Shutdown::by_hand();
+        let (stop_handle, stop) = Shutdown::new();
         let process = Arc::new(Self {
             number: world.add_process(),
             writer: Mutex::new(Some(writer)),
@@ -158,7 +158,7 @@ impl Process {
         if let Some(office) = &office {
             office.service.readiness().stop();
         }
-        self.stop.stop_softly();
+        self.stop.stop_gracefully();
         let limit = Duration::from_millis((world.plan.grace + 5 * SECOND) as u64);
         let was_in_time = tokio::time::timeout(limit, self.engine_ended.notified()).await.is_ok();
         if world.is_dead(self.number) {
@@ -296,14 +296,14 @@ impl ProcessStart {
         service.readiness().start_accepting();
         let life = process.number;
         world.journal().lives[life as usize].ready_at = Some(world.clock.now());
-        if !stop.is_soft() {
+        if !stop.is_graceful() {
             world.state().office = Some(Arc::new(ServiceAccess { life, service, lanes, directory }));
             world.opened.notify_waiters();
         }
         let owner = process.clone();
         process.spawn(async move {
             let ended = engine.run(stop.clone()).await;
-            if ended.is_err() || !stop.is_soft() {
+            if ended.is_err() || !stop.is_graceful() {
                 world.end(life, ProcessEnd::Exited, SECOND);
             }
             owner.engine_ended.notify_one();

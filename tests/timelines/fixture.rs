@@ -250,7 +250,7 @@ async fn start(
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
     let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
-    let (stop, told) = Shutdown::by_hand();
+    let (stop, told) = Shutdown::new();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
     StartedProcess { service, store, queues: lanes, engine, stop, writer }
 }

@@ -135,7 +135,7 @@ impl TwoNodes {
         service.readiness().start_accepting();
         let gate = NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
-        let (stop, told) = Shutdown::by_hand();
+        let (stop, told) = Shutdown::new();
         let engine = desk.engine(lanes, events, Arc::new(line));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
@@ -256,7 +256,7 @@ async fn a_node_that_stops_releases_everything_at_once() {
     first.publish(6).await;
     second.publish(6).await;
     town.pass(3 * SECOND).await;
-    first.stop.stop_softly();
+    first.stop.stop_gracefully();
     town.pass(SECOND).await;
     let writer = first.writer.lock().unwrap().take();
     writer.unwrap().end();

@@ -106,7 +106,7 @@ impl<'a> Rebalancer<'a> {
         // A node that has only just joined takes no shard before it has read the configuration: until then others keep them.
         let may_gain = shared.node_state().config_version() != NodeLease::NO_CONFIG_VERSION;
         let staying = 1 + self.others(&heard.view).filter(|node| node.is_available()).count();
-        let fair = if shared.stop.is_soft() { 0 } else { SHARD_COUNT.div_ceil(staying) };
+        let fair = if shared.stop.is_graceful() { 0 } else { SHARD_COUNT.div_ceil(staying) };
         let here: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Local).collect();
         if here.len() > fair {
             shared.set_owners(&here[fair..], ShardOwnership::Draining);

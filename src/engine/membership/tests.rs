@@ -51,7 +51,7 @@ impl RunningNode {
             clock: town.clock.clone(),
             ids: ids.clone(),
         };
-        let (stop, told) = Shutdown::by_hand();
+        let (stop, told) = Shutdown::new();
         let running = tokio::spawn(membership.run(told)).abort_handle();
         Self { queues: lanes, link: door, ids, stop, running, _events: events }
     }
@@ -180,7 +180,7 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     }
     assert_eq!(first.tenure().ownership(0), ShardOwnership::Local, "the owner of the first shard keeps it");
     // One node stops and gives everything away; one dies and is taken over.
-    third.stop.stop_softly();
+    third.stop.stop_gracefully();
     sleep(6 * SECOND).await;
     assert_eq!(
         (first.owned_shards(), second.owned_shards(), third.owned_shards()),
@@ -223,7 +223,7 @@ async fn the_leader_keeps_its_shard_while_it_works() {
         let tenure = first.queues.node_state();
         tenure.lead(|| town.clock.monotonic()).unwrap()
     });
-    first.stop.stop_softly();
+    first.stop.stop_gracefully();
     sleep(3 * SECOND).await;
     assert_eq!((town.shards_of(1), first.tenure().ownership(0)), (1, ShardOwnership::Draining));
     drop(at_work);

@@ -85,7 +85,7 @@ impl Node {
         town.state().tenures[number] = Some(tenure.clone());
         let writer: SharedNodeWriter = Arc::new(Mutex::new(Some(writer)));
         runtime.spawn(commit_loop(town.clone(), number, writer.clone(), rung));
-        let (stop, told) = Shutdown::by_hand();
+        let (stop, told) = Shutdown::new();
         let (office, has_ended) = (Arc::default(), Arc::<AtomicBool>::default());
         let seed = town.plan.seed ^ (life as u64) << 32;
         let boot = NodeStart {
@@ -199,7 +199,7 @@ impl Node {
         if let Some(service) = self.office.lock().unwrap().take() {
             service.readiness().stop();
         }
-        self.stop.stop_softly();
+        self.stop.stop_gracefully();
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -275,7 +275,7 @@ impl NodeStart {
                 async move { service.sync_config(&bell).await }
             });
             service.readiness().start_accepting();
-            if !stop.is_soft() {
+            if !stop.is_graceful() {
                 *self.office.lock().unwrap() = Some(service);
             }
             let _ = engine.run(stop).await;
