@@ -268,7 +268,7 @@ impl QueryStore for ClosedStore {
     fn find_duplicate(&self, _: Vec<DedupKey>, _: Fingerprint) -> Reply<'_, Accepted> {
         closed()
     }
-    fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
+    fn inbox_page(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
         closed()
     }
     fn events(&self, _: AppId, _: EventFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<Event>> {

@@ -56,7 +56,7 @@ impl Service {
     /// Accepts what the inbox holds. Returns how many entries were settled, or `None` if there is no inbox.
     async fn accept_inbox(&self) -> Result<Option<usize>, Error> {
         let Some(_at_work) = self.lead_inbox() else { return Ok(Some(0)) };
-        let Some(submitted) = self.query_store.submitted().await? else { return Ok(None) };
+        let Some(submitted) = self.query_store.inbox_page().await? else { return Ok(None) };
         let mut by_app: BTreeMap<AppId, Vec<InboxEvent>> = BTreeMap::new();
         for submission in submitted {
             by_app.entry(submission.app).or_default().push(submission);

@@ -126,7 +126,7 @@ pub trait QueryStore: Send + Sync {
     fn find_duplicate(&self, keys: Vec<DedupKey>, fingerprint: Fingerprint) -> Reply<'_, Accepted>;
 
     /// Returns some of the events that wait in the inbox, the oldest first. `None` if this store has no inbox.
-    fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>>;
+    fn inbox_page(&self) -> Reply<'_, Option<Vec<InboxEvent>>>;
 
     fn events(
         &self,

@@ -167,7 +167,7 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows:
         "INSERT INTO inbox (app, type, data, event_id) SELECT {}, 't', '1', n FROM generate_series(1, {BATCH_SIZE}) AS n",
         stage.app.as_i64()
     ));
-    let waiting = stage.store().submitted().await.unwrap().unwrap();
+    let waiting = stage.store().inbox_page().await.unwrap().unwrap();
     assert_eq!(waiting.len(), BATCH_SIZE);
     let events = waiting.iter().map(|submission| (submission.number, stage.one_event())).collect();
     stage.store().accept_inbox(InboxBatch { events, ..InboxBatch::default() }).await.unwrap();

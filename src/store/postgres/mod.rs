@@ -225,7 +225,7 @@ impl Backend for PostgresStore {
         self.engine_readers.read(run)
     }
 
-    fn submitted(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
+    fn inbox_page(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
         Some(self.read_for_engine(inbox::waiting))
     }
 

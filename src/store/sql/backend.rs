@@ -28,7 +28,7 @@ pub(in crate::store) trait Backend: Send + Sync {
     }
 
     /// Reads the inbox; `None` where there is none.
-    fn submitted(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
+    fn inbox_page(&self) -> Option<Reply<'static, Vec<InboxEvent>>> {
         None
     }
 

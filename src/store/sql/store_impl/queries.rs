@@ -36,8 +36,8 @@ impl<D: Backend> QueryStore for D {
         self.read(move |connection| dedup::find_duplicate(connection, &keys, fingerprint))
     }
 
-    fn submitted(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
-        let submitted = Backend::submitted(self);
+    fn inbox_page(&self) -> Reply<'_, Option<Vec<InboxEvent>>> {
+        let submitted = Backend::inbox_page(self);
         Box::pin(async move {
             match submitted {
                 Some(submitted) => submitted.await.map(Some),
