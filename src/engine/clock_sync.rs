@@ -4,7 +4,7 @@
 use crate::{
     domain::{outage_detector::OutageDetector, node_lease::NodeLease},
     runtime::Clock,
-    store::{Cluster, StoreError},
+    store::{ClusterStore, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 const CLOCK_SYNC_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct ClockSync {
-    pub(super) cluster_store: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn ClusterStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) outage_detector: Arc<OutageDetector>,
     pub(super) node_state: Arc<NodeLease>,

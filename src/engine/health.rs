@@ -6,7 +6,7 @@ use crate::{
     domain::{outage_detector::OutageDetector, config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
-        Cluster, StoreError,
+        ClusterStore, StoreError,
         cluster::{RollupResult, HealthCandidate},
     },
 };
@@ -32,7 +32,7 @@ const INTERVALS_MISSED_MAX: u32 = 60;
 
 pub(super) struct HealthWorker {
     config_cache: Arc<ConfigCache>,
-    cluster_store: Arc<dyn Cluster>,
+    cluster_store: Arc<dyn ClusterStore>,
     clock: Arc<dyn Clock>,
     outage_detector: Arc<OutageDetector>,
     every: Duration,
@@ -49,7 +49,7 @@ impl HealthWorker {
     pub(super) async fn begin(
         courier: &DeliveryWorker,
         lanes: &EndpointQueues,
-        cluster_store: Arc<dyn Cluster>,
+        cluster_store: Arc<dyn ClusterStore>,
         every: Duration,
     ) -> Result<Self, StoreError> {
         let DeliveryWorker { config_cache: directory, outage_detector: blame, clock, .. } = courier;

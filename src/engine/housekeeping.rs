@@ -10,7 +10,7 @@ use crate::{
     },
     outbound::HttpSender,
     runtime::{Clock, Shutdown},
-    store::{QueryStore, Cluster, DeliveryStore, StoreError, deliveries::AvailabilityChange},
+    store::{QueryStore, ClusterStore, DeliveryStore, StoreError, deliveries::AvailabilityChange},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -29,7 +29,7 @@ pub(super) struct Housekeeping {
     pub(super) changed_endpoints: mpsc::UnboundedReceiver<EndpointId>,
     pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn ClusterStore>,
     pub(super) query_store: Arc<dyn QueryStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,

@@ -18,7 +18,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        Cluster, StoreError,
+        ClusterStore, StoreError,
         cluster::{Heartbeat, Joined, View},
     },
 };
@@ -52,7 +52,7 @@ const JOIN_ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Membership {
     pub(super) queues: Arc<EndpointQueues>,
-    pub(super) cluster_store: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn ClusterStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
 }
@@ -60,7 +60,7 @@ pub(super) struct Membership {
 /// State shared by the parts of the membership.
 struct MembershipState {
     queues: Arc<EndpointQueues>,
-    cluster_store: Arc<dyn Cluster>,
+    cluster_store: Arc<dyn ClusterStore>,
     clock: Arc<dyn Clock>,
     ids: IdGenerator,
     lease: OwnLease,

@@ -51,7 +51,7 @@ pub use send_gate::NodeSendGate;
 use crate::{
     domain::{contract::RetentionPeriod, id::IdGenerator, ports::CommitListener, storage::StorageSpace, time::Timestamp},
     runtime::Shutdown,
-    store::{QueryStore, Cluster, StoreError},
+    store::{QueryStore, ClusterStore, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -59,7 +59,7 @@ pub struct Engine {
     pub queues: Arc<EndpointQueues>,
     pub queue_events: QueueEvents,
     pub delivery_worker: DeliveryWorker,
-    pub cluster_store: Arc<dyn Cluster>,
+    pub cluster_store: Arc<dyn ClusterStore>,
     pub query_store: Arc<dyn QueryStore>,
     pub ids: IdGenerator,
     pub storage: Arc<StorageSpace>,

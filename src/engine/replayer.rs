@@ -13,7 +13,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        QueryStore, Cluster, DeliveryStore, StoreError,
+        QueryStore, ClusterStore, DeliveryStore, StoreError,
         replays::{ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
@@ -35,7 +35,7 @@ pub(super) struct Replayer {
     pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn DeliveryStore>,
     pub(super) query_store: Arc<dyn QueryStore>,
-    pub(super) cluster_store: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn ClusterStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: IdGenerator,
     /// Notified when a replay was begun, resumed, paused or cancelled.

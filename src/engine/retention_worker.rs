@@ -15,7 +15,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        Cluster, DeliveryStore, StoreError,
+        ClusterStore, DeliveryStore, StoreError,
         retention::{ExpireResult, OverdueSearch, EventIdRanges},
     },
 };
@@ -37,7 +37,7 @@ const RESCAN_PAUSE_FACTOR: u32 = 50;
 pub(super) struct RetentionWorker {
     pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn ClusterStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     /// How often it checks when there is nothing to do.

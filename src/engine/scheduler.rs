@@ -8,7 +8,7 @@ use crate::{
     domain::{config_cache::ConfigCache, id::EndpointId, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
-        Cluster, DeliveryStore,
+        ClusterStore, DeliveryStore,
         deliveries::{LeaseResult, LeaseRequest},
     },
 };
@@ -36,7 +36,7 @@ pub(super) struct Scheduler {
     pub(super) queues: Arc<EndpointQueues>,
     pub(super) config_cache: Arc<ConfigCache>,
     pub(super) delivery_store: Arc<dyn DeliveryStore>,
-    pub(super) cluster_store: Arc<dyn Cluster>,
+    pub(super) cluster_store: Arc<dyn ClusterStore>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) recheck_every: Duration,
     pub(super) recheck_at: Timestamp,

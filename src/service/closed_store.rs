@@ -27,7 +27,7 @@ use crate::{
     },
     runtime::{SeededEntropy, SystemClock},
     store::{
-        QueryStore, Cluster, DeliveryStore, ConfigStore, Reply, StoreError,
+        QueryStore, ClusterStore, DeliveryStore, ConfigStore, Reply, StoreError,
         audit::AuditFilter,
         queries::{
             Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
@@ -89,7 +89,7 @@ macro_rules! all_closed {
     };
 }
 
-impl Cluster for ClosedStore {
+impl ClusterStore for ClosedStore {
     all_closed! {
         fn join(Timestamp) -> Joined;
         fn heartbeat(Heartbeat) -> Option<View>;

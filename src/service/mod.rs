@@ -64,7 +64,7 @@ use crate::{
         time::Timestamp,
     },
     runtime::{Clock, Entropy},
-    store::{QueryStore, Cluster, DeliveryStore, ConfigStore},
+    store::{QueryStore, ClusterStore, DeliveryStore, ConfigStore},
 };
 use change_locks::ChangeLocks;
 use contracts::Contracts;
@@ -102,7 +102,7 @@ pub struct ServiceDeps {
     pub delivery_store: Arc<dyn DeliveryStore>,
     pub config_store: Arc<dyn ConfigStore>,
     pub query_store: Arc<dyn QueryStore>,
-    pub cluster_store: Arc<dyn Cluster>,
+    pub cluster_store: Arc<dyn ClusterStore>,
     pub node_state: Arc<NodeLease>,
     pub permits: Arc<dyn Permits>,
     pub clock: Arc<dyn Clock>,
@@ -124,7 +124,7 @@ pub struct Service {
     delivery_store: Arc<dyn DeliveryStore>,
     config_store: Arc<dyn ConfigStore>,
     query_store: Arc<dyn QueryStore>,
-    cluster_store: Arc<dyn Cluster>,
+    cluster_store: Arc<dyn ClusterStore>,
     node_state: Arc<NodeLease>,
     permits: Arc<dyn Permits>,
     clock: Arc<dyn Clock>,

@@ -145,7 +145,7 @@ pub struct HealthCandidate {
     pub contract: Arc<Contract>,
 }
 
-pub trait Cluster: Send + Sync {
+pub trait ClusterStore: Send + Sync {
     /// Joins, and takes over what dead nodes had in flight. Their running inspections are interrupted; the engine is notified
     /// if inspections wait. A node that was taken over calls it again and starts under a new epoch; results and releases
     /// under the old epoch then change nothing.

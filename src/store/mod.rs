@@ -21,7 +21,7 @@ pub mod statistics;
 pub mod live_updates;
 
 pub use queries::QueryStore;
-pub use cluster::Cluster;
+pub use cluster::ClusterStore;
 pub use deliveries::DeliveryStore;
 pub use config::ConfigStore;
 
@@ -49,7 +49,7 @@ pub enum StoreError {
 }
 
 /// All four traits together.
-pub trait Store: DeliveryStore + ConfigStore + QueryStore + Cluster {
+pub trait Store: DeliveryStore + ConfigStore + QueryStore + ClusterStore {
     /// Stops taking commands, writes those already taken, and lets another process take over. Blocks until that is done.
     fn close(&self);
 }

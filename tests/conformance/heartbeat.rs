@@ -6,7 +6,7 @@ use crate::{
     sqlite::block_on,
     fixture::NOW,
 };
-use posthaste::store::{Cluster, cluster::Heartbeat};
+use posthaste::store::{ClusterStore, cluster::Heartbeat};
 use std::{
     io::{Read, Write},
     os::unix::net::UnixStream,

@@ -20,7 +20,7 @@ use posthaste::{
     engine::NodeSendGate,
     runtime::SystemClock,
     store::{
-        QueryStore, Cluster, DeliveryStore, Store, StoreError,
+        QueryStore, ClusterStore, DeliveryStore, Store, StoreError,
         cluster::Heartbeat,
         deliveries::{Accepted, LeaseRequest},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},

@@ -11,7 +11,7 @@ use posthaste::{
         ports::CommitListener,
     },
     store::{
-        QueryStore, Cluster, CommitWatch, DeliveryStore, ConfigStore, Store, StoreError,
+        QueryStore, ClusterStore, CommitWatch, DeliveryStore, ConfigStore, Store, StoreError,
         sqlite::{SqliteOpenError, QueueLimits, SqliteStore},
     },
 };

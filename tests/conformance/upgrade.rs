@@ -9,7 +9,7 @@ use posthaste::{
         id::{AppId, EndpointId, EventId},
         ordering::OrderingMode,
     },
-    store::{QueryStore, Cluster, DeliveryStore},
+    store::{QueryStore, ClusterStore, DeliveryStore},
 };
 use rusqlite::Connection;
 use std::path::Path;

@@ -19,7 +19,7 @@ use posthaste::{
     runtime::{Clock, Shutdown, ShutdownHandle},
     service::Service,
     store::{
-        Cluster,
+        ClusterStore,
         sqlite::{QueueLimits, SqliteStore, CommitResult, SqliteCommitLoop},
     },
 };

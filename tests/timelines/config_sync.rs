@@ -27,7 +27,7 @@ use posthaste::{
         endpoints::{EndpointPatch, NewEndpoint},
     },
     store::{
-        Cluster, ConfigStore, Reply,
+        ClusterStore, ConfigStore, Reply,
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
         sqlite::SqliteStore,
@@ -54,7 +54,7 @@ macro_rules! pass_on {
     };
 }
 
-impl Cluster for ChangesStore {
+impl ClusterStore for ChangesStore {
     fn changes(&self, after: i64) -> Reply<'_, ConfigChanges> {
         let changes = self.changes.lock().unwrap().clone();
         let is_news = changes.version > after;

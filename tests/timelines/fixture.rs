@@ -20,7 +20,7 @@ use posthaste::{
         publish::PublishRequest,
     },
     store::{
-        Cluster,
+        ClusterStore,
         sqlite::{SqliteStore, CommitResult, SqliteCommitLoop},
     },
 };

@@ -17,7 +17,7 @@ use posthaste::{
     outbound::HttpSender,
     runtime::{SeededEntropy, VirtualClock},
     service::{NodeInfo, Service, ServiceDeps, ServiceLimits},
-    store::{Cluster, CommitWatch, Store, sqlite::QueueLimits},
+    store::{ClusterStore, CommitWatch, Store, sqlite::QueueLimits},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ impl CommitWatch for NoWatch {
 pub(crate) struct NodeBuilder {
     pub(crate) config_cache: Arc<ConfigCache>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) cluster: Arc<dyn Cluster>,
+    pub(crate) cluster: Arc<dyn ClusterStore>,
     pub(crate) node_state: Arc<NodeLease>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) ids: IdGenerator,

@@ -20,7 +20,7 @@ use posthaste::{
     runtime::{Clock, Shutdown, ShutdownHandle, VirtualClock},
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
-        Cluster,
+        ClusterStore,
         sqlite::{NodeWriter, SharedFile, SqliteNode, CommitResult},
     },
 };

@@ -6,7 +6,7 @@
 
 use super::{
     bell::Bell,
-    cluster::NodeHandle,
+    node::NodeHandle,
     owed::Owed,
     round,
     session::{Server, Session},

@@ -8,7 +8,7 @@ mod heartbeat;
 mod bell;
 mod bulk_accept;
 mod bulk;
-mod cluster;
+mod node;
 mod columns;
 mod deliveries;
 mod bulk_complete;
@@ -52,7 +52,7 @@ use super::{
 use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
 use heartbeat::{HeartbeatHandle, Ringer};
 use bell::Bell;
-use cluster::{Aside, NodeHandle};
+use node::{Aside, NodeHandle};
 use pulse::Pulse;
 use session::{Server, Session};
 use std::{

@@ -132,7 +132,7 @@ pub fn move_up(
 /// Starts or continues the copy; refuses a database that is not this copy's. Nodes are kept out from here on.
 fn begin(session: &Session, origin: &str) -> Result<(), MoveError> {
     let refused = Transaction::run(session, 0, |tx| {
-        tx.execute(super::cluster::ENTER, &[])?;
+        tx.execute(super::node::ENTER, &[])?;
         let tx: &dyn Sql = tx;
         let alive = nodes::view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
         if alive > 0 {

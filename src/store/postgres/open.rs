@@ -1,7 +1,7 @@
 //! Opens a database: checks its promises, and migrates its schema. A refused database is left untouched.
 
 use super::{
-    cluster, partitions,
+    node, partitions,
     pulse::Pulse,
     session::{Server, Session},
     versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
@@ -90,7 +90,7 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresO
         tracing::warn!(%error, "no partitions were made for the days to come");
     }
     let asked_us = pulse.now_us();
-    let (epoch, slot) = cluster::enter(&session).map_err(|error| {
+    let (epoch, slot) = node::enter(&session).map_err(|error| {
         // Another node enters, or prepares the database for a newer version.
         if versions::is_busy(&error) { PostgresOpenError::Away(error.to_string()) } else { error.into() }
     })?;

@@ -4,7 +4,7 @@
 //! step that removes something is not applied while a living node needs it.
 
 use super::{
-    cluster::ENTER,
+    node::ENTER,
     open::PostgresOpenError,
     session::Session,
     sql::{CLOCK, Transaction},

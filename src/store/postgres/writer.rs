@@ -6,7 +6,7 @@ use super::{
     heartbeat::Ringer,
     bell::Bell,
     bulk,
-    cluster::{self, LOST_BATCHES, NodeHandle, StoredBatches},
+    node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
     floors::Floors,
     open,
     portions::{in_portions, is_cold},
@@ -167,7 +167,7 @@ impl SqliteCommitLoop {
             begun => begun?,
         };
         if counted == 0 {
-            let found = cluster::stored(&tx)?;
+            let found = node::stored(&tx)?;
             drop(tx);
             return Err(self.fenced(&found));
         }
@@ -332,7 +332,7 @@ impl BatchWriter for SqliteCommitLoop {
         let (next, too_late) = (last + 1, last + 2);
         let found = self.session().and_then(|session| {
             let (tx, _) = Transaction::begin(session, epoch, "")?;
-            let (mut found, newest_notice) = (cluster::stored(&tx)?, newest_notice(&tx)?);
+            let (mut found, newest_notice) = (node::stored(&tx)?, newest_notice(&tx)?);
             if matches!(found, StoredBatches::Upto(found) if found == last) {
                 let count = "UPDATE ledger SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
                 (&tx as &dyn Sql).execute(count, params![epoch, too_late])?;

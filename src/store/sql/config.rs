@@ -1,7 +1,7 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
 use super::{
-    ConfigChange, Error, Result, Row, Sql, cluster, event_types, health, inspections, notices, params, row::named,
+    ConfigChange, Error, Result, Row, Sql, maintenance, event_types, health, inspections, notices, params, row::named,
 };
 use crate::{
     domain::{
@@ -171,7 +171,7 @@ pub(super) fn change_app(tx: &dyn Sql, app: &App) -> Result<bool> {
 }
 
 pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
-    cluster::remember_newest_id(tx)?;
+    maintenance::remember_newest_id(tx)?;
     if tx.execute("DELETE FROM apps WHERE id = ?1", params![app])? == 0 {
         return Ok(false);
     }
@@ -353,7 +353,7 @@ pub(super) fn add_key(tx: &dyn Sql, key: &ApiKey) -> Result<Vec<KeyId>> {
 
 /// Removes expired links of the app. Links are made for every visit and live for hours, so expired ones go as new ones come.
 fn remove_expired_links(tx: &dyn Sql, new: &ApiKey) -> Result<Vec<KeyId>> {
-    cluster::remember_newest_id(tx)?;
+    maintenance::remember_newest_id(tx)?;
     let kept_ms = EXPIRED_LINK_RETENTION.as_millis() as i64;
     let before = Timestamp::from_millis(new.created_at.as_millis().saturating_sub(kept_ms));
     tx.all(

@@ -1,7 +1,7 @@
 //! Statements of the delivery store: accept, record, release, act, apply to waiting. Each runs inside the writer's batch.
 
 use super::{
-    Result, Row, Sql, ToValue, attempts, cluster, dedup,
+    Result, Row, Sql, ToValue, attempts, maintenance, dedup,
     deliveries::{is_leased, read_delivery, update_leased, update_delivery},
     health, notices,
     order::{self, Woken},
@@ -237,7 +237,7 @@ pub(super) fn ask(
         Ask::Cancel => delivery.cancel(now),
         Ask::Close => delivery.close(),
         Ask::Delete if from.is_terminal() => {
-            cluster::remember_newest_id(tx)?;
+            maintenance::remember_newest_id(tx)?;
             tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![id])?;
             order::remove(tx, id, now, woken)?;
             return Ok(ActionResult::Deleted);

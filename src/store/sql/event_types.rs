@@ -1,7 +1,7 @@
 //! The catalogue of event types: one small table, read whole at start.
 
 use super::{
-    Result, Row, Sql, audit, cluster, params,
+    Result, Row, Sql, audit, maintenance, params,
     config::{json, log_if_changed, to_json},
     row::named,
 };
@@ -73,6 +73,6 @@ fn put(tx: &dyn Sql, new: &EventTypeRecord) -> Result<()> {
 }
 
 pub(super) fn remove(tx: &dyn Sql, id: EventTypeId) -> Result<bool> {
-    cluster::remember_newest_id(tx)?;
+    maintenance::remember_newest_id(tx)?;
     log_if_changed(tx, tx.execute("DELETE FROM event_types WHERE id = ?1", params![id])?, id)
 }

@@ -9,7 +9,7 @@ mod attempts;
 mod audit;
 mod queries;
 pub(super) mod changes;
-mod cluster;
+mod maintenance;
 mod commands;
 mod dedup;
 mod deliveries;
@@ -54,7 +54,7 @@ pub use group_commit::CommitResult;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
 pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
-pub(super) use cluster::{join_alone, newest_id_and_inspections};
+pub(super) use maintenance::{join_alone, newest_id_and_inspections};
 pub(super) use commands::Recording;
 pub(super) use deliveries::{Was, lane};
 pub(super) use backend::Backend;

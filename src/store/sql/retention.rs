@@ -4,7 +4,7 @@
 //! change meanwhile, and does what the domain decides then.
 
 use super::{
-    Result, Row, Sql, cluster,
+    Result, Row, Sql, maintenance,
     deliveries::{read_delivery, update_delivery},
     delivery_statements::NO_DATA,
     order::Woken,
@@ -129,7 +129,7 @@ pub(super) fn expire(
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
 ) -> Result<(ExpireResult, (Woken, ChangedEndpoints))> {
-    cluster::remember_newest_id(tx)?;
+    maintenance::remember_newest_id(tx)?;
     let mut reader = RetentionReader { connection: tx, keeps, dead_letters: HashMap::new() };
     let (mut step, mut rows) = (
         RemovalStep {

@@ -3,7 +3,7 @@
 
 use super::{
     Result, Row, Sql,
-    cluster::find_queues,
+    maintenance::find_queues,
     params,
     statistics::{EVERY_APP, EVERY_ENDPOINT, COUNTERS, COUNTERS_COLUMNS, read},
 };

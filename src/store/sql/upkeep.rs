@@ -1,6 +1,6 @@
 //! Removes old audit entries, finished replays and inspections, notices, and keys that are revoked or expired.
 
-use super::{Result, Sql, cluster, notices, params};
+use super::{Result, Sql, maintenance, notices, params};
 use crate::{
     domain::{
         id::{KeyId, first_id_at},
@@ -13,7 +13,7 @@ use crate::{
 const PURGE_RECORDS_STEP: i64 = 500;
 
 pub(super) fn purge_records(tx: &dyn Sql, before: Timestamp) -> Result<PurgedRecords> {
-    cluster::remember_newest_id(tx)?;
+    maintenance::remember_newest_id(tx)?;
     let mut most = 0;
     for sql in [
         "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE id < ?3 AND at < ?1 ORDER BY id LIMIT ?2)",

@@ -16,7 +16,7 @@ use posthaste::{
     runtime::{SeededEntropy, Shutdown, ShutdownHandle, VirtualClock},
     service::Service,
     store::{
-        Cluster,
+        ClusterStore,
         sqlite::{NodeWriter, QueueLimits, SqliteNode, CommitResult},
     },
 };

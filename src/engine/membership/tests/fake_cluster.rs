@@ -13,7 +13,7 @@ use crate::{
     },
     runtime::{Clock, VirtualClock},
     store::{
-        Cluster, Reply, StoreError,
+        ClusterStore, Reply, StoreError,
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
     },
@@ -133,7 +133,7 @@ macro_rules! never {
     };
 }
 
-impl Cluster for FakeNode {
+impl ClusterStore for FakeNode {
     fn join(&self, _: Timestamp) -> Reply<'_, Joined> {
         self.answer(|state, _| {
             state.last_epoch += 1;

@@ -7,7 +7,7 @@ mod database;
 mod server_shell;
 
 use super::{
-    super::{address::DatabaseAddress, cluster::enter, open, session::Server},
+    super::{address::DatabaseAddress, node::enter, open, session::Server},
     *,
 };
 

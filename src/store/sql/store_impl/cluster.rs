@@ -1,7 +1,7 @@
 //! Implements `Cluster`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
-    Backend, MembershipBackend, adjusted_clock, changes, cluster, health, inspections, nodes, replays, retention, rollup,
+    Backend, MembershipBackend, adjusted_clock, changes, maintenance, health, inspections, nodes, replays, retention, rollup,
     shards, upkeep,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
         time::Timestamp,
     },
     store::{
-        Cluster, Reply,
+        ClusterStore, Reply,
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, View},
         retention::{OverdueEvents, OverdueSearch},
     },
@@ -31,13 +31,13 @@ fn alone() -> View {
     View { nodes: Vec::new(), shards: vec![0; SHARD_COUNT], version: 0, write_counter: 0, may_take_over: true }
 }
 
-impl<D: Backend> Cluster for D {
+impl<D: Backend> ClusterStore for D {
     fn join(&self, now: Timestamp) -> Reply<'_, Joined> {
         if let Some(membership) = self.membership() {
             return membership.join(now);
         }
         let reply = self.write_then(
-            move |tx| Ok((cluster::join_alone(tx, now)?, inspections::waits(tx)?)),
+            move |tx| Ok((maintenance::join_alone(tx, now)?, inspections::waits(tx)?)),
             |(_, inspections_wait), after| after.inspections_wait |= *inspections_wait,
         );
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
@@ -88,11 +88,11 @@ impl<D: Backend> Cluster for D {
     }
 
     fn find_queues(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>> {
-        self.read_for_engine(cluster::find_queues)
+        self.read_for_engine(maintenance::find_queues)
     }
 
     fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(move |connection| cluster::queues_with_due(connection, &lanes, now))
+        self.read_for_engine(move |connection| maintenance::queues_with_due(connection, &lanes, now))
     }
 
     fn purge_deleted_apps(&self) -> Reply<'_, bool> {
@@ -100,7 +100,7 @@ impl<D: Backend> Cluster for D {
             if let Some(membership) = self.membership() {
                 membership.maintain().await?;
             }
-            self.write(cluster::purge).await
+            self.write(maintenance::purge).await
         })
     }
 
@@ -117,7 +117,7 @@ impl<D: Backend> Cluster for D {
     }
 
     fn record_key_uses(&self, uses: Vec<(KeyId, Timestamp)>) -> Reply<'_, ()> {
-        self.write(move |tx| cluster::record_key_uses(tx, &uses))
+        self.write(move |tx| maintenance::record_key_uses(tx, &uses))
     }
 
     fn running_replays(&self) -> Reply<'_, Vec<Replay>> {
@@ -125,7 +125,7 @@ impl<D: Backend> Cluster for D {
     }
 
     fn endpoints_to_apply(&self) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(cluster::endpoints_to_apply)
+        self.read_for_engine(maintenance::endpoints_to_apply)
     }
 
     fn health_bootstrap(&self, now: Timestamp) -> Reply<'_, HealthBootstrap> {
