@@ -19,7 +19,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         ClusterStore, StoreError,
-        cluster::{Heartbeat, Joined, View},
+        cluster::{Heartbeat, Joined, ClusterView},
     },
 };
 use heartbeat::HeartbeatTask;
@@ -83,7 +83,7 @@ struct OwnLease {
 
 /// Answer to a heartbeat, and the count of shard moves when that was sent.
 pub(super) struct HeartbeatReply {
-    view: View,
+    view: ClusterView,
     shard_moves: u64,
 }
 

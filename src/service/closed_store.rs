@@ -32,7 +32,7 @@ use crate::{
         queries::{
             Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
         },
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
             Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
@@ -92,13 +92,13 @@ macro_rules! all_closed {
 impl ClusterStore for ClosedStore {
     all_closed! {
         fn join(Timestamp) -> Joined;
-        fn heartbeat(Heartbeat) -> Option<View>;
+        fn heartbeat(Heartbeat) -> Option<ClusterView>;
         fn take_over(i64, Timestamp) -> Option<usize>;
         fn claim_shards(usize) -> Vec<u8>;
         fn release_shards(Vec<u8>) -> ();
         fn in_flight_elsewhere(Vec<EndpointId>) -> Vec<EndpointId>;
         fn changes(i64) -> ConfigChanges;
-        fn nodes() -> View;
+        fn nodes() -> ClusterView;
         fn find_queues() -> Vec<(EndpointId, Timestamp)>;
         fn queues_with_due(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge_deleted_apps() -> bool;

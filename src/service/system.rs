@@ -3,7 +3,7 @@
 use super::{Caller, Error, Service, storage_limits::StoreUsage};
 use crate::{
     domain::{id::DeliveryId, node_lease::SHARD_COUNT, time::Timestamp},
-    store::cluster::{Node, View},
+    store::cluster::{Node, ClusterView},
 };
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl Service {
         }
     }
 
-    fn all_nodes(&self, view: View) -> Vec<NodeStatus> {
+    fn all_nodes(&self, view: ClusterView) -> Vec<NodeStatus> {
         let state = |node: Node| NodeStatus {
             is_this: node.epoch == self.node_state.epoch(),
             shards: view.shards.iter().filter(|owner| **owner == node.epoch).count(),

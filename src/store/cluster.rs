@@ -79,7 +79,7 @@ impl Node {
 
 /// State of the cluster, as of one heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct ClusterView {
     /// All nodes, this one too.
     pub nodes: Vec<Node>,
     /// The epoch of the node that owns each shard; 0 if the shard is free.
@@ -153,7 +153,7 @@ pub trait ClusterStore: Send + Sync {
 
     /// Renews this node's lease, for another ten seconds from the time of the call. `None` if it was taken over: it has to
     /// join again.
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<View>>;
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>>;
 
     /// Takes over what the node of this epoch had in flight and frees its shards, if its lease is over and this node
     /// is steady. Returns the number of deliveries; `None` if that node lives or this one is not steady. The next takeover
@@ -172,7 +172,7 @@ pub trait ClusterStore: Send + Sync {
     fn changes(&self, after: i64) -> Reply<'_, ConfigChanges>;
 
     /// Returns the state of the cluster, for people; no nodes where there can be only one.
-    fn nodes(&self) -> Reply<'_, View>;
+    fn nodes(&self) -> Reply<'_, ClusterView>;
 
     /// Returns every endpoint queue in which something will be due, and its first due time. Costs a look-up per queue, not
     /// per delivery.

@@ -14,7 +14,7 @@ use posthaste::{
     },
     store::{
         Store,
-        cluster::{Heartbeat, View},
+        cluster::{Heartbeat, ClusterView},
         deliveries::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SqliteNode},
     },
@@ -116,7 +116,7 @@ impl Node {
         self.store.flush().await.unwrap();
     }
 
-    pub(crate) async fn view(&self) -> View {
+    pub(crate) async fn view(&self) -> ClusterView {
         self.store.heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 
@@ -165,7 +165,7 @@ impl TwoNodes {
         self.stage.store().take_over(self.other.epoch, NOW).await.unwrap()
     }
 
-    pub(crate) async fn view(&self) -> View {
+    pub(crate) async fn view(&self) -> ClusterView {
         self.stage.store().heartbeat(Heartbeat::default()).await.unwrap().expect("a node that lives")
     }
 

@@ -28,7 +28,7 @@ use posthaste::{
     },
     store::{
         ClusterStore, ConfigStore, Reply,
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         retention::{OverdueEvents, OverdueSearch},
         sqlite::SqliteStore,
     },
@@ -64,12 +64,12 @@ impl ClusterStore for ChangesStore {
 
     pass_on! {
         fn join(now: Timestamp) -> Joined;
-        fn heartbeat(beat: Heartbeat) -> Option<View>;
+        fn heartbeat(beat: Heartbeat) -> Option<ClusterView>;
         fn take_over(epoch: i64, now: Timestamp) -> Option<usize>;
         fn claim_shards(most: usize) -> Vec<u8>;
         fn release_shards(shards: Vec<u8>) -> ();
         fn in_flight_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
-        fn nodes() -> View;
+        fn nodes() -> ClusterView;
         fn find_queues() -> Vec<(EndpointId, Timestamp)>;
         fn queues_with_due(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
         fn purge_deleted_apps() -> bool;

@@ -4,7 +4,7 @@
 use super::{HEARTBEAT_SOON, HEARTBEAT_TIMEOUT, HeartbeatReply, LEASE, LEASE_MARGIN, MembershipState};
 use crate::{
     domain::{id::EndpointId, time::Monotonic},
-    store::{StoreError, cluster::View},
+    store::{StoreError, cluster::ClusterView},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-type HeartbeatAnswer = Result<Option<View>, StoreError>;
+type HeartbeatAnswer = Result<Option<ClusterView>, StoreError>;
 
 pub(super) struct HeartbeatTask<'a> {
     shared: &'a MembershipState,

@@ -9,7 +9,7 @@ use crate::{
     },
     store::{
         StoreError,
-        cluster::{Node, View},
+        cluster::{Node, ClusterView},
     },
 };
 use std::{
@@ -52,7 +52,7 @@ impl<'a> Rebalancer<'a> {
     }
 
     /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
-    fn help_owners(&mut self, view: &View) {
+    fn help_owners(&mut self, view: &ClusterView) {
         let lanes = &self.shared.queues;
         let mut wanted = BTreeSet::new();
         if lanes.context.permit_pool.has_plenty() {
@@ -63,14 +63,14 @@ impl<'a> Rebalancer<'a> {
         self.helped_queues = wanted;
     }
 
-    fn others<'v>(&self, view: &'v View) -> impl Iterator<Item = &'v Node> {
+    fn others<'v>(&self, view: &'v ClusterView) -> impl Iterator<Item = &'v Node> {
         let own = self.shared.node_state().epoch();
         view.nodes.iter().filter(move |node| node.epoch != own)
     }
 
     /// Makes this node the only sender of a queue once every other node knows of it, and has nothing of it in flight. A node
     /// whose lease is over is asked too, as long as it has not been taken over: it may come back.
-    async fn confirm_ownership(&mut self, view: &View) -> Result<(), StoreError> {
+    async fn confirm_ownership(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let shared = self.shared;
         let known_to_all = self.others(view).map(|node| node.seen).min().unwrap_or(i64::MAX);
         let asked: Vec<EndpointId> = {
@@ -118,7 +118,7 @@ impl<'a> Rebalancer<'a> {
     }
 
     /// Adopts what the store says of shards and this node did not know: an answer may have been lost on its way.
-    async fn reconcile(&mut self, view: &View) -> Result<(), StoreError> {
+    async fn reconcile(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let (mut found, mut lost) = (Vec::new(), Vec::new());
         let tenure = self.shared.node_state();
         for (shard, owner) in (0..=u8::MAX).zip(&view.shards) {
@@ -136,7 +136,7 @@ impl<'a> Rebalancer<'a> {
     }
 
     /// Gains shards: first those that were about to leave, then such as have no owner.
-    async fn gain_shards(&mut self, view: &View, wanted: usize) -> Result<(), StoreError> {
+    async fn gain_shards(&mut self, view: &ClusterView, wanted: usize) -> Result<(), StoreError> {
         let shared = self.shared;
         let staying: Vec<u8> = shared.node_state().shards_in(ShardOwnership::Draining).take(wanted).collect();
         let free = view.shards.iter().filter(|owner| **owner == 0).count();
@@ -201,7 +201,7 @@ impl<'a> Rebalancer<'a> {
         released
     }
 
-    async fn take_over_from_the_dead(&self, view: &View) -> Result<(), StoreError> {
+    async fn take_over_from_the_dead(&self, view: &ClusterView) -> Result<(), StoreError> {
         let expired = self.others(view).filter(|node| node.is_expired && view.may_take_over);
         for Node { epoch, name, .. } in expired {
             let taken = self.shared.cluster_store.take_over(*epoch, self.shared.clock.now()).await?;

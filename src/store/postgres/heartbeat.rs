@@ -15,7 +15,7 @@ use crate::{
     domain::{ports::CommitListener, node_lease::NodeLease},
     store::{
         Reply,
-        cluster::{Heartbeat, View},
+        cluster::{Heartbeat, ClusterView},
         sql::{Result, answered, store_error},
     },
 };
@@ -44,16 +44,16 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(8);
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum HeartbeatCommand {
-    Heartbeat(Heartbeat, Owed<Option<View>>),
-    View(Owed<View>),
+    Heartbeat(Heartbeat, Owed<Option<ClusterView>>),
+    View(Owed<ClusterView>),
     Ring(Bell),
 }
 
 /// A request to the server.
 enum HeartbeatRequest {
     /// The caller that waits for the answer, if there is one.
-    Heartbeat(SentHeartbeat, Option<Owed<Option<View>>>),
-    View(Owed<View>),
+    Heartbeat(SentHeartbeat, Option<Owed<Option<ClusterView>>>),
+    View(Owed<ClusterView>),
     /// A notification for other nodes.
     Ring,
     /// LISTEN for notifications.
@@ -110,11 +110,11 @@ impl HeartbeatHandle {
         Ok((Self(Mutex::new(Some(orders.clone()))), Ringer(orders)))
     }
 
-    pub(super) fn beat(&self, beat: Heartbeat) -> Reply<'static, Option<View>> {
+    pub(super) fn beat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
         self.order(|answer| HeartbeatCommand::Heartbeat(beat, answer))
     }
 
-    pub(super) fn view(&self) -> Reply<'static, View> {
+    pub(super) fn view(&self) -> Reply<'static, ClusterView> {
         self.order(HeartbeatCommand::View)
     }
 
@@ -287,7 +287,7 @@ impl HeartbeatThread {
         self.ear()?.ask(asked, sql)
     }
 
-    fn beat(&mut self, beat: &Heartbeat, owed: Option<Owed<Option<View>>>) {
+    fn beat(&mut self, beat: &Heartbeat, owed: Option<Owed<Option<ClusterView>>>) {
         let (at_us, epoch) = (self.node.pulse.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
@@ -333,7 +333,7 @@ impl HeartbeatThread {
         self.node.pulse.heartbeat(0, false);
     }
 
-    fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<Owed<Option<View>>>, view: Result<Option<View>>) {
+    fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<Owed<Option<ClusterView>>>, view: Result<Option<ClusterView>>) {
         // Ignored if this node has joined again since.
         if sent.epoch == self.node.epoch() {
             self.node.pulse.heartbeat(sent.at_us, matches!(view, Ok(Some(_))));

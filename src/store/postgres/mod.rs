@@ -42,7 +42,7 @@ pub use open::{DatabaseState, PostgresOpenError};
 
 use super::{
     CommitWatch, Reply, Store,
-    cluster::{Heartbeat, Joined, View},
+    cluster::{Heartbeat, Joined, ClusterView},
     inbox::InboxEvent,
     sql::{
         Aftermath, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, GroupCommit, WriterThread,
@@ -177,7 +177,7 @@ impl MembershipBackend for PostgresStore {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
         self.heartbeat.beat(beat)
     }
 
@@ -186,7 +186,7 @@ impl MembershipBackend for PostgresStore {
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 
-    fn nodes(&self) -> Reply<'static, View> {
+    fn nodes(&self) -> Reply<'static, ClusterView> {
         self.heartbeat.view()
     }
 

@@ -134,7 +134,7 @@ fn begin(session: &Session, origin: &str) -> Result<(), MoveError> {
     let refused = Transaction::run(session, 0, |tx| {
         tx.execute(super::node::ENTER, &[])?;
         let tx: &dyn Sql = tx;
-        let alive = nodes::view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
+        let alive = nodes::cluster_view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
         if alive > 0 {
             return Ok(Some(MoveError::InUse(alive)));
         }

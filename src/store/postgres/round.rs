@@ -6,7 +6,7 @@ use super::{session::to_postgres_sql, settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{
-        cluster::{Heartbeat, SHARD_COUNT, View},
+        cluster::{Heartbeat, SHARD_COUNT, ClusterView},
         sql::{Columns, Error, Result, Row, Value, changes, nodes},
     },
 };
@@ -110,7 +110,7 @@ impl StatementResults {
         Ok(self.read(kinds, read)?.into_iter().next().unwrap_or_default())
     }
 
-    fn view(mut self) -> Result<View> {
+    fn view(mut self) -> Result<ClusterView> {
         let now = Timestamp::from_millis(self.one("n", |row| row.get(0))?);
         let nodes = self.read(OF_NODES, |row| nodes::node(row, now))?;
         let written = self.one("n", |row| row.get(0))?;
@@ -123,13 +123,13 @@ impl StatementResults {
             Ok(())
         })?;
         let version = self.one("n", |row| row.get(0))?;
-        Ok(View { nodes, shards, version, write_counter: written, may_take_over: self.one("c", |row| row.get(0))? })
+        Ok(ClusterView { nodes, shards, version, write_counter: written, may_take_over: self.one("c", |row| row.get(0))? })
     }
 }
 
 /// Reads the answer to a heartbeat: the last stored batch of this node, and the cluster view; `None` if the node was taken
 /// over.
-pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, View)>> {
+pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, ClusterView)>> {
     let mut answers = StatementResults::of(messages);
     let (_, lives) = answers.next()?;
     let stored = answers.one("n", |row| row.get(0))?;
@@ -137,7 +137,7 @@ pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, Vi
 }
 
 /// Reads the cluster view.
-pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<View> {
+pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<ClusterView> {
     StatementResults::of(messages).view()
 }
 

@@ -4,7 +4,7 @@ use crate::{
     domain::time::Timestamp,
     store::{
         Reply,
-        cluster::{Heartbeat, Joined, View},
+        cluster::{Heartbeat, Joined, ClusterView},
     },
 };
 
@@ -12,11 +12,11 @@ use crate::{
 pub(in crate::store) trait MembershipBackend: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<View>>;
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>>;
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>>;
 
-    fn nodes(&self) -> Reply<'static, View>;
+    fn nodes(&self) -> Reply<'static, ClusterView>;
 
     /// Maintains the tables: makes partitions ahead, and moves rows out of nearly empty ones. Whatever conflicts with other
     /// transactions is left for the next time.

@@ -7,7 +7,7 @@ use crate::{
         node_lease::NodeLease,
         time::Timestamp,
     },
-    store::cluster::{Heartbeat, Node, View},
+    store::cluster::{Heartbeat, Node, ClusterView},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -113,13 +113,13 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 }
 
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
-pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp) -> Result<Option<View>> {
+pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp) -> Result<Option<ClusterView>> {
     let (until, help) = (now.plus(NODE_LEASE), help_in_words(beat));
     let words = params![tx.epoch(), until, beat.seen, beat.free_permits, help, now, beat.is_stopping];
     if tx.execute(HEARTBEAT, words)? == 0 {
         return Ok(None);
     }
-    view(tx, now).map(Some)
+    cluster_view(tx, now).map(Some)
 }
 
 pub(in crate::store) fn help_in_words(beat: &Heartbeat) -> String {
@@ -128,11 +128,11 @@ pub(in crate::store) fn help_in_words(beat: &Heartbeat) -> String {
 }
 
 /// Returns the cluster as this node sees it.
-pub(in crate::store) fn view(tx: &dyn Sql, now: Timestamp) -> Result<View> {
+pub(in crate::store) fn cluster_view(tx: &dyn Sql, now: Timestamp) -> Result<ClusterView> {
     let nodes = tx.all(NODES, params![now], |row| node(row, now))?;
     let written = tx.number(WRITE_COUNTER, params![tx.epoch()])?;
     let (shards, version) = (shards::all(tx)?, changes::version(tx)?);
-    Ok(View { nodes, shards, version, write_counter: written, may_take_over: is_steady(tx, now)? })
+    Ok(ClusterView { nodes, shards, version, write_counter: written, may_take_over: is_steady(tx, now)? })
 }
 
 /// Whether this node may take over others.

@@ -6,7 +6,7 @@ use crate::{
     domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
     store::{
         CommitWatch, Reply, Store,
-        cluster::{Heartbeat, Joined, View},
+        cluster::{Heartbeat, Joined, ClusterView},
         sql::{
             Aftermath, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, Seat, Sql,
             TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Work, WriterThread, apply_all, newest_notice, nodes, params,
@@ -306,7 +306,7 @@ impl MembershipBackend for SqliteNode {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
         if self.identity.is_lost() {
             return Box::pin(std::future::ready(Ok(None)));
         }
@@ -320,8 +320,8 @@ impl MembershipBackend for SqliteNode {
         )
     }
 
-    fn nodes(&self) -> Reply<'static, View> {
-        self.run_now(self.epoch(), |tx| nodes::view(tx, tx.now))
+    fn nodes(&self) -> Reply<'static, ClusterView> {
+        self.run_now(self.epoch(), |tx| nodes::cluster_view(tx, tx.now))
     }
 
     fn epoch(&self) -> i64 {

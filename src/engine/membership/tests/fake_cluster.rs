@@ -14,7 +14,7 @@ use crate::{
     runtime::{Clock, VirtualClock},
     store::{
         ClusterStore, Reply, StoreError,
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -65,7 +65,7 @@ impl FakeCluster {
         self.state().shards.iter().filter(|owner| **owner == epoch).count()
     }
 
-    fn view(&self) -> View {
+    fn view(&self) -> ClusterView {
         let (state, now) = (self.state(), self.clock.monotonic());
         let node = |(epoch, row): (&i64, &MemberRow)| Node {
             epoch: *epoch,
@@ -80,7 +80,7 @@ impl FakeCluster {
             lease_ms: row.lease_until.as_millis() - now.as_millis(),
             is_stopping: row.last_heartbeat.is_stopping,
         };
-        View {
+        ClusterView {
             nodes: state.nodes.iter().map(node).collect(),
             shards: state.shards.clone(),
             version: state.version,
@@ -144,7 +144,7 @@ impl ClusterStore for FakeNode {
         })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
         let heard = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
             *row = MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };
@@ -200,7 +200,7 @@ impl ClusterStore for FakeNode {
 
     never! {
         fn changes(i64) -> ConfigChanges;
-        fn nodes() -> View;
+        fn nodes() -> ClusterView;
         fn find_queues() -> Vec<(EndpointId, Timestamp)>;
         fn queues_with_due(Vec<EndpointId>, Timestamp) -> Vec<EndpointId>;
         fn purge_deleted_apps() -> bool;

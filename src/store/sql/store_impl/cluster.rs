@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         ClusterStore, Reply,
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, View},
+        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, ClusterView},
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -27,8 +27,8 @@ fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
 }
 
 /// View of a store that can have only one node.
-fn alone() -> View {
-    View { nodes: Vec::new(), shards: vec![0; SHARD_COUNT], version: 0, write_counter: 0, may_take_over: true }
+fn alone() -> ClusterView {
+    ClusterView { nodes: Vec::new(), shards: vec![0; SHARD_COUNT], version: 0, write_counter: 0, may_take_over: true }
 }
 
 impl<D: Backend> ClusterStore for D {
@@ -43,7 +43,7 @@ impl<D: Backend> ClusterStore for D {
         Box::pin(async move { reply.await.map(|(joined, _)| joined) })
     }
 
-    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<View>> {
+    fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
         self.membership().map_or_else(|| answer(Some(alone())), |membership| membership.heartbeat(beat))
     }
 
@@ -83,7 +83,7 @@ impl<D: Backend> ClusterStore for D {
         }
     }
 
-    fn nodes(&self) -> Reply<'_, View> {
+    fn nodes(&self) -> Reply<'_, ClusterView> {
         self.membership().map_or_else(|| answer(alone()), <dyn MembershipBackend>::nodes)
     }
 
