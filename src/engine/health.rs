@@ -62,7 +62,7 @@ impl HealthWorker {
         for (endpoint, paused) in standing.paused {
             lanes.resume_pause(endpoint, paused, now);
         }
-        for endpoint in standing.well.into_iter().filter_map(|id| directory.endpoint(id)) {
+        for endpoint in standing.healthy.into_iter().filter_map(|id| directory.endpoint(id)) {
             blame.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
         }
         Ok(Self {

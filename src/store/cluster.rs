@@ -123,7 +123,7 @@ pub struct HealthBootstrap {
     /// Endpoints that asked for a pause which is not over.
     pub paused: Vec<(EndpointId, PausedUntil)>,
     /// Endpoints that accepted a delivery in the last days.
-    pub well: Vec<EndpointId>,
+    pub healthy: Vec<EndpointId>,
 }
 
 /// Result of a statistics rollup.

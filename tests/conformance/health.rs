@@ -204,12 +204,12 @@ pub(crate) async fn health_is_known_after_a_restart_and_time_never_runs_back(mut
     stage.reopen();
     let standing = stage.store().health_bootstrap(after(2)).await.unwrap();
     assert_eq!(standing.adjusted_time, CLOCK, "an attempt knew as much");
-    assert_eq!((standing.failing, standing.well), (vec![stage.endpoint], vec![]));
+    assert_eq!((standing.failing, standing.healthy), (vec![stage.endpoint], vec![]));
     assert_eq!(report(&stage, after(2)).await.health, before);
     record_counted(&mut stage, Verdict::Delivered, &plain).await;
     stage.store().roll_up(CLOCK * 2, after(3)).await.unwrap();
     let standing = stage.store().health_bootstrap(after(3)).await.unwrap();
-    assert_eq!((standing.adjusted_time, standing.well), (CLOCK * 2, vec![stage.endpoint]));
+    assert_eq!((standing.adjusted_time, standing.healthy), (CLOCK * 2, vec![stage.endpoint]));
     assert_eq!(report(&stage, after(3)).await.clock, Some((CLOCK * 2, after(3))));
 }
 

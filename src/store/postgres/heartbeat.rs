@@ -104,7 +104,7 @@ impl HeartbeatHandle {
             alone,
             bell: Bell::default(),
             is_led_by_engine: false,
-            is_well: true,
+            was_answered: true,
         };
         Builder::new().name("heart".to_owned()).spawn(move || beating.run())?;
         Ok((Self(Mutex::new(Some(orders.clone()))), Ringer(orders)))
@@ -189,7 +189,7 @@ struct HeartbeatThread {
     bell: Bell,
     /// The engine sends the heartbeats.
     is_led_by_engine: bool,
-    is_well: bool,
+    was_answered: bool,
 }
 
 impl HeartbeatThread {
@@ -341,7 +341,7 @@ impl HeartbeatThread {
                 self.node.pulse.fence();
             }
         }
-        let was_well = std::mem::replace(&mut self.is_well, matches!(view, Ok(Some(_))));
+        let was_well = std::mem::replace(&mut self.was_answered, matches!(view, Ok(Some(_))));
         if was_well && !self.orders.is_closed() {
             match &view {
                 Ok(Some(_)) => {}

@@ -28,7 +28,7 @@ macro_rules! unwell {
     };
 }
 
-pub(super) const UNWELL: &str = unwell!();
+pub(super) const IS_UNHEALTHY: &str = unwell!();
 
 /// Selects the rows that a batch is going to lock; a success locks the health of its endpoint only if that is unhealthy.
 macro_rules! wanted {
@@ -82,8 +82,8 @@ impl Wanted {
         fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")
         }
-        let Locks { queues: lanes, health, health_if_unwell, digests } = locks;
-        let has_all_rows = locks.are_for_the_unwell();
+        let Locks { queues: lanes, health, health_if_unhealthy: health_if_unwell, digests } = locks;
+        let has_all_rows = locks.is_conditional();
         let is_any = !has_all_rows || !health_if_unwell.is_empty();
         let of_endpoints =
             [lanes, health, health_if_unwell].map(|ids| numbers(ids.iter().copied(), EndpointId::as_i64));

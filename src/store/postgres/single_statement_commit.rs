@@ -7,7 +7,7 @@ use super::{
     bulk_accept::{ACCEPT_PARAMS, BulkAccept, NewEventRows, CLAIM_PARAMS, accepting, claiming},
     columns::{ColumnRows, ColumnTypes},
     bulk_complete::{COMPLETE_PARAMS, BulkComplete, recording},
-    locks::UNWELL,
+    locks::IS_UNHEALTHY,
 };
 use crate::{
     domain::id::EndpointId,
@@ -57,7 +57,7 @@ fn statement(parts: BatchParts) -> String {
     let mut counts_if = vec!["epoch = CAST(?1 AS bigint) AND writer = 0 AND batch = ?2".to_owned()];
     if parts.endings {
         let endpoints = format!("ANY (CAST(?{} AS bigint[]))", take(1));
-        let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {UNWELL}");
+        let unwell = format!("SELECT 1 FROM health h WHERE h.endpoint = {endpoints} AND {IS_UNHEALTHY}");
         counts_if.push(format!("NOT EXISTS ({unwell})"));
         steps.push(recording(IF_COUNTED, "-CAST(?1 AS bigint)", take(COMPLETE_PARAMS)));
         answer = FAIL_UNLESS_ALL_LEASED;

@@ -40,7 +40,7 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const ONE_AT_A_TIME: &str = "SET LOCAL lock_timeout = '100ms'; DO 'BEGIN PERFORM pg_advisory_xact_lock(8102099357864587376); END'; \
      SET LOCAL lock_timeout = '7s'; ";
 /// Number of unhealthy endpoints that are remembered; beyond that the set is cleared.
-const UNWELL_MAX: usize = 1_000;
+const UNHEALTHY_MAX: usize = 1_000;
 /// All pieces together, before waiting callers get an error.
 const ONE_AT_A_TIME_WAIT_MAX: Duration = Duration::from_secs(7);
 
@@ -55,7 +55,7 @@ pub(super) struct SqliteCommitLoop {
     /// Whether that batch changed the configuration, or the one in doubt does.
     has_changes: bool,
     /// Endpoints that were unhealthy in the sense of `UNWELL` when they were last read.
-    unwell: BTreeSet<EndpointId>,
+    unhealthy: BTreeSet<EndpointId>,
     /// Since when the lock of ONE_AT_A_TIME is held by other nodes, by the `CommitWatch` clock.
     busy_since_us: Option<u64>,
     floors: Arc<Floors>,
@@ -85,7 +85,7 @@ impl SqliteCommitLoop {
             epoch,
             last,
             has_changes,
-            unwell,
+            unhealthy: unwell,
             busy_since_us,
             floors,
             queue,
@@ -126,8 +126,8 @@ impl SqliteCommitLoop {
         batch: &mut [Box<dyn Work>],
         locks: &Locks,
     ) -> Result<Option<i64>> {
-        let (last, endpoints) = (self.last, &locks.health_if_unwell);
-        let may_be_plain = locks.are_for_the_unwell() && endpoints.is_disjoint(&self.unwell);
+        let (last, endpoints) = (self.last, &locks.health_if_unhealthy);
+        let may_be_plain = locks.is_conditional() && endpoints.is_disjoint(&self.unhealthy);
         if !may_be_plain || self.server.is_pooled() {
             return Ok(None);
         }
@@ -171,7 +171,7 @@ impl SqliteCommitLoop {
             drop(tx);
             return Err(self.fenced(&found));
         }
-        let (unwell, well) = locks.health_if_unwell.iter().partition(|endpoint| tx.has_health(**endpoint));
+        let (unwell, well) = locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
         let rest = bulk::apply_all(&tx, seat, batch)?;
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
@@ -208,11 +208,11 @@ impl SqliteCommitLoop {
 
     /// Remembers unhealthy endpoints: a batch for one of them is not tried as one statement.
     fn remember_health(&mut self, unwell: &BTreeSet<EndpointId>, well: &BTreeSet<EndpointId>) {
-        if self.unwell.len() > UNWELL_MAX {
-            self.unwell.clear();
+        if self.unhealthy.len() > UNHEALTHY_MAX {
+            self.unhealthy.clear();
         }
-        self.unwell.retain(|endpoint| !well.contains(endpoint));
-        self.unwell.extend(unwell);
+        self.unhealthy.retain(|endpoint| !well.contains(endpoint));
+        self.unhealthy.extend(unwell);
     }
 
     /// Stores that the database has counted up to this batch.
@@ -294,7 +294,7 @@ pub(super) fn may_succeed_later(error: &Error) -> bool {
 
 impl BatchWriter for SqliteCommitLoop {
     fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
-        in_portions(batch, &self.unwell)
+        in_portions(batch, &self.unhealthy)
     }
 
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {

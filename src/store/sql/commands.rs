@@ -183,7 +183,7 @@ impl Work for Recording {
         locks.digests.extend(is_dead.then_some(app));
         let (true, Some(last)) = (sighting.is_some() && contract.is_some(), attempts.last()) else { return };
         if last.outcome.class == OutcomeClass::Ok {
-            locks.health_if_unwell.insert(endpoint);
+            locks.health_if_unhealthy.insert(endpoint);
         } else {
             locks.health.insert(endpoint);
         }

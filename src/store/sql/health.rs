@@ -319,7 +319,7 @@ pub(super) fn health_bootstrap(connection: &dyn Sql, now: Timestamp) -> Result<H
         adjusted_time: written.max(adjusted_clock::duration(latest)),
         failing,
         paused: paused.into_iter().flatten().collect(),
-        well: statistics::well(connection, Resolution::Hour.first_of(HEALTHY_WITHIN, now))?,
+        healthy: statistics::healthy_endpoints(connection, Resolution::Hour.first_of(HEALTHY_WITHIN, now))?,
     })
 }
 

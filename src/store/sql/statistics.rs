@@ -210,7 +210,7 @@ pub(super) fn window(
 }
 
 /// Returns endpoints that accepted a delivery since then.
-pub(super) fn well(connection: &dyn Sql, since: Timestamp) -> Result<Vec<EndpointId>> {
+pub(super) fn healthy_endpoints(connection: &dyn Sql, since: Timestamp) -> Result<Vec<EndpointId>> {
     connection.all(
         "SELECT DISTINCT endpoint FROM statistics WHERE width = ?1 AND start >= ?2 AND app >= 0 AND ok > 0 AND endpoint > 0",
         params![Resolution::Hour.seconds(), Resolution::Hour.start(since)],

@@ -78,13 +78,13 @@ pub(in crate::store) struct Locks {
     pub(in crate::store) queues: BTreeSet<EndpointId>,
     pub(in crate::store) health: BTreeSet<EndpointId>,
     /// Health locks that are taken only if the endpoint is not healthy.
-    pub(in crate::store) health_if_unwell: BTreeSet<EndpointId>,
+    pub(in crate::store) health_if_unhealthy: BTreeSet<EndpointId>,
     pub(in crate::store) digests: BTreeSet<AppId>,
 }
 
 impl Locks {
     /// Without locks other than `health_if_unwell`: there are none if all endpoints are healthy.
-    pub(in crate::store) fn are_for_the_unwell(&self) -> bool {
+    pub(in crate::store) fn is_conditional(&self) -> bool {
         self.queues.is_empty() && self.health.is_empty() && self.digests.is_empty()
     }
 }
