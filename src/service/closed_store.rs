@@ -156,7 +156,7 @@ impl DeliveryStore for ClosedStore {
     fn expire(&self, _: EventIdRanges, _: Arc<dyn RetentionPolicy>, _: Timestamp) -> Reply<'_, ExpireResult> {
         closed()
     }
-    fn begin_replay(&self, _: Replay, _: Option<AuditEntry>) -> Reply<'_, ()> {
+    fn start_replay(&self, _: Replay, _: Option<AuditEntry>) -> Reply<'_, ()> {
         closed()
     }
     fn advance_replay(&self, _: ReplayPage, _: Timestamp) -> Reply<'_, Option<Replay>> {
@@ -217,7 +217,7 @@ impl ConfigStore for ClosedStore {
     fn change_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn change_and_begin(&self, _: EndpointRecord, _: AuditEntry, _: Vec<(Replay, AuditEntry)>) -> Reply<'_, bool> {
+    fn change_endpoint_and_replay(&self, _: EndpointRecord, _: AuditEntry, _: Vec<(Replay, AuditEntry)>) -> Reply<'_, bool> {
         closed()
     }
     fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, bool> {

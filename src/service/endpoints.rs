@@ -235,7 +235,7 @@ impl Service {
             change(&current, &mut record, now)?;
             if record == current.record {
                 for (replay, noted) in replays {
-                    self.delivery_store.begin_replay(replay.clone(), Some(noted.clone())).await?;
+                    self.delivery_store.start_replay(replay.clone(), Some(noted.clone())).await?;
                 }
                 return Ok(current);
             }
@@ -247,7 +247,7 @@ impl Service {
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.audit_entry_in(caller, &app, action, uid, detail);
-            let stored = self.config_store.change_and_begin(changed.record.clone(), noted, replays.to_vec());
+            let stored = self.config_store.change_endpoint_and_replay(changed.record.clone(), noted, replays.to_vec());
             if stored.await? {
                 return self.activate(&app, changed).await;
             }

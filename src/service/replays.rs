@@ -119,7 +119,7 @@ impl Service {
         let _turn = self.replay_locks.lock(entry.app().id.as_i64()).await;
         self.check_replay_count(entry, 1).await?;
         let (replay, noted) = self.with_total(caller, entry, replay).await?;
-        self.delivery_store.begin_replay(replay.clone(), Some(noted)).await?;
+        self.delivery_store.start_replay(replay.clone(), Some(noted)).await?;
         self.permits.replays_changed();
         self.with_replay_name(replay).await
     }

@@ -59,7 +59,7 @@ pub trait ConfigStore: Send + Sync {
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Replaces an endpoint as `change_endpoint` does and starts these replays, all in one transaction.
-    fn change_and_begin(
+    fn change_endpoint_and_replay(
         &self,
         endpoint: EndpointRecord,
         entry: AuditEntry,

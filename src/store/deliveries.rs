@@ -247,7 +247,7 @@ pub trait DeliveryStore: Send + Sync {
     /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
     fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult>;
 
-    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
+    fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
 
     /// Sends a page of sources again and advances the replay, in one transaction; the commit listener wakes the endpoint
     /// queues. `None`, and nothing done, if the replay is not running or has moved since.

@@ -173,9 +173,9 @@ impl DeliveryStore for LiveUpdateStore {
         })
     }
 
-    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
+    fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         let hint = LiveUpdate::replay(&replay);
-        self.publish_after(self.shared.ledger.begin_replay(replay, entry), move |()| vec![hint])
+        self.publish_after(self.shared.ledger.start_replay(replay, entry), move |()| vec![hint])
     }
 
     fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {

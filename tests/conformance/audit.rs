@@ -178,7 +178,7 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     assert_eq!(count(&stage).await, 3);
     let replay = replay(&mut stage);
     let noted = Some(own(&mut stage, AuditAction::ReplayBegun));
-    stage.store().begin_replay(replay.clone(), noted).await.unwrap();
+    stage.store().start_replay(replay.clone(), noted).await.unwrap();
     for is_done in [true, false] {
         let noted = Some(own(&mut stage, AuditAction::ReplayCancelled));
         let to = ReplayState::Cancelled;
@@ -362,7 +362,7 @@ pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Fixtu
         let entries = [AuditAction::EndpointEnabled, AuditAction::ReplayBegun].map(|action| own(&mut stage, action));
         let [switched, begun] = entries;
         let replays = vec![(replay.clone(), begun)];
-        let done = stage.store().change_and_begin(changed.clone(), switched, replays).await.unwrap();
+        let done = stage.store().change_endpoint_and_replay(changed.clone(), switched, replays).await.unwrap();
         let kept = stage.store().replay(stage.app, replay.id).await.unwrap();
         assert_eq!((done, kept.is_some()), (expected, expected));
         assert_eq!(count(&stage).await, 2, "two entries, of the first");

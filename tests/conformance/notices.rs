@@ -91,7 +91,7 @@ async fn mail_sharing_notice(stage: &mut Fixture, app: AppId) {
         changed_at: NOW,
         running_time: Duration::ZERO,
     };
-    stage.store().begin_replay(replay.clone(), None).await.unwrap();
+    stage.store().start_replay(replay.clone(), None).await.unwrap();
     let page = ReplayPage {
         replay: replay.id,
         after_id: -1,

@@ -59,7 +59,7 @@ pub(crate) fn running(stage: &mut Fixture, selection: ReplaySelection) -> Replay
 
 pub(crate) async fn begin(stage: &mut Fixture, selection: ReplaySelection) -> Replay {
     let replay = running(stage, selection);
-    stage.store().begin_replay(replay.clone(), None).await.unwrap();
+    stage.store().start_replay(replay.clone(), None).await.unwrap();
     replay
 }
 

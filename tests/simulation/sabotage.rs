@@ -349,8 +349,8 @@ impl DeliveryStore for SabotagedStore {
         self.store.expire(ranges, keeps, now.plus(self.expires_early))
     }
 
-    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
-        self.store.begin_replay(replay, entry)
+    fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
+        self.store.start_replay(replay, entry)
     }
 
     fn advance_replay(&self, page: ReplayPage, now: Timestamp) -> Reply<'_, Option<Replay>> {

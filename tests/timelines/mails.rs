@@ -55,7 +55,7 @@ async fn add_finished_replay(stage: &Fixture, app: AppId, number: i64) {
         changed_at: now,
         running_time: Duration::ZERO,
     };
-    stage.store.begin_replay(replay, None).await.unwrap();
+    stage.store.start_replay(replay, None).await.unwrap();
     let page = ReplayPage {
         replay: ReplayId::from_i64(number),
         after_id: -1,

@@ -81,24 +81,24 @@ pub fn probe(address: &DatabaseAddress) -> Result<DatabaseInfo, PostgresOpenErro
 }
 
 /// Everything that the writer starts with.
-struct Begun {
+struct OpenedNode {
     session: Session,
     node: Arc<NodeHandle>,
     heartbeat: HeartbeatHandle,
     ringer: Ringer,
 }
 
-fn begin(
+fn join_node(
     server: &Arc<Server>,
     watch: Arc<dyn CommitWatch>,
     handover: Arc<dyn CommitListener>,
-) -> Result<Begun, PostgresOpenError> {
+) -> Result<OpenedNode, PostgresOpenError> {
     let pulse = Arc::new(Pulse::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
     let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
     let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(Begun { session, node: place, heartbeat: heart, ringer })
+    Ok(OpenedNode { session, node: place, heartbeat: heart, ringer })
 }
 
 impl PostgresStore {
@@ -116,8 +116,8 @@ impl PostgresStore {
         let (opened, is_open) = mpsc::channel();
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), handover.clone());
-        let write = move |queue: Arc<CommandQueue>| match begin(&to_write, watch.clone(), told.clone()) {
-            Ok(Begun { session, node: place, heartbeat: heart, ringer }) => {
+        let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
+            Ok(OpenedNode { session, node: place, heartbeat: heart, ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
                 let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
                 GroupCommit::new(writer, queue, told, watch).run(window);

@@ -105,7 +105,7 @@ pub fn move_up(
     transaction.commit()?;
     let (session, _) = open::connect_and_migrate(&Server::at(to)?)?;
     let path = from.canonicalize().unwrap_or_else(|_| from.to_owned());
-    begin(&session, &format!("{} up to {newest}", path.display()))?;
+    start_copy(&session, &format!("{} up to {newest}", path.display()))?;
     // Made while the tables are empty: a row without a day would stay in the rest partition for good.
     partitions::make_for(&session, |table, key, from| {
         let table = if table == "done" { DELIVERIES } else { table };
@@ -130,7 +130,7 @@ pub fn move_up(
 }
 
 /// Starts or continues the copy; refuses a database that is not this copy's. Nodes are kept out from here on.
-fn begin(session: &Session, origin: &str) -> Result<(), MoveError> {
+fn start_copy(session: &Session, origin: &str) -> Result<(), MoveError> {
     let refused = Transaction::run(session, 0, |tx| {
         tx.execute(super::node::ENTER, &[])?;
         let tx: &dyn Sql = tx;

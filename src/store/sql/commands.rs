@@ -36,7 +36,7 @@ pub(in crate::store) struct Accept {
 impl Accept {
     /// Sets the epoch that it is stored under. A permit that was taken under another epoch is dropped: its node has joined
     /// again since, and owns no endpoint queue at first.
-    pub(super) fn begin_under(&mut self, epoch: i64) {
+    pub(super) fn set_epoch(&mut self, epoch: i64) {
         self.epoch = epoch;
         for new in &mut self.events {
             let at = new.event.accepted_at;
@@ -59,7 +59,7 @@ impl Accept {
 
 impl Work for Accept {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
-        self.begin_under(tx.epoch());
+        self.set_epoch(tx.epoch());
         self.results =
             self.events.iter_mut().map(|event| delivery_statements::accept(tx, event)).collect::<Result<_, _>>()?;
         Ok(())

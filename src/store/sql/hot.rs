@@ -32,7 +32,7 @@ pub(in crate::store) enum Hot<'a> {
 impl Accept {
     /// Returns the events, to be examined one by one. Each counts as new unless `apply_one` finds otherwise.
     pub(in crate::store) fn begin(&mut self, epoch: i64) -> &[NewEvent] {
-        self.begin_under(epoch);
+        self.set_epoch(epoch);
         self.results = vec![Accepted::New; self.events.len()];
         &self.events
     }

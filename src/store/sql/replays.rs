@@ -51,7 +51,7 @@ fn read(row: &Row<'_>) -> Result<Replay> {
     })
 }
 
-pub(super) fn begin(tx: &dyn Sql, replay: &Replay) -> Result<()> {
+pub(super) fn start(tx: &dyn Sql, replay: &Replay) -> Result<()> {
     tx.check_id(replay.id.as_i64())?;
     tx.execute(
         &format!(

@@ -161,9 +161,9 @@ impl<D: Backend> DeliveryStore for D {
         Box::pin(async move { reply.await.map(|(expired, _)| expired) })
     }
 
-    fn begin_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
+    fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()> {
         self.write_then(
-            move |tx| audit::write_if_changed(tx, entry.as_ref(), replays::begin(tx, &replay)?),
+            move |tx| audit::write_if_changed(tx, entry.as_ref(), replays::start(tx, &replay)?),
             |(), after| after.replays_wait = true,
         )
     }
@@ -264,7 +264,7 @@ impl<D: Backend> ConfigStore for D {
         self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::change_endpoint(tx, &endpoint)?))
     }
 
-    fn change_and_begin(
+    fn change_endpoint_and_replay(
         &self,
         endpoint: EndpointRecord,
         entry: AuditEntry,
@@ -273,7 +273,7 @@ impl<D: Backend> ConfigStore for D {
         let change = move |tx: &dyn Sql| {
             let is_changed = audit::write_if_changed(tx, Some(&entry), config::change_endpoint(tx, &endpoint)?)?;
             for (replay, entry) in replays.iter().filter(|_| is_changed) {
-                audit::write_if_changed(tx, Some(entry), replays::begin(tx, replay)?)?;
+                audit::write_if_changed(tx, Some(entry), replays::start(tx, replay)?)?;
             }
             Ok(is_changed)
         };
