@@ -212,7 +212,7 @@ impl Replayer {
             let endpoint = self.config_cache.endpoint(endpoint);
             let age = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
             ReplaySource {
-                what: if of_events {
+                id: if of_events {
                     ReplaySourceId::Event(EventId::from_i64(id))
                 } else {
                     ReplaySourceId::Delivery(DeliveryId::from_i64(id))

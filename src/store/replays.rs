@@ -72,7 +72,7 @@ impl Sources {
 /// A source of a replay, with the fields that sending it again needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplaySource {
-    pub what: ReplaySourceId,
+    pub id: ReplaySourceId,
     /// The id of the delivery that this may make.
     pub new_id: DeliveryId,
     pub give_up_at: Option<Timestamp>,

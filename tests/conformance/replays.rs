@@ -82,7 +82,7 @@ fn page(stage: &mut Fixture, replay: &Replay, sources: &Sources) -> ReplayPage {
         ReplaySelection::Backfill(_) => ReplaySourceId::Event(EventId::from_i64(id)),
     };
     let mut source = |id| ReplaySource {
-        what: what(id),
+        id: what(id),
         new_id: DeliveryId::from_i64(stage.next_id()),
         give_up_at: Some(after(3600)),
     };

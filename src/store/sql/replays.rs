@@ -255,7 +255,7 @@ fn send_again(
     now: Timestamp,
     woken: &mut Woken,
 ) -> Result<Result<Delivery, String>> {
-    match source.what {
+    match source.id {
         ReplaySourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now, woken),
         ReplaySourceId::Event(event) => backfill_event(tx, replay, event, source, now),
     }
