@@ -30,7 +30,7 @@ pub(super) struct SessionView {
     read_only: bool,
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// Of a portal link: how the portal looks.
+    /// StatisticsSubject a portal link: how the portal looks.
     theme: Option<ThemeView>,
 }
 

@@ -20,7 +20,7 @@ const FILE: &str = "
     allow_addresses = [\"10.1.0.0/16\"]
 
 Keep `admin_key`, `encryption_key` and `smtp_password` out of files that others can read, and out of flags, which other users of the
-machine can see. An optional setting with an empty value is not set. Of other variables only `NO_COLOR` counts, for
+machine can see. An optional setting with an empty value is not set. StatisticsSubject other variables only `NO_COLOR` counts, for
 log lines on a terminal: neither proxy variables nor `RUST_LOG` have any effect.
 ";
 

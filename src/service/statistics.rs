@@ -9,7 +9,7 @@ use crate::{
         statistics::{TimeRange, Counters},
         time::Timestamp,
     },
-    store::statistics::{Backlog, Of, StatisticsSearch},
+    store::statistics::{Backlog, StatisticsSubject, StatisticsSearch},
 };
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -90,13 +90,13 @@ impl Service {
                 let detail = "cannot be asked for together with `endpoint_id`";
                 return Err(Error::field("event_type", detail));
             }
-            (Some(entry), Some(uid), None) => Of::Endpoint(Self::endpoint_of(entry, &uid)?.id()),
-            (_, _, Some(name)) => Of::EventType(name),
-            _ => Of::Everything,
+            (Some(entry), Some(uid), None) => StatisticsSubject::Endpoint(Self::endpoint_of(entry, &uid)?.id()),
+            (_, _, Some(name)) => StatisticsSubject::EventType(name),
+            _ => StatisticsSubject::Everything,
         };
         let span = TimeRange::of(from, to, now);
         let app = entry.map(|entry| entry.app().id);
-        let found = self.query_store.statistics(StatisticsSearch { app, of, span, endpoints }).await?;
+        let found = self.query_store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
         let series = span.series(found.series);
         let mut totals = Counters::default();
         for (_, sums) in &series {

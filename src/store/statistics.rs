@@ -17,7 +17,7 @@ pub const BACKLOG_COUNTED_MAX: u64 = 100_000;
 pub struct StatisticsSearch {
     /// All apps if `None`.
     pub app: Option<AppId>,
-    pub of: Of,
+    pub subject: StatisticsSubject,
     pub span: TimeRange,
     /// The endpoints of the app, or of all apps.
     pub endpoints: Vec<(AppId, EndpointId)>,
@@ -25,7 +25,7 @@ pub struct StatisticsSearch {
 
 /// Subject of the series.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum StatisticsSubject {
     Everything,
     Endpoint(EndpointId),
     EventType(String),

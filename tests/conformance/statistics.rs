@@ -15,20 +15,20 @@ use posthaste::{
     },
     store::{
         deliveries::Ask,
-        statistics::{Of, Statistics, StatisticsSearch},
+        statistics::{StatisticsSubject, Statistics, StatisticsSearch},
     },
 };
 use std::time::Duration;
 
 const DAY: u64 = 86_400;
 
-async fn ask(stage: &Fixture, app: Option<AppId>, of: Of, (from, to): (Timestamp, Timestamp)) -> Statistics {
+async fn ask(stage: &Fixture, app: Option<AppId>, of: StatisticsSubject, (from, to): (Timestamp, Timestamp)) -> Statistics {
     let span = TimeRange::of(from, to, to);
     let endpoints = vec![(stage.app, stage.endpoint)];
-    stage.store().statistics(StatisticsSearch { app, of, span, endpoints }).await.unwrap()
+    stage.store().statistics(StatisticsSearch { app, subject: of, span, endpoints }).await.unwrap()
 }
 
-async fn last_hour(stage: &Fixture, app: Option<AppId>, of: Of) -> Statistics {
+async fn last_hour(stage: &Fixture, app: Option<AppId>, of: StatisticsSubject) -> Statistics {
     let to = after(60);
     ask(stage, app, of, (Timestamp::from_millis(to.as_millis() - 3_600_000), to)).await
 }
@@ -62,7 +62,7 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
     roll_up(&stage, after(2)).await;
     let app = stage.app;
     for told in
-        [last_hour(&stage, Some(app), Of::Everything).await, last_hour(&stage, None, Of::Everything).await]
+        [last_hour(&stage, Some(app), StatisticsSubject::Everything).await, last_hour(&stage, None, StatisticsSubject::Everything).await]
     {
         let sums = total(&told);
         assert_eq!((sums.events, sums.succeeded, sums.failed, sums.delivered, sums.dead), (4, 2, 2, 2, 1));
@@ -76,12 +76,12 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
         assert_eq!(types, [("order.paid", 3, 2), ("refund.made", 1, 0)], "the busiest first");
         assert_eq!((told.backlog.waiting, told.backlog.oldest_due), (1, Some(after(60))));
     }
-    let of_endpoint = last_hour(&stage, Some(app), Of::Endpoint(stage.endpoint)).await;
+    let of_endpoint = last_hour(&stage, Some(app), StatisticsSubject::Endpoint(stage.endpoint)).await;
     assert_eq!((total(&of_endpoint).events, total(&of_endpoint).attempts()), (0, 4));
-    let of_type = last_hour(&stage, Some(app), Of::EventType("refund.made".into())).await;
+    let of_type = last_hour(&stage, Some(app), StatisticsSubject::EventType("refund.made".into())).await;
     assert_eq!((total(&of_type).events, total(&of_type).succeeded, of_type.endpoints.len()), (1, 1, 0));
     let other = stage.new_app().await;
-    let nothing = last_hour(&stage, Some(other), Of::Everything).await;
+    let nothing = last_hour(&stage, Some(other), StatisticsSubject::Everything).await;
     assert_eq!((total(&nothing), nothing.event_types.len()), (Counters::default(), 0));
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Fix
     stage.one_in(DeliveryState::Cancelled).await;
     let counted = async |stage: &Fixture| {
         roll_up(stage, after(40)).await;
-        let told = last_hour(stage, Some(stage.app), Of::Everything).await;
+        let told = last_hour(stage, Some(stage.app), StatisticsSubject::Everything).await;
         assert_eq!(told.endpoints[0].1.dead, total(&told).dead, "by endpoint too");
         let Counters { dead, dead_local: unblamed, expired, failed, .. } = total(&told);
         (dead, unblamed, expired, failed)
@@ -121,7 +121,7 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
     for (first, last, wanted) in [(0, 10, 10), (1, 10, 9), (3, 5, 2), (9, 10, 1)] {
         let from = after(first * DAY + first * 3600);
         let told =
-            ask(&stage, Some(stage.app), Of::Everything, (from, after(last * DAY + last * 3600 - 3600)))
+            ask(&stage, Some(stage.app), StatisticsSubject::Everything, (from, after(last * DAY + last * 3600 - 3600)))
                 .await;
         assert_eq!(told.endpoints[0].1.succeeded, wanted, "days {first} to {last}");
         assert_eq!(total(&told).succeeded, wanted, "the series says the same");
@@ -131,7 +131,7 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
 
 pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_together(mut stage: Fixture) {
     let counted = async |stage: &Fixture, name: &str| {
-        total(&last_hour(stage, Some(stage.app), Of::EventType(name.into())).await).events
+        total(&last_hour(stage, Some(stage.app), StatisticsSubject::EventType(name.into())).await).events
     };
     for (first, last, rest) in [(0, 203, 3), (0, 1, 3), (203, 205, 5)] {
         for n in first..last {
@@ -144,7 +144,7 @@ pub(crate) async fn event_types_beyond_what_there_is_room_for_are_counted_togeth
         assert_eq!(counted(&stage, "*").await, rest);
     }
     assert_eq!(counted(&stage, "made.up.0").await, 2, "what has rows keeps them");
-    let told = last_hour(&stage, Some(stage.app), Of::Everything).await;
+    let told = last_hour(&stage, Some(stage.app), StatisticsSubject::Everything).await;
     assert_eq!(total(&told).events, 206, "none is lost");
 }
 
@@ -153,20 +153,20 @@ pub(crate) async fn what_is_gone_is_not_told_and_still_counts_for_all(mut stage:
     roll_up(&stage, after(2)).await;
     assert!(stage.store().remove_app(stage.app, None).await.unwrap());
     while stage.store().purge_deleted_apps().await.unwrap() {}
-    let told = last_hour(&stage, Some(stage.app), Of::Everything).await;
+    let told = last_hour(&stage, Some(stage.app), StatisticsSubject::Everything).await;
     assert_eq!((total(&told), told.event_types.len(), told.endpoints.len()), (Counters::default(), 0, 0));
-    assert_eq!(total(&last_hour(&stage, None, Of::Everything).await).dead, 1);
+    assert_eq!(total(&last_hour(&stage, None, StatisticsSubject::Everything).await).dead, 1);
 }
 
 pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stage: Fixture) {
     let (waiting, endpoint) = (stage.waiting().await, stage.endpoint);
-    let before = last_hour(&stage, Some(stage.app), Of::Endpoint(endpoint)).await.backlog;
+    let before = last_hour(&stage, Some(stage.app), StatisticsSubject::Endpoint(endpoint)).await.backlog;
     assert_eq!((before.waiting, before.held, before.oldest_due), (1, 0, stage.delivery(waiting).await.due));
     let other = stage.new_endpoint(stage.app).await;
     stage.held_at_creation(other).await;
     let endpoints: Vec<(AppId, EndpointId)> = [endpoint, other].map(|each| (stage.app, each)).into();
     let span = TimeRange::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
-    let search = StatisticsSearch { app: Some(stage.app), of: Of::Everything, span, endpoints };
+    let search = StatisticsSearch { app: Some(stage.app), subject: StatisticsSubject::Everything, span, endpoints };
     let backlog = stage.store().statistics(search).await.unwrap().backlog;
     assert_eq!((backlog.waiting, backlog.held), (1, 1));
 }

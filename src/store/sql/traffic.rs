@@ -14,7 +14,7 @@ use crate::{
         time::Timestamp,
     },
     store::statistics::{
-        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, Of, Statistics, StatisticsSearch, STATISTICS_ROWS_MAX,
+        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, StatisticsSubject, Statistics, StatisticsSearch, STATISTICS_ROWS_MAX,
     },
 };
 use std::{
@@ -36,17 +36,17 @@ pub(super) fn statistics(connection: &dyn Sql, search: &StatisticsSearch) -> Res
     let app = search.app.unwrap_or(EVERY_APP);
     let pieces = search.span.pieces();
     let everything = || of_endpoint(connection, (app, EVERY_ENDPOINT), &search.span);
-    let (series, endpoints, event_types) = match &search.of {
-        Of::Everything => {
+    let (series, endpoints, event_types) = match &search.subject {
+        StatisticsSubject::Everything => {
             let failing = by_endpoint(connection, &search.endpoints, &pieces)?;
             (everything()?, failing, by_type(connection, app, &pieces)?)
         }
-        Of::Endpoint(endpoint) => {
+        StatisticsSubject::Endpoint(endpoint) => {
             let series = of_endpoint(connection, (app, *endpoint), &search.span)?;
             let sums = added(series.iter().map(|(_, sums)| sums));
             (series, vec![(*endpoint, sums)], Vec::new())
         }
-        Of::EventType(name) => {
+        StatisticsSubject::EventType(name) => {
             let series = of_type(connection, app, name, &search.span)?;
             let sums = added(series.iter().map(|(_, sums)| sums));
             (series, Vec::new(), vec![(name.clone(), sums)])
@@ -168,9 +168,9 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
         Ok(so_far + more.unsigned_abs())
     };
     let known: HashSet<EndpointId> = search.endpoints.iter().map(|(_, endpoint)| *endpoint).collect();
-    let is_asked = |endpoint: EndpointId| match &search.of {
-        Of::Endpoint(only) => *only == endpoint,
-        Of::Everything | Of::EventType(_) => search.app.is_none() || known.contains(&endpoint),
+    let is_asked = |endpoint: EndpointId| match &search.subject {
+        StatisticsSubject::Endpoint(only) => *only == endpoint,
+        StatisticsSubject::Everything | StatisticsSubject::EventType(_) => search.app.is_none() || known.contains(&endpoint),
     };
     let mut backlog = Backlog::default();
     for (lane, due) in find_queues(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {

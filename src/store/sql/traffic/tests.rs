@@ -67,7 +67,7 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
             .unwrap();
     }
     let span = TimeRange::of(ago(HOURS), NOW, NOW);
-    (open_reader(file).unwrap(), StatisticsSearch { app: Some(APP), of: Of::Everything, span, endpoints })
+    (open_reader(file).unwrap(), StatisticsSearch { app: Some(APP), subject: StatisticsSubject::Everything, span, endpoints })
 }
 
 const DELIVERIES: &str =
@@ -102,7 +102,7 @@ fn is_queried_at_once(per_hour: u32) {
     let rows: i64 = search.span.pieces().iter().map(rows_of).sum();
     assert!(rows < 29 + 48, "days, and hours at the ends: {rows}");
     assert!(told.series.len() as i64 <= HOURS + 1);
-    search.of = Of::EventType("type.7".to_owned());
+    search.subject = StatisticsSubject::EventType("type.7".to_owned());
     let (of_type, took_of_type) = timed_query(&connection, &search);
     assert!(of_type.series.len() as i64 >= HOURS && of_type.event_types[0].1.attempts() > 0);
     println!("a month of {all} attempts is queried in {took:?}, one event type of it in {took_of_type:?}");
