@@ -265,7 +265,7 @@ impl Sql for Transaction<'_> {
         deliveries::lease_all(self, taken)
     }
 
-    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+    fn promote(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
         self.execute("UPDATE live SET due = ?2, turn = NULL WHERE id = ?1", params![delivery, due])?;
         Ok(())
     }

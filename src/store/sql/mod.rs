@@ -121,7 +121,7 @@ pub(super) trait Sql {
     }
 
     /// Promotes a delivery that was queued in its ordering group: it becomes due then.
-    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
+    fn promote(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()>;
 
     /// Deletes a delivery. Returns its endpoint and ordering key; `None` if there is no such row.
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>>;

@@ -96,7 +96,7 @@ pub(super) fn advance(
     )?;
     let Some((mut delivery, deliver_at)) = next else { return Ok(()) };
     delivery.promote(deliver_at, now);
-    tx.step_up(delivery.id, delivery.due)?;
+    tx.promote(delivery.id, delivery.due)?;
     woken.extend(delivery.due.filter(|_| delivery.state.is_waiting()).map(|due| (endpoint, due)));
     Ok(())
 }

@@ -151,8 +151,8 @@ impl Sql for Member<'_> {
         replace_delivery(self.store, was, delivery, self.epoch)
     }
 
-    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        self.store.step_up(delivery, due)
+    fn promote(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+        self.store.promote(delivery, due)
     }
 
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>> {

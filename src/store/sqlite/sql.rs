@@ -79,7 +79,7 @@ impl Sql for Connection {
         replace_delivery(self, was, delivery, 0)
     }
 
-    fn step_up(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
+    fn promote(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
         let sql = "UPDATE deliveries SET due = ?2, turn = NULL WHERE id = ?1";
         Sql::execute(self, sql, params![delivery, due])?;
         Ok(())
