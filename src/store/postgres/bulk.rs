@@ -10,7 +10,7 @@ use super::{
 use crate::{
     domain::id::DeliveryId,
     store::sql::{
-        Hot, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Seat, Sql, ToValue, Work, added_by, params,
+        BulkOp, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Seat, Sql, ToValue, Work, added_by, params,
     },
 };
 use std::collections::HashSet;
@@ -54,19 +54,19 @@ struct BulkWriter {
 
 impl BulkWriter {
     fn take(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>], place: usize) -> Result<()> {
-        match batch[place].hot() {
-            Hot::Accept(accept) => {
-                let count = accept.begin(tx.epoch()).len();
+        match batch[place].bulk_op() {
+            BulkOp::Accept(accept) => {
+                let count = accept.start(tx.epoch()).len();
                 for event in 0..count {
                     self.take_event(tx, batch, (place, event))?;
                 }
                 Ok(())
             }
-            Hot::Record(recording) => {
+            BulkOp::Record(recording) => {
                 if self.endings.has(recording.delivery()) {
                     self.write(tx, batch)?;
                 }
-                let Hot::Record(recording) = batch[place].hot() else { return Ok(()) };
+                let BulkOp::Record(recording) = batch[place].bulk_op() else { return Ok(()) };
                 match recording.plainly(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
                     Some(delivery) => self.endings.push(place, recording, delivery),
                     // Order does not matter here: an endpoint whose health such a command may change has no simple commands
@@ -74,8 +74,8 @@ impl BulkWriter {
                     None => batch[place].apply(tx),
                 }
             }
-            Hot::Nothing => Ok(()),
-            Hot::No => {
+            BulkOp::Nothing => Ok(()),
+            BulkOp::NotBulk => {
                 self.write(tx, batch)?;
                 batch[place].apply(tx)
             }
@@ -88,14 +88,14 @@ impl BulkWriter {
         batch: &mut [Box<dyn Work>],
         at: (usize, usize),
     ) -> Result<()> {
-        let Hot::Accept(accept) = batch[at.0].hot() else { return Ok(()) };
+        let BulkOp::Accept(accept) = batch[at.0].bulk_op() else { return Ok(()) };
         let new = accept.event(at.1);
         if new.is_plain() && !self.births.has_any_key(new) {
             self.births.push(at, new);
             return Ok(());
         }
         self.write(tx, batch)?;
-        let Hot::Accept(accept) = batch[at.0].hot() else { return Ok(()) };
+        let BulkOp::Accept(accept) = batch[at.0].bulk_op() else { return Ok(()) };
         accept.apply_one(tx, at.1)
     }
 

@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{EVENT, Hot, Result, Seat, Work, event_row, lane, params},
+        sql::{EVENT, BulkOp, Result, Seat, Work, event_row, lane, params},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -121,7 +121,7 @@ impl BulkAccept {
     ) -> Result<()> {
         self.keys.clear();
         for (place, event) in std::mem::take(&mut self.gathered) {
-            if let Hot::Accept(accept) = batch[place].hot()
+            if let BulkOp::Accept(accept) = batch[place].bulk_op()
                 && lost.contains(&accept.event(event).event.id)
             {
                 accept.apply_one(tx, event)?;
@@ -167,7 +167,7 @@ fn each(
     with: &mut dyn FnMut(&NewEvent) -> Result<()>,
 ) -> Result<()> {
     for (place, event) in gathered {
-        if let Hot::Accept(accept) = batch[*place].hot() {
+        if let BulkOp::Accept(accept) = batch[*place].bulk_op() {
             with(accept.event(*event))?;
         }
     }

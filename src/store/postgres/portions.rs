@@ -2,15 +2,15 @@
 
 use crate::{
     domain::id::EndpointId,
-    store::sql::{Kind, Work},
+    store::sql::{CommandKind, Work},
 };
 use std::collections::{BTreeSet, HashSet};
 
 /// Slow records in one transaction: other nodes may wait for their locks.
 const SLOW_MAX: usize = 128;
 
-pub(super) fn is_cold(batch: &[Box<dyn Work>]) -> bool {
-    batch.iter().any(|work| !work.is_hot())
+pub(super) fn needs_global_lock(batch: &[Box<dyn Work>]) -> bool {
+    batch.iter().any(|work| !work.takes_row_locks())
 }
 
 /// Splits a batch so that quick commands do not wait for slow ones. Hot-path commands go first; then those that take locks
@@ -21,30 +21,30 @@ pub(super) fn in_portions(
     batch: Vec<Box<dyn Work>>,
     unwell: &BTreeSet<EndpointId>,
 ) -> Vec<Vec<Box<dyn Work>>> {
-    let (hot, cold): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.is_hot());
+    let (hot, cold): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.takes_row_locks());
     let (mut failed, mut taken) = (BTreeSet::new(), HashSet::new());
     let mut is_slow = |work: &dyn Work| match work.kind() {
-        Kind::Accept if taken.is_empty() => false,
-        Kind::Accept => {
+        CommandKind::Accept if taken.is_empty() => false,
+        CommandKind::Accept => {
             let keys = work.keys();
             let is_second = keys.iter().any(|key| taken.contains(key));
             taken.extend(keys.into_iter().filter(|_| is_second));
             is_second
         }
-        Kind::Success(endpoint) => unwell.contains(&endpoint) || failed.contains(&endpoint),
-        Kind::Failure(endpoint) => {
+        CommandKind::Success(endpoint) => unwell.contains(&endpoint) || failed.contains(&endpoint),
+        CommandKind::Failure(endpoint) => {
             failed.insert(endpoint);
             true
         }
-        Kind::InLine => {
+        CommandKind::NeedsQueueLock => {
             taken.extend(work.keys());
             true
         }
-        Kind::Other => false,
+        CommandKind::Other => false,
     };
     let hot: Vec<_> = hot.into_iter().map(|work| (is_slow(work.as_ref()), work)).collect();
     let any_is_slow = hot.iter().any(|(is_slow, _)| *is_slow);
-    let is_quick = |(is_slow, work): &(bool, Box<dyn Work>)| !is_slow && work.kind() != Kind::Other;
+    let is_quick = |(is_slow, work): &(bool, Box<dyn Work>)| !is_slow && work.kind() != CommandKind::Other;
     let (quick, rest): (Vec<_>, Vec<_>) = hot.into_iter().partition(is_quick);
     let mut portion: Vec<_> = quick.into_iter().map(|(_, work)| work).collect();
     let (mut portions, mut count) = (Vec::new(), 0);
@@ -52,7 +52,7 @@ pub(super) fn in_portions(
         portions.push(std::mem::take(&mut portion));
     }
     for (is_slow, work) in rest {
-        count += usize::from(is_slow && work.kind() != Kind::InLine);
+        count += usize::from(is_slow && work.kind() != CommandKind::NeedsQueueLock);
         portion.push(work);
         if count == SLOW_MAX {
             portions.push(std::mem::take(&mut portion));
@@ -77,26 +77,26 @@ mod tests {
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct TestCommand {
-        kind: Kind,
+        kind: CommandKind,
         is_hot: bool,
         key: Option<u8>,
     }
 
-    const EVENT: TestCommand = hot(Kind::Accept);
-    const IN_LINE: TestCommand = hot(Kind::InLine);
-    const REFILL: TestCommand = hot(Kind::Other);
+    const EVENT: TestCommand = hot(CommandKind::Accept);
+    const IN_LINE: TestCommand = hot(CommandKind::NeedsQueueLock);
+    const REFILL: TestCommand = hot(CommandKind::Other);
     const COLD: TestCommand = TestCommand { is_hot: false, ..REFILL };
 
-    const fn hot(kind: Kind) -> TestCommand {
+    const fn hot(kind: CommandKind) -> TestCommand {
         TestCommand { kind, is_hot: true, key: None }
     }
 
     fn ok(endpoint: i64) -> TestCommand {
-        hot(Kind::Success(EndpointId::from_i64(endpoint)))
+        hot(CommandKind::Success(EndpointId::from_i64(endpoint)))
     }
 
     fn failed(endpoint: i64) -> TestCommand {
-        hot(Kind::Failure(EndpointId::from_i64(endpoint)))
+        hot(CommandKind::Failure(EndpointId::from_i64(endpoint)))
     }
 
     impl Work for TestCommand {
@@ -104,11 +104,11 @@ mod tests {
             Ok(())
         }
 
-        fn is_hot(&self) -> bool {
+        fn takes_row_locks(&self) -> bool {
             self.is_hot
         }
 
-        fn kind(&self) -> Kind {
+        fn kind(&self) -> CommandKind {
             self.kind
         }
 
@@ -132,7 +132,7 @@ mod tests {
         let unwell = unwell.iter().copied().map(EndpointId::from_i64).collect();
         let command = |work: &dyn Work| {
             let key = work.keys().first().map(|key| key.0[0]);
-            TestCommand { kind: work.kind(), is_hot: work.is_hot(), key }
+            TestCommand { kind: work.kind(), is_hot: work.takes_row_locks(), key }
         };
         in_portions(batch.collect(), &unwell)
             .iter()

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::id::EndpointId,
-    store::sql::{Hot, NEWEST_NOTICE, Result, Row, Seat, Work, added_by, params},
+    store::sql::{BulkOp, NEWEST_NOTICE, Result, Row, Seat, Work, added_by, params},
 };
 use std::{
     collections::{BTreeSet, HashSet},
@@ -99,14 +99,14 @@ impl Plain {
         batch: &mut [Box<dyn Work>],
         endpoints: &BTreeSet<EndpointId>,
     ) -> Result<Option<Self>> {
-        if batch.iter_mut().any(|work| matches!(work.hot(), Hot::No)) {
+        if batch.iter_mut().any(|work| matches!(work.bulk_op(), BulkOp::NotBulk)) {
             return Ok(None);
         }
         let (mut births, mut endings) = (BulkAccept::default(), BulkComplete::default());
         for (place, work) in batch.iter_mut().enumerate() {
-            match work.hot() {
-                Hot::Accept(accept) => {
-                    for (number, new) in accept.begin(seat.epoch).iter().enumerate() {
+            match work.bulk_op() {
+                BulkOp::Accept(accept) => {
+                    for (number, new) in accept.start(seat.epoch).iter().enumerate() {
                         // A known key must be found before the id is checked.
                         let is_ours = seat.owns(new.event.id.as_i64()).is_ok();
                         if !is_ours || !new.is_plain() || births.has_any_key(new) {
@@ -115,11 +115,11 @@ impl Plain {
                         births.push((place, number), new);
                     }
                 }
-                Hot::Record(recording) if !endings.has(recording.delivery()) => {
+                BulkOp::Record(recording) if !endings.has(recording.delivery()) => {
                     let Some(delivery) = recording.plainly(seat.epoch, |_| true) else { return Ok(None) };
                     endings.push(place, recording, delivery)?;
                 }
-                Hot::Nothing => {}
+                BulkOp::Nothing => {}
                 _ => return Ok(None),
             }
         }

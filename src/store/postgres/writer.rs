@@ -9,7 +9,7 @@ use super::{
     node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
     floors::Floors,
     open,
-    portions::{in_portions, is_cold},
+    portions::{in_portions, needs_global_lock},
     pulse::Pulse,
     session::{Server, Session},
     settings::keep_write_settings,
@@ -156,7 +156,7 @@ impl SqliteCommitLoop {
     fn commit_in_steps(&mut self, seat: Seat, batch: &mut [Box<dyn Work>], locks: &Locks) -> Result<i64> {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
-        let is_cold = is_cold(batch);
+        let is_cold = needs_global_lock(batch);
         let alone = if is_cold { ONE_AT_A_TIME } else { "" };
         let fence = format!(
             "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"

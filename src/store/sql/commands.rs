@@ -1,7 +1,7 @@
 //! Commands of the hot path: accept, record, lease and release, as commands of a batch.
 
 use super::{
-    Aftermath, Error, Hot, Kind, Locks, Result, Sql, Work, health,
+    Aftermath, Error, BulkOp, CommandKind, Locks, Result, Sql, Work, health,
     delivery_statements::{self, Recorded},
     lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
@@ -65,20 +65,20 @@ impl Work for Accept {
         Ok(())
     }
 
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         true
     }
 
-    fn kind(&self) -> Kind {
-        if self.needing_lock().next().is_some() { Kind::InLine } else { Kind::Accept }
+    fn kind(&self) -> CommandKind {
+        if self.needing_lock().next().is_some() { CommandKind::NeedsQueueLock } else { CommandKind::Accept }
     }
 
     fn keys(&self) -> Vec<DedupKey> {
         self.events.iter().flat_map(|new| &new.dedup).copied().collect()
     }
 
-    fn hot(&mut self) -> Hot<'_> {
-        Hot::Accept(self)
+    fn bulk_op(&mut self) -> BulkOp<'_> {
+        BulkOp::Accept(self)
     }
 
     fn locks(&self, locks: &mut Locks) {
@@ -157,22 +157,22 @@ impl Work for Recording {
         Ok(())
     }
 
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         true
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> CommandKind {
         let Record { leased: carried, verdict, .. } = &self.record;
         let Delivery { endpoint, ordering_key: okey, .. } = carried.delivery;
         match (verdict, okey) {
-            (Verdict::Delivered, None) => Kind::Success(endpoint),
-            (Verdict::Delivered, Some(_)) => Kind::InLine,
-            _ => Kind::Failure(endpoint),
+            (Verdict::Delivered, None) => CommandKind::Success(endpoint),
+            (Verdict::Delivered, Some(_)) => CommandKind::NeedsQueueLock,
+            _ => CommandKind::Failure(endpoint),
         }
     }
 
-    fn hot(&mut self) -> Hot<'_> {
-        Hot::Record(self)
+    fn bulk_op(&mut self) -> BulkOp<'_> {
+        BulkOp::Record(self)
     }
 
     fn locks(&self, locks: &mut Locks) {
@@ -266,7 +266,7 @@ impl Work for LeaseDue {
         Ok(())
     }
 
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         true
     }
 
@@ -349,7 +349,7 @@ impl Work for Release {
         Ok(())
     }
 
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         true
     }
 

@@ -40,7 +40,7 @@ impl Work for AcceptInbox {
     }
 
     /// A node that accepts the same row waits at the event's dedup key, and then finds it published before.
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         true
     }
 

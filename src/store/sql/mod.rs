@@ -18,7 +18,7 @@ mod error;
 mod event_types;
 mod bulk_statement;
 mod health;
-mod hot;
+mod bulk_ops;
 mod inbox;
 mod inspections;
 mod delivery_statements;
@@ -60,7 +60,7 @@ pub(super) use deliveries::{Was, lane};
 pub(super) use backend::Backend;
 pub(super) use error::{Error, Result, store_error};
 pub(super) use bulk_statement::{RowSink, BulkStatement};
-pub(super) use hot::Hot;
+pub(super) use bulk_ops::BulkOp;
 pub(super) use delivery_statements::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::MembershipBackend;
 pub(super) use nodes::Newcomer;
@@ -75,7 +75,7 @@ pub(super) use seat::Seat;
 pub(super) use thread::WriterThread;
 pub(super) use group_commit::{BatchWriter, TRIES_WHILE_CLOSING, GroupCommit, added_by, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
-pub(super) use work::{Aftermath, Kind, Locks, Work, answered};
+pub(super) use work::{Aftermath, CommandKind, Locks, Work, answered};
 
 use crate::domain::{
     delivery::{Delivery, DeliveryState},

@@ -1,6 +1,6 @@
 //! Command of a batch, and the effects of a batch after its commit.
 
-use super::{Hot, Result, Sql};
+use super::{BulkOp, Result, Sql};
 use crate::{
     domain::{
         endpoint::Disabled,
@@ -22,12 +22,12 @@ pub(in crate::store) trait Work: Send {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()>;
 
     /// Whether all that it reads to change has a lock of its own, so that it runs beside commands of other nodes.
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         false
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Other
+    fn kind(&self) -> CommandKind {
+        CommandKind::Other
     }
 
     /// Dedup keys of what it publishes: of two commands with the same key the first is stored.
@@ -36,8 +36,8 @@ pub(in crate::store) trait Work: Send {
     }
 
     /// Its form for a backend that writes many commands at once. The bulk write must write what `apply` would have written.
-    fn hot(&mut self) -> Hot<'_> {
-        Hot::No
+    fn bulk_op(&mut self) -> BulkOp<'_> {
+        BulkOp::NotBulk
     }
 
     /// Adds the locks that it will take, as far as it knows.
@@ -59,7 +59,7 @@ pub(in crate::store) trait Work: Send {
 
 /// Kind of a command: which commands may overtake it in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Kind {
+pub(in crate::store) enum CommandKind {
     /// Does not depend on results recorded before.
     Accept,
     /// Depends on results recorded before at the same endpoint.
@@ -67,7 +67,7 @@ pub(in crate::store) enum Kind {
     /// Depends on them as well; it has to read and to decide, several times, which takes long where the database is far away.
     Failure(EndpointId),
     /// Needs the lock of an endpoint's queue, which another node may hold.
-    InLine,
+    NeedsQueueLock,
     Other,
 }
 
@@ -198,12 +198,12 @@ impl Work for Nothing {
         Ok(())
     }
 
-    fn is_hot(&self) -> bool {
+    fn takes_row_locks(&self) -> bool {
         true
     }
 
-    fn hot(&mut self) -> Hot<'_> {
-        Hot::Nothing
+    fn bulk_op(&mut self) -> BulkOp<'_> {
+        BulkOp::Nothing
     }
 
     fn committed(self: Box<Self>, _after: &mut Aftermath) {

@@ -20,18 +20,18 @@ use crate::{
 };
 
 /// A command's form for a backend that writes many at once.
-pub(in crate::store) enum Hot<'a> {
+pub(in crate::store) enum BulkOp<'a> {
     Accept(&'a mut Accept),
     Record(&'a mut Recording),
     /// There is nothing to be written.
     Nothing,
     /// Not on the hot path, or not written in bulk.
-    No,
+    NotBulk,
 }
 
 impl Accept {
     /// Returns the events, to be examined one by one. Each counts as new unless `apply_one` finds otherwise.
-    pub(in crate::store) fn begin(&mut self, epoch: i64) -> &[NewEvent] {
+    pub(in crate::store) fn start(&mut self, epoch: i64) -> &[NewEvent] {
         self.set_epoch(epoch);
         self.results = vec![Accepted::New; self.events.len()];
         &self.events
