@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Kinds of rows in `locks`.
-pub(super) const LINES: i64 = 0;
+pub(super) const ORDERING: i64 = 0;
 pub(super) const HEALTH: i64 = 1;
 pub(super) const DIGESTS: i64 = 2;
 

@@ -141,7 +141,7 @@ impl PostgresStore {
         let handover = self.handover.clone();
         let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
-            let after = Aftermath::of_takeover(taken.woken);
+            let after = Aftermath::of_takeover(taken.newly_due);
             if let Some(ringer) = ringer {
                 ringer.send(Bell::of(&after, false, &*handover));
             }

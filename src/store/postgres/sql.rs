@@ -5,7 +5,7 @@ use super::{
     columns::{ColumnRows, ColumnTypes},
     deliveries,
     floors::Floors,
-    locks::{DIGESTS, HEALTH, LINES, Wanted},
+    locks::{DIGESTS, HEALTH, ORDERING, Wanted},
     session::Session,
     settings::{begin_sql, begin_read_sql},
 };
@@ -305,7 +305,7 @@ impl Sql for Transaction<'_> {
     }
 
     fn lock_queue(&self, endpoint: EndpointId) -> Result<()> {
-        self.lock(LINES, endpoint.as_i64())
+        self.lock(ORDERING, endpoint.as_i64())
     }
 
     fn lock_health(&self, endpoint: EndpointId) -> Result<()> {

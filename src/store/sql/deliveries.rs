@@ -3,7 +3,7 @@
 
 use super::{
     Result, Sql,
-    order::{self, Woken},
+    ordering::{self, NewlyDue},
     params,
     row::{self, DELIVERY},
 };
@@ -56,7 +56,7 @@ pub(super) fn update_delivery(
     from: DeliveryState,
     delivery: &mut Delivery,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<bool> {
     update(tx, Was::In(from), delivery, now, woken)
 }
@@ -67,7 +67,7 @@ pub(super) fn update_leased(
     epoch: i64,
     delivery: &mut Delivery,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<bool> {
     update(tx, Was::CarriedBy(epoch), delivery, now, woken)
 }
@@ -77,12 +77,12 @@ fn update(
     was: Was,
     delivery: &mut Delivery,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<bool> {
-    let left = order::leave(tx, delivery, now)?;
+    let left = ordering::leave(tx, delivery, now)?;
     let is_changed = tx.replace_delivery(was, delivery)?;
     if let Some(okey) = left.filter(|_| is_changed) {
-        order::advance(tx, delivery.endpoint, okey, now, woken)?;
+        ordering::promote_next(tx, delivery.endpoint, okey, now, woken)?;
     }
     Ok(is_changed)
 }

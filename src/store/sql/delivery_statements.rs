@@ -4,7 +4,7 @@ use super::{
     Result, Row, Sql, ToValue, attempts, maintenance, dedup,
     deliveries::{is_leased, read_delivery, update_leased, update_delivery},
     health, notices,
-    order::{self, Woken},
+    ordering::{self, NewlyDue},
     params,
     row::{self, DELIVERY},
 };
@@ -48,7 +48,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
                 let _ = delivery.resume(false, new.event.accepted_at);
             }
         }
-        order::join(tx, delivery, &new.event)?;
+        ordering::join(tx, delivery, &new.event)?;
         tx.insert_delivery(delivery)?;
     }
     Ok(Accepted::New)
@@ -106,7 +106,7 @@ pub(super) fn availability_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Avai
 pub(super) struct Recorded {
     pub(super) delivery: Delivery,
     pub(super) disabled: Option<(Disabled, u32)>,
-    pub(super) woken: Woken,
+    pub(super) woken: NewlyDue,
     /// The endpoint's health state changed.
     pub(super) health_changed: bool,
 }
@@ -141,7 +141,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         _ => availability_of(tx, delivery.endpoint)?,
     };
     let seen = health::see(tx, record, switch)?;
-    let (mut went_off, mut woken) = (None, Woken::new());
+    let (mut went_off, mut woken) = (None, NewlyDue::new());
     if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
         if !is_leased(tx, delivery.id, epoch)? {
             return Ok(None);
@@ -204,7 +204,7 @@ pub(super) fn release(
     tx: &dyn Sql,
     carried: &LeasedDelivery,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<Option<Delivery>> {
     let mut delivery = carried.delivery.clone();
     if carried.epoch != tx.epoch() {
@@ -222,7 +222,7 @@ pub(super) fn ask(
     id: DeliveryId,
     ask: Ask,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<ActionResult> {
     let Some(mut delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == app) else {
         return Ok(ActionResult::Absent);
@@ -239,7 +239,7 @@ pub(super) fn ask(
         Ask::Delete if from.is_terminal() => {
             maintenance::remember_newest_id(tx)?;
             tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![id])?;
-            order::remove(tx, id, now, woken)?;
+            ordering::remove(tx, id, now, woken)?;
             return Ok(ActionResult::Deleted);
         }
         Ask::Delete => Err(TransitionError::WrongState { state: from, verb: "deleted" }),
@@ -265,7 +265,7 @@ pub(super) fn replay(
     mut delivery: Delivery,
     again: &ReplayAs,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<ActionResult> {
     let ReplayAs { as_new, give_up_at, is_alone } = *again;
     let (from, switch) = (delivery.state, availability_of(tx, delivery.endpoint)?);
@@ -328,7 +328,7 @@ pub(super) fn apply_to_waiting(
     if matches!(settle, AvailabilityChange::Disabled(Availability::Deleted)) && found.len() < most {
         found.extend(of(held)?.into_iter().take(most - found.len()));
     }
-    let (mut is_released, mut woken) = (false, Woken::new());
+    let (mut is_released, mut woken) = (false, NewlyDue::new());
     for mut delivery in found.iter().cloned() {
         let from = delivery.state;
         let done = match settle {
@@ -340,7 +340,7 @@ pub(super) fn apply_to_waiting(
             is_released |= delivery.state.is_waiting();
         }
     }
-    let skipped = order::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
+    let skipped = ordering::skip_dead(tx, endpoint, most - found.len(), now, &mut woken)?;
     // Deliveries promoted in a disabled endpoint's queue are handled by the next such call.
     is_released |= matches!(settle, AvailabilityChange::Enabled { .. }) && !woken.is_empty();
     let app = found.first().map(|delivery| delivery.app);

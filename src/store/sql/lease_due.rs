@@ -5,7 +5,7 @@ use super::{
     Error, BulkStatement, Result, Sql, attempts,
     deliveries::update_delivery,
     health, delivery_statements,
-    order::Woken,
+    ordering::NewlyDue,
     params,
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS, EVENT_WITH_SMALL_DATA},
 };
@@ -137,7 +137,7 @@ fn claim(
     now: Timestamp,
 ) -> Result<(Vec<ClaimedDelivery>, bool)> {
     // Deliveries promoted here are found below: the first of the queue may be due by now.
-    let (mut taken, mut woken) = (Vec::new(), Woken::new());
+    let (mut taken, mut woken) = (Vec::new(), NewlyDue::new());
     if part.most == 0 {
         return Ok((taken, false));
     }
@@ -204,7 +204,7 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
     let Some((mut delivery, event)) = found else { return Ok(None) };
     // It stays the head of its ordering group: no other is promoted.
     let is_carried = delivery.probe(now).is_ok()
-        && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut Woken::new())?;
+        && update_delivery(tx, DeliveryState::Retrying, &mut delivery, now, &mut NewlyDue::new())?;
     Ok(is_carried.then_some((delivery, event, now)))
 }
 
@@ -338,7 +338,7 @@ pub(super) fn bring_forward(
     let last = found.last().and_then(|(last, _)| Some((last.due?, last.id)));
     let is_last = found.len() < most;
     // A retry stays the head of its ordering group: no other is promoted.
-    let (mut count, mut app, mut woken) = (0, None, Woken::new());
+    let (mut count, mut app, mut woken) = (0, None, NewlyDue::new());
     for (mut delivery, was_tried_before) in found {
         let waited_for = delivery.due;
         let is_retry = was_tried_before && delivery.state == DeliveryState::Retrying;

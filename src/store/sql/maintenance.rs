@@ -1,6 +1,6 @@
 //! Joining a store alone, and maintenance: the newest id, endpoint queues with work, purging deleted apps.
 
-use super::{BulkStatement, Result, Row, Sql, audit, inspections, notices, order, params, statistics, takeover};
+use super::{BulkStatement, Result, Row, Sql, audit, inspections, notices, ordering, params, statistics, takeover};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},
@@ -114,7 +114,7 @@ pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>
             unsettled.push(endpoint);
         }
     }
-    unsettled.extend(order::unskipped(connection)?);
+    unsettled.extend(ordering::unskipped(connection)?);
     Ok(unsettled)
 }
 

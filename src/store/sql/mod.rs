@@ -25,7 +25,7 @@ mod delivery_statements;
 mod membership;
 pub(super) mod nodes;
 mod notices;
-mod order;
+mod ordering;
 mod outbox;
 mod command_queue;
 mod readers;

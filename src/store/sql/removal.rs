@@ -2,7 +2,7 @@
 
 use super::{
     BulkStatement, Result, Sql, ToValue,
-    order::{self, Woken},
+    ordering::{self, NewlyDue},
     params,
 };
 use crate::domain::{
@@ -26,9 +26,9 @@ pub(super) struct DeletedCounts {
 }
 
 impl ToDelete {
-    pub(super) fn remove(&self, tx: &dyn Sql, now: Timestamp, woken: &mut Woken) -> Result<DeletedCounts> {
+    pub(super) fn remove(&self, tx: &dyn Sql, now: Timestamp, woken: &mut NewlyDue) -> Result<DeletedCounts> {
         let attempts = delete(tx, "attempts", "delivery", &self.deliveries)?;
-        let deliveries = order::remove_all(tx, &self.deliveries, now, woken)? as u64;
+        let deliveries = ordering::remove_all(tx, &self.deliveries, now, woken)? as u64;
         self.delete_dedup_keys(tx)?;
         let events: Vec<EventId> = self.events.iter().map(|(event, _)| *event).collect();
         Ok(DeletedCounts { events: delete(tx, "events", "id", &events)?, deliveries, attempts })

@@ -5,7 +5,7 @@ use super::{
     deliveries::read_delivery,
     delivery_statements::{self, ReplayAs, availability_of},
     notices,
-    order::Woken,
+    ordering::NewlyDue,
     params,
     config::{json, to_json},
     row,
@@ -203,9 +203,9 @@ fn has_delivery(connection: &dyn Sql, event: EventId, endpoint: EndpointId) -> R
 }
 
 /// The replay as it is now, and the endpoint queues in which something waits.
-pub(super) type ReplayProgress = (Option<Replay>, Woken);
+pub(super) type ReplayProgress = (Option<Replay>, NewlyDue);
 
-pub(super) fn advance(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<ReplayProgress> {
+pub(super) fn promote_next(tx: &dyn Sql, page: &ReplayPage, now: Timestamp) -> Result<ReplayProgress> {
     let running = |replay: &Replay| replay.state == ReplayState::Running && replay.reached == page.after_id;
     let Some(mut replay) = find(tx, page.replay)?.filter(running) else { return Ok((None, Vec::new())) };
     let mut waiting = Vec::new();
@@ -253,7 +253,7 @@ fn send_again(
     replay: &Replay,
     source: &ReplaySource,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<Result<Delivery, String>> {
     match source.id {
         ReplaySourceId::Delivery(id) => replay_delivery(tx, replay, id, source, now, woken),
@@ -267,7 +267,7 @@ fn replay_delivery(
     id: DeliveryId,
     source: &ReplaySource,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<Result<Delivery, String>> {
     let Some(delivery) = read_delivery(tx, id)?.filter(|delivery| delivery.app == replay.app) else {
         return Ok(Err(format!("{id} was deleted meanwhile")));

@@ -7,7 +7,7 @@ use super::{
     Result, Row, Sql, maintenance,
     deliveries::{read_delivery, update_delivery},
     delivery_statements::NO_DATA,
-    order::Woken,
+    ordering::NewlyDue,
     params,
     removal::{self, ToDelete},
     rollup, row,
@@ -128,13 +128,13 @@ pub(super) fn expire(
     ranges: &[(i64, i64)],
     keeps: &dyn RetentionPolicy,
     now: Timestamp,
-) -> Result<(ExpireResult, (Woken, ChangedEndpoints))> {
+) -> Result<(ExpireResult, (NewlyDue, ChangedEndpoints))> {
     maintenance::remember_newest_id(tx)?;
     let mut reader = RetentionReader { connection: tx, keeps, dead_letters: HashMap::new() };
     let (mut step, mut rows) = (
         RemovalStep {
             expired: ExpireResult::default(),
-            woken: Woken::new(),
+            newly_due: NewlyDue::new(),
             changed: ChangedEndpoints::new(),
             counted: StatBatch::default(),
             to_delete: ToDelete::default(),
@@ -156,18 +156,18 @@ pub(super) fn expire(
             }
         }
     }
-    let removed = step.to_delete.remove(tx, now, &mut step.woken)?;
+    let removed = step.to_delete.remove(tx, now, &mut step.newly_due)?;
     step.expired.events += removed.events;
     step.expired.deliveries += removed.deliveries;
     step.expired.attempts += removed.attempts;
     rollup::log(tx, &step.counted)?;
-    Ok((step.expired, (step.woken, step.changed)))
+    Ok((step.expired, (step.newly_due, step.changed)))
 }
 
 /// AttemptProgress of a removal step.
 struct RemovalStep {
     expired: ExpireResult,
-    woken: Woken,
+    newly_due: NewlyDue,
     changed: ChangedEndpoints,
     counted: StatBatch,
     to_delete: ToDelete,
@@ -224,7 +224,7 @@ impl RemovalStep {
         let Some(mut delivery) = read_delivery(tx, id)? else { return Ok(None) };
         let from = delivery.state;
         let is_done = change(&mut delivery).is_ok()
-            && update_delivery(tx, from, &mut delivery, self.now, &mut self.woken)?;
+            && update_delivery(tx, from, &mut delivery, self.now, &mut self.newly_due)?;
         Ok(is_done.then_some(delivery))
     }
 

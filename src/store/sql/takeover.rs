@@ -11,7 +11,7 @@ use super::{
     inspections,
     delivery_statements::availability_of,
     nodes,
-    order::Woken,
+    ordering::NewlyDue,
     params,
     row::{self, DELIVERY},
     shards,
@@ -50,7 +50,7 @@ pub(in crate::store) trait TakeoverSteps: Send + Sync {
 pub(in crate::store) struct TakenOver {
     pub(in crate::store) count: usize,
     /// Endpoint queues in which something waits now, and when the first is due.
-    pub(in crate::store) woken: BTreeMap<EndpointId, Timestamp>,
+    pub(in crate::store) newly_due: BTreeMap<EndpointId, Timestamp>,
 }
 
 /// Takes over a node; `None` if it lives, or if this node may not take over others.
@@ -91,7 +91,7 @@ async fn finish(
         let swept = steps.step(move |tx, _| sweep(tx, epoch, from, now)).await?;
         taken.count += swept.count;
         for (lane, due) in swept.woken {
-            let first = taken.woken.entry(lane).or_insert(due);
+            let first = taken.newly_due.entry(lane).or_insert(due);
             *first = due.min(*first);
         }
         after = swept.next;
@@ -130,7 +130,7 @@ struct SweepResult {
     /// Where the next step starts; `None` when that was the last.
     next: Option<DeliveryId>,
     /// Endpoint queues in which something waits now.
-    woken: Woken,
+    woken: NewlyDue,
 }
 
 /// Makes deliveries due that are in flight under this epoch, with an attempt "outcome unknown" each. No delivery is leased
@@ -141,7 +141,7 @@ fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<
     let carried: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
     let is_last = (carried.len() as i64) < SWEEP_STEP_ROWS;
     let next = carried.last().map(|last| last.id).filter(|_| !is_last);
-    let mut swept = SweepResult { count: 0, next, woken: Woken::new() };
+    let mut swept = SweepResult { count: 0, next, woken: NewlyDue::new() };
     let mut switches: HashMap<EndpointId, Availability> = HashMap::new();
     for mut delivery in carried {
         let switch = match switches.get(&delivery.endpoint) {

@@ -138,7 +138,7 @@ impl SqliteNode {
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        Aftermath::of_takeover(taken.woken).notify_engine(&*self.handover);
+        Aftermath::of_takeover(taken.newly_due).notify_engine(&*self.handover);
         taken.count
     }
 }

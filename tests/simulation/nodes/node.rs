@@ -165,7 +165,7 @@ impl Node {
         town.state().running = Some((self.number, own));
         self.runtime.block_on(async {
             let asleep = own.saturating_duration_since(Instant::now());
-            tokio::time::advance(asleep).await;
+            tokio::time::promote_next(asleep).await;
         });
         town.state().running = None;
     }

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 /// Endpoint queues in which something waits now that did not before, and when it is due; the engine is notified after the
 /// commit.
-pub(super) type Woken = Vec<(EndpointId, Timestamp)>;
+pub(super) type NewlyDue = Vec<(EndpointId, Timestamp)>;
 
 /// Puts a new delivery into its ordering group. The order is decided here, by the order of commits: the group is locked until
 /// the commit. Ids do not decide it, because they are only as good as the clocks of the nodes that made them.
@@ -31,7 +31,7 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
         return Ok(());
     }
     tx.lock_queue(newborn.endpoint)?;
-    let (has_first, last_turn) = ends(tx, newborn.endpoint, okey)?;
+    let (has_first, last_turn) = group_ends(tx, newborn.endpoint, okey)?;
     if has_first {
         newborn.enqueue_behind_head(last_turn.unwrap_or_default() + 1);
     } else if newborn.is_queued_behind() {
@@ -42,7 +42,7 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
 }
 
 /// Returns whether the group has a head, and the last order number of those queued.
-fn ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderingKey) -> Result<(bool, Option<i64>)> {
+fn group_ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderingKey) -> Result<(bool, Option<i64>)> {
     let ends = tx.one(
         "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
                  WHERE endpoint = ?1 AND okey = ?2 AND due IS DISTINCT FROM 253402300799000),
@@ -75,14 +75,14 @@ pub(super) fn skips_dead(connection: &dyn Sql, endpoint: EndpointId) -> Result<b
 }
 
 /// Promotes the next of an ordering group, if it has no head any more.
-pub(super) fn advance(
+pub(super) fn promote_next(
     tx: &dyn Sql,
     endpoint: EndpointId,
     okey: OrderingKey,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<()> {
-    let (has_first, last_turn) = ends(tx, endpoint, okey)?;
+    let (has_first, last_turn) = group_ends(tx, endpoint, okey)?;
     if has_first || last_turn.is_none() {
         return Ok(());
     }
@@ -102,11 +102,11 @@ pub(super) fn advance(
 }
 
 /// Removes a delivery's row; `false` if there is none.
-pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut Woken) -> Result<bool> {
+pub(super) fn remove(tx: &dyn Sql, id: DeliveryId, now: Timestamp, woken: &mut NewlyDue) -> Result<bool> {
     let removed = tx.delete_delivery(id)?;
     if let Some((endpoint, Some(okey))) = removed {
         tx.lock_queue(endpoint)?;
-        advance(tx, endpoint, okey, now, woken)?;
+        promote_next(tx, endpoint, okey, now, woken)?;
     }
     Ok(removed.is_some())
 }
@@ -116,14 +116,14 @@ pub(super) fn remove_all(
     tx: &dyn Sql,
     ids: &[DeliveryId],
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<usize> {
     let removed = tx.delete_each(ids)?;
     let lines: BTreeSet<(EndpointId, OrderingKey)> =
         removed.iter().filter_map(|(endpoint, okey)| Some((*endpoint, (*okey)?))).collect();
     for (endpoint, okey) in lines {
         tx.lock_queue(endpoint)?;
-        advance(tx, endpoint, okey, now, woken)?;
+        promote_next(tx, endpoint, okey, now, woken)?;
     }
     Ok(removed.len())
 }
@@ -134,7 +134,7 @@ pub(super) fn skip_dead(
     endpoint: EndpointId,
     most: usize,
     now: Timestamp,
-    woken: &mut Woken,
+    woken: &mut NewlyDue,
 ) -> Result<usize> {
     tx.lock_queue(endpoint)?;
     let blocking: Vec<Delivery> = tx.all(
