@@ -10,13 +10,13 @@ use super::{
 use crate::{
     domain::id::DeliveryId,
     store::sql::{
-        BulkOp, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Seat, Sql, ToValue, Work, added_by, params,
+        BulkOp, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, WriterId, Sql, ToValue, Work, added_by, params,
     },
 };
 use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
-pub(super) fn apply_all(tx: &Transaction<'_>, seat: Seat, batch: &mut [Box<dyn Work>]) -> Result<CommitTail> {
+pub(super) fn apply_all(tx: &Transaction<'_>, seat: WriterId, batch: &mut [Box<dyn Work>]) -> Result<CommitTail> {
     let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
@@ -47,7 +47,7 @@ impl CommitTail {
 }
 
 struct BulkWriter {
-    seat: Seat,
+    seat: WriterId,
     births: BulkAccept,
     endings: BulkComplete,
 }

@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{EVENT, BulkOp, Result, Seat, Work, event_row, lane, params},
+        sql::{EVENT, BulkOp, Result, WriterId, Work, event_row, lane, params},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -101,7 +101,7 @@ impl BulkAccept {
     /// Returns the rows to be written by this writer, without events that did not get their keys. `None` if there are none.
     pub(super) fn new_rows(
         &self,
-        seat: Seat,
+        seat: WriterId,
         batch: &mut [Box<dyn Work>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<NewEventRows>> {
@@ -138,8 +138,8 @@ pub(super) struct NewEventRows {
 }
 
 impl NewEventRows {
-    fn push(&mut self, seat: Seat, new: &NewEvent) -> Result<()> {
-        seat.owns(new.event.id.as_i64())?;
+    fn push(&mut self, seat: WriterId, new: &NewEvent) -> Result<()> {
+        seat.check_id(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
         new.births.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;

@@ -15,7 +15,7 @@ use crate::{
         Reply, StoreError,
         cluster::Joined,
         sql::{
-            Error, Newcomer, Result, Seat, Sql, nodes, params, store_error,
+            Error, Newcomer, Result, WriterId, Sql, nodes, params, store_error,
             takeover::{self, TakeoverSteps, TakenOver},
             newest_id_and_inspections,
         },
@@ -44,7 +44,7 @@ pub(super) const LOST_BATCHES: &str =
 
 pub(super) struct NodeHandle {
     server: Arc<Server>,
-    seat: Mutex<Seat>,
+    writer_id: Mutex<WriterId>,
     /// The last batch that the database confirmed, and its epoch.
     confirmed: Mutex<(i64, i64)>,
     /// The epoch of which the database has lost confirmed batches; 0 if there is none.
@@ -56,23 +56,23 @@ pub(super) struct NodeHandle {
 }
 
 impl NodeHandle {
-    pub(super) fn new(server: Arc<Server>, seat: Seat, pulse: Arc<Pulse>) -> Self {
+    pub(super) fn new(server: Arc<Server>, seat: WriterId, pulse: Arc<Pulse>) -> Self {
         let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
         let (seat, confirmed, session) = (Mutex::new(seat), Mutex::default(), Mutex::new(None));
-        Self { server, seat, confirmed, lost, is_joining, pulse, session }
+        Self { server, writer_id: seat, confirmed, lost, is_joining, pulse, session }
     }
 
     /// Returns epoch and slot together, so that rows are written and ids assigned under the same identity.
-    pub(super) fn seat(&self) -> Seat {
-        *self.sitting()
+    pub(super) fn writer_id(&self) -> WriterId {
+        *self.lock_writer_id()
     }
 
-    fn sitting(&self) -> MutexGuard<'_, Seat> {
-        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_writer_id(&self) -> MutexGuard<'_, WriterId> {
+        self.writer_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn epoch(&self) -> i64 {
-        self.seat().epoch
+        self.writer_id().epoch
     }
 
     /// Stores that this batch is in the database.
@@ -108,8 +108,8 @@ impl NodeHandle {
             let known = Transaction::run(session, before, |tx| nodes::slot(tx))?;
             if known.is_none() || self.is_lost() {
                 let (epoch, slot) = enter(session)?;
-                let mut seat = self.sitting();
-                *seat = seat.moved(epoch, slot);
+                let mut seat = self.lock_writer_id();
+                *seat = seat.rejoined(epoch, slot);
                 tracing::info!(epoch, "this node goes on under a new epoch");
             }
             let host = host();
@@ -131,8 +131,8 @@ impl NodeHandle {
 
     /// Sets the newest id: from here on this node may assign ids in its slot. Returns the slot.
     fn joined(&self, newest_id: i64) -> u8 {
-        let mut seat = self.sitting();
-        *seat = seat.behind(newest_id);
+        let mut seat = self.lock_writer_id();
+        *seat = seat.after_id(newest_id);
         self.pulse.joined();
         seat.slot()
     }

@@ -7,7 +7,7 @@ use super::{
     versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
     writer::ANSWER_TIMEOUT,
 };
-use crate::store::sql::{Error, Result, Row, Seat};
+use crate::store::sql::{Error, Result, Row, WriterId};
 use std::{error::Error as _, io, time::Duration};
 use tokio_postgres::error::SqlState;
 
@@ -64,7 +64,7 @@ impl From<Error> for PostgresOpenError {
 }
 
 /// Connects to a migrated database and enters as a node. Waits whenever the database is away.
-pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresOpenError> {
+pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, WriterId), PostgresOpenError> {
     let mut told = String::new();
     loop {
         match try_open(server, pulse) {
@@ -80,7 +80,7 @@ pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), Po
     }
 }
 
-fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresOpenError> {
+fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, WriterId), PostgresOpenError> {
     let (session, to_work) = connect_and_migrate(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
         return Err(PostgresOpenError::HalfMoved);
@@ -96,7 +96,7 @@ fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, Seat), PostgresO
     })?;
     // Entering counts as the first heartbeat.
     pulse.heartbeat(asked_us, true);
-    Ok((to_work, Seat::first(epoch, slot)))
+    Ok((to_work, WriterId::first(epoch, slot)))
 }
 
 /// Returns two connections to a migrated database: a patient one, and one to work with. The node has not entered yet.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::id::EndpointId,
-    store::sql::{BulkOp, NEWEST_NOTICE, Result, Row, Seat, Work, added_by, params},
+    store::sql::{BulkOp, NEWEST_NOTICE, Result, Row, WriterId, Work, added_by, params},
 };
 use std::{
     collections::{BTreeSet, HashSet},
@@ -95,7 +95,7 @@ impl Plain {
     /// Makes the batch; `None` if a command in it needs more. A delivery to one of these endpoints qualifies if that is
     /// healthy.
     pub(super) fn of(
-        seat: Seat,
+        seat: WriterId,
         batch: &mut [Box<dyn Work>],
         endpoints: &BTreeSet<EndpointId>,
     ) -> Result<Option<Self>> {
@@ -108,7 +108,7 @@ impl Plain {
                 BulkOp::Accept(accept) => {
                     for (number, new) in accept.start(seat.epoch).iter().enumerate() {
                         // A known key must be found before the id is checked.
-                        let is_ours = seat.owns(new.event.id.as_i64()).is_ok();
+                        let is_ours = seat.check_id(new.event.id.as_i64()).is_ok();
                         if !is_ours || !new.is_plain() || births.has_any_key(new) {
                             return Ok(None);
                         }
@@ -139,7 +139,7 @@ impl Plain {
     }
 
     /// Runs the statement for the batch after `last`, through `ask`.
-    pub(super) fn say<T>(&self, seat: Seat, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
+    pub(super) fn say<T>(&self, seat: WriterId, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
         let Self { added, ended, claims, born } = self;
         let number = usize::from(ended.is_some())
             | usize::from(claims.is_some()) << 1

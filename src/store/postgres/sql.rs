@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, RowSink, Locks, BulkStatement, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change,
+        ConfigChange, Error, RowSink, Locks, BulkStatement, Result, Row, WriterId, Sql, ToValue, Was, begin_version, log_change,
         params,
     },
 };
@@ -52,7 +52,7 @@ pub(super) struct Transaction<'a> {
     /// The epoch under which deliveries are leased; 0 where none are.
     epoch: i64,
     /// Checks ids that are assigned; `None` where any id is allowed.
-    seat: Option<Seat>,
+    writer_id: Option<WriterId>,
     /// Where the search of endpoint queues starts; `None`: at their beginning.
     floors: Option<Arc<Floors>>,
     /// Rows of `locks` that it holds: those locked at its start, and those that a command locked later.
@@ -76,13 +76,13 @@ impl<'a> Transaction<'a> {
     /// Begins a transaction of a writer, with all of these locks, taken in the one order that every writer keeps.
     pub(super) fn begin_at(
         session: &'a Session,
-        seat: Seat,
+        seat: WriterId,
         floors: Arc<Floors>,
         first: &str,
         locks: &Locks,
     ) -> Result<(Self, usize)> {
         let mut tx = Self::new(session, seat.epoch);
-        (tx.seat, tx.floors) = (Some(seat), Some(floors));
+        (tx.writer_id, tx.floors) = (Some(seat), Some(floors));
         let (opening, wanted) = (begin_sql(session, first)?, Wanted::of(locks));
         let params = wanted.params();
         let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
@@ -114,7 +114,7 @@ impl<'a> Transaction<'a> {
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
         let (seat, floors, has_failed) = (None, None, Cell::new(false));
-        Self { session, epoch, seat, floors, held, locked_later: late, version, has_failed, is_over: false }
+        Self { session, epoch, writer_id: seat, floors, held, locked_later: late, version, has_failed, is_over: false }
     }
 
     /// Runs statements that are not worth preparing.
@@ -349,7 +349,7 @@ impl Sql for Transaction<'_> {
     }
 
     fn check_id(&self, number: i64) -> Result<()> {
-        self.seat.map_or(Ok(()), |seat| seat.owns(number))
+        self.writer_id.map_or(Ok(()), |seat| seat.check_id(number))
     }
 
     fn log_change(&self, change: ConfigChange) -> Result<()> {

@@ -21,7 +21,7 @@ use crate::{
     store::{
         StoreError,
         sql::{
-            Aftermath, BatchWriter, Error, Locks, CommandQueue, Result, Seat, Sql, Work, newest_notice, params,
+            Aftermath, BatchWriter, Error, Locks, CommandQueue, Result, WriterId, Sql, Work, newest_notice, params,
             store_error,
         },
     },
@@ -104,7 +104,7 @@ impl SqliteCommitLoop {
     }
 
     fn try_commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let seat = self.node.seat();
+        let seat = self.node.writer_id();
         if seat.epoch != self.epoch {
             // It joined again: deliveries leased before are not leased any more.
             (self.epoch, self.last) = (seat.epoch, 0);
@@ -122,7 +122,7 @@ impl SqliteCommitLoop {
     /// Commits the batch as one statement, if that is possible. `None` if nothing was stored: then it is written in steps.
     fn commit_as_one_statement(
         &mut self,
-        seat: Seat,
+        seat: WriterId,
         batch: &mut [Box<dyn Work>],
         locks: &Locks,
     ) -> Result<Option<i64>> {
@@ -153,7 +153,7 @@ impl SqliteCommitLoop {
         }
     }
 
-    fn commit_in_steps(&mut self, seat: Seat, batch: &mut [Box<dyn Work>], locks: &Locks) -> Result<i64> {
+    fn commit_in_steps(&mut self, seat: WriterId, batch: &mut [Box<dyn Work>], locks: &Locks) -> Result<i64> {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
         let is_cold = needs_global_lock(batch);

@@ -8,7 +8,7 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Heartbeat, Joined, ClusterView},
         sql::{
-            Aftermath, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, Seat, Sql,
+            Aftermath, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, WriterId, Sql,
             TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Work, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
             takeover::{self, TakeoverSteps, TakenOver},
@@ -38,7 +38,7 @@ pub struct SqliteNode {
 
 /// Identity and state that the node and its writer share.
 struct NodeIdentity {
-    writer_id: Mutex<Seat>,
+    writer_id: Mutex<WriterId>,
     /// The epoch of which the file has lost confirmed batches; 0 if there is none.
     lost: AtomicI64,
     /// Whether the last batch is stored is not known.
@@ -47,16 +47,16 @@ struct NodeIdentity {
 
 impl NodeIdentity {
     fn first(epoch: i64, slot: u8) -> Arc<Self> {
-        let (seat, lost) = (Mutex::new(Seat::first(epoch, slot)), AtomicI64::new(0));
+        let (seat, lost) = (Mutex::new(WriterId::first(epoch, slot)), AtomicI64::new(0));
         Arc::new(Self { writer_id: seat, lost, is_in_doubt: AtomicBool::new(false) })
     }
 
-    fn seat(&self) -> MutexGuard<'_, Seat> {
+    fn writer_id(&self) -> MutexGuard<'_, WriterId> {
         self.writer_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn epoch(&self) -> i64 {
-        self.seat().epoch
+        self.writer_id().epoch
     }
 
     /// Returns why the writer's row could not be incremented.
@@ -176,7 +176,7 @@ impl NodeWriter {
 
 impl BatchWriter for Pen {
     fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
-        let seat = *self.identity.seat();
+        let seat = *self.identity.writer_id();
         let epoch = seat.epoch;
         if epoch != self.epoch {
             (self.epoch, self.last) = (epoch, 0);
@@ -281,8 +281,8 @@ impl MembershipBackend for SqliteNode {
             let before = node.epoch();
             if node.run_now(before, |tx| nodes::slot(tx)).await?.is_none() || node.identity.is_lost() {
                 let (epoch, slot) = node.file.enter().map_err(|error| store_error(&error))?;
-                let mut seat = node.identity.seat();
-                *seat = seat.moved(epoch, slot);
+                let mut seat = node.identity.writer_id();
+                *seat = seat.rejoined(epoch, slot);
             }
             let epoch = node.epoch();
             let mut dead = node.run_now(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?.dead;
@@ -298,8 +298,8 @@ impl MembershipBackend for SqliteNode {
                 node.handover.inspection_waiting();
             }
             let slot = {
-                let mut seat = node.identity.seat();
-                *seat = seat.behind(newest_id);
+                let mut seat = node.identity.writer_id();
+                *seat = seat.after_id(newest_id);
                 seat.slot()
             };
             Ok(Joined { slot, epoch, is_alone: false, newest_id, taken_over: node.publish_takeover(taken) })

@@ -12,7 +12,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, Newcomer, Result, Row, Seat, Sql, ToValue, Was, begin_version, log_change, nodes,
+        ConfigChange, Error, Newcomer, Result, Row, WriterId, Sql, ToValue, Was, begin_version, log_change, nodes,
     },
 };
 use rusqlite::{Connection, TransactionBehavior};
@@ -85,7 +85,7 @@ impl SharedFile {
     pub(super) fn run_at<T>(
         &self,
         epoch: i64,
-        seat: Option<Seat>,
+        seat: Option<WriterId>,
         run: impl FnOnce(&Member<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut connection = self.connection();
@@ -94,7 +94,7 @@ impl SharedFile {
         if passage == Passage::Cut {
             return Err(Error::Io(ErrorKind::ConnectionReset.into()));
         }
-        let done = run(&Member { store: &tx, epoch, seat, now: (self.clock)(), version: Cell::new(None) })?;
+        let done = run(&Member { store: &tx, epoch, writer_id: seat, now: (self.clock)(), version: Cell::new(None) })?;
         if passage != Passage::Lost {
             tx.commit()?;
         }
@@ -122,7 +122,7 @@ impl SharedFile {
 pub(super) struct Member<'a> {
     store: &'a Connection,
     epoch: i64,
-    seat: Option<Seat>,
+    writer_id: Option<WriterId>,
     pub(super) now: Timestamp,
     /// Version of the configuration, once this transaction changes it.
     version: Cell<Option<i64>>,
@@ -188,7 +188,7 @@ impl Sql for Member<'_> {
     }
 
     fn check_id(&self, number: i64) -> Result<()> {
-        self.seat.map_or(Ok(()), |seat| seat.owns(number))
+        self.writer_id.map_or(Ok(()), |seat| seat.check_id(number))
     }
 
     fn log_change(&self, change: ConfigChange) -> Result<()> {

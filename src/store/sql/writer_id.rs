@@ -5,30 +5,30 @@ use super::{Error, Result};
 use crate::domain::id;
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Seat {
+pub(in crate::store) struct WriterId {
     pub(in crate::store) epoch: i64,
     slot: u8,
     /// Ids that it assigns from now on are larger than this.
     after: i64,
     /// A bit for each slot that it had before: other nodes assign ids in those now.
-    left: u64,
+    left_slots: u64,
 }
 
-impl Seat {
+impl WriterId {
     /// Identity of a process that has assigned no id yet.
     pub(in crate::store) fn first(epoch: i64, slot: u8) -> Self {
-        Self { epoch, slot, after: 0, left: 0 }
+        Self { epoch, slot, after: 0, left_slots: 0 }
     }
 
     /// Identity after the node was taken over. It owns no id before it is known which ids others assigned in the slot.
     #[must_use]
-    pub(in crate::store) fn moved(self, epoch: i64, slot: u8) -> Self {
-        Self { epoch, slot, after: i64::MAX, left: self.left | 1 << self.slot }
+    pub(in crate::store) fn rejoined(self, epoch: i64, slot: u8) -> Self {
+        Self { epoch, slot, after: i64::MAX, left_slots: self.left_slots | 1 << self.slot }
     }
 
     /// Sets the newest stored id, now that no other node assigns ids in its slot.
     #[must_use]
-    pub(in crate::store) fn behind(self, newest: i64) -> Self {
+    pub(in crate::store) fn after_id(self, newest: i64) -> Self {
         Self { after: self.after.min(newest), ..self }
     }
 
@@ -37,9 +37,9 @@ impl Seat {
     }
 
     /// Refuses an id that this process took under an epoch before: another node may assign the same.
-    pub(in crate::store) fn owns(&self, number: i64) -> Result<()> {
+    pub(in crate::store) fn check_id(&self, number: i64) -> Result<()> {
         let slot = id::node_slot_of(number);
-        let is_own = if slot == self.slot { number > self.after } else { self.left >> slot & 1 == 0 };
+        let is_own = if slot == self.slot { number > self.after } else { self.left_slots >> slot & 1 == 0 };
         let stale = "this was begun before its node joined again, and has to be begun anew";
         is_own.then_some(()).ok_or(Error::Stale(stale))
     }
@@ -56,21 +56,21 @@ mod tests {
 
     #[test]
     fn ids_of_a_left_slot_are_refused_and_ids_of_the_new_slot_start_behind_the_newest_stored() {
-        let first = Seat::first(7, 3);
-        assert!(first.owns(number(3, 0)).is_ok());
-        let moved = first.moved(8, 5);
+        let first = WriterId::first(7, 3);
+        assert!(first.check_id(number(3, 0)).is_ok());
+        let moved = first.rejoined(8, 5);
         for slot in [3, 5] {
             assert!(
-                moved.owns(number(slot, 9)).is_err(),
+                moved.check_id(number(slot, 9)).is_err(),
                 "no id is owned before the newest stored one is known"
             );
         }
-        let seated = moved.behind(number(1, 5));
+        let seated = moved.after_id(number(1, 5));
         assert_eq!((seated.epoch, seated.slot()), (8, 5));
-        assert!(seated.owns(number(3, 9)).is_err() && seated.owns(number(5, 9)).is_ok());
+        assert!(seated.check_id(number(3, 9)).is_err() && seated.check_id(number(5, 9)).is_ok());
         // Back in the first slot, in which another node assigned ids meanwhile.
-        let back = seated.moved(9, 3).behind(number(3, 20));
-        assert!(back.owns(number(3, 20)).is_err() && back.owns(number(3, 21)).is_ok());
-        assert!(back.owns(number(5, 30)).is_err());
+        let back = seated.rejoined(9, 3).after_id(number(3, 20));
+        assert!(back.check_id(number(3, 20)).is_err() && back.check_id(number(3, 21)).is_ok());
+        assert!(back.check_id(number(5, 30)).is_err());
     }
 }
