@@ -43,7 +43,7 @@ mod shards;
 mod statistics;
 pub(super) mod takeover;
 mod writer_thread;
-mod traffic;
+mod statistics_query;
 mod group_commit;
 mod upkeep;
 mod value;

@@ -1,7 +1,7 @@
 //! Implements `Browse`; every method goes to a reader.
 
 use crate::store::sql::{
-    Backend, audit, queries, dedup, health, inspections, notices, outbox, recent, replays, traffic,
+    Backend, audit, queries, dedup, health, inspections, notices, outbox, recent, replays, statistics_query,
 };
 use crate::{
     domain::{
@@ -163,7 +163,7 @@ impl<D: Backend> QueryStore for D {
     }
 
     fn statistics(&self, search: StatisticsSearch) -> Reply<'_, Statistics> {
-        self.read(move |connection| traffic::statistics(connection, &search))
+        self.read(move |connection| statistics_query::statistics(connection, &search))
     }
 
     fn waiting_count(&self) -> Reply<'_, u64> {
