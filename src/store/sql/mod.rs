@@ -45,7 +45,7 @@ pub(super) mod takeover;
 mod writer_thread;
 mod statistics_query;
 mod group_commit;
-mod upkeep;
+mod retention_records;
 mod value;
 mod work;
 

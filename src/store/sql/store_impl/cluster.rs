@@ -2,7 +2,7 @@
 
 use crate::store::sql::{
     Backend, MembershipBackend, adjusted_clock, changes, maintenance, health, inspections, nodes, replays, retention, rollup,
-    shards, upkeep,
+    shards, retention_records,
 };
 use crate::{
     domain::{
@@ -109,7 +109,7 @@ impl<D: Backend> ClusterStore for D {
     }
 
     fn purge_records(&self, before: Timestamp) -> Reply<'_, PurgedRecords> {
-        self.write(move |tx| upkeep::purge_records(tx, before))
+        self.write(move |tx| retention_records::purge_records(tx, before))
     }
 
     fn usage(&self) -> Reply<'_, StorageUsage> {
