@@ -32,7 +32,7 @@ mod readers;
 mod recent;
 mod lease_due;
 mod config;
-mod removal;
+mod retention_delete;
 mod replays;
 mod retention;
 mod rollup;

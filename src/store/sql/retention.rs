@@ -9,7 +9,7 @@ use super::{
     delivery_statements::NO_DATA,
     ordering::NewlyDue,
     params,
-    removal::{self, ToDelete},
+    retention_delete::{self, ToDelete},
     rollup, row,
 };
 use crate::{
@@ -257,7 +257,7 @@ impl RemovalStep {
 }
 
 fn remove_attempts(tx: &dyn Sql, delivery: DeliveryId) -> Result<u64> {
-    removal::delete(tx, "attempts", "delivery", &[delivery])
+    retention_delete::delete(tx, "attempts", "delivery", &[delivery])
 }
 
 /// Events read from a range of ids.
