@@ -3,7 +3,7 @@
 
 use crate::{
     domain::{id::EndpointId, ports::CommitListener, time::Timestamp},
-    store::sql::Aftermath,
+    store::sql::CommitEffects,
 };
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -30,7 +30,7 @@ fn add(lanes: &mut BTreeMap<EndpointId, Timestamp>, more: impl IntoIterator<Item
 }
 
 impl Bell {
-    pub(super) fn of(after: &Aftermath, has_changes: bool, handover: &dyn CommitListener) -> Self {
+    pub(super) fn of(after: &CommitEffects, has_changes: bool, handover: &dyn CommitListener) -> Self {
         let elsewhere = |lanes: &[(EndpointId, Timestamp)]| {
             let mut found = BTreeMap::new();
             add(&mut found, lanes.iter().copied().filter(|(lane, _)| handover.is_queue_remote(*lane)));

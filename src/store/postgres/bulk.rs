@@ -10,13 +10,13 @@ use super::{
 use crate::{
     domain::id::DeliveryId,
     store::sql::{
-        BulkOp, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, WriterId, Sql, ToValue, Work, added_by, params,
+        BulkOp, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, WriterId, Sql, ToValue, Command, added_by, params,
     },
 };
 use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
-pub(super) fn apply_all(tx: &Transaction<'_>, seat: WriterId, batch: &mut [Box<dyn Work>]) -> Result<CommitTail> {
+pub(super) fn apply_all(tx: &Transaction<'_>, seat: WriterId, batch: &mut [Box<dyn Command>]) -> Result<CommitTail> {
     let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.take(tx, batch, place)?;
@@ -53,7 +53,7 @@ struct BulkWriter {
 }
 
 impl BulkWriter {
-    fn take(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>], place: usize) -> Result<()> {
+    fn take(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], place: usize) -> Result<()> {
         match batch[place].bulk_op() {
             BulkOp::Accept(accept) => {
                 let count = accept.start(tx.epoch()).len();
@@ -85,7 +85,7 @@ impl BulkWriter {
     fn take_event(
         &mut self,
         tx: &Transaction<'_>,
-        batch: &mut [Box<dyn Work>],
+        batch: &mut [Box<dyn Command>],
         at: (usize, usize),
     ) -> Result<()> {
         let BulkOp::Accept(accept) = batch[at.0].bulk_op() else { return Ok(()) };
@@ -99,7 +99,7 @@ impl BulkWriter {
         accept.apply_one(tx, at.1)
     }
 
-    fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<()> {
+    fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>]) -> Result<()> {
         if let Some(born) = self.write_collected(tx, batch)? {
             tx.say_all(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
         }
@@ -107,7 +107,7 @@ impl BulkWriter {
     }
 
     /// Writes what was collected, except for the new events that it returns, whose rows no other command has to see.
-    fn write_collected(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Work>]) -> Result<Option<NewEventRows>> {
+    fn write_collected(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>]) -> Result<Option<NewEventRows>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let lane = params![-tx.epoch()];

@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{EVENT, BulkOp, Result, WriterId, Work, event_row, lane, params},
+        sql::{EVENT, BulkOp, Result, WriterId, Command, event_row, lane, params},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -87,7 +87,7 @@ impl BulkAccept {
     }
 
     /// Returns the keys of all collected events, to be stored first; `None` if they have none.
-    pub(super) fn claims(&self, batch: &mut [Box<dyn Work>]) -> Result<Option<ColumnRows>> {
+    pub(super) fn claims(&self, batch: &mut [Box<dyn Command>]) -> Result<Option<ColumnRows>> {
         if self.keys.is_empty() {
             return Ok(None);
         }
@@ -102,7 +102,7 @@ impl BulkAccept {
     pub(super) fn new_rows(
         &self,
         seat: WriterId,
-        batch: &mut [Box<dyn Work>],
+        batch: &mut [Box<dyn Command>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<NewEventRows>> {
         let mut born = NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
@@ -116,7 +116,7 @@ impl BulkAccept {
     pub(super) fn accept_lost(
         &mut self,
         tx: &Transaction<'_>,
-        batch: &mut [Box<dyn Work>],
+        batch: &mut [Box<dyn Command>],
         lost: &HashSet<EventId>,
     ) -> Result<()> {
         self.keys.clear();
@@ -162,7 +162,7 @@ pub(super) fn events_without_keys(tx: &Transaction<'_>, claims: &ColumnRows, sto
 }
 
 fn each(
-    batch: &mut [Box<dyn Work>],
+    batch: &mut [Box<dyn Command>],
     gathered: &[EventPosition],
     with: &mut dyn FnMut(&NewEvent) -> Result<()>,
 ) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{ATTEMPT, BulkOp, Recording, Result, Work, params},
+    store::sql::{ATTEMPT, BulkOp, Recording, Result, Command, params},
 };
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -68,7 +68,7 @@ impl BulkComplete {
     }
 
     /// Sets the results of the commands, of which `is_recorded` ones were written.
-    pub(super) fn became(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Work>]) {
+    pub(super) fn became(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Command>]) {
         for (id, (place, delivery)) in self.gathered.drain() {
             if let BulkOp::Record(recording) = batch[place].bulk_op() {
                 recording.became(is_recorded(id).then_some(delivery));

@@ -45,7 +45,7 @@ use super::{
     cluster::{Heartbeat, Joined, ClusterView},
     inbox::InboxEvent,
     sql::{
-        Aftermath, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, GroupCommit, WriterThread,
+        CommitEffects, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, GroupCommit, WriterThread,
         takeover::{self, TakenOver},
     },
 };
@@ -141,7 +141,7 @@ impl PostgresStore {
         let handover = self.handover.clone();
         let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
-            let after = Aftermath::of_takeover(taken.newly_due);
+            let after = CommitEffects::of_takeover(taken.newly_due);
             if let Some(ringer) = ringer {
                 ringer.send(Bell::of(&after, false, &*handover));
             }

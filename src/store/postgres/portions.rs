@@ -2,14 +2,14 @@
 
 use crate::{
     domain::id::EndpointId,
-    store::sql::{CommandKind, Work},
+    store::sql::{CommandKind, Command},
 };
 use std::collections::{BTreeSet, HashSet};
 
 /// Slow records in one transaction: other nodes may wait for their locks.
 const SLOW_MAX: usize = 128;
 
-pub(super) fn needs_global_lock(batch: &[Box<dyn Work>]) -> bool {
+pub(super) fn needs_global_lock(batch: &[Box<dyn Command>]) -> bool {
     batch.iter().any(|work| !work.takes_row_locks())
 }
 
@@ -18,12 +18,12 @@ pub(super) fn needs_global_lock(batch: &[Box<dyn Work>]) -> bool {
 /// other nodes. Results at one endpoint keep their order, by which its health is evaluated; of two events with one key the
 /// first stays the first; and a command that reads waiting deliveries stays behind the earlier commands.
 pub(super) fn in_portions(
-    batch: Vec<Box<dyn Work>>,
+    batch: Vec<Box<dyn Command>>,
     unwell: &BTreeSet<EndpointId>,
-) -> Vec<Vec<Box<dyn Work>>> {
+) -> Vec<Vec<Box<dyn Command>>> {
     let (hot, cold): (Vec<_>, Vec<_>) = batch.into_iter().partition(|work| work.takes_row_locks());
     let (mut failed, mut taken) = (BTreeSet::new(), HashSet::new());
-    let mut is_slow = |work: &dyn Work| match work.kind() {
+    let mut is_slow = |work: &dyn Command| match work.kind() {
         CommandKind::Accept if taken.is_empty() => false,
         CommandKind::Accept => {
             let keys = work.keys();
@@ -44,7 +44,7 @@ pub(super) fn in_portions(
     };
     let hot: Vec<_> = hot.into_iter().map(|work| (is_slow(work.as_ref()), work)).collect();
     let any_is_slow = hot.iter().any(|(is_slow, _)| *is_slow);
-    let is_quick = |(is_slow, work): &(bool, Box<dyn Work>)| !is_slow && work.kind() != CommandKind::Other;
+    let is_quick = |(is_slow, work): &(bool, Box<dyn Command>)| !is_slow && work.kind() != CommandKind::Other;
     let (quick, rest): (Vec<_>, Vec<_>) = hot.into_iter().partition(is_quick);
     let mut portion: Vec<_> = quick.into_iter().map(|(_, work)| work).collect();
     let (mut portions, mut count) = (Vec::new(), 0);
@@ -71,7 +71,7 @@ mod tests {
         domain::event::DedupKey,
         store::{
             StoreError,
-            sql::{Aftermath, Result, Sql},
+            sql::{CommitEffects, Result, Sql},
         },
     };
 
@@ -99,7 +99,7 @@ mod tests {
         hot(CommandKind::Failure(EndpointId::from_i64(endpoint)))
     }
 
-    impl Work for TestCommand {
+    impl Command for TestCommand {
         fn apply(&mut self, _: &dyn Sql) -> Result<()> {
             Ok(())
         }
@@ -116,9 +116,9 @@ mod tests {
             self.key.map(|key| DedupKey([key; 16])).into_iter().collect()
         }
 
-        fn committed(self: Box<Self>, _: &mut Aftermath) {}
+        fn committed(self: Box<Self>, _: &mut CommitEffects) {}
 
-        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Command>> {
             None
         }
     }
@@ -128,9 +128,9 @@ mod tests {
     }
 
     fn portions_beside(batch: &[TestCommand], unwell: &[i64]) -> Vec<Vec<TestCommand>> {
-        let batch = batch.iter().map(|command| Box::new(*command) as Box<dyn Work>);
+        let batch = batch.iter().map(|command| Box::new(*command) as Box<dyn Command>);
         let unwell = unwell.iter().copied().map(EndpointId::from_i64).collect();
-        let command = |work: &dyn Work| {
+        let command = |work: &dyn Command| {
             let key = work.keys().first().map(|key| key.0[0]);
             TestCommand { kind: work.kind(), is_hot: work.takes_row_locks(), key }
         };

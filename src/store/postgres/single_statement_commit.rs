@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     domain::id::EndpointId,
-    store::sql::{BulkOp, NEWEST_NOTICE, Result, Row, WriterId, Work, added_by, params},
+    store::sql::{BulkOp, NEWEST_NOTICE, Result, Row, WriterId, Command, added_by, params},
 };
 use std::{
     collections::{BTreeSet, HashSet},
@@ -96,7 +96,7 @@ impl Plain {
     /// healthy.
     pub(super) fn of(
         seat: WriterId,
-        batch: &mut [Box<dyn Work>],
+        batch: &mut [Box<dyn Command>],
         endpoints: &BTreeSet<EndpointId>,
     ) -> Result<Option<Self>> {
         if batch.iter_mut().any(|work| matches!(work.bulk_op(), BulkOp::NotBulk)) {

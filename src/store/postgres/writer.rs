@@ -21,7 +21,7 @@ use crate::{
     store::{
         StoreError,
         sql::{
-            Aftermath, BatchWriter, Error, Locks, CommandQueue, Result, WriterId, Sql, Work, newest_notice, params,
+            CommitEffects, BatchWriter, Error, Locks, CommandQueue, Result, WriterId, Sql, Command, newest_notice, params,
             store_error,
         },
     },
@@ -103,7 +103,7 @@ impl SqliteCommitLoop {
         Ok(self.session.insert(session))
     }
 
-    fn try_commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+    fn try_commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
         let seat = self.node.writer_id();
         if seat.epoch != self.epoch {
             // It joined again: deliveries leased before are not leased any more.
@@ -123,7 +123,7 @@ impl SqliteCommitLoop {
     fn commit_as_one_statement(
         &mut self,
         seat: WriterId,
-        batch: &mut [Box<dyn Work>],
+        batch: &mut [Box<dyn Command>],
         locks: &Locks,
     ) -> Result<Option<i64>> {
         let (last, endpoints) = (self.last, &locks.health_if_unhealthy);
@@ -153,7 +153,7 @@ impl SqliteCommitLoop {
         }
     }
 
-    fn commit_in_steps(&mut self, seat: WriterId, batch: &mut [Box<dyn Work>], locks: &Locks) -> Result<i64> {
+    fn commit_in_steps(&mut self, seat: WriterId, batch: &mut [Box<dyn Command>], locks: &Locks) -> Result<i64> {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
         let is_cold = needs_global_lock(batch);
@@ -293,11 +293,11 @@ pub(super) fn may_succeed_later(error: &Error) -> bool {
 }
 
 impl BatchWriter for SqliteCommitLoop {
-    fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
+    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         in_portions(batch, &self.unhealthy)
     }
 
-    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+    fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
         let mut tries_left = COMMIT_TRIES;
         loop {
             let result = self.try_commit(batch);
@@ -368,7 +368,7 @@ impl BatchWriter for SqliteCommitLoop {
         Ok(None)
     }
 
-    fn notify_peers(&mut self, after: &Aftermath) {
+    fn notify_peers(&mut self, after: &CommitEffects) {
         self.ringer.send(Bell::of(after, self.has_changes, &*self.handover));
     }
 

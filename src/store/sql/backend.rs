@@ -1,6 +1,6 @@
 //! StorageSpace backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
-use super::{Aftermath, MembershipBackend, CommandQueue, Result, Sql, work::Call};
+use super::{CommitEffects, MembershipBackend, CommandQueue, Result, Sql, command::FnCommand};
 use crate::{
     domain::storage::StorageUsage,
     store::{Reply, inbox::InboxEvent},
@@ -51,9 +51,9 @@ pub(in crate::store) trait Backend: Send + Sync {
     fn write_then<T: Send + 'static>(
         &self,
         run: impl FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-        after: impl FnOnce(&T, &mut Aftermath) + Send + 'static,
+        after: impl FnOnce(&T, &mut CommitEffects) + Send + 'static,
     ) -> Reply<'static, T> {
-        let (work, reply) = Call::prepare(run, after);
+        let (work, reply) = FnCommand::prepare(run, after);
         self.commands().push(work);
         reply
     }

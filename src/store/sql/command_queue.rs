@@ -1,6 +1,6 @@
 //! Command queue of the writer. Results come before accepts, and only accepts are ever refused because the queue is full.
 
-use super::Work;
+use super::Command;
 use crate::store::StoreError;
 use std::{
     collections::VecDeque,
@@ -29,9 +29,9 @@ pub(in crate::store) struct CommandQueue {
 
 #[derive(Default)]
 struct QueueState {
-    retried: Vec<Box<dyn Work>>,
-    commands: Vec<Box<dyn Work>>,
-    accepts: VecDeque<(Box<dyn Work>, usize, usize)>,
+    retried: Vec<Box<dyn Command>>,
+    commands: Vec<Box<dyn Command>>,
+    accepts: VecDeque<(Box<dyn Command>, usize, usize)>,
     events: usize,
     bytes: usize,
     is_closed: bool,
@@ -43,7 +43,7 @@ impl CommandQueue {
     }
 
     /// Pushes a command other than an accept: never refused because the queue is full, as permits and callers bound them.
-    pub(super) fn push(&self, work: Box<dyn Work>) {
+    pub(super) fn push(&self, work: Box<dyn Command>) {
         let mut waiting = self.lock();
         if waiting.is_closed {
             drop(waiting);
@@ -55,7 +55,7 @@ impl CommandQueue {
         self.wake_writer();
     }
 
-    pub(super) fn push_accept(&self, work: Box<dyn Work>, events: usize, bytes: usize) {
+    pub(super) fn push_accept(&self, work: Box<dyn Command>, events: usize, bytes: usize) {
         let mut waiting = self.lock();
         let full = waiting.events > 0
             && (waiting.events + events > self.limits.events_max
@@ -76,7 +76,7 @@ impl CommandQueue {
     }
 
     /// Puts back commands that were taken and could not be written; they go first again.
-    pub(in crate::store) fn put_back(&self, again: Vec<Box<dyn Work>>) {
+    pub(in crate::store) fn put_back(&self, again: Vec<Box<dyn Command>>) {
         self.lock().retried.extend(again);
     }
 
@@ -117,7 +117,7 @@ impl CommandQueue {
     }
 
     /// Returns the next batch. After an empty one, the next command wakes the writer.
-    pub(in crate::store) fn next_batch(&self) -> Vec<Box<dyn Work>> {
+    pub(in crate::store) fn next_batch(&self) -> Vec<Box<dyn Command>> {
         let batch = self.take();
         if !batch.is_empty() {
             return batch;
@@ -127,7 +127,7 @@ impl CommandQueue {
         self.take()
     }
 
-    fn take(&self) -> Vec<Box<dyn Work>> {
+    fn take(&self) -> Vec<Box<dyn Command>> {
         let mut waiting = self.lock();
         let mut batch = std::mem::take(&mut waiting.retried);
         batch.append(&mut waiting.commands);
@@ -159,12 +159,12 @@ mod tests {
     use super::*;
     use crate::{
         domain::event::DedupKey,
-        store::sql::{Aftermath, Result, Sql},
+        store::sql::{CommitEffects, Result, Sql},
     };
 
     struct Numbered(u8);
 
-    impl Work for Numbered {
+    impl Command for Numbered {
         fn apply(&mut self, _: &dyn Sql) -> Result<()> {
             Ok(())
         }
@@ -173,14 +173,14 @@ mod tests {
             vec![DedupKey([self.0; 16])]
         }
 
-        fn committed(self: Box<Self>, _: &mut Aftermath) {}
+        fn committed(self: Box<Self>, _: &mut CommitEffects) {}
 
-        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+        fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Command>> {
             Some(self)
         }
     }
 
-    fn numbers(batch: &[Box<dyn Work>]) -> Vec<u8> {
+    fn numbers(batch: &[Box<dyn Command>]) -> Vec<u8> {
         batch.iter().map(|work| work.keys()[0].0[0]).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Commands of the hot path: accept, record, lease and release, as commands of a batch.
 
 use super::{
-    Aftermath, Error, BulkOp, CommandKind, Locks, Result, Sql, Work, health,
+    CommitEffects, Error, BulkOp, CommandKind, Locks, Result, Sql, Command, health,
     delivery_statements::{self, Recorded},
     lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
@@ -57,7 +57,7 @@ impl Accept {
     }
 }
 
-impl Work for Accept {
+impl Command for Accept {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.set_epoch(tx.epoch());
         self.results =
@@ -94,7 +94,7 @@ impl Work for Accept {
         }
     }
 
-    fn committed(self: Box<Self>, after: &mut Aftermath) {
+    fn committed(self: Box<Self>, after: &mut CommitEffects) {
         for (new, result) in self.events.into_iter().zip(&self.results) {
             if *result != Accepted::New {
                 continue;
@@ -125,7 +125,7 @@ impl Work for Accept {
         }
     }
 
-    fn failed(mut self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(mut self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         self.in_doubt(error);
         None
     }
@@ -137,7 +137,7 @@ fn update_of(delivery: &Delivery) -> LiveUpdate {
 }
 
 /// PlanLog a delivery that waits in the store now, for the engine.
-fn note_waiting(delivery: &Delivery, after: &mut Aftermath) {
+fn note_waiting(delivery: &Delivery, after: &mut CommitEffects) {
     if delivery.state.is_waiting()
         && !delivery.is_queued_behind()
         && let Some(due) = delivery.due
@@ -151,7 +151,7 @@ pub(in crate::store) struct Recording {
     pub(super) recorded: Option<Recorded>,
 }
 
-impl Work for Recording {
+impl Command for Recording {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.recorded = delivery_statements::record(tx, &self.record)?;
         Ok(())
@@ -208,7 +208,7 @@ impl Work for Recording {
         }
     }
 
-    fn committed(self: Box<Self>, after: &mut Aftermath) {
+    fn committed(self: Box<Self>, after: &mut CommitEffects) {
         if let Some(Recorded { delivery, disabled: went_off, woken, health_changed: is_turn }) = self.recorded {
             note_waiting(&delivery, after);
             after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
@@ -219,7 +219,7 @@ impl Work for Recording {
     }
 
     /// A verdict is never lost while the process lives, unless the row itself is beyond repair.
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         match error {
             StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
             StoreError::Closed | StoreError::Corrupt(_) => {
@@ -239,7 +239,7 @@ pub(super) struct LeaseDue {
     pub(super) reply: oneshot::Sender<Result<Vec<LeaseResult>, StoreError>>,
 }
 
-impl Work for LeaseDue {
+impl Command for LeaseDue {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.epoch = tx.epoch();
         if self.requests.iter().any(|want| !want.is_all_of_epoch(self.epoch)) {
@@ -279,7 +279,7 @@ impl Work for LeaseDue {
         }
     }
 
-    fn committed(self: Box<Self>, after: &mut Aftermath) {
+    fn committed(self: Box<Self>, after: &mut CommitEffects) {
         let (mut refilled, epoch) = (Vec::with_capacity(self.requests.len()), self.epoch);
         for (want, found) in self.requests.into_iter().zip(self.found) {
             refilled.push(LeaseResult {
@@ -302,7 +302,7 @@ impl Work for LeaseDue {
         let _ = self.reply.send(Ok(refilled));
     }
 
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         let _ = self.reply.send(Err(error.clone()));
         None
     }
@@ -336,7 +336,7 @@ pub(super) struct Release {
     pub(super) reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-impl Work for Release {
+impl Command for Release {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.waiting.clear();
         for carried in &self.carried {
@@ -353,13 +353,13 @@ impl Work for Release {
         true
     }
 
-    fn committed(self: Box<Self>, after: &mut Aftermath) {
+    fn committed(self: Box<Self>, after: &mut CommitEffects) {
         after.waiting.extend(self.waiting);
         after.live_updates.extend(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
         let _ = self.reply.send(Ok(()));
     }
 
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         match error {
             StoreError::Unavailable(_) | StoreError::Overloaded => Some(self),
             StoreError::Closed | StoreError::Corrupt(_) => {

@@ -4,7 +4,7 @@
 //! Commands that arrive during a commit form the next batch, so a single event is committed at once. Attempt results are
 //! written before new events.
 
-use super::{Aftermath, Error, CommandQueue, Result, Sql, Work, notices, rollup, store_error};
+use super::{CommitEffects, Error, CommandQueue, Result, Sql, Command, notices, rollup, store_error};
 use crate::{
     domain::{ports::CommitListener, statistics::StatBatch},
     store::{CommitWatch, StoreError},
@@ -35,7 +35,7 @@ enum Failure {
 pub(in crate::store) trait BatchWriter {
     /// Writes a batch in one transaction and makes it durable; returns the id of the newest notice. After an error nothing of
     /// it is stored, unless that is `InDoubt`: then `stored` is called until it knows, before anything else is written.
-    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64>;
+    fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64>;
 
     /// Finds out whether the batch in doubt is stored: returns the newest notice if it is, `None` if it is not. After
     /// `Fenced` that can never be known.
@@ -44,12 +44,12 @@ pub(in crate::store) trait BatchWriter {
     }
 
     /// Splits a batch into the transactions it is written in, one after the other.
-    fn portions(&self, batch: Vec<Box<dyn Work>>) -> Vec<Vec<Box<dyn Work>>> {
+    fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
         vec![batch]
     }
 
     /// Notifies other nodes of a durable batch, where they have to know of it.
-    fn notify_peers(&mut self, _after: &Aftermath) {}
+    fn notify_peers(&mut self, _after: &CommitEffects) {}
 
     /// Sleeps until the thread is unparked; may also wake now and then to check for work.
     fn wait(&mut self) {
@@ -61,7 +61,7 @@ pub(in crate::store) trait BatchWriter {
 }
 
 /// Applies every command of a batch and adds to the statistics log; returns the newest notice.
-pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Command>]) -> Result<i64> {
     for work in batch.iter_mut() {
         work.apply(tx)?;
     }
@@ -70,11 +70,11 @@ pub(in crate::store) fn apply_all(tx: &dyn Sql, batch: &mut [Box<dyn Work>]) -> 
 }
 
 /// Returns the rows that a batch adds to the statistics log, once every command was applied.
-pub(in crate::store) fn added_by(batch: &[Box<dyn Work>]) -> Result<Vec<String>> {
+pub(in crate::store) fn added_by(batch: &[Box<dyn Command>]) -> Result<Vec<String>> {
     rollup::documents(&sums(batch))
 }
 
-fn sums(batch: &[Box<dyn Work>]) -> StatBatch {
+fn sums(batch: &[Box<dyn Command>]) -> StatBatch {
     let mut sums = StatBatch::default();
     for work in batch {
         work.add_statistics(&mut sums);
@@ -84,7 +84,7 @@ fn sums(batch: &[Box<dyn Work>]) -> StatBatch {
 
 /// A batch that may or may not be stored. If it is, this process has its deliveries in flight.
 struct InDoubtBatch {
-    batch: Vec<Box<dyn Work>>,
+    batch: Vec<Box<dyn Command>>,
     started: u64,
     /// Why it is not known, as far as the database said.
     cause: String,
@@ -132,7 +132,7 @@ impl<S: BatchWriter> GroupCommit<S> {
         }
     }
 
-    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Work>>>, started: u64) -> Result<(), Failure> {
+    fn commit_each(&mut self, portions: Vec<Vec<Box<dyn Command>>>, started: u64) -> Result<(), Failure> {
         let mut done = Ok(());
         for portion in portions {
             match &done {
@@ -144,7 +144,7 @@ impl<S: BatchWriter> GroupCommit<S> {
         done
     }
 
-    fn commit(&mut self, mut batch: Vec<Box<dyn Work>>, started: u64) -> Result<(), Failure> {
+    fn commit(&mut self, mut batch: Vec<Box<dyn Command>>, started: u64) -> Result<(), Failure> {
         let failed = match self.store.commit(&mut batch) {
             Ok(newest_notice) => {
                 self.is_failing = false;
@@ -218,13 +218,13 @@ impl<S: BatchWriter> GroupCommit<S> {
     }
 
     /// Requeues the commands that must not be lost.
-    fn give_back(&self, batch: Vec<Box<dyn Work>>, error: &StoreError) {
+    fn give_back(&self, batch: Vec<Box<dyn Command>>, error: &StoreError) {
         self.queue.put_back(batch.into_iter().filter_map(|work| work.failed(error)).collect());
     }
 
     /// Completes a durable batch. Any command may have written a notice, so the newest notice is compared here.
-    fn complete(&mut self, batch: Vec<Box<dyn Work>>, newest_notice: i64) {
-        let mut after = Aftermath::default();
+    fn complete(&mut self, batch: Vec<Box<dyn Command>>, newest_notice: i64) {
+        let mut after = CommitEffects::default();
         for work in batch {
             work.committed(&mut after);
         }

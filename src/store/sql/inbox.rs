@@ -1,7 +1,7 @@
 //! Accepts events from the inbox: the event is stored and its row removed in one transaction, so that a crash neither loses
 //! it nor stores it twice.
 
-use super::{Aftermath, Error, Locks, Result, Sql, Work, commands::Accept, params};
+use super::{CommitEffects, Error, Locks, Result, Sql, Command, commands::Accept, params};
 use crate::{
     domain::statistics::StatBatch,
     store::{StoreError, deliveries::Accepted},
@@ -15,7 +15,7 @@ pub(super) struct AcceptInbox {
     pub(super) removed: Vec<i64>,
 }
 
-impl Work for AcceptInbox {
+impl Command for AcceptInbox {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.accept.apply(tx)?;
         for (number, result) in self.numbers.iter().zip(&self.accept.results) {
@@ -56,11 +56,11 @@ impl Work for AcceptInbox {
         self.accept.in_doubt(error);
     }
 
-    fn committed(self: Box<Self>, after: &mut Aftermath) {
+    fn committed(self: Box<Self>, after: &mut CommitEffects) {
         Box::new(self.accept).committed(after);
     }
 
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         Box::new(self.accept).failed(error)
     }
 }

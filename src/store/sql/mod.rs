@@ -47,7 +47,7 @@ mod statistics_query;
 mod group_commit;
 mod retention_records;
 mod value;
-mod work;
+mod command;
 
 pub use command_queue::QueueLimits;
 pub use group_commit::CommitResult;
@@ -75,7 +75,7 @@ pub(super) use writer_id::WriterId;
 pub(super) use writer_thread::WriterThread;
 pub(super) use group_commit::{BatchWriter, TRIES_WHILE_CLOSING, GroupCommit, added_by, apply_all};
 pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
-pub(super) use work::{Aftermath, CommandKind, Locks, Work, answered};
+pub(super) use command::{CommitEffects, CommandKind, Locks, Command, answered};
 
 use crate::domain::{
     delivery::{Delivery, DeliveryState},

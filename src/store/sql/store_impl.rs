@@ -9,7 +9,7 @@ use super::{
     event_types,
     inbox::AcceptInbox,
     inspections, delivery_statements, outbox, lease_due, config, replays, retention,
-    work::{answered, nothing},
+    command::{answered, flush},
 };
 use crate::{
     domain::{
@@ -233,7 +233,7 @@ impl<D: Backend> DeliveryStore for D {
 
     fn flush(&self) -> Reply<'_, ()> {
         // In the queue of the accepts, which other commands overtake.
-        let (work, reply) = nothing();
+        let (work, reply) = flush();
         self.commands().push_accept(work, 0, 0);
         reply
     }

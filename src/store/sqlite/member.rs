@@ -8,8 +8,8 @@ use crate::{
         CommitWatch, Reply, Store,
         cluster::{Heartbeat, Joined, ClusterView},
         sql::{
-            Aftermath, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, WriterId, Sql,
-            TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Work, WriterThread, apply_all, newest_notice, nodes, params,
+            CommitEffects, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, WriterId, Sql,
+            TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Command, WriterThread, apply_all, newest_notice, nodes, params,
             store_error,
             takeover::{self, TakeoverSteps, TakenOver},
             newest_id_and_inspections,
@@ -138,7 +138,7 @@ impl SqliteNode {
     }
 
     fn publish_takeover(&self, taken: TakenOver) -> usize {
-        Aftermath::of_takeover(taken.newly_due).notify_engine(&*self.handover);
+        CommitEffects::of_takeover(taken.newly_due).notify_engine(&*self.handover);
         taken.count
     }
 }
@@ -175,7 +175,7 @@ impl NodeWriter {
 }
 
 impl BatchWriter for Pen {
-    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+    fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
         let seat = *self.identity.writer_id();
         let epoch = seat.epoch;
         if epoch != self.epoch {

@@ -6,7 +6,7 @@ use crate::{
     domain::ports::CommitListener,
     store::{
         CommitWatch,
-        sql::{BatchWriter, Error, CommandQueue, Result, CommitResult, GroupCommit, Work, apply_all},
+        sql::{BatchWriter, Error, CommandQueue, Result, CommitResult, GroupCommit, Command, apply_all},
     },
 };
 use rusqlite::Connection;
@@ -57,7 +57,7 @@ impl SqliteCommitLoop {
 }
 
 impl BatchWriter for SqliteWriter {
-    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+    fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
         self.flush_failed |= self.bell.flush_failed();
         if self.flush_failed {
             return Err(flush_error().into());

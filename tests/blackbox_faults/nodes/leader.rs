@@ -1,4 +1,4 @@
-//! Work of the leader: with two nodes notices are mailed and replays run only once, and when the leader is killed in the middle
+//! Command of the leader: with two nodes notices are mailed and replays run only once, and when the leader is killed in the middle
 //! the other node continues.
 
 use crate::{

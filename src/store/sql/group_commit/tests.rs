@@ -20,7 +20,7 @@ struct Scripted {
 }
 
 impl BatchWriter for Scripted {
-    fn commit(&mut self, batch: &mut [Box<dyn Work>]) -> Result<i64> {
+    fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
         self.given.push(batch.len());
         self.commits.pop_front().unwrap_or(Ok(0))
     }
@@ -63,7 +63,7 @@ impl RecordingCommand {
     }
 }
 
-impl Work for RecordingCommand {
+impl Command for RecordingCommand {
     fn apply(&mut self, _: &dyn Sql) -> Result<()> {
         Ok(())
     }
@@ -72,11 +72,11 @@ impl Work for RecordingCommand {
         self.record_call("in doubt");
     }
 
-    fn committed(self: Box<Self>, _: &mut Aftermath) {
+    fn committed(self: Box<Self>, _: &mut CommitEffects) {
         self.record_call("stored");
     }
 
-    fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, _: &StoreError) -> Option<Box<dyn Command>> {
         self.record_call("not stored");
         None
     }

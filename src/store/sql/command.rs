@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 /// A command waiting for its batch. `apply` runs inside the transaction and may run again after a rollback, so it must not
 /// consume anything; `committed` and `failed` do.
-pub(in crate::store) trait Work: Send {
+pub(in crate::store) trait Command: Send {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()>;
 
     /// Whether all that it reads to change has a lock of its own, so that it runs beside commands of other nodes.
@@ -51,10 +51,10 @@ pub(in crate::store) trait Work: Send {
     fn in_doubt(&mut self, _error: &StoreError) {}
 
     /// Called once the transaction is durable.
-    fn committed(self: Box<Self>, after: &mut Aftermath);
+    fn committed(self: Box<Self>, after: &mut CommitEffects);
 
     /// Called if no part of it was stored. Returns itself to be tried again, or answers with the error.
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>>;
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>>;
 }
 
 /// Kind of a command: which commands may overtake it in a batch.
@@ -91,7 +91,7 @@ impl Locks {
 
 /// Effects of a batch, passed to the engine once it is durable.
 #[derive(Default)]
-pub(in crate::store) struct Aftermath {
+pub(in crate::store) struct CommitEffects {
     pub(super) carried: Vec<LeasedDelivery>,
     pub(in crate::store) waiting: Vec<(EndpointId, Timestamp)>,
     /// Waiting as well, and requested manually.
@@ -105,7 +105,7 @@ pub(in crate::store) struct Aftermath {
     pub(super) live_updates: Vec<LiveUpdate>,
 }
 
-impl Aftermath {
+impl CommitEffects {
     /// Effects of a takeover: endpoint queues in which something waits now.
     pub(in crate::store) fn of_takeover(waiting: impl IntoIterator<Item = (EndpointId, Timestamp)>) -> Self {
         Self { waiting: waiting.into_iter().collect(), ..Self::default() }
@@ -137,38 +137,38 @@ impl Aftermath {
 }
 
 /// A command that is only a function of the connection and an answer.
-pub(super) struct Call<T, F, A> {
+pub(super) struct FnCommand<T, F, A> {
     run: F,
     after: A,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<T, F, A> Call<T, F, A>
+impl<T, F, A> FnCommand<T, F, A>
 where
     T: Send + 'static,
     F: FnMut(&dyn Sql) -> Result<T> + Send + 'static,
-    A: FnOnce(&T, &mut Aftermath) + Send + 'static,
+    A: FnOnce(&T, &mut CommitEffects) + Send + 'static,
 {
     /// Makes the command, and the future of its answer.
-    pub(super) fn prepare(run: F, after: A) -> (Box<dyn Work>, Reply<'static, T>) {
+    pub(super) fn prepare(run: F, after: A) -> (Box<dyn Command>, Reply<'static, T>) {
         let (reply, answer) = oneshot::channel();
         (Box::new(Self { run, after, result: None, reply }), answered(answer))
     }
 }
 
-impl<T, F, A> Work for Call<T, F, A>
+impl<T, F, A> Command for FnCommand<T, F, A>
 where
     T: Send,
     F: FnMut(&dyn Sql) -> Result<T> + Send,
-    A: FnOnce(&T, &mut Aftermath) + Send,
+    A: FnOnce(&T, &mut CommitEffects) + Send,
 {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.result = Some((self.run)(tx)?);
         Ok(())
     }
 
-    fn committed(self: Box<Self>, after: &mut Aftermath) {
+    fn committed(self: Box<Self>, after: &mut CommitEffects) {
         let Self { after: then, result, reply, .. } = *self;
         if let Some(result) = result {
             then(&result, after);
@@ -177,23 +177,23 @@ where
         }
     }
 
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         let _ = self.reply.send(Err(error.clone()));
         None
     }
 }
 
 /// Flush command: answered when every earlier command is done.
-struct Nothing {
+struct FlushCommand {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-pub(super) fn nothing() -> (Box<dyn Work>, Reply<'static, ()>) {
+pub(super) fn flush() -> (Box<dyn Command>, Reply<'static, ()>) {
     let (reply, answer) = oneshot::channel();
-    (Box::new(Nothing { reply }), answered(answer))
+    (Box::new(FlushCommand { reply }), answered(answer))
 }
 
-impl Work for Nothing {
+impl Command for FlushCommand {
     fn apply(&mut self, _tx: &dyn Sql) -> Result<()> {
         Ok(())
     }
@@ -206,11 +206,11 @@ impl Work for Nothing {
         BulkOp::Nothing
     }
 
-    fn committed(self: Box<Self>, _after: &mut Aftermath) {
+    fn committed(self: Box<Self>, _after: &mut CommitEffects) {
         let _ = self.reply.send(Ok(()));
     }
 
-    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Work>> {
+    fn failed(self: Box<Self>, error: &StoreError) -> Option<Box<dyn Command>> {
         let _ = self.reply.send(Err(error.clone()));
         None
     }
