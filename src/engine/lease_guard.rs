@@ -12,7 +12,7 @@ use crate::{
         verdict::Verdict,
     },
     runtime::Clock,
-    store::{DeliveryStore, deliveries::Record},
+    store::{DeliveryStore, deliveries::DeliveryResult},
 };
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ impl LeaseGuard {
         let attempts = std::mem::take(&mut self.attempts);
         if let Some(carried) = self.leased.take() {
             let contract = Some(contract.clone());
-            self.delivery_store.record(Record {
+            self.delivery_store.record_result(DeliveryResult {
                 leased: carried,
                 attempts,
                 verdict,
@@ -118,7 +118,7 @@ impl Drop for LeaseGuard {
         let verdict = Verdict::RetryUncounted { due: now };
         // This verdict ends no delivery and says nothing about the endpoint.
         let (switch_off, sighting, contract) = (None, None, None);
-        self.delivery_store.record(Record {
+        self.delivery_store.record_result(DeliveryResult {
             leased: carried,
             attempts,
             verdict,

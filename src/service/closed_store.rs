@@ -35,7 +35,7 @@ use crate::{
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -134,7 +134,7 @@ impl DeliveryStore for ClosedStore {
     fn accept_inbox(&self, _: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         closed()
     }
-    fn record(&self, _: Record) {}
+    fn record_result(&self, _: DeliveryResult) {}
     fn lease_due(&self, _: Vec<LeaseRequest>, _: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
         closed()
     }

@@ -64,7 +64,7 @@ pub enum Accepted {
 
 /// The verdict on a leased delivery, with the requests that were made for it.
 #[derive(Debug)]
-pub struct Record {
+pub struct DeliveryResult {
     pub leased: LeasedDelivery,
     pub attempts: Vec<Attempt>,
     pub verdict: Verdict,
@@ -209,7 +209,7 @@ pub trait DeliveryStore: Send + Sync {
     /// refused and never lost while the process lives: it is retried until the store takes it. A delivery that is no longer
     /// in flight is left alone. With a health sample it also updates the endpoint's health, writes its notices and disables
     /// the endpoint as its contract says.
-    fn record(&self, record: Record);
+    fn record_result(&self, record: DeliveryResult);
 
     /// Leases due deliveries of these endpoint queues, at most one per permit, oldest first, and passes them to the engine
     /// after the commit: manual ones, then the backlog and the fresh ones, as the permits say. A delivery whose final wait or

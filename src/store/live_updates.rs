@@ -8,7 +8,7 @@ use super::{
     DeliveryStore, Reply,
     inbox::InboxBatch,
     deliveries::{
-        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
     },
     notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -108,7 +108,7 @@ impl Shared {
 }
 
 /// Live update of a result, computed as if the endpoint were enabled at that moment.
-fn update_of_result(record: &Record) -> Option<LiveUpdate> {
+fn update_of_result(record: &DeliveryResult) -> Option<LiveUpdate> {
     let mut delivery = record.leased.delivery.clone();
     let made = record.attempts.len() as u32;
     delivery.apply_verdict(&record.verdict, (made, made), Availability::Enabled, record.ended_at).ok()?;
@@ -151,9 +151,9 @@ impl DeliveryStore for LiveUpdateStore {
         self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| updates_of_accepted(born, accepted))
     }
 
-    fn record(&self, record: Record) {
+    fn record_result(&self, record: DeliveryResult) {
         let hint = if self.shared.watchers.has_subscribers() { update_of_result(&record) } else { None };
-        self.shared.ledger.record(record);
+        self.shared.ledger.record_result(record);
         if let Some(hint) = hint {
             self.shared.publish_when_durable(hint);
         }

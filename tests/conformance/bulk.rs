@@ -19,7 +19,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
-    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, Record},
+    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, DeliveryResult},
 };
 use proptest::{collection::vec, prelude::*};
 use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
@@ -153,8 +153,8 @@ impl BulkCase {
         }
         let sighting = (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
-        self.stage.store().record(record);
+        let record = DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
+        self.stage.store().record_result(record);
     }
 }
 
@@ -295,8 +295,8 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
-            let record = Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
-            stage.store().record(record);
+            let record = DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
+            stage.store().record_result(record);
         }
         store.ask(stage.app, ended, Ask::Cancel, after(2), None)
     });

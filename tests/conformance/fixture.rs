@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Store,
         queries::{DeliveryRow, AttemptRow},
-        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, LeaseResult, LeaseRequest},
+        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -251,7 +251,7 @@ impl Fixture {
         contract: Option<Arc<Contract>>,
     ) {
         let (switch_off, sighting, ended_at) = (None, None, after(1));
-        self.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
+        self.store().record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
         self.wait_until_idle().await;
     }
 

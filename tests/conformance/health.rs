@@ -17,7 +17,7 @@ use posthaste::{
     store::{
         queries::HealthReport,
         cluster::HealthCandidate,
-        deliveries::{Ask, Record},
+        deliveries::{Ask, DeliveryResult},
     },
 };
 use serde_json::{Value, json};
@@ -41,19 +41,19 @@ pub(crate) fn counted(
     verdict: Verdict,
     contract: &Arc<Contract>,
     ended_at: Timestamp,
-) -> Record {
+) -> DeliveryResult {
     let attempt = match verdict {
         Verdict::Delivered => attempt(OutcomeClass::Ok, 200),
         _ => attempt(OutcomeClass::Http, 500),
     };
     let (sighting, contract) =
         (Some(health::HealthSample { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
-    Record { leased: carried, attempts: vec![attempt], verdict, disable: None, health_sample: sighting, ended_at, contract }
+    DeliveryResult { leased: carried, attempts: vec![attempt], verdict, disable: None, health_sample: sighting, ended_at, contract }
 }
 
 pub(crate) async fn record_counted(stage: &mut Fixture, verdict: Verdict, contract: &Arc<Contract>) {
     let carried = stage.leased().await;
-    stage.store().record(counted(carried, verdict, contract, after(1)));
+    stage.store().record_result(counted(carried, verdict, contract, after(1)));
     stage.wait_until_idle().await;
 }
 
@@ -125,7 +125,7 @@ async fn two_of_two(stage: &mut Fixture, waiting: WaitingWhenDisabled) -> Vec<De
     let ids: Vec<_> = carried.iter().map(|carried| carried.delivery.id).collect();
     let verdicts = [EXHAUSTED, EXHAUSTED, retry_at(after(60)), EXHAUSTED];
     for (carried, verdict) in carried.into_iter().zip(verdicts) {
-        stage.store().record(counted(carried, verdict, &contract, after(1)));
+        stage.store().record_result(counted(carried, verdict, &contract, after(1)));
     }
     stage.wait_until_idle().await;
     let mut states = Vec::new();
@@ -158,11 +158,11 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     let plain = plain();
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    stage.store().record(counted(carried, EXHAUSTED, &plain, after(1)));
+    stage.store().record_result(counted(carried, EXHAUSTED, &plain, after(1)));
     stage.wait_until_idle().await;
     stage.request(id, Ask::Retry).await;
     let carried = stage.lease(id, after(2)).await;
-    stage.store().record(counted(carried, EXHAUSTED, &plain, after(3)));
+    stage.store().record_result(counted(carried, EXHAUSTED, &plain, after(3)));
     stage.wait_until_idle().await;
     let health = report(&stage, after(3)).await.health;
     assert_eq!((health.consecutive_failures, health.failed_events), (2, 1));
@@ -186,7 +186,7 @@ pub(crate) async fn a_late_result_does_not_change_health(mut stage: Fixture) {
         epoch: carried.epoch,
     };
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
-    stage.store().record(counted(twin, EXHAUSTED, &one, after(2)));
+    stage.store().record_result(counted(twin, EXHAUSTED, &one, after(2)));
     stage.wait_until_idle().await;
     assert!(roll_up(&stage, after(3)).await.is_empty());
     let report = report(&stage, after(3)).await;
@@ -289,7 +289,7 @@ pub(crate) async fn record_many(
 ) {
     for _ in 0..count {
         let carried = stage.leased().await;
-        stage.store().record(counted(carried, verdict, contract, at));
+        stage.store().record_result(counted(carried, verdict, contract, at));
     }
     stage.wait_until_idle().await;
     roll_up(stage, at).await;
@@ -363,7 +363,7 @@ pub(crate) async fn a_requested_pause_is_stored_until_it_ends_or_the_url_changes
     for (status, second) in [(429, 100), (503, 50)] {
         let mut record = counted(stage.leased().await, retry_at(after(60)), &plain, after(1));
         record.health_sample.as_mut().unwrap().paused = Some(PausedUntil { status, until: after(second) });
-        stage.store().record(record);
+        stage.store().record_result(record);
         stage.wait_until_idle().await;
         record_counted(&mut stage, Verdict::Delivered, &plain).await;
         record_counted(&mut stage, retry_at(after(60)), &plain).await;

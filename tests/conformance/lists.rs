@@ -11,7 +11,7 @@ use posthaste::{
     },
     store::{
         queries::{Cursor, DeliveryListFilter, EventFilter, DeliveryRow, Page, ROWS_EXAMINED_MAX},
-        deliveries::{Ask, NewEvent, Record},
+        deliveries::{Ask, NewEvent, DeliveryResult},
     },
 };
 use std::sync::Arc;
@@ -183,7 +183,7 @@ async fn die(stage: &mut Fixture, at: Timestamp) -> DeliveryId {
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
-    stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: at, contract });
+    stage.store().record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: at, contract });
     stage.wait_until_idle().await;
     id
 }

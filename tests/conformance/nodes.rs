@@ -19,16 +19,16 @@ use posthaste::{
     store::{
         Store, StoreError,
         cluster::{Heartbeat, SHARD_COUNT},
-        deliveries::{Accepted, Record},
+        deliveries::{Accepted, DeliveryResult},
     },
 };
 use std::sync::atomic::Ordering;
 
 /// Makes the result of a request that was answered with 200.
-fn delivered(carried: LeasedDelivery) -> Record {
+fn delivered(carried: LeasedDelivery) -> DeliveryResult {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: after(1), contract }
+    DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: after(1), contract }
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
@@ -72,7 +72,7 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("took over")), "{error}");
     assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
     assert!(pair.other.store.claim_shards(1).await.is_err());
-    pair.other.store.record(delivered(late));
+    pair.other.store.record_result(delivered(late));
     let joined = pair.other.store.join(after(1)).await.unwrap();
     assert!(joined.epoch != old && joined.slot == 1 && joined.taken_over == 0);
     pair.other.quiet().await;
@@ -86,10 +86,10 @@ async fn a_node_that_was_taken_over_writes_nothing_before_it_joins_again(mut pai
     pair.other.quiet().await;
     let again = pair.other.recorder.take_leased().remove(0);
     assert_eq!((again.delivery.id, again.epoch), (id, joined.epoch));
-    pair.other.store.record(delivered(twin));
+    pair.other.store.record_result(delivered(twin));
     pair.other.quiet().await;
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::InFlight);
-    pair.other.store.record(delivered(again));
+    pair.other.store.record_result(delivered(again));
     pair.other.quiet().await;
     assert_eq!(pair.stage.delivery(id).await.state, DeliveryState::Delivered);
     assert_eq!(pair.stage.history(id).await.len(), 2);
@@ -131,7 +131,7 @@ async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
 async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: TwoNodes) {
     let carried = pair.other.accept_leased(pair.stage.one_with_permit()).await;
     let id = carried.delivery.id;
-    pair.stage.store().record(delivered(LeasedDelivery { epoch: pair.epoch, ..carried }));
+    pair.stage.store().record_result(delivered(LeasedDelivery { epoch: pair.epoch, ..carried }));
     pair.stage.wait_until_idle().await;
     assert_eq!(
         (pair.stage.delivery(id).await.state, pair.stage.history(id).await.len()),
@@ -261,11 +261,11 @@ async fn deliveries_leased_by_other_nodes_are_counted_by_endpoint(mut pair: TwoN
     let elsewhere = async |store: &dyn Store| store.in_flight_elsewhere(both.clone()).await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), [first]);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
-    pair.other.store.record(delivered(carried));
+    pair.other.store.record_result(delivered(carried));
     pair.other.quiet().await;
     assert_eq!(elsewhere(pair.stage.store()).await.unwrap(), []);
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), [first]);
-    pair.stage.store().record(delivered(here));
+    pair.stage.store().record_result(delivered(here));
     pair.stage.wait_until_idle().await;
     assert_eq!(elsewhere(&*pair.other.store).await.unwrap(), []);
 }
@@ -286,7 +286,7 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: TwoNodes) 
     let carried = pair.stage.leased().await;
     let off = Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
     let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true };
-    pair.stage.store().record(Record { verdict, disable: Some(off), ..delivered(carried) });
+    pair.stage.store().record_result(DeliveryResult { verdict, disable: Some(off), ..delivered(carried) });
     pair.stage.wait_until_idle().await;
     let changes = pair.other.store.changes(seen + 1).await.unwrap();
     assert_eq!(changes.endpoints, [endpoint], "also what a receiver changed");

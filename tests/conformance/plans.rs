@@ -23,7 +23,7 @@ use posthaste::{
     store::{
         queries::{DeliveryListFilter, EventFilter},
         inbox::InboxBatch,
-        deliveries::{Accepted, BroughtForward, Record, AdvanceRetries},
+        deliveries::{Accepted, BroughtForward, DeliveryResult, AdvanceRetries},
         retention::OverdueSearch,
     },
 };
@@ -157,7 +157,7 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows:
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        stage.store().record(Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
+        stage.store().record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
     }
     stage.wait_until_idle().await;
     notes.take("many successes", SHARD_LIMITS);
@@ -204,7 +204,7 @@ async fn fail(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
     notes.take("one handed back", POINT_LIMITS);
     let (contract, verdicts) = (plain(), [retry_at(after(60)), EXHAUSTED].into_iter().cycle());
     for (carried, verdict) in carried.into_iter().zip(verdicts) {
-        stage.store().record(counted(carried, verdict, &contract, after(1)));
+        stage.store().record_result(counted(carried, verdict, &contract, after(1)));
     }
     stage.wait_until_idle().await;
     notes.take("many failures", SHARD_LIMITS);

@@ -1,4 +1,4 @@
-//! Recording results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
+//! RecordResult results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
 
 use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use posthaste::{
     },
     store::{
         queries::LastError,
-        deliveries::{Ask, Record},
+        deliveries::{Ask, DeliveryResult},
     },
 };
 
@@ -28,7 +28,7 @@ fn twin(stage: &Fixture, carried: &LeasedDelivery) -> LeasedDelivery {
 
 /// Records the receiver's answer that it is gone.
 async fn record_410(stage: &Fixture, carried: LeasedDelivery, off: Disabled) {
-    stage.store().record(Record {
+    stage.store().record_result(DeliveryResult {
         leased: carried,
         attempts: vec![attempt(OutcomeClass::Http, 410)],
         verdict: Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true },
@@ -181,7 +181,7 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
     stage.permits.gate.shut();
     let attempts = vec![attempt(OutcomeClass::Ok, 200)];
     let verdict = Verdict::Delivered;
-    stage.store().record(Record {
+    stage.store().record_result(DeliveryResult {
         leased: carried,
         attempts,
         verdict,

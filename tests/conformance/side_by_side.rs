@@ -15,7 +15,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, Record},
+    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, DeliveryResult},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -126,19 +126,19 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
             .map(|one| (one, pair.stage.shared_store()))
             .chain(there.into_iter().map(|one| (one, pair.other.store.clone())))
         {
-            store.record(record_of(carried, OutcomeClass::Ok, Verdict::Delivered, None));
+            store.record_result(record_of(carried, OutcomeClass::Ok, Verdict::Delivered, None));
             store.flush().await.unwrap();
         }
     }
     assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
 }
 
-fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sighting: Option<HealthSample>) -> Record {
+fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sighting: Option<HealthSample>) -> DeliveryResult {
     let attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
     let contract = sighting
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    Record { leased: carried, attempts, verdict, disable: None, health_sample: sighting, ended_at: after(11), contract }
+    DeliveryResult { leased: carried, attempts, verdict, disable: None, health_sample: sighting, ended_at: after(11), contract }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: TwoNodes) {
@@ -167,7 +167,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
         let failing = nodes.map(|(store, recorder, _)| {
             let sighting = || Some(HealthSample { adjusted_time: Duration::from_secs(1), paused: None });
             for carried in recorder.take_leased() {
-                store.record(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
+                store.record_result(record_of(carried, OutcomeClass::Http, retry_at(after(600)), sighting()));
             }
             store
         });

@@ -91,7 +91,7 @@ async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: T
     let blocking = store.accept(vec![blocking]);
     pair.stage.recorder.gate.wait_for_the_store();
     for carried in [gone, kept] {
-        store.record(counted(carried, Verdict::Delivered, &plain(), after(1)));
+        store.record_result(counted(carried, Verdict::Delivered, &plain(), after(1)));
     }
     let accepted = store.accept(vec![accepted]);
     pair.stage.recorder.gate.open();

@@ -46,7 +46,7 @@ async fn of_type(stage: &mut Fixture, event_type: &str, verdict: Verdict) {
     event_type.clone_into(&mut event.event_type);
     stage.publish(new).await;
     let carried = stage.only_leased();
-    stage.store().record(counted(carried, verdict, &plain(), after(1)));
+    stage.store().record_result(counted(carried, verdict, &plain(), after(1)));
     stage.wait_until_idle().await;
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
     for day in 0..10 {
         let carried = stage.leased().await;
         let at = after(day * DAY + day * 3600);
-        stage.store().record(counted(carried, Verdict::Delivered, &plain, at));
+        stage.store().record_result(counted(carried, Verdict::Delivered, &plain, at));
         stage.wait_until_idle().await;
         roll_up(&stage, at).await;
     }

@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -276,7 +276,7 @@ impl SabotagedStore {
         self.store.advance_replay(ReplayPage { after_id: replay.reached, sources, ..page }, now).await
     }
 
-    fn sabotage_verdict(&self, record: &mut Record) {
+    fn sabotage_verdict(&self, record: &mut DeliveryResult) {
         if let (true, Verdict::Retry { .. }, Some(_), Some(contract)) =
             (self.is_hasty, record.verdict, &record.health_sample, &record.contract)
         {
@@ -309,9 +309,9 @@ impl DeliveryStore for SabotagedStore {
         self.store.accept_inbox(intake)
     }
 
-    fn record(&self, mut record: Record) {
+    fn record_result(&self, mut record: DeliveryResult) {
         self.sabotage_verdict(&mut record);
-        self.store.record(record);
+        self.store.record_result(record);
     }
 
     fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {

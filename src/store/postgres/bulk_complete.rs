@@ -6,7 +6,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{ATTEMPT, BulkOp, Recording, Result, Command, params},
+    store::sql::{ATTEMPT, BulkOp, RecordResult, Result, Command, params},
 };
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -51,7 +51,7 @@ impl BulkComplete {
     }
 
     /// Adds a delivery as it ended by this command of the batch.
-    pub(super) fn push(&mut self, place: usize, recording: &Recording, delivery: Delivery) -> Result<()> {
+    pub(super) fn push(&mut self, place: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| ColumnRows::new(COMPLETED));
         recording.history(&mut |attempt| {
             let Delivery { retry_index: place, attempt_count, history_len, finished_at, .. } = &delivery;

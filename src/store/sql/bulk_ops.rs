@@ -3,8 +3,8 @@
 
 use super::{
     attempts,
-    commands::{Accept, Recording},
-    delivery_statements::{self, Recorded},
+    commands::{Accept, RecordResult},
+    delivery_statements::{self, RecordedResult},
 };
 use crate::{
     domain::{
@@ -14,7 +14,7 @@ use crate::{
         verdict::Verdict,
     },
     store::{
-        deliveries::{Accepted, NewEvent, Record},
+        deliveries::{Accepted, NewEvent, DeliveryResult},
         sql::{Result, Sql, ToValue},
     },
 };
@@ -22,7 +22,7 @@ use crate::{
 /// A command's form for a backend that writes many at once.
 pub(in crate::store) enum BulkOp<'a> {
     Accept(&'a mut Accept),
-    Record(&'a mut Recording),
+    Record(&'a mut RecordResult),
     /// There is nothing to be written.
     Nothing,
     /// Not on the hot path, or not written in bulk.
@@ -64,7 +64,7 @@ impl NewEvent {
     }
 }
 
-impl Recording {
+impl RecordResult {
     pub(in crate::store) fn delivery(&self) -> DeliveryId {
         self.record.leased.delivery.id
     }
@@ -76,7 +76,7 @@ impl Recording {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let Record { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract } = &self.record;
+        let DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
@@ -97,14 +97,14 @@ impl Recording {
         &self,
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
-        let Record { leased: carried, attempts, .. } = &self.record;
+        let DeliveryResult { leased: carried, attempts, .. } = &self.record;
         let (position, number) = delivery_statements::next_positions(&self.record);
         attempts::rows(carried.delivery.id, position, number, attempts, each)
     }
 
     /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn became(&mut self, delivery: Option<Delivery>) {
-        let plainly = |delivery| Recorded { delivery, disabled: None, woken: Vec::new(), health_changed: false };
+        let plainly = |delivery| RecordedResult { delivery, disabled: None, woken: Vec::new(), health_changed: false };
         self.recorded = delivery.map(plainly);
     }
 }

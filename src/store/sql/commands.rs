@@ -2,7 +2,7 @@
 
 use super::{
     CommitEffects, Error, BulkOp, CommandKind, Locks, Result, Sql, Command, health,
-    delivery_statements::{self, Recorded},
+    delivery_statements::{self, RecordedResult},
     lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     },
     store::{
         StoreError,
-        deliveries::{Accepted, Birth, NewEvent, Record, LeaseResult, LeaseRequest},
+        deliveries::{Accepted, Birth, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -146,14 +146,14 @@ fn note_waiting(delivery: &Delivery, after: &mut CommitEffects) {
     }
 }
 
-pub(in crate::store) struct Recording {
-    pub(super) record: Record,
-    pub(super) recorded: Option<Recorded>,
+pub(in crate::store) struct RecordResult {
+    pub(super) record: DeliveryResult,
+    pub(super) recorded: Option<RecordedResult>,
 }
 
-impl Command for Recording {
+impl Command for RecordResult {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
-        self.recorded = delivery_statements::record(tx, &self.record)?;
+        self.recorded = delivery_statements::record_result(tx, &self.record)?;
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl Command for Recording {
     }
 
     fn kind(&self) -> CommandKind {
-        let Record { leased: carried, verdict, .. } = &self.record;
+        let DeliveryResult { leased: carried, verdict, .. } = &self.record;
         let Delivery { endpoint, ordering_key: okey, .. } = carried.delivery;
         match (verdict, okey) {
             (Verdict::Delivered, None) => CommandKind::Success(endpoint),
@@ -176,7 +176,7 @@ impl Command for Recording {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let Record { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } = &self.record;
+        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } = &self.record;
         let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
         locks.queues.extend(okey.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
@@ -190,8 +190,8 @@ impl Command for Recording {
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
-        let Record { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } = &self.record;
-        let Some(Recorded { delivery, .. }) = &self.recorded else { return };
+        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } = &self.record;
+        let Some(RecordedResult { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
         let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);
         let attempt = attempts.last().filter(|_| sighting.is_some());
@@ -209,7 +209,7 @@ impl Command for Recording {
     }
 
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
-        if let Some(Recorded { delivery, disabled: went_off, woken, health_changed: is_turn }) = self.recorded {
+        if let Some(RecordedResult { delivery, disabled: went_off, woken, health_changed: is_turn }) = self.recorded {
             note_waiting(&delivery, after);
             after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);

@@ -21,7 +21,7 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, Record, AvailabilityChange},
+    store::deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, DeliveryResult, AvailabilityChange},
 };
 
 /// Data of an event whose payload was erased.
@@ -103,7 +103,7 @@ pub(super) fn availability_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Avai
 }
 
 /// The delivery after its verdict; if the endpoint was disabled with it, how, and its new revision.
-pub(super) struct Recorded {
+pub(super) struct RecordedResult {
     pub(super) delivery: Delivery,
     pub(super) disabled: Option<(Disabled, u32)>,
     pub(super) woken: NewlyDue,
@@ -112,24 +112,24 @@ pub(super) struct Recorded {
 }
 
 /// Whether its attempts use a retry slot and get a number; those of an uncounted retry do not.
-const fn uses_slot(record: &Record) -> bool {
+const fn uses_slot(record: &DeliveryResult) -> bool {
     !matches!(record.verdict, Verdict::RetryUncounted { .. })
 }
 
 /// Returns how many attempts a record adds to the history, and how many of them have a number.
-pub(super) fn slots(record: &Record) -> (u32, u32) {
+pub(super) fn slots(record: &DeliveryResult) -> (u32, u32) {
     let is_numbered = |attempt: &&Attempt| uses_slot(record) && attempt.outcome.class.is_numbered();
     (record.attempts.len() as u32, record.attempts.iter().filter(is_numbered).count() as u32)
 }
 
 /// Returns the position of its first attempt in the history, and its number if it has one.
-pub(super) fn next_positions(record: &Record) -> (u32, Option<u32>) {
+pub(super) fn next_positions(record: &DeliveryResult) -> (u32, Option<u32>) {
     let Delivery { history_len, attempt_count, .. } = record.leased.delivery;
     (history_len + 1, uses_slot(record).then_some(attempt_count + 1))
 }
 
 /// Writes the result of a leased delivery; nothing if it was no longer leased, or under another epoch.
-pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> {
+pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Option<RecordedResult>> {
     let (mut delivery, epoch) = (record.leased.delivery.clone(), record.leased.epoch);
     if epoch != tx.epoch() {
         return Ok(None);
@@ -164,7 +164,7 @@ pub(super) fn record(tx: &dyn Sql, record: &Record) -> Result<Option<Recorded>> 
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         write_dead_letter_notice(tx, contract, &delivery, &record.leased.event, error)?;
     }
-    Ok(Some(Recorded { delivery, disabled: went_off, woken, health_changed: is_turn }))
+    Ok(Some(RecordedResult { delivery, disabled: went_off, woken, health_changed: is_turn }))
 }
 
 /// Writes the notice that the contract asks for when a delivery dies.

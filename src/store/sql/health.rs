@@ -23,7 +23,7 @@ use crate::{
     store::{
         queries::HealthReport,
         cluster::{HealthBootstrap, HealthCandidate},
-        deliveries::Record,
+        deliveries::DeliveryResult,
     },
 };
 use std::time::Duration;
@@ -153,7 +153,7 @@ pub(super) fn forget_pause(tx: &dyn Sql, endpoint: EndpointId) -> Result<()> {
 
 /// Whether the verdict ends an event that the receiver did not accept. A failed extra attempt, requested manually, leaves it
 /// as it had ended.
-pub(super) fn ends_failed(record: &Record) -> bool {
+pub(super) fn ends_failed(record: &DeliveryResult) -> bool {
     let is_refusal = matches!(
         record.verdict,
         Verdict::Dead { reason: DeadReason::Exhausted | DeadReason::RefusedByReceiver, .. }
@@ -163,7 +163,7 @@ pub(super) fn ends_failed(record: &Record) -> bool {
 
 /// The endpoint's health after a result, not written yet.
 pub(super) struct Seen<'a> {
-    record: &'a Record,
+    record: &'a DeliveryResult,
     contract: &'a Contract,
     was: HealthState,
     health: Health,
@@ -172,8 +172,8 @@ pub(super) struct Seen<'a> {
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
 /// changes nothing.
-pub(super) fn see<'a>(tx: &dyn Sql, record: &'a Record, switch: Availability) -> Result<Option<Seen<'a>>> {
-    let Record { leased: carried, attempts, ended_at, .. } = record;
+pub(super) fn see<'a>(tx: &dyn Sql, record: &'a DeliveryResult, switch: Availability) -> Result<Option<Seen<'a>>> {
+    let DeliveryResult { leased: carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.health_sample, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
     let endpoint = carried.delivery.endpoint;

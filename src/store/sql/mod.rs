@@ -55,7 +55,7 @@ pub use group_commit::CommitResult;
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
 pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
 pub(super) use maintenance::{join_alone, newest_id_and_inspections};
-pub(super) use commands::Recording;
+pub(super) use commands::RecordResult;
 pub(super) use deliveries::{Was, lane};
 pub(super) use backend::Backend;
 pub(super) use error::{Error, Result, store_error};

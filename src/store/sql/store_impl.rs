@@ -5,7 +5,7 @@ mod cluster;
 
 use super::{
     Backend, Sql, audit,
-    commands::{Accept, Release, Recording, LeaseDue},
+    commands::{Accept, Release, RecordResult, LeaseDue},
     event_types,
     inbox::AcceptInbox,
     inspections, delivery_statements, outbox, lease_due, config, replays, retention,
@@ -32,7 +32,7 @@ use crate::{
         DeliveryStore, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, Record, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -71,8 +71,8 @@ impl<D: Backend> DeliveryStore for D {
         Backend::can_record(self)
     }
 
-    fn record(&self, record: Record) {
-        self.commands().push(Box::new(Recording { record, recorded: None }));
+    fn record_result(&self, record: DeliveryResult) {
+        self.commands().push(Box::new(RecordResult { record, recorded: None }));
     }
 
     fn lease_due(&self, wants: Vec<LeaseRequest>, now: Timestamp) -> Reply<'_, Vec<LeaseResult>> {
