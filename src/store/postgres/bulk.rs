@@ -67,7 +67,7 @@ impl BulkWriter {
                     self.write(tx, batch)?;
                 }
                 let BulkOp::Record(recording) = batch[place].bulk_op() else { return Ok(()) };
-                match recording.plainly(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
+                match recording.as_simple_delivery(tx.epoch(), |endpoint| !tx.has_health(endpoint)) {
                     Some(delivery) => self.endings.push(place, recording, delivery),
                     // Order does not matter here: an endpoint whose health such a command may change has no simple commands
                     // in the batch.
@@ -90,7 +90,7 @@ impl BulkWriter {
     ) -> Result<()> {
         let BulkOp::Accept(accept) = batch[at.0].bulk_op() else { return Ok(()) };
         let new = accept.event(at.1);
-        if new.is_plain() && !self.births.has_any_key(new) {
+        if new.needs_no_decision() && !self.births.has_any_key(new) {
             self.births.push(at, new);
             return Ok(());
         }

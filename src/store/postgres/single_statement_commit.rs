@@ -109,14 +109,14 @@ impl Plain {
                     for (number, new) in accept.start(seat.epoch).iter().enumerate() {
                         // A known key must be found before the id is checked.
                         let is_ours = seat.check_id(new.event.id.as_i64()).is_ok();
-                        if !is_ours || !new.is_plain() || births.has_any_key(new) {
+                        if !is_ours || !new.needs_no_decision() || births.has_any_key(new) {
                             return Ok(None);
                         }
                         births.push((place, number), new);
                     }
                 }
                 BulkOp::Record(recording) if !endings.has(recording.delivery()) => {
-                    let Some(delivery) = recording.plainly(seat.epoch, |_| true) else { return Ok(None) };
+                    let Some(delivery) = recording.as_simple_delivery(seat.epoch, |_| true) else { return Ok(None) };
                     endings.push(place, recording, delivery)?;
                 }
                 BulkOp::Nothing => {}

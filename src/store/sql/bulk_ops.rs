@@ -50,7 +50,7 @@ impl Accept {
 
 impl NewEvent {
     /// Whether none of its deliveries joins an ordering group or depends on whether its endpoint is enabled.
-    pub(in crate::store) fn is_plain(&self) -> bool {
+    pub(in crate::store) fn needs_no_decision(&self) -> bool {
         self.births.iter().all(|birth| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
             let newborn = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
@@ -71,7 +71,7 @@ impl RecordResult {
 
     /// Returns the delivery as it ends, if its write needs no decision: it was delivered, leased under this epoch, is in no
     /// ordering group, and does not change the endpoint's health. `is_well` says whether an endpoint is known to be healthy.
-    pub(in crate::store) fn plainly(
+    pub(in crate::store) fn as_simple_delivery(
         &self,
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
