@@ -53,7 +53,7 @@ impl BulkComplete {
     /// Adds a delivery as it ended by this command of the batch.
     pub(super) fn push(&mut self, place: usize, recording: &RecordResult, delivery: Delivery) -> Result<()> {
         let rows = self.rows.get_or_insert_with(|| ColumnRows::new(COMPLETED));
-        recording.history(&mut |attempt| {
+        recording.attempt_rows(&mut |attempt| {
             let Delivery { retry_index: place, attempt_count, history_len, finished_at, .. } = &delivery;
             let ended = params![place, attempt_count, history_len, finished_at];
             rows.push(&[attempt, ended].concat())

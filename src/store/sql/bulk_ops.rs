@@ -93,7 +93,7 @@ impl RecordResult {
     }
 
     /// Passes on the rows of its attempts, in the order of `attempts::COLUMNS_WRITTEN`.
-    pub(in crate::store) fn history(
+    pub(in crate::store) fn attempt_rows(
         &self,
         each: &mut dyn FnMut(&[&dyn ToValue]) -> Result<()>,
     ) -> Result<()> {
