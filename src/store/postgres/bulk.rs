@@ -119,7 +119,7 @@ impl BulkWriter {
             && let Some(answer) = answers.next()
         {
             let recorded: HashSet<DeliveryId> = answer.read(|row| row.get(0))?;
-            self.endings.became(|delivery| recorded.contains(&delivery), batch);
+            self.endings.set_results(|delivery| recorded.contains(&delivery), batch);
         }
         let lost = match (&claims, answers.next()) {
             (Some(claims), Some(answer)) => bulk_accept::events_without_keys(tx, claims, answer.count)?,

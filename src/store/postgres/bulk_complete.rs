@@ -68,10 +68,10 @@ impl BulkComplete {
     }
 
     /// Sets the results of the commands, of which `is_recorded` ones were written.
-    pub(super) fn became(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Command>]) {
+    pub(super) fn set_results(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Command>]) {
         for (id, (place, delivery)) in self.gathered.drain() {
             if let BulkOp::Record(recording) = batch[place].bulk_op() {
-                recording.became(is_recorded(id).then_some(delivery));
+                recording.set_result(is_recorded(id).then_some(delivery));
             }
         }
     }

@@ -132,7 +132,7 @@ impl Plain {
             }
         };
         let (claims, born) = (births.claims(batch)?, births.new_rows(seat, batch, &HashSet::new())?);
-        endings.became(|_| true, batch);
+        endings.set_results(|_| true, batch);
         let mut added = ColumnRows::new(DOCUMENTS);
         added_by(batch)?.iter().try_for_each(|document| added.push(params![document]))?;
         Ok(Some(Self { added, ended, claims, born }))

@@ -103,7 +103,7 @@ impl RecordResult {
     }
 
     /// Sets its result: `None` where the delivery was not leased any more.
-    pub(in crate::store) fn became(&mut self, delivery: Option<Delivery>) {
+    pub(in crate::store) fn set_result(&mut self, delivery: Option<Delivery>) {
         let plainly = |delivery| RecordedResult { delivery, disabled: None, woken: Vec::new(), health_changed: false };
         self.recorded = delivery.map(plainly);
     }
