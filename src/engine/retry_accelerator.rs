@@ -59,7 +59,7 @@ impl RetryAccelerator {
     async fn step(&mut self) -> Duration {
         let mut pause = PAGE_PAUSE;
         for page in std::mem::take(&mut self.under_way) {
-            match self.delivery_store.bring_forward(page, self.clock.now()).await {
+            match self.delivery_store.advance_retries(page, self.clock.now()).await {
                 Ok(brought) => {
                     let next = brought.next.map(|after| Page { after, ..page });
                     self.under_way.extend(next);

@@ -35,7 +35,7 @@ use crate::{
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -141,7 +141,7 @@ impl DeliveryStore for ClosedStore {
     fn release(&self, _: Vec<LeasedDelivery>, _: Timestamp) -> Reply<'_, ()> {
         closed()
     }
-    fn bring_forward(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, BroughtForward> {
+    fn advance_retries(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, AdvancedRetries> {
         closed()
     }
     fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, ActionResult> {

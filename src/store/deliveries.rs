@@ -131,7 +131,7 @@ pub struct AdvanceRetries {
 
 /// Result of advancing a page of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BroughtForward {
+pub struct AdvancedRetries {
     pub count: usize,
     /// Where the next page starts; `None` when that was the last.
     pub next: Option<(Timestamp, DeliveryId)>,
@@ -222,7 +222,7 @@ pub trait DeliveryStore: Send + Sync {
     /// Makes retries due at once that wait for a later time although the endpoint answers again, the oldest first. Deliveries
     /// that wait for `deliver_at` or for their end, or were tried since, are left alone. Wakes the endpoint queue by the commit
     /// listener.
-    fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward>;
+    fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries>;
 
     /// Performs an action on one delivery, if its state allows. Wakes the endpoint queue by the commit listener. An entry of
     /// the audit log is written if the action was performed, here and in the calls below that take one.

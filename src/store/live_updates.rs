@@ -8,7 +8,7 @@ use super::{
     DeliveryStore, Reply,
     inbox::InboxBatch,
     deliveries::{
-        Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+        Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
     },
     notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -207,7 +207,7 @@ impl DeliveryStore for LiveUpdateStore {
         fn order_inspection(inspection: Inspection) -> Ordered;
         fn start_next_inspection(per_app_max: u32) -> Option<Inspection>;
         fn finish_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
-        fn bring_forward(recovery: AdvanceRetries, now: Timestamp) -> BroughtForward;
+        fn advance_retries(recovery: AdvanceRetries, now: Timestamp) -> AdvancedRetries;
         fn next_mail(turn: MailCursor, now: Timestamp) -> NoticeBatch;
         fn finish_mail(app: AppId, first: NoticeId, end: MailOutcome, now: Timestamp) -> ();
         fn close_digests(now: Timestamp) -> ();

@@ -53,7 +53,7 @@ pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stag
     let first = (NOW, DeliveryId::from_i64(0));
     let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
     for expected in [&deliveries(&stage)[..], &[]] {
-        stage.store().bring_forward(recovery, after(11)).await.unwrap();
+        stage.store().advance_retries(recovery, after(11)).await.unwrap();
         stage.wait_until_idle().await;
         assert_eq!(stage.recorder.take_live_updates(), expected);
     }

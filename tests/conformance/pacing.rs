@@ -15,7 +15,7 @@ use posthaste::{
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
-    store::deliveries::{Ask, BroughtForward, AdvanceRetries, LeaseRequest},
+    store::deliveries::{Ask, AdvancedRetries, AdvanceRetries, LeaseRequest},
 };
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
@@ -107,20 +107,20 @@ pub(crate) async fn future_retries_are_advanced_once_in_pages(mut stage: Fixture
         ids.push(stage.concluded(retry_at(after(wait)), tried_at(NOW)).await);
     }
     stage.recorder.take_waiting();
-    let first = stage.store().bring_forward(recovery(&stage, 2), after(11)).await.unwrap();
-    assert_eq!(first, BroughtForward { count: 2, next: Some((after(200), ids[2])) });
+    let first = stage.store().advance_retries(recovery(&stage, 2), after(11)).await.unwrap();
+    assert_eq!(first, AdvancedRetries { count: 2, next: Some((after(200), ids[2])) });
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(11))], "the queue is woken");
     let next = AdvanceRetries { after: first.next.unwrap(), ..recovery(&stage, 2) };
-    let second = stage.store().bring_forward(next, after(11)).await.unwrap();
-    assert_eq!(second, BroughtForward { count: 1, next: None });
+    let second = stage.store().advance_retries(next, after(11)).await.unwrap();
+    assert_eq!(second, AdvancedRetries { count: 1, next: None });
     for id in &ids {
         let delivery = stage.delivery(*id).await;
         assert_eq!((delivery.state, delivery.retry_index), (DeliveryState::Retrying, 1));
         assert_eq!(delivery.due, Some(made_at(id.as_i64())), "the oldest first");
     }
-    let again = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();
-    assert_eq!(again, BroughtForward { count: 0, next: None });
+    let again = stage.store().advance_retries(recovery(&stage, 9), after(11)).await.unwrap();
+    assert_eq!(again, AdvancedRetries { count: 0, next: None });
 }
 
 pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut stage: Fixture) {
@@ -136,7 +136,7 @@ pub(crate) async fn only_retries_attempted_before_the_recovery_are_advanced(mut 
         before.push(stage.delivery(id).await);
     }
     stage.recorder.take_waiting();
-    let brought = stage.store().bring_forward(recovery(&stage, 9), after(11)).await.unwrap();
+    let brought = stage.store().advance_retries(recovery(&stage, 9), after(11)).await.unwrap();
     assert_eq!(brought.count, 0);
     stage.wait_until_idle().await;
     assert!(stage.recorder.take_waiting().is_empty());

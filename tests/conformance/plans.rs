@@ -23,7 +23,7 @@ use posthaste::{
     store::{
         queries::{DeliveryListFilter, EventFilter},
         inbox::InboxBatch,
-        deliveries::{Accepted, BroughtForward, DeliveryResult, AdvanceRetries},
+        deliveries::{Accepted, AdvancedRetries, DeliveryResult, AdvanceRetries},
         retention::OverdueSearch,
     },
 };
@@ -210,8 +210,8 @@ async fn fail(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
     notes.take("many failures", SHARD_LIMITS);
     let behind = (after(10), DeliveryId::from_i64(0));
     let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: BATCH_SIZE };
-    let brought = stage.store().bring_forward(recovery, after(11)).await.unwrap();
-    assert_eq!(brought, BroughtForward { count: BATCH_SIZE / 2, next: None });
+    let brought = stage.store().advance_retries(recovery, after(11)).await.unwrap();
+    assert_eq!(brought, AdvancedRetries { count: BATCH_SIZE / 2, next: None });
     stage.wait_until_idle().await;
     notes.take("retries brought forward", SHARD_LIMITS);
     drop(stage.recorder.take_waiting());

@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -322,8 +322,8 @@ impl DeliveryStore for SabotagedStore {
         self.store.release(carried, now)
     }
 
-    fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {
-        self.store.bring_forward(recovery, now)
+    fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {
+        self.store.advance_retries(recovery, now)
     }
 
     fn ask(

@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
         verdict::DueAction,
     },
-    store::deliveries::{BroughtForward, AdvanceRetries, LeaseRequest},
+    store::deliveries::{AdvancedRetries, AdvanceRetries, LeaseRequest},
 };
 use bytes::Bytes;
 use std::{
@@ -317,11 +317,11 @@ fn lease_from_queue(
 
 /// Advances one page of retries that wait although the endpoint answers again. Goes by due time, so that an advanced retry lies
 /// before the next page. Also returns the app, if any was advanced.
-pub(super) fn bring_forward(
+pub(super) fn advance_retries(
     tx: &dyn Sql,
     recovery: &AdvanceRetries,
     now: Timestamp,
-) -> Result<(BroughtForward, Option<AppId>)> {
+) -> Result<(AdvancedRetries, Option<AppId>)> {
     let AdvanceRetries { endpoint, recovered_at, after: (due, id), most } = *recovery;
     let (table, lock) = tx.to_change();
     let found: Vec<(Delivery, bool)> = tx.all(
@@ -351,5 +351,5 @@ pub(super) fn bring_forward(
         }
     }
     let next: Option<(Timestamp, DeliveryId)> = last.filter(|_| !is_last);
-    Ok((BroughtForward { count, next }, app))
+    Ok((AdvancedRetries { count, next }, app))
 }

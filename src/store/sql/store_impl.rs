@@ -32,7 +32,7 @@ use crate::{
         DeliveryStore, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, BroughtForward, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -120,9 +120,9 @@ impl<D: Backend> DeliveryStore for D {
         Box::pin(async move { reply.await.map(|(asked, _)| asked) })
     }
 
-    fn bring_forward(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, BroughtForward> {
+    fn advance_retries(&self, recovery: AdvanceRetries, now: Timestamp) -> Reply<'_, AdvancedRetries> {
         let reply = self.write_then(
-            move |tx| lease_due::bring_forward(tx, &recovery, now),
+            move |tx| lease_due::advance_retries(tx, &recovery, now),
             move |(_, app), after| {
                 if let Some(app) = *app {
                     after.waiting.push((recovery.endpoint, now));
