@@ -35,7 +35,7 @@ use crate::{
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -144,7 +144,7 @@ impl DeliveryStore for ClosedStore {
     fn advance_retries(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, AdvancedRetries> {
         closed()
     }
-    fn ask(&self, _: AppId, _: DeliveryId, _: Ask, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, ActionResult> {
+    fn act(&self, _: AppId, _: DeliveryId, _: DeliveryAction, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, ActionResult> {
         closed()
     }
     fn apply_to_waiting(&self, _: EndpointId, _: AvailabilityChange, _: usize, _: Timestamp) -> Reply<'_, usize> {

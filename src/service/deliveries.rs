@@ -15,7 +15,7 @@ use crate::{
     },
     store::{
         queries::DeliveryListFilter,
-        deliveries::{Ask, ActionResult},
+        deliveries::{DeliveryAction, ActionResult},
     },
 };
 
@@ -159,7 +159,7 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let now = self.clock.now();
         let ask = match wish {
-            RequestedAction::Retry => Ask::Retry,
+            RequestedAction::Retry => DeliveryAction::Retry,
             RequestedAction::Replay => {
                 let (shown, _) = self.delivery_by_id(entry, id).await?;
                 if shown.delivery.state == DeliveryState::Delivered {
@@ -167,17 +167,17 @@ impl Service {
                 }
                 let endpoint = self.config_cache.endpoint(shown.delivery.endpoint);
                 let give_up_after = endpoint.and_then(|endpoint| endpoint.contract.retry.give_up_after);
-                Ask::Replay {
+                DeliveryAction::Replay {
                     new_id: DeliveryId::from_i64(self.take_ids(now, 1)),
                     give_up_at: give_up_after.map(|age| now.plus(age)),
                 }
             }
-            RequestedAction::Cancel => Ask::Cancel,
-            RequestedAction::Close => Ask::Close,
+            RequestedAction::Cancel => DeliveryAction::Cancel,
+            RequestedAction::Close => DeliveryAction::Close,
         };
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, wish.audit_action(), id.to_string(), None);
-        match self.delivery_store.ask(app.id, id, ask, now, Some(noted)).await? {
+        match self.delivery_store.act(app.id, id, ask, now, Some(noted)).await? {
             ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
                 let (mut shown, _) = self.delivery_by_id(entry, delivery.id).await?;
                 // The delivery may have changed since; the answer shows the result of the action.
@@ -212,7 +212,7 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
-        match self.delivery_store.ask(app.id, id, Ask::Delete, self.clock.now(), Some(noted)).await? {
+        match self.delivery_store.act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted)).await? {
             ActionResult::Refused(refusal) => Err(refusal.into()),
             ActionResult::Absent => Err(Error::NotFound("delivery")),
             ActionResult::Deleted | ActionResult::Done(_) | ActionResult::Made(_) => Ok(()),

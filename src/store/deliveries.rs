@@ -139,7 +139,7 @@ pub struct AdvancedRetries {
 
 /// AuditAction on one delivery, requested by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum DeliveryAction {
     Retry,
     /// On a delivered one: makes a new delivery with this id.
     Replay {
@@ -226,11 +226,11 @@ pub trait DeliveryStore: Send + Sync {
 
     /// Performs an action on one delivery, if its state allows. Wakes the endpoint queue by the commit listener. An entry of
     /// the audit log is written if the action was performed, here and in the calls below that take one.
-    fn ask(
+    fn act(
         &self,
         app: AppId,
         delivery: DeliveryId,
-        ask: Ask,
+        ask: DeliveryAction,
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult>;

@@ -8,7 +8,7 @@ use super::{
     DeliveryStore, Reply,
     inbox::InboxBatch,
     deliveries::{
-        Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+        Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
     },
     notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -159,15 +159,15 @@ impl DeliveryStore for LiveUpdateStore {
         }
     }
 
-    fn ask(
+    fn act(
         &self,
         app: AppId,
         delivery: DeliveryId,
-        ask: Ask,
+        ask: DeliveryAction,
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
-        self.publish_after(self.shared.ledger.ask(app, delivery, ask, now, entry), |asked| match asked {
+        self.publish_after(self.shared.ledger.act(app, delivery, ask, now, entry), |asked| match asked {
             ActionResult::Done(delivery) | ActionResult::Made(delivery) => vec![LiveUpdate::delivery(delivery)],
             ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
         })

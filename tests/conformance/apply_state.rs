@@ -9,7 +9,7 @@ use posthaste::{
         id::DeliveryId,
         outcome::OutcomeClass,
     },
-    store::deliveries::{Accepted, Ask, AvailabilityChange},
+    store::deliveries::{Accepted, DeliveryAction, AvailabilityChange},
 };
 
 /// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
@@ -112,7 +112,7 @@ pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut sta
 
 pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    stage.request(id, Ask::Retry).await;
+    stage.request(id, DeliveryAction::Retry).await;
     let back = stage.delivery(id).await.saved_state;
     apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 100).await;
     stage.reopen();

@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         audit::AuditFilter,
         queries::{Cursor, ROWS_EXAMINED_MAX},
-        deliveries::{Ask, ActionResult},
+        deliveries::{DeliveryAction, ActionResult},
         config::Inserted,
         replays::ReplayChanged,
     },
@@ -159,9 +159,9 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     let dead = stage.one_in(DeliveryState::Dead).await;
     let unknown = DeliveryId::from_i64(stage.next_id());
     let mut asks = Vec::new();
-    for (id, ask) in [(dead, Ask::Close), (dead, Ask::Cancel), (unknown, Ask::Retry), (dead, Ask::Delete)] {
+    for (id, ask) in [(dead, DeliveryAction::Close), (dead, DeliveryAction::Cancel), (unknown, DeliveryAction::Retry), (dead, DeliveryAction::Delete)] {
         let noted = Some(own(&mut stage, AuditAction::DeliveryClosed));
-        asks.push(stage.store().ask(stage.app, id, ask, NOW, noted).await.unwrap());
+        asks.push(stage.store().act(stage.app, id, ask, NOW, noted).await.unwrap());
     }
     assert!(
         matches!(&asks[..], [ActionResult::Done(_), ActionResult::Refused(_), ActionResult::Absent, ActionResult::Deleted]),

@@ -19,7 +19,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
-    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, DeliveryResult},
+    store::deliveries::{Accepted, DeliveryAction, ActionResult, NewEvent, DeliveryResult},
 };
 use proptest::{collection::vec, prelude::*};
 use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
@@ -211,7 +211,7 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
     let (mut asked, mut filled, mut back) = (vec![], vec![], vec![]);
     let cancel = |play: &BulkCase, which: u8| {
         let delivery = play.deliveries[usize::from(which) % play.deliveries.len()];
-        store.ask(play.stage.app, delivery, Ask::Cancel, after(90), None)
+        store.act(play.stage.app, delivery, DeliveryAction::Cancel, after(90), None)
     };
     for draw in first.iter().copied().filter(|draw| is_batch || !is_manual(*draw)) {
         let (what, which, how) = draw;
@@ -298,7 +298,7 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
             let record = DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
             stage.store().record_result(record);
         }
-        store.ask(stage.app, ended, Ask::Cancel, after(2), None)
+        store.act(stage.app, ended, DeliveryAction::Cancel, after(2), None)
     });
     let asked = asked.await.await.unwrap();
     let refused = TransitionError::WrongState { state: DeliveryState::Delivered, verb: "cancelled" };

@@ -11,7 +11,7 @@ use posthaste::{
     },
     store::{
         queries::{DeliveryListFilter, EventFilter},
-        deliveries::{Accepted, Ask, ActionResult},
+        deliveries::{Accepted, DeliveryAction, ActionResult},
     },
 };
 
@@ -45,7 +45,7 @@ pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
-        stage.request(id, Ask::Retry).await;
+        stage.request(id, DeliveryAction::Retry).await;
         stage.lease(id, NOW).await;
         stage.reopen();
         stage.store().join(after(5)).await.unwrap();
@@ -100,11 +100,11 @@ pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Fixture) {
 pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Fixture) {
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
-    let ActionResult::Made(made) = stage.request(delivered, Ask::Replay { new_id: as_new, give_up_at: None }).await else {
+    let ActionResult::Made(made) = stage.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await else {
         panic!()
     };
-    stage.request(made.id, Ask::Cancel).await;
-    assert_eq!(stage.request(made.id, Ask::Delete).await, ActionResult::Deleted);
+    stage.request(made.id, DeliveryAction::Cancel).await;
+    assert_eq!(stage.request(made.id, DeliveryAction::Delete).await, ActionResult::Deleted);
     stage.reopen();
     let newest = stage.store().join(NOW).await.unwrap().newest_id;
     assert!(newest >= made.id.as_i64(), "even with a clock that was set back");
@@ -184,8 +184,8 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     let kept = [stage.one_in(DeliveryState::Delivered).await, stage.waiting().await];
     // A replay is newer than every event.
     let as_new = DeliveryId::from_i64(stage.next_id());
-    let replay = Ask::Replay { new_id: as_new, give_up_at: None };
-    assert!(matches!(stage.store().ask(doomed, delivered, replay, NOW, None).await.unwrap(), ActionResult::Made(_)));
+    let replay = DeliveryAction::Replay { new_id: as_new, give_up_at: None };
+    assert!(matches!(stage.store().act(doomed, delivered, replay, NOW, None).await.unwrap(), ActionResult::Made(_)));
 
     stage.store().remove_app(doomed, None).await.unwrap();
     let mut steps = 0;

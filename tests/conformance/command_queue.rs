@@ -6,7 +6,7 @@ use posthaste::{
     domain::{delivery::DeliveryState, outcome::OutcomeClass, verdict::Verdict},
     store::{
         StoreError,
-        deliveries::{Accepted, Ask, NewEvent, DeliveryResult},
+        deliveries::{Accepted, DeliveryAction, NewEvent, DeliveryResult},
     },
 };
 use std::sync::Arc;
@@ -84,7 +84,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     store.close();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
     assert!(matches!(store.accept(vec![late]).await, Err(StoreError::Closed)));
-    assert!(matches!(store.ask(stage.app, id, Ask::Retry, NOW, None).await, Err(StoreError::Closed)));
+    assert!(matches!(store.act(stage.app, id, DeliveryAction::Retry, NOW, None).await, Err(StoreError::Closed)));
     assert!(matches!(store.lease_due(vec![], NOW).await, Err(StoreError::Closed)));
     assert!(matches!(store.flush().await, Err(StoreError::Closed)));
     assert_eq!(stage.permits.taken(), 0, "refused events released their permits");

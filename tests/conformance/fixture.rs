@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Store,
         queries::{DeliveryRow, AttemptRow},
-        deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
+        deliveries::{Accepted, DeliveryAction, ActionResult, Birth, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -255,8 +255,8 @@ impl Fixture {
         self.wait_until_idle().await;
     }
 
-    pub(crate) async fn request(&self, delivery: DeliveryId, ask: Ask) -> ActionResult {
-        let asked = self.store().ask(self.app, delivery, ask, NOW, None).await.unwrap();
+    pub(crate) async fn request(&self, delivery: DeliveryId, ask: DeliveryAction) -> ActionResult {
+        let asked = self.store().act(self.app, delivery, ask, NOW, None).await.unwrap();
         self.wait_until_idle().await;
         asked
     }
@@ -273,7 +273,7 @@ impl Fixture {
             DeliveryState::Held => self.held_at_creation(self.endpoint).await,
             DeliveryState::Cancelled => {
                 let id = self.waiting().await;
-                self.request(id, Ask::Cancel).await;
+                self.request(id, DeliveryAction::Cancel).await;
                 id
             }
             DeliveryState::Expired => {

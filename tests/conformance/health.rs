@@ -17,7 +17,7 @@ use posthaste::{
     store::{
         queries::HealthReport,
         cluster::HealthCandidate,
-        deliveries::{Ask, DeliveryResult},
+        deliveries::{DeliveryAction, DeliveryResult},
     },
 };
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     let id = carried.delivery.id;
     stage.store().record_result(counted(carried, EXHAUSTED, &plain, after(1)));
     stage.wait_until_idle().await;
-    stage.request(id, Ask::Retry).await;
+    stage.request(id, DeliveryAction::Retry).await;
     let carried = stage.lease(id, after(2)).await;
     stage.store().record_result(counted(carried, EXHAUSTED, &plain, after(3)));
     stage.wait_until_idle().await;

@@ -11,7 +11,7 @@ use posthaste::{
     },
     store::{
         queries::{Cursor, DeliveryListFilter, EventFilter, DeliveryRow, Page, ROWS_EXAMINED_MAX},
-        deliveries::{Ask, NewEvent, DeliveryResult},
+        deliveries::{DeliveryAction, NewEvent, DeliveryResult},
     },
 };
 use std::sync::Arc;
@@ -197,11 +197,11 @@ pub(crate) async fn dead_letters_are_listed_by_time_of_death_newest_first(mut st
     for limit in [1, 2, 4, 6, 50] {
         assert_eq!(dead_letters(&stage, None, false, limit).await.concat(), expected, "by {limit}");
     }
-    stage.request(died[3], Ask::Close).await;
+    stage.request(died[3], DeliveryAction::Close).await;
     let without: Vec<_> = expected.into_iter().filter(|id| *id != died[3]).collect();
     assert_eq!(dead_letters(&stage, None, false, 2).await.concat(), without);
     assert_eq!(dead_letters(&stage, None, true, 2).await.concat(), expected);
-    stage.request(died[4], Ask::Retry).await;
+    stage.request(died[4], DeliveryAction::Retry).await;
     assert_eq!(
         dead_letters(&stage, None, true, 2).await.concat(),
         expected[1..],

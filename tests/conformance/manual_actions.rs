@@ -9,15 +9,15 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::deliveries::{Ask, ActionResult},
+    store::deliveries::{DeliveryAction, ActionResult},
 };
 
-fn replay(stage: &mut Fixture) -> Ask {
-    Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
+fn replay(stage: &mut Fixture) -> DeliveryAction {
+    DeliveryAction::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: Some(after(3600)) }
 }
 
 /// Returns the states in which the request is refused. Checks that the refusal names the state and changes nothing.
-async fn refusing(stage: &mut Fixture, ask: Ask) -> Vec<DeliveryState> {
+async fn refusing(stage: &mut Fixture, ask: DeliveryAction) -> Vec<DeliveryState> {
     let mut refusing = vec![];
     for state in DeliveryState::ALL {
         let id = stage.one_in(state).await;
@@ -35,24 +35,24 @@ async fn refusing(stage: &mut Fixture, ask: Ask) -> Vec<DeliveryState> {
 }
 
 pub(crate) async fn a_retry_is_refused_in_the_specified_states(mut stage: Fixture) {
-    let refused = refusing(&mut stage, Ask::Retry).await;
+    let refused = refusing(&mut stage, DeliveryAction::Retry).await;
     assert_eq!(refused, [DeliveryState::Pending, DeliveryState::InFlight, DeliveryState::Held, DeliveryState::Delivered]);
 }
 
 pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Fixture) {
-    let refused = refusing(&mut stage, Ask::Cancel).await;
+    let refused = refusing(&mut stage, DeliveryAction::Cancel).await;
     let ends = [DeliveryState::InFlight, DeliveryState::Delivered, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired];
     assert_eq!(refused, ends);
 }
 
 pub(crate) async fn only_dead_deliveries_can_be_closed(mut stage: Fixture) {
-    let refused = refusing(&mut stage, Ask::Close).await;
+    let refused = refusing(&mut stage, DeliveryAction::Close).await;
     assert_eq!(refused.len(), 7);
     assert!(!refused.contains(&DeliveryState::Dead));
 }
 
 pub(crate) async fn only_ended_deliveries_can_be_deleted(mut stage: Fixture) {
-    let refused = refusing(&mut stage, Ask::Delete).await;
+    let refused = refusing(&mut stage, DeliveryAction::Delete).await;
     assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
 }
 
@@ -65,7 +65,7 @@ pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Fixture) {
 pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Fixture) {
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
-        let ActionResult::Done(asked) = stage.request(id, Ask::Retry).await else { panic!("{state:?}") };
+        let ActionResult::Done(asked) = stage.request(id, DeliveryAction::Retry).await else { panic!("{state:?}") };
         assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (DeliveryState::Pending, Some(NOW), None));
         assert_eq!(asked.saved_state.map(|back| back.state), Some(state));
         assert_eq!(stage.delivery(id).await, asked, "as it is stored");
@@ -112,7 +112,7 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Fix
 pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Fixture) {
     for state in [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Held] {
         let id = stage.one_in(state).await;
-        let ActionResult::Done(delivery) = stage.request(id, Ask::Cancel).await else { panic!("{state:?}") };
+        let ActionResult::Done(delivery) = stage.request(id, DeliveryAction::Cancel).await else { panic!("{state:?}") };
         assert_eq!((delivery.state, delivery.reason), (DeliveryState::Cancelled, Some(EndReason::Manual)));
         assert_eq!(stage.delivery(id).await, delivery);
     }
@@ -123,18 +123,18 @@ pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Fixture) {
 pub(crate) async fn closing_keeps_when_it_died(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
     let died = stage.delivery(id).await.finished_at;
-    assert!(matches!(stage.request(id, Ask::Close).await, ActionResult::Done(_)));
+    assert!(matches!(stage.request(id, DeliveryAction::Close).await, ActionResult::Done(_)));
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Closed)));
     assert_eq!(stage.delivery(id).await.finished_at, died);
-    assert!(matches!(stage.request(id, Ask::Retry).await, ActionResult::Done(_)), "closed is not deleted");
+    assert!(matches!(stage.request(id, DeliveryAction::Retry).await, ActionResult::Done(_)), "closed is not deleted");
 }
 
 pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Fixture) {
     let (id, other) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Dead).await);
     let event = stage.delivery(id).await.event;
-    assert_eq!(stage.request(id, Ask::Delete).await, ActionResult::Deleted);
+    assert_eq!(stage.request(id, DeliveryAction::Delete).await, ActionResult::Deleted);
     assert!(stage.listed(id).await.is_none());
-    assert_eq!(stage.request(id, Ask::Delete).await, ActionResult::Absent);
+    assert_eq!(stage.request(id, DeliveryAction::Delete).await, ActionResult::Absent);
     assert!(stage.store().find_event(stage.app, String::new(), Some(event)).await.unwrap().is_some());
     assert_eq!(stage.history(other).await.len(), 1);
 }
@@ -145,8 +145,8 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: Fi
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         let unknown = DeliveryId::from_i64(stage.next_id());
-        for ask in [Ask::Retry, replay(&mut stage), Ask::Cancel, Ask::Close, Ask::Delete] {
-            let asked = stage.store().ask(stranger, id, ask, NOW, None).await.unwrap();
+        for ask in [DeliveryAction::Retry, replay(&mut stage), DeliveryAction::Cancel, DeliveryAction::Close, DeliveryAction::Delete] {
+            let asked = stage.store().act(stranger, id, ask, NOW, None).await.unwrap();
             assert_eq!(asked, ActionResult::Absent, "{ask:?} of {state:?}");
             assert_eq!(stage.request(unknown, ask).await, ActionResult::Absent);
         }
@@ -161,7 +161,7 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
     }
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     for (state, id) in ids {
-        let ask = if state == DeliveryState::Retrying { Ask::Retry } else { replay(&mut stage) };
+        let ask = if state == DeliveryState::Retrying { DeliveryAction::Retry } else { replay(&mut stage) };
         assert_eq!(stage.request(id, ask).await, ActionResult::Refused(TransitionError::EndpointDeleted), "{state:?}");
         assert_eq!(stage.delivery(id).await.state, state);
     }
@@ -173,7 +173,7 @@ pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: F
         let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
         let expired = stage.one_in(DeliveryState::Expired).await;
         stage.set_availability(stage.endpoint, Some(off)).await;
-        assert!(matches!(stage.request(dead, Ask::Retry).await, ActionResult::Done(_)));
+        assert!(matches!(stage.request(dead, DeliveryAction::Retry).await, ActionResult::Done(_)));
         assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
         let (one, two) = (replay(&mut stage), replay(&mut stage));
         assert!(matches!(stage.request(expired, one).await, ActionResult::Done(held) if held.state == DeliveryState::Held));

@@ -14,7 +14,7 @@ use posthaste::{
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        deliveries::{Accepted, Ask, LeaseRequest},
+        deliveries::{Accepted, DeliveryAction, LeaseRequest},
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticeBatch},
         replays::ReplayPage,
     },
@@ -150,7 +150,7 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     }
     assert_eq!(of_app(&stage).await, []);
     let id = die(&mut stage, each()).await;
-    stage.request(id, Ask::Retry).await;
+    stage.request(id, DeliveryAction::Retry).await;
     let carried = stage.lease(id, after(100)).await;
     stage
         .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)], Some(each()))

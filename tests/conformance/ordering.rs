@@ -16,7 +16,7 @@ use posthaste::{
     },
     store::{
         queries::DeliveryListFilter,
-        deliveries::{Ask, ActionResult, AvailabilityChange},
+        deliveries::{DeliveryAction, ActionResult, AvailabilityChange},
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -158,14 +158,14 @@ const HEAD_ENDINGS: [(&str, OnDead); 17] = [
 async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
     let dies = dead(DeadReason::Exhausted);
     let wait = |then| Verdict::Retry { due: after(1), then };
-    let replay = Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
+    let replay = DeliveryAction::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
     match way.split_once(", ") {
         Some(("dead", how)) => {
             end(stage, dies).await;
             assert!(is_head(stage, first).await, "it is in the way");
             match how {
-                "then closed" => assert!(matches!(stage.request(first, Ask::Close).await, ActionResult::Done(_))),
-                "then deleted" => assert_eq!(stage.request(first, Ask::Delete).await, ActionResult::Deleted),
+                "then closed" => assert!(matches!(stage.request(first, DeliveryAction::Close).await, ActionResult::Done(_))),
+                "then deleted" => assert_eq!(stage.request(first, DeliveryAction::Delete).await, ActionResult::Deleted),
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
                     assert_eq!(stage.store().endpoints_to_apply().await.unwrap(), [stage.endpoint]);
@@ -179,10 +179,10 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                 }
                 "replayed, cancelled" => {
                     stage.request(first, replay).await;
-                    stage.request(first, Ask::Cancel).await;
+                    stage.request(first, DeliveryAction::Cancel).await;
                 }
                 retried => {
-                    let ask = if retried == "retried, delivered" { Ask::Retry } else { replay };
+                    let ask = if retried == "retried, delivered" { DeliveryAction::Retry } else { replay };
                     stage.request(first, ask).await;
                     let carried = stage.lease(first, NOW).await;
                     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
@@ -207,7 +207,7 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
                     apply_state(stage, AvailabilityChange::Disabled(Availability::DisabledHold)).await;
                 }
-                stage.request(first, Ask::Cancel).await;
+                stage.request(first, DeliveryAction::Cancel).await;
             }
             _ => {
                 stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
@@ -254,8 +254,8 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     let ids = three(&mut stage, "a").await;
     end(&stage, dead(DeadReason::Exhausted)).await;
     assert!(stage.recorder.take_waiting().is_empty());
-    let replay = Ask::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
-    for ask in [Ask::Retry, replay] {
+    let replay = DeliveryAction::Replay { new_id: DeliveryId::from_i64(stage.next_id()), give_up_at: None };
+    for ask in [DeliveryAction::Retry, replay] {
         stage.request(ids[0], ask).await;
         let carried = stage.lease(ids[0], NOW).await;
         stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)]).await;
@@ -273,11 +273,11 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
 pub(crate) async fn ending_a_queued_delivery_changes_no_other(mut stage: Fixture) {
     order_by(&stage, OnDead::Block).await;
     let ids = three(&mut stage, "a").await;
-    stage.request(ids[1], Ask::Cancel).await;
+    stage.request(ids[1], DeliveryAction::Cancel).await;
     assert_eq!(stage.ended(ids[1]).await, (DeliveryState::Cancelled, Some(EndReason::Manual)));
     assert!(stage.recorder.take_waiting().is_empty() && stage.delivery(ids[2]).await.is_queued_behind());
     assert!(
-        matches!(stage.request(ids[2], Ask::Retry).await, ActionResult::Refused(_)),
+        matches!(stage.request(ids[2], DeliveryAction::Retry).await, ActionResult::Refused(_)),
         "a blocked delivery cannot be retried"
     );
     end(&stage, Verdict::Delivered).await;
@@ -290,11 +290,11 @@ pub(crate) async fn replays_are_outside_the_order(mut stage: Fixture) {
     let ids = three(&mut stage, "a").await;
     end(&stage, Verdict::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
-    stage.request(ids[0], Ask::Replay { new_id: as_new, give_up_at: None }).await;
+    stage.request(ids[0], DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await;
     let made = stage.delivery(as_new).await;
     assert_eq!((made.ordering_key, made.due), (None, Some(NOW)));
-    stage.request(ids[2], Ask::Cancel).await;
-    stage.request(ids[2], Ask::Retry).await;
+    stage.request(ids[2], DeliveryAction::Cancel).await;
+    stage.request(ids[2], DeliveryAction::Retry).await;
     assert_eq!(stage.delivery(ids[2]).await.due, Some(NOW), "nor is one whose place is lost");
     check_groups(&stage).await;
 }

@@ -15,7 +15,7 @@ use posthaste::{
         time::Timestamp,
         verdict::{DueAction, DeadReason, Verdict},
     },
-    store::deliveries::{Ask, AdvancedRetries, AdvanceRetries, LeaseRequest},
+    store::deliveries::{DeliveryAction, AdvancedRetries, AdvanceRetries, LeaseRequest},
 };
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
@@ -62,12 +62,12 @@ pub(crate) async fn fresh_deliveries_are_leased_beside_a_backlog_up_to_their_per
 pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: Fixture) {
     let overdue = [due_at(&mut stage, EPOCH).await, due_at(&mut stage, EPOCH).await];
     let retried = stage.one_in(DeliveryState::Dead).await;
-    stage.request(retried, Ask::Retry).await;
+    stage.request(retried, DeliveryAction::Retry).await;
     let replayed = stage.one_in(DeliveryState::Dead).await;
-    stage.request(replayed, Ask::Replay { new_id: DeliveryId::from_i64(1), give_up_at: None }).await;
+    stage.request(replayed, DeliveryAction::Replay { new_id: DeliveryId::from_i64(1), give_up_at: None }).await;
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = stage.one_event().births[0].delivery.id;
-    stage.request(delivered, Ask::Replay { new_id: as_new, give_up_at: None }).await;
+    stage.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await;
     let found = refill(&stage, want(&stage, 1, 0, 2), after(10)).await;
     assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));
     let found = refill(&stage, want(&stage, 0, 0, 2), after(10)).await;
@@ -77,7 +77,7 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: F
 pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Fixture) {
     let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
-    stage.request(dead, Ask::Retry).await;
+    stage.request(dead, DeliveryAction::Retry).await;
     let carried = stage.lease(dead, after(10)).await;
     assert!(carried.delivery.is_manual);
     stage.record(carried, retry_at(after(20)), vec![attempt(OutcomeClass::Http, 500)]).await;

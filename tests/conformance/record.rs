@@ -13,7 +13,7 @@ use posthaste::{
     },
     store::{
         queries::LastError,
-        deliveries::{Ask, DeliveryResult},
+        deliveries::{DeliveryAction, DeliveryResult},
     },
 };
 
@@ -288,7 +288,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
     for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
-        stage.request(id, Ask::Retry).await;
+        stage.request(id, DeliveryAction::Retry).await;
         let carried = stage.lease(id, NOW).await;
         assert!(carried.delivery.saved_state.is_some());
         stage.record(carried, retry_at(after(600)), vec![attempt(OutcomeClass::Http, 500)]).await;
@@ -303,7 +303,7 @@ pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage:
 
 pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    stage.request(id, Ask::Retry).await;
+    stage.request(id, DeliveryAction::Retry).await;
     let carried = stage.lease(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;

@@ -9,7 +9,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::Verdict,
     },
-    store::deliveries::Ask,
+    store::deliveries::DeliveryAction,
 };
 
 async fn release(stage: &Fixture, carried: LeasedDelivery) {
@@ -40,7 +40,7 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Fixture) {
 
 pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Fixture) {
     let id = stage.one_in(DeliveryState::Dead).await;
-    stage.request(id, Ask::Retry).await;
+    stage.request(id, DeliveryAction::Retry).await;
     let carried = stage.lease(id, NOW).await;
     let back = carried.delivery.saved_state;
     release(&stage, carried).await;

@@ -12,7 +12,7 @@ use posthaste::{
         subscription::Patterns,
     },
     store::{
-        deliveries::Ask,
+        deliveries::DeliveryAction,
         replays::{ReplayChanged, ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
@@ -117,7 +117,7 @@ fn ids(sources: &Sources) -> Vec<DeliveryId> {
 pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: Fixture) {
     let (dead, expired) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Expired).await);
     let closed = stage.one_in(DeliveryState::Dead).await;
-    stage.request(closed, Ask::Close).await;
+    stage.request(closed, DeliveryAction::Close).await;
     stage.one_in(DeliveryState::Retrying).await;
     let here = Some(stage.endpoint);
     let elsewhere = Some(stage.new_endpoint(stage.app).await);
@@ -143,7 +143,7 @@ pub(crate) async fn a_test_is_never_a_source(mut stage: Fixture) {
     let event = std::sync::Arc::get_mut(&mut new.event).unwrap();
     event.event_type = "webhook.test".into();
     let id = stage.publish(new).await;
-    stage.request(id, Ask::Cancel).await;
+    stage.request(id, DeliveryAction::Cancel).await;
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Cancelled])).await;
     assert_eq!(ids(&search(&stage, &replay, 10).await), []);
     let other = stage.new_endpoint(stage.app).await;
@@ -204,8 +204,8 @@ pub(crate) async fn a_source_that_changed_meanwhile_is_left_alone_and_counted(mu
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let sources = search(&stage, &replay, 10).await;
     let page = page(&mut stage, &replay, &sources);
-    stage.request(gone, Ask::Delete).await;
-    stage.request(changed, Ask::Retry).await;
+    stage.request(gone, DeliveryAction::Delete).await;
+    stage.request(changed, DeliveryAction::Retry).await;
     let carried = stage.lease(changed, NOW).await;
     stage.record(carried, posthaste::domain::verdict::Verdict::Delivered, vec![]).await;
     let done = stage.store().advance_replay(page, after(10)).await.unwrap().unwrap();

@@ -18,7 +18,7 @@ use posthaste::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        deliveries::{Accepted, Ask, ActionResult},
+        deliveries::{Accepted, DeliveryAction, ActionResult},
         retention::{ExpireResult, OverdueEvents, OverdueSearch},
     },
 };
@@ -93,8 +93,8 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     let carried = stage.only_leased();
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
-    assert!(matches!(stage.request(id, Ask::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
-    stage.request(as_new, Ask::Cancel).await;
+    assert!(matches!(stage.request(id, DeliveryAction::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
+    stage.request(as_new, DeliveryAction::Cancel).await;
     let dead_letter = stage.one_in(DeliveryState::Dead).await;
 
     let mut keep = an_hour();
@@ -159,7 +159,7 @@ pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut 
     assert_eq!(stage.history(waiting).await.len(), 1, "what waits keeps all it has");
     assert_eq!(overdue(&stage, keep, 0, 100, after(HOUR + 2)).await.ranges, [], "done is done");
     let as_new = DeliveryId::from_i64(stage.next_id());
-    assert!(matches!(stage.request(id, Ask::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
+    assert!(matches!(stage.request(id, DeliveryAction::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
     keep.events = RetentionPeriod::For(Duration::from_secs(1));
     let (done, _) = expire(&stage, keep, after(2 * HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
@@ -186,7 +186,7 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
     assert_eq!(stage.delivery(id).await.reason, Some(EndReason::Closed), "it waits for no person any more");
     assert!(stage.store().find_event(stage.app, "x".into(), Some(event)).await.unwrap().is_some());
     let closed = stage.one_in(DeliveryState::Dead).await;
-    stage.request(closed, Ask::Close).await;
+    stage.request(closed, DeliveryAction::Close).await;
     let keep = Retention { dead_letters: RetentionPeriod::Forever, ..an_hour() };
     assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
 }
@@ -197,9 +197,9 @@ pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: F
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
     assert_eq!(ranges.len(), 1);
     let as_new = DeliveryId::from_i64(first_id_at(now));
-    let replay = Ask::Replay { new_id: as_new, give_up_at: None };
+    let replay = DeliveryAction::Replay { new_id: as_new, give_up_at: None };
     for id in [cancelled, delivered] {
-        stage.store().ask(stage.app, id, replay, now, None).await.unwrap();
+        stage.store().act(stage.app, id, replay, now, None).await.unwrap();
     }
     let done = stage.store().expire(ranges, Arc::new(FixedRetention(an_hour(), None)), now).await.unwrap();
     assert_eq!((done.events, done.deliveries, done.payloads, done.ended.len()), (0, 0, 0, 0), "{done:?}");
@@ -243,7 +243,7 @@ pub(crate) async fn an_idempotency_key_is_kept_for_a_day_with_its_event(mut stag
     new.dedup = vec![key];
     let first = new.event.id;
     let id = stage.publish(new).await;
-    stage.request(id, Ask::Cancel).await;
+    stage.request(id, DeliveryAction::Cancel).await;
     let again = |stage: &mut Fixture, key: DedupKey| {
         let mut new = stage.one_event();
         new.dedup = vec![key];

@@ -15,7 +15,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, ActionResult, NewEvent, DeliveryResult},
+    store::deliveries::{Accepted, DeliveryAction, ActionResult, NewEvent, DeliveryResult},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -51,7 +51,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: T
     let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
     held.until_waiting(1).await;
     let (store, app) = (pair.stage.shared_store(), pair.stage.app);
-    let cancelling = tokio::spawn(async move { store.ask(app, id, Ask::Cancel, after(1), None).await });
+    let cancelling = tokio::spawn(async move { store.act(app, id, DeliveryAction::Cancel, after(1), None).await });
     held.until_waiting(2).await;
     held.let_go().await;
     taking.await.unwrap().unwrap();

@@ -14,7 +14,7 @@ use posthaste::{
         verdict::{DueAction, DeadReason, Verdict},
     },
     store::{
-        deliveries::Ask,
+        deliveries::DeliveryAction,
         statistics::{StatisticsSubject, Statistics, StatisticsSearch},
     },
 };
@@ -103,7 +103,7 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Fix
     };
     assert_eq!(counted(&stage).await, (4, 3, 1, 0));
     // A failed extra attempt leaves the delivery as it had ended.
-    stage.request(unmade, Ask::Retry).await;
+    stage.request(unmade, DeliveryAction::Retry).await;
     let again = stage.lease(unmade, after(30)).await;
     stage.record(again, dead(DeadReason::SerialisationFailed), vec![local()]).await;
     assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (DeliveryState::Dead, (4, 3, 1, 0)));

@@ -15,7 +15,7 @@ use posthaste::{
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, NewEvent, AvailabilityChange},
+    store::deliveries::{Accepted, DeliveryAction, NewEvent, AvailabilityChange},
 };
 
 /// Makes drafts of one group with permits, the oldest id first.
@@ -72,7 +72,7 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     order_by(&stage, OnDead::Block).await;
     let mut late = drafts(&mut stage, 2);
     let mut ids = publish_newest_first(&mut stage, 5).await;
-    stage.request(ids[2], Ask::Cancel).await;
+    stage.request(ids[2], DeliveryAction::Cancel).await;
     assert_eq!(stage.delivery(ids[2]).await.order_seq, None);
     ids.remove(2);
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;

@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -326,15 +326,15 @@ impl DeliveryStore for SabotagedStore {
         self.store.advance_retries(recovery, now)
     }
 
-    fn ask(
+    fn act(
         &self,
         app: AppId,
         delivery: DeliveryId,
-        ask: Ask,
+        ask: DeliveryAction,
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
-        self.store.ask(app, delivery, ask, now, entry)
+        self.store.act(app, delivery, ask, now, entry)
     }
 
     fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize> {

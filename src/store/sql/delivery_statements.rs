@@ -21,7 +21,7 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, Ask, ActionResult, Birth, NewEvent, DeliveryResult, AvailabilityChange},
+    store::deliveries::{Accepted, DeliveryAction, ActionResult, Birth, NewEvent, DeliveryResult, AvailabilityChange},
 };
 
 /// Data of an event whose payload was erased.
@@ -216,11 +216,11 @@ pub(super) fn release(
     Ok(done.then_some(delivery))
 }
 
-pub(super) fn ask(
+pub(super) fn act(
     tx: &dyn Sql,
     app: AppId,
     id: DeliveryId,
-    ask: Ask,
+    ask: DeliveryAction,
     now: Timestamp,
     woken: &mut NewlyDue,
 ) -> Result<ActionResult> {
@@ -229,20 +229,20 @@ pub(super) fn ask(
     };
     let from = delivery.state;
     let done = match ask {
-        Ask::Retry => delivery.retry(availability_of(tx, delivery.endpoint)?, now),
-        Ask::Replay { new_id: as_new, give_up_at } => {
+        DeliveryAction::Retry => delivery.retry(availability_of(tx, delivery.endpoint)?, now),
+        DeliveryAction::Replay { new_id: as_new, give_up_at } => {
             let again = ReplayAs { as_new, give_up_at, is_alone: true };
             return replay(tx, delivery, &again, now, woken);
         }
-        Ask::Cancel => delivery.cancel(now),
-        Ask::Close => delivery.close(),
-        Ask::Delete if from.is_terminal() => {
+        DeliveryAction::Cancel => delivery.cancel(now),
+        DeliveryAction::Close => delivery.close(),
+        DeliveryAction::Delete if from.is_terminal() => {
             maintenance::remember_newest_id(tx)?;
             tx.execute("DELETE FROM attempts WHERE delivery = ?1", params![id])?;
             ordering::remove(tx, id, now, woken)?;
             return Ok(ActionResult::Deleted);
         }
-        Ask::Delete => Err(TransitionError::WrongState { state: from, verb: "deleted" }),
+        DeliveryAction::Delete => Err(TransitionError::WrongState { state: from, verb: "deleted" }),
     };
     match done {
         Ok(()) => {

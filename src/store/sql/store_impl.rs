@@ -32,7 +32,7 @@ use crate::{
         DeliveryStore, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, Ask, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -93,18 +93,18 @@ impl<D: Backend> DeliveryStore for D {
         answered(answer)
     }
 
-    fn ask(
+    fn act(
         &self,
         app: AppId,
         delivery: DeliveryId,
-        ask: Ask,
+        ask: DeliveryAction,
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
         let reply = self.write_then(
             move |tx| {
                 let mut woken = Vec::new();
-                let asked = delivery_statements::ask(tx, app, delivery, ask, now, &mut woken)?;
+                let asked = delivery_statements::act(tx, app, delivery, ask, now, &mut woken)?;
                 Ok((audit::write_if_changed(tx, entry.as_ref(), asked)?, woken))
             },
             |(asked, woken), after| {
