@@ -10,7 +10,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{Result, Sql, ToValue, Was, lane, params, write_saved_state},
+    store::sql::{Result, Sql, ToValue, ExpectedState, lane, params, write_saved_state},
 };
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -77,7 +77,7 @@ pub(super) fn insert(tx: &Transaction<'_>, delivery: &Delivery) -> Result<()> {
 }
 
 /// Writes a delivery over its row. One that has not ended is in `live`; one that has may be in either table.
-pub(super) fn replace(tx: &Transaction<'_>, was: Was, delivery: &Delivery) -> Result<bool> {
+pub(super) fn replace(tx: &Transaction<'_>, was: ExpectedState, delivery: &Delivery) -> Result<bool> {
     let run = |sql: &str| write(tx, sql, delivery, Some(was));
     match (was.state().is_terminal(), is_live(delivery)) {
         (false, true) => run(LIVE.update),
@@ -101,12 +101,12 @@ static LEASE: LazyLock<String> = LazyLock::new(|| {
 pub(super) fn lease_all(tx: &Transaction<'_>, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
     let mut rows = ColumnRows::new(TO_LEASE);
     taken.iter().try_for_each(|(from, delivery)| rows.push(params![delivery.id, from]))?;
-    let first = params![DeliveryState::InFlight, Was::CarriedBy(tx.epoch()).lane()];
+    let first = params![DeliveryState::InFlight, ExpectedState::LeasedBy(tx.epoch()).lane()];
     let carried: HashSet<DeliveryId> = tx.read_rows(&LEASE, first, &[&rows], |row| row.get(0))?;
     Ok(taken.iter().map(|(_, delivery)| carried.contains(&delivery.id)).collect())
 }
 
-fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<Was>) -> Result<bool> {
+fn write(tx: &Transaction<'_>, sql: &str, delivery: &Delivery, was: Option<ExpectedState>) -> Result<bool> {
     let was = was.map(|was| (was.state(), was.lane()));
     let row = params![
         delivery.id,

@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, RowSink, Locks, BulkStatement, Result, Row, WriterId, Sql, ToValue, Was, begin_version, log_change,
+        ConfigChange, Error, RowSink, Locks, BulkStatement, Result, Row, WriterId, Sql, ToValue, ExpectedState, begin_version, log_change,
         params,
     },
 };
@@ -257,7 +257,7 @@ impl Sql for Transaction<'_> {
         deliveries::insert(self, delivery)
     }
 
-    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+    fn replace_delivery(&self, was: ExpectedState, delivery: &Delivery) -> Result<bool> {
         deliveries::replace(self, was, delivery)
     }
 

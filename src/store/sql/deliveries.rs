@@ -15,26 +15,26 @@ use crate::domain::{
 
 /// Expected state of a row, so that it may be written over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Was {
+pub(in crate::store) enum ExpectedState {
     /// Not in flight.
-    In(DeliveryState),
+    State(DeliveryState),
     /// In flight, and leased under this epoch.
-    CarriedBy(i64),
+    LeasedBy(i64),
 }
 
-impl Was {
+impl ExpectedState {
     pub(in crate::store) fn state(self) -> DeliveryState {
         match self {
-            Self::In(state) => state,
-            Self::CarriedBy(_) => DeliveryState::InFlight,
+            Self::State(state) => state,
+            Self::LeasedBy(_) => DeliveryState::InFlight,
         }
     }
 
     /// The `lane` that a row in flight must have; 0, and not compared, in other states.
     pub(in crate::store) fn lane(self) -> i64 {
         match self {
-            Self::In(_) => 0,
-            Self::CarriedBy(epoch) => -epoch,
+            Self::State(_) => 0,
+            Self::LeasedBy(epoch) => -epoch,
         }
     }
 }
@@ -58,7 +58,7 @@ pub(super) fn update_delivery(
     now: Timestamp,
     woken: &mut NewlyDue,
 ) -> Result<bool> {
-    update(tx, Was::In(from), delivery, now, woken)
+    update(tx, ExpectedState::State(from), delivery, now, woken)
 }
 
 /// Writes a delivery in flight over its row, if that is still leased under this epoch; otherwise another node took it over.
@@ -69,12 +69,12 @@ pub(super) fn update_leased(
     now: Timestamp,
     woken: &mut NewlyDue,
 ) -> Result<bool> {
-    update(tx, Was::CarriedBy(epoch), delivery, now, woken)
+    update(tx, ExpectedState::LeasedBy(epoch), delivery, now, woken)
 }
 
 fn update(
     tx: &dyn Sql,
-    was: Was,
+    was: ExpectedState,
     delivery: &mut Delivery,
     now: Timestamp,
     woken: &mut NewlyDue,

@@ -56,7 +56,7 @@ pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
 pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
 pub(super) use maintenance::{join_alone, newest_id_and_inspections};
 pub(super) use commands::RecordResult;
-pub(super) use deliveries::{Was, lane};
+pub(super) use deliveries::{ExpectedState, lane};
 pub(super) use backend::Backend;
 pub(super) use error::{Error, Result, store_error};
 pub(super) use bulk_statement::{RowSink, BulkStatement};
@@ -112,12 +112,12 @@ pub(super) trait Sql {
     fn insert_delivery(&self, delivery: &Delivery) -> Result<()>;
 
     /// Writes a delivery over its row if that is still what it was; returns whether it did.
-    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool>;
+    fn replace_delivery(&self, was: ExpectedState, delivery: &Delivery) -> Result<bool>;
 
     /// Writes waiting deliveries as in flight, which is all that changed of them; returns which rows were still what they
     /// were.
     fn lease_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
-        taken.iter().map(|(from, delivery)| self.replace_delivery(Was::In(*from), delivery)).collect()
+        taken.iter().map(|(from, delivery)| self.replace_delivery(ExpectedState::State(*from), delivery)).collect()
     }
 
     /// Promotes a delivery that was queued in its ordering group: it becomes due then.

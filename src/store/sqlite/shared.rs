@@ -12,7 +12,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, Newcomer, Result, Row, WriterId, Sql, ToValue, Was, begin_version, log_change, nodes,
+        ConfigChange, Error, Newcomer, Result, Row, WriterId, Sql, ToValue, ExpectedState, begin_version, log_change, nodes,
     },
 };
 use rusqlite::{Connection, TransactionBehavior};
@@ -147,7 +147,7 @@ impl Sql for Member<'_> {
         insert_delivery(self.store, delivery, self.epoch)
     }
 
-    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+    fn replace_delivery(&self, was: ExpectedState, delivery: &Delivery) -> Result<bool> {
         replace_delivery(self.store, was, delivery, self.epoch)
     }
 

@@ -9,7 +9,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Columns, Error, Result, Row, Sql, ToValue, Value, Was, lane, params, write_saved_state,
+        ConfigChange, Columns, Error, Result, Row, Sql, ToValue, Value, ExpectedState, lane, params, write_saved_state,
     },
 };
 use rusqlite::{
@@ -75,7 +75,7 @@ impl Sql for Connection {
         insert_delivery(self, delivery, 0)
     }
 
-    fn replace_delivery(&self, was: Was, delivery: &Delivery) -> Result<bool> {
+    fn replace_delivery(&self, was: ExpectedState, delivery: &Delivery) -> Result<bool> {
         replace_delivery(self, was, delivery, 0)
     }
 
@@ -160,7 +160,7 @@ pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i6
 
 pub(super) fn replace_delivery(
     store: &Connection,
-    was: Was,
+    was: ExpectedState,
     delivery: &Delivery,
     epoch: i64,
 ) -> Result<bool> {
