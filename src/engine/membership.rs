@@ -135,7 +135,7 @@ impl MembershipState {
     fn heartbeat(&self) -> Heartbeat {
         let survey = self.queues.survey(self.clock.now());
         Heartbeat {
-            seen: self.node_state().config_version(),
+            config_version: self.node_state().config_version(),
             free_permits: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
             help: survey.help_wanted,
             is_stopping: self.stop.is_graceful(),

@@ -116,7 +116,7 @@ impl Service {
             is_this: node.epoch == self.node_state.epoch(),
             shards: view.shards.iter().filter(|owner| **owner == node.epoch).count(),
             lease: Some(Duration::from_millis(u64::try_from(node.lease_ms).unwrap_or(0))),
-            lag: (view.version - node.seen).max(0),
+            lag: (view.version - node.config_version).max(0),
             name: node.name,
             epoch: node.epoch,
             slot: node.slot,

@@ -40,7 +40,7 @@ pub struct Joined {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// The version up to which it follows the configuration; negative before it has read it.
-    pub seen: i64,
+    pub config_version: i64,
     pub free_permits: u32,
     /// Endpoint queues with more due deliveries than it has permits for.
     pub help: Vec<EndpointId>,
@@ -60,7 +60,7 @@ pub struct Node {
     pub version: String,
     /// The node left, or its lease is over: its deliveries in flight are to be taken over.
     pub is_expired: bool,
-    pub seen: i64,
+    pub config_version: i64,
     pub free_permits: u32,
     pub help: Vec<EndpointId>,
     /// No work may be given to it any more.
@@ -73,7 +73,7 @@ pub struct Node {
 impl Node {
     /// Lives, knows the configuration and is not stopping: work may be given to it.
     pub fn is_available(&self) -> bool {
-        !self.is_expired && !self.is_stopping && self.seen >= 0
+        !self.is_expired && !self.is_stopping && self.config_version >= 0
     }
 }
 

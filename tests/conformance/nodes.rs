@@ -241,13 +241,13 @@ async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: TwoNo
 
 async fn nodes_see_the_last_report_of_each_other(pair: TwoNodes) {
     let help = vec![pair.stage.endpoint];
-    let said = Heartbeat { seen: 5, free_permits: 64, help: help.clone(), is_stopping: true };
+    let said = Heartbeat { config_version: 5, free_permits: 64, help: help.clone(), is_stopping: true };
     pair.other.store.heartbeat(said).await.unwrap();
     let nodes = pair.stage.store().nodes().await.unwrap().nodes;
     assert_eq!(nodes.len(), 2);
     let (mine, other) = (&nodes[0], &nodes[1]);
     assert_eq!((mine.epoch, mine.slot, mine.free_permits, mine.is_expired), (pair.epoch, Some(0), 0, false));
-    assert_eq!((other.epoch, other.slot, other.seen, other.free_permits), (pair.other.epoch, Some(1), 5, 64));
+    assert_eq!((other.epoch, other.slot, other.config_version, other.free_permits), (pair.other.epoch, Some(1), 5, 64));
     assert_eq!((&other.help, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
     assert!(other.is_stopping && !mine.is_stopping);
     assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
@@ -349,9 +349,9 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
         app.as_i64()
     ));
     let seen = pair.view().await.version;
-    pair.other.store.heartbeat(Heartbeat { seen: seen - 1, ..Heartbeat::default() }).await.unwrap();
+    pair.other.store.heartbeat(Heartbeat { config_version: seen - 1, ..Heartbeat::default() }).await.unwrap();
     assert!(!store.purge_deleted_apps().await.unwrap());
-    pair.other.store.heartbeat(Heartbeat { seen, ..Heartbeat::default() }).await.unwrap();
+    pair.other.store.heartbeat(Heartbeat { config_version: seen, ..Heartbeat::default() }).await.unwrap();
     while store.purge_deleted_apps().await.unwrap() {}
     for table in ["events", "deliveries", "health", "purges"] {
         assert_eq!(pair.shared.run(&format!("SELECT count(*) FROM {table}")), "0", "{table}");

@@ -72,7 +72,7 @@ impl<'a> Rebalancer<'a> {
     /// whose lease is over is asked too, as long as it has not been taken over: it may come back.
     async fn confirm_ownership(&mut self, view: &ClusterView) -> Result<(), StoreError> {
         let shared = self.shared;
-        let known_to_all = self.others(view).map(|node| node.seen).min().unwrap_or(i64::MAX);
+        let known_to_all = self.others(view).map(|node| node.config_version).min().unwrap_or(i64::MAX);
         let asked: Vec<EndpointId> = {
             let doubts = shared.unconfirmed();
             let settled = doubts.iter().filter(|(_, version)| **version <= known_to_all);

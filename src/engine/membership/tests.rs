@@ -93,7 +93,7 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     sleep(3 * SECOND).await;
     let newcomer = FakeNode::to(&town);
     let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
-    let lives = |seen| newcomer.heartbeat(Heartbeat { seen, ..Heartbeat::default() });
+    let lives = |seen| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
     for _ in 0..5 {
         lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;

@@ -217,7 +217,7 @@ impl HeartbeatThread {
 
     /// Sends a heartbeat for a node whose engine does not work yet: it gets no work.
     fn beat_unled(&mut self) {
-        self.beat(&Heartbeat { seen: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() }, None);
+        self.beat(&Heartbeat { config_version: NodeLease::NO_CONFIG_VERSION, ..Heartbeat::default() }, None);
     }
 
     fn ear(&mut self) -> Result<&mut HeartbeatConnection> {
@@ -315,7 +315,7 @@ impl HeartbeatThread {
                 self.heartbeat_done(sent, owed, heard);
             }
             HeartbeatRequest::View(owed) => {
-                owed.give(answer.and_then(round::seen).map_err(|error| store_error(&error)));
+                owed.give(answer.and_then(round::read_view).map_err(|error| store_error(&error)));
             }
             HeartbeatRequest::Ring => {
                 if let Err(error) = self.pause_after_notify() {

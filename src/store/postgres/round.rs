@@ -22,7 +22,7 @@ const OF_SHARDS: &str = "nt";
 
 /// SQL that renews the lease of this epoch, and reads the cluster view.
 pub(super) fn heartbeat_sql(epoch: i64, beat: &Heartbeat) -> String {
-    let Heartbeat { seen, free_permits: free_hands, is_stopping, .. } = beat;
+    let Heartbeat { config_version: seen, free_permits: free_hands, is_stopping, .. } = beat;
     let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::help_in_words(beat)));
     let values = [
         epoch.to_string(),
@@ -137,7 +137,7 @@ pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, Cl
 }
 
 /// Reads the cluster view.
-pub(super) fn seen(messages: Vec<SimpleQueryMessage>) -> Result<ClusterView> {
+pub(super) fn read_view(messages: Vec<SimpleQueryMessage>) -> Result<ClusterView> {
     StatementResults::of(messages).view()
 }
 

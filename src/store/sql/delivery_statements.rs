@@ -140,9 +140,9 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
         Verdict::Delivered => Availability::Enabled,
         _ => availability_of(tx, delivery.endpoint)?,
     };
-    let seen = health::see(tx, record, switch)?;
+    let seen = health::apply_result(tx, record, switch)?;
     let (mut went_off, mut woken) = (None, NewlyDue::new());
-    if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::Seen::off)) {
+    if let Some(off) = record.disable.clone().or_else(|| seen.as_ref().and_then(health::HealthUpdate::off)) {
         if !is_leased(tx, delivery.id, epoch)? {
             return Ok(None);
         }

@@ -162,7 +162,7 @@ pub(super) fn ends_failed(record: &DeliveryResult) -> bool {
 }
 
 /// The endpoint's health after a result, not written yet.
-pub(super) struct Seen<'a> {
+pub(super) struct HealthUpdate<'a> {
     record: &'a DeliveryResult,
     contract: &'a Contract,
     was: HealthState,
@@ -172,7 +172,7 @@ pub(super) struct Seen<'a> {
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
 /// changes nothing.
-pub(super) fn see<'a>(tx: &dyn Sql, record: &'a DeliveryResult, switch: Availability) -> Result<Option<Seen<'a>>> {
+pub(super) fn apply_result<'a>(tx: &dyn Sql, record: &'a DeliveryResult, switch: Availability) -> Result<Option<HealthUpdate<'a>>> {
     let DeliveryResult { leased: carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.health_sample, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
@@ -190,7 +190,7 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a DeliveryResult, switch: Availabi
         }
         let was = health.state();
         let news = health.succeeded(*ended_at).into_iter().collect();
-        return Ok(Some(Seen { record, contract, was, health, news }));
+        return Ok(Some(HealthUpdate { record, contract, was, health, news }));
     }
     tx.lock_health(endpoint)?;
     let (mut health, clock) = read_with_clock(tx, endpoint, sighting.adjusted_time)?;
@@ -212,10 +212,10 @@ pub(super) fn see<'a>(tx: &dyn Sql, record: &'a DeliveryResult, switch: Availabi
         // An endpoint counts as warned only once the warning was sent.
         news.clear();
     }
-    Ok(Some(Seen { record, contract, was, health, news }))
+    Ok(Some(HealthUpdate { record, contract, was, health, news }))
 }
 
-impl Seen<'_> {
+impl HealthUpdate<'_> {
     /// Returns how the endpoint is disabled, if a rule says so.
     pub(super) fn off(&self) -> Option<Disabled> {
         self.news.iter().find_map(|news| news.disabled(self.contract, self.record.ended_at))

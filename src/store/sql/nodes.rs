@@ -115,7 +115,7 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
 pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp) -> Result<Option<ClusterView>> {
     let (until, help) = (now.plus(NODE_LEASE), help_in_words(beat));
-    let words = params![tx.epoch(), until, beat.seen, beat.free_permits, help, now, beat.is_stopping];
+    let words = params![tx.epoch(), until, beat.config_version, beat.free_permits, help, now, beat.is_stopping];
     if tx.execute(HEARTBEAT, words)? == 0 {
         return Ok(None);
     }
@@ -150,7 +150,7 @@ pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
         name: row.get(2)?,
         version: row.get(3)?,
         is_expired: row.get(4)?,
-        seen: row.get(5)?,
+        config_version: row.get(5)?,
         free_permits: row.get(6)?,
         help: help.split_whitespace().filter_map(|id| id.parse().ok()).map(EndpointId::from_i64).collect(),
         joined_at: row.get(8)?,

@@ -73,7 +73,7 @@ impl FakeCluster {
             name: format!("node {epoch}"),
             version: String::new(),
             is_expired: row.lease_until <= now,
-            seen: row.last_heartbeat.seen,
+            config_version: row.last_heartbeat.config_version,
             free_permits: row.last_heartbeat.free_permits,
             help: row.last_heartbeat.help.clone(),
             joined_at: Timestamp::from_millis(0),
