@@ -15,7 +15,7 @@ use crate::{
         Reply, StoreError,
         cluster::Joined,
         sql::{
-            Error, Newcomer, Result, WriterId, Sql, nodes, params, store_error,
+            Error, NewNode, Result, WriterId, Sql, nodes, params, store_error,
             takeover::{self, TakeoverSteps, TakenOver},
             newest_id_and_inspections,
         },
@@ -115,7 +115,7 @@ impl NodeHandle {
             let host = host();
             let is_gone = |of: &str, pid: u32| !host.is_empty() && of == host && !is_running(pid);
             let epoch = self.epoch();
-            let look = || Transaction::run(session, epoch, |tx| nodes::fallen(tx, is_gone, tx.clock()?));
+            let look = || Transaction::run(session, epoch, |tx| nodes::find_dead(tx, is_gone, tx.clock()?));
             let mut fallen = look()?;
             if let Some(wait) = fallen.in_doubt_for {
                 std::thread::sleep(wait);
@@ -335,7 +335,7 @@ fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Re
     let random = "SELECT CAST(CAST('x' || replace(CAST(gen_random_uuid() AS text), '-', '') AS bit(64)) AS bigint) & 9223372036854775807";
     let epoch = (tx as &dyn Sql).number(random, &[])?;
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let new = Newcomer { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
+    let new = NewNode { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
     if (tx as &dyn Sql).exists("SELECT EXISTS (SELECT 1 FROM moving WHERE done = 0)", &[])? {
         return Err(Error::Fenced("a store is being moved into this database: it is not complete yet"));
     }

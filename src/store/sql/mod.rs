@@ -63,7 +63,7 @@ pub(super) use bulk_statement::{RowSink, BulkStatement};
 pub(super) use bulk_ops::BulkOp;
 pub(super) use delivery_statements::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
 pub(super) use membership::MembershipBackend;
-pub(super) use nodes::Newcomer;
+pub(super) use nodes::NewNode;
 pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
 pub(super) use command_queue::CommandQueue;
 pub(super) use readers::{ReadConnection, ReaderPool};

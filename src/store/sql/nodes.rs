@@ -36,7 +36,7 @@ pub(in crate::store) const WRITE_COUNTER: &str =
 pub(in crate::store) const IS_STEADY: &str = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)";
 
 /// A process that joins.
-pub(in crate::store) struct Newcomer {
+pub(in crate::store) struct NewNode {
     pub(in crate::store) epoch: i64,
     /// The name of its machine.
     pub(in crate::store) name: String,
@@ -50,7 +50,7 @@ pub(in crate::store) struct Newcomer {
 /// waited long enough since then.
 pub(in crate::store) fn enter(
     tx: &dyn Sql,
-    new: &Newcomer,
+    new: &NewNode,
     waits_since: Timestamp,
     now: Timestamp,
 ) -> Result<Option<u8>> {
@@ -102,7 +102,7 @@ fn evict(tx: &dyn Sql, may_judge: bool, now: Timestamp) -> Result<()> {
 
 /// Frees the slot of a node that writes nothing more: the ids it assigned are stored, or never will be, so that another node
 /// may continue behind them. Its row keeps a number that no node has.
-pub(super) fn give_slot_up(tx: &dyn Sql, epoch: i64) -> Result<()> {
+pub(super) fn release_slot(tx: &dyn Sql, epoch: i64) -> Result<()> {
     tx.execute("UPDATE nodes SET slot = -epoch WHERE epoch = ?1 AND slot >= 0", params![epoch])?;
     Ok(())
 }
@@ -160,7 +160,7 @@ pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
 }
 
 /// Nodes that a joining node may take over.
-pub(in crate::store) struct Fallen {
+pub(in crate::store) struct DeadNodes {
     pub(in crate::store) dead: Vec<i64>,
     /// Other nodes seem dead, and sent a heartbeat a moment ago: after so long it is certain.
     pub(in crate::store) in_doubt_for: Option<Duration>,
@@ -171,11 +171,11 @@ pub(in crate::store) struct Fallen {
 ///
 /// A missing process is not enough: a copy of a running machine takes itself for that machine, and does not see the processes
 /// there.
-pub(in crate::store) fn fallen(
+pub(in crate::store) fn find_dead(
     tx: &dyn Sql,
     is_gone: impl Fn(&str, u32) -> bool,
     now: Timestamp,
-) -> Result<Fallen> {
+) -> Result<DeadNodes> {
     let (mut dead, mut in_doubt_for) = (Vec::new(), None);
     let sql = "SELECT epoch, dead, host, pid, lease_until FROM nodes WHERE epoch <> ?1 ORDER BY epoch";
     tx.each(sql, params![tx.epoch()], |row| {
@@ -195,7 +195,7 @@ pub(in crate::store) fn fallen(
     let unknown =
         "SELECT DISTINCT -lane FROM deliveries WHERE lane < 0 AND -lane NOT IN (SELECT epoch FROM nodes)";
     dead.extend(tx.all(unknown, &[], |row| row.get::<i64>(0))?);
-    Ok(Fallen { dead, in_doubt_for })
+    Ok(DeadNodes { dead, in_doubt_for })
 }
 
 /// Returns those of these endpoints of which another node has deliveries in flight.
@@ -219,7 +219,7 @@ mod tests {
     fn as_many_nodes_can_join_as_there_are_slots() {
         let store = open_in_memory().unwrap();
         let enter = |epoch| {
-            let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
+            let new = NewNode { epoch, name: String::new(), host: String::new(), pid: 1 };
             enter(&store, &new, Timestamp::from_millis(0), Timestamp::from_millis(0)).unwrap()
         };
         for slot in 0..NODE_SLOTS {
@@ -236,7 +236,7 @@ mod tests {
         let store = open_in_memory().unwrap();
         let mut now = 0;
         for epoch in 1..=300 {
-            let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
+            let new = NewNode { epoch, name: String::new(), host: String::new(), pid: 1 };
             let came = Timestamp::from_millis(now);
             while enter(&store, &new, came, Timestamp::from_millis(now)).unwrap().is_none() {
                 now += 500;
@@ -260,7 +260,7 @@ mod tests {
         let store = open_in_memory().unwrap();
         let at = Timestamp::from_millis;
         let enter = |epoch, waits_since, now| {
-            let new = Newcomer { epoch, name: String::new(), host: String::new(), pid: 1 };
+            let new = NewNode { epoch, name: String::new(), host: String::new(), pid: 1 };
             enter(&store, &new, at(waits_since), at(now)).unwrap()
         };
         for slot in 0..NODE_SLOTS {

@@ -121,7 +121,7 @@ fn mark_dead(tx: &dyn Sql, epoch: i64) -> Result<()> {
 pub(in crate::store) fn fence(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
     let sql = "UPDATE ledger SET writer = -1 - writer, fenced_at = ?2 WHERE epoch = ?1 AND writer >= 0";
     tx.execute(sql, params![epoch, now])?;
-    nodes::give_slot_up(tx, epoch)
+    nodes::release_slot(tx, epoch)
 }
 
 /// Result of a sweep step.

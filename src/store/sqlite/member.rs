@@ -285,7 +285,7 @@ impl MembershipBackend for SqliteNode {
                 *seat = seat.rejoined(epoch, slot);
             }
             let epoch = node.epoch();
-            let mut dead = node.run_now(epoch, |tx| nodes::fallen(tx, |_, _| false, tx.now)).await?.dead;
+            let mut dead = node.run_now(epoch, |tx| nodes::find_dead(tx, |_, _| false, tx.now)).await?.dead;
             if before != epoch && !dead.contains(&before) {
                 dead.push(before);
             }

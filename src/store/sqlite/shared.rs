@@ -12,7 +12,7 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, Newcomer, Result, Row, WriterId, Sql, ToValue, ExpectedState, begin_version, log_change, nodes,
+        ConfigChange, Error, NewNode, Result, Row, WriterId, Sql, ToValue, ExpectedState, begin_version, log_change, nodes,
     },
 };
 use rusqlite::{Connection, TransactionBehavior};
@@ -107,7 +107,7 @@ impl SharedFile {
     /// Joins a node. Fails while there is no slot for it; one that tries for long enough gets the slot of a silent node.
     pub(super) fn enter(&self) -> Result<(i64, u8)> {
         let epoch = self.entered.fetch_add(1, SeqCst) + 1;
-        let new = Newcomer { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
+        let new = NewNode { epoch, name: format!("node {epoch}"), host: String::new(), pid: 0 };
         let waits_since =
             Timestamp::from_millis(self.waits_since.load(SeqCst).min((self.clock)().as_millis()));
         self.waits_since.store(waits_since.as_millis(), SeqCst);
