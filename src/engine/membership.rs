@@ -137,7 +137,7 @@ impl MembershipState {
         Heartbeat {
             config_version: self.node_state().config_version(),
             free_permits: u32::try_from(self.queues.context.permit_pool.free()).unwrap_or(u32::MAX),
-            help: survey.help_wanted,
+            overloaded_queues: survey.help_wanted,
             is_stopping: self.stop.is_graceful(),
         }
     }

@@ -43,7 +43,7 @@ pub struct Heartbeat {
     pub config_version: i64,
     pub free_permits: u32,
     /// Endpoint queues with more due deliveries than it has permits for.
-    pub help: Vec<EndpointId>,
+    pub overloaded_queues: Vec<EndpointId>,
     /// The node finishes what is in flight and leases nothing new.
     pub is_stopping: bool,
 }
@@ -62,7 +62,7 @@ pub struct Node {
     pub is_expired: bool,
     pub config_version: i64,
     pub free_permits: u32,
-    pub help: Vec<EndpointId>,
+    pub overloaded_queues: Vec<EndpointId>,
     /// No work may be given to it any more.
     pub is_stopping: bool,
     pub joined_at: Timestamp,

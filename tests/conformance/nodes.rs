@@ -241,14 +241,14 @@ async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: TwoNo
 
 async fn nodes_see_the_last_report_of_each_other(pair: TwoNodes) {
     let help = vec![pair.stage.endpoint];
-    let said = Heartbeat { config_version: 5, free_permits: 64, help: help.clone(), is_stopping: true };
+    let said = Heartbeat { config_version: 5, free_permits: 64, overloaded_queues: help.clone(), is_stopping: true };
     pair.other.store.heartbeat(said).await.unwrap();
     let nodes = pair.stage.store().nodes().await.unwrap().nodes;
     assert_eq!(nodes.len(), 2);
     let (mine, other) = (&nodes[0], &nodes[1]);
     assert_eq!((mine.epoch, mine.slot, mine.free_permits, mine.is_expired), (pair.epoch, Some(0), 0, false));
     assert_eq!((other.epoch, other.slot, other.config_version, other.free_permits), (pair.other.epoch, Some(1), 5, 64));
-    assert_eq!((&other.help, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
+    assert_eq!((&other.overloaded_queues, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
     assert!(other.is_stopping && !mine.is_stopping);
     assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
 }

@@ -56,7 +56,7 @@ impl<'a> Rebalancer<'a> {
         let lanes = &self.shared.queues;
         let mut wanted = BTreeSet::new();
         if lanes.context.permit_pool.has_plenty() {
-            wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.help));
+            wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.overloaded_queues));
             wanted.retain(|endpoint| lanes.config_cache.endpoint(*endpoint).is_some());
         }
         lanes.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());

@@ -23,7 +23,7 @@ const OF_SHARDS: &str = "nt";
 /// SQL that renews the lease of this epoch, and reads the cluster view.
 pub(super) fn heartbeat_sql(epoch: i64, beat: &Heartbeat) -> String {
     let Heartbeat { config_version: seen, free_permits: free_hands, is_stopping, .. } = beat;
-    let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::help_in_words(beat)));
+    let (until, help) = (later(nodes::NODE_LEASE), format!("'{}'", nodes::overloaded_queues_text(beat)));
     let values = [
         epoch.to_string(),
         until,

@@ -114,7 +114,7 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
 pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp) -> Result<Option<ClusterView>> {
-    let (until, help) = (now.plus(NODE_LEASE), help_in_words(beat));
+    let (until, help) = (now.plus(NODE_LEASE), overloaded_queues_text(beat));
     let words = params![tx.epoch(), until, beat.config_version, beat.free_permits, help, now, beat.is_stopping];
     if tx.execute(HEARTBEAT, words)? == 0 {
         return Ok(None);
@@ -122,8 +122,8 @@ pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp
     cluster_view(tx, now).map(Some)
 }
 
-pub(in crate::store) fn help_in_words(beat: &Heartbeat) -> String {
-    let help: Vec<String> = beat.help.iter().map(|lane| lane.as_i64().to_string()).collect();
+pub(in crate::store) fn overloaded_queues_text(beat: &Heartbeat) -> String {
+    let help: Vec<String> = beat.overloaded_queues.iter().map(|lane| lane.as_i64().to_string()).collect();
     help.join(" ")
 }
 
@@ -152,7 +152,7 @@ pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
         is_expired: row.get(4)?,
         config_version: row.get(5)?,
         free_permits: row.get(6)?,
-        help: help.split_whitespace().filter_map(|id| id.parse().ok()).map(EndpointId::from_i64).collect(),
+        overloaded_queues: help.split_whitespace().filter_map(|id| id.parse().ok()).map(EndpointId::from_i64).collect(),
         joined_at: row.get(8)?,
         is_stopping: row.get(9)?,
         lease_ms: row.get::<i64>(10)? - now.as_millis(),

@@ -75,7 +75,7 @@ impl FakeCluster {
             is_expired: row.lease_until <= now,
             config_version: row.last_heartbeat.config_version,
             free_permits: row.last_heartbeat.free_permits,
-            help: row.last_heartbeat.help.clone(),
+            overloaded_queues: row.last_heartbeat.overloaded_queues.clone(),
             joined_at: Timestamp::from_millis(0),
             lease_ms: row.lease_until.as_millis() - now.as_millis(),
             is_stopping: row.last_heartbeat.is_stopping,
