@@ -100,7 +100,7 @@ impl OperationalWebhooks {
         let events: Vec<NewEvent> =
             waiting.notices.iter().flat_map(|notice| self.events(notice, now)).collect();
         for new in &events {
-            self.storage.add_stored(new.event.data.len(), new.births.len());
+            self.storage.add_stored(new.event.data.len(), new.deliveries.len());
         }
         if !events.is_empty() {
             self.delivery_store.accept(events).await?;
@@ -149,6 +149,6 @@ impl OperationalWebhooks {
         let dedup = vec![DedupKey::new(app.id, DedupSpace::Notice, &notice.id.to_string())];
         // Does not depend on what was renamed since: a notice is published once.
         let fingerprint = Fingerprint::new(&event.event_type, b"", None, None, None);
-        Some(NewEvent { event, births, dedup, fingerprint })
+        Some(NewEvent { event, deliveries: births, dedup, fingerprint })
     }
 }

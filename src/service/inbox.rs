@@ -78,7 +78,7 @@ impl Service {
             tracing::warn!(number, error, "an event in the inbox is refused");
         }
         let sizes: Vec<_> =
-            intake.events.iter().map(|(_, new)| (new.event.data.len(), new.births.len())).collect();
+            intake.events.iter().map(|(_, new)| (new.event.data.len(), new.deliveries.len())).collect();
         let accepted = self.record_accept(begun, self.delivery_store.accept_inbox(intake).await)?;
         for ((bytes, deliveries), accepted) in sizes.into_iter().zip(accepted) {
             match accepted {

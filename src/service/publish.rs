@@ -178,7 +178,7 @@ impl Service {
         let test = birth.delivery.id;
         let deliveries = vec![(test, EndpointUid::LoadedCounts(endpoint))];
         let new =
-            NewEvent { event, births: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
+            NewEvent { event, deliveries: vec![birth], dedup: Vec::new(), fingerprint: Fingerprint([0; 16]) };
         self.store_event(&app, PreparedEvent { new_event: new, deliveries }, begun).await.map(|_| test)
     }
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct NewEvent {
     pub event: Arc<Event>,
-    pub births: Vec<Birth>,
+    pub deliveries: Vec<NewDelivery>,
     /// The producer's id and the `Idempotency-Key`, where given.
     pub dedup: Vec<DedupKey>,
     /// Only compared when there is a key; all zero otherwise.
@@ -42,7 +42,7 @@ pub struct NewEvent {
 
 /// A new delivery; with a permit it is in flight from the start and goes to the engine after the commit.
 #[derive(Debug)]
-pub struct Birth {
+pub struct NewDelivery {
     pub delivery: Delivery,
     pub permit: Option<Permit>,
 }

@@ -1,7 +1,7 @@
 //! Fan-out: makes a new event's deliveries, one for each matching endpoint, with a permit where one is free. Producers'
 //! events and the server's own operational webhooks both use it.
 
-use super::deliveries::Birth;
+use super::deliveries::NewDelivery;
 use crate::domain::{
     contract::PublishedWhileDisabled,
     delivery::{Delivery, Availability},
@@ -19,7 +19,7 @@ pub fn receives_deliveries(endpoint: &Endpoint) -> bool {
 }
 
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
-pub fn fan_out(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, now: Timestamp) -> Vec<Birth> {
+pub fn fan_out(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, now: Timestamp) -> Vec<NewDelivery> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
         let hand = match endpoint.record.disabled {
@@ -36,7 +36,7 @@ pub fn fan_out(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, n
     wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
 }
 
-pub fn new_delivery(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Permit>) -> Birth {
+pub fn new_delivery(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Permit>) -> NewDelivery {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);
@@ -44,7 +44,7 @@ pub fn new_delivery(event: &Event, number: i64, endpoint: &Endpoint, now: Timest
     if hand.is_some() {
         delivery.start_in_flight();
     }
-    Birth { delivery, permit: hand }
+    NewDelivery { delivery, permit: hand }
 }
 
 fn availability_for_new(endpoint: &Endpoint) -> Availability {

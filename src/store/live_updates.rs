@@ -118,7 +118,7 @@ fn update_of_result(record: &DeliveryResult) -> Option<LiveUpdate> {
 /// Live updates of a new event. A delivery with a permit is published later, by the commit listener.
 fn updates_of_new(new: &NewEvent) -> Vec<LiveUpdate> {
     let event = LiveUpdate::event(new.event.app, new.event.id);
-    let waiting = new.births.iter().filter(|birth| birth.permit.is_none());
+    let waiting = new.deliveries.iter().filter(|birth| birth.permit.is_none());
     [event].into_iter().chain(waiting.map(|birth| LiveUpdate::delivery(&birth.delivery))).collect()
 }
 

@@ -23,7 +23,7 @@ fn change(new: &mut NewEvent, change: impl FnOnce(&mut Event)) {
 
 /// Returns the expected answer to a repeated publish of this event.
 fn repeated(new: &NewEvent) -> Accepted {
-    let deliveries = new.births.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
+    let deliveries = new.deliveries.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
     Accepted::Repeated { event: new.event.clone(), deliveries }
 }
 
@@ -41,7 +41,7 @@ pub(crate) async fn an_event_is_stored_as_it_was_given_byte_for_byte(mut stage: 
         event.deliver_at = Some(after(3));
         event.data = Bytes::from_static(b"{\"a\": 1.0e400,\n\"a\":\"\\ud800\x00\xff\xfe\"}");
     });
-    let (event, delivery) = ((*new.event).clone(), new.births[0].delivery.clone());
+    let (event, delivery) = ((*new.event).clone(), new.deliveries[0].delivery.clone());
     assert_eq!(stage.accept(new).await, Accepted::New);
     stage.reopen();
     let found = stage.store().find_event(stage.app, "absent".into(), Some(event.id)).await.unwrap();
@@ -61,10 +61,10 @@ pub(crate) async fn an_event_without_subscribers_is_stored_as_skipped(mut stage:
 pub(crate) async fn new_deliveries_are_announced_or_with_a_permit_handed_to_the_engine(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let mut new = stage.draft(&[stage.endpoint, other]);
-    new.births[0].delivery.start_in_flight();
-    new.births[0].permit = Some(stage.permits.take());
-    new.births[1].delivery.due = Some(after(60));
-    let (event, born) = (new.event.clone(), new.births[0].delivery.clone());
+    new.deliveries[0].delivery.start_in_flight();
+    new.deliveries[0].permit = Some(stage.permits.take());
+    new.deliveries[1].delivery.due = Some(after(60));
+    let (event, born) = (new.event.clone(), new.deliveries[0].delivery.clone());
     assert_eq!(stage.accept(new).await, Accepted::New);
     let carried = stage.only_leased();
     assert_eq!((&carried.delivery, &carried.event), (&born, &event));
@@ -77,7 +77,7 @@ pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut
     stage.recorder.gate.shut();
     let store = stage.shared_store();
     let new = stage.one_with_permit();
-    let id = new.births[0].delivery.id;
+    let id = new.deliveries[0].delivery.id;
     let answer = store.accept(vec![new]);
     stage.recorder.gate.wait_for_the_store();
     // The store is calling the listener: the committed rows can already be read, and would survive a crash here.
@@ -88,7 +88,7 @@ pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut
 
 pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(mut stage: Fixture) {
     let new = stage.one_with_permit();
-    let id = new.births[0].delivery.id;
+    let id = new.deliveries[0].delivery.id;
     drop(stage.store().accept(vec![new]));
     stage.wait_until_idle().await;
     assert_eq!(stage.only_leased().delivery.id, id);
@@ -96,7 +96,7 @@ pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publish
 
 pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled_again(mut stage: Fixture) {
     let mut new = stage.one_event();
-    new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
+    new.deliveries[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let id = stage.publish(new).await;
     assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (DeliveryState::Pending, Some(NOW)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
@@ -109,7 +109,7 @@ pub(crate) async fn a_delivery_held_or_cancelled_at_creation_is_not_announced(mu
         (Availability::DisabledCancel, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled))),
     ] {
         let mut new = stage.one_event();
-        new.births[0].delivery.apply_availability(switch, NOW);
+        new.deliveries[0].delivery.apply_availability(switch, NOW);
         let id = stage.publish(new).await;
         assert_eq!(stage.ended(id).await, ended);
     }
@@ -130,7 +130,7 @@ pub(crate) async fn the_same_id_gives_the_same_event_again(mut stage: Fixture) {
     stage.reopen();
     let mut again = stage.one_with_permit();
     again.dedup = vec![key];
-    let ignored = again.births[0].delivery.id;
+    let ignored = again.deliveries[0].delivery.id;
     assert_eq!(stage.accept(again).await, answer, "with the deliveries of the first");
     assert!(stage.listed(ignored).await.is_none());
     assert!(stage.recorder.take_leased().is_empty() && stage.recorder.take_waiting().is_empty());

@@ -118,7 +118,7 @@ impl BulkCase {
         if !new.dedup.is_empty() {
             new.fingerprint = Fingerprint([how % 3 / 2; 16]);
         }
-        let birth = &mut new.births[0];
+        let birth = &mut new.deliveries[0];
         if place == ENDPOINTS - 1 {
             birth.delivery.ordering_key = OrderingMode::Key.ordering_key(Some(&(how % 2).to_string()));
         }
@@ -174,7 +174,7 @@ async fn roll_up(stage: &Fixture) -> String {
 /// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
     let is_in_line =
-        new.births.iter().any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
+        new.deliveries.iter().any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
     let stays = is_in_line || new.dedup.iter().any(|key| taken.contains(key));
     taken.extend(new.dedup.iter().filter(|_| stays));
     !stays

@@ -121,7 +121,7 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Fix
     let (second, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     for (endpoint, seconds) in [(stage.endpoint, 9), (stage.endpoint, 3), (third, 1), (stage.endpoint, 5)] {
         let mut new = stage.draft(&[endpoint]);
-        new.births[0].delivery.due = Some(after(seconds));
+        new.deliveries[0].delivery.due = Some(after(seconds));
         stage.publish(new).await;
     }
     for state in DeliveryState::ALL.into_iter().filter(|state| !state.is_waiting()) {

@@ -75,7 +75,7 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     let id = carried.delivery.id;
     let late = stage.one_with_permit();
     let taken = stage.one_event();
-    let taken_id = taken.births[0].delivery.id;
+    let taken_id = taken.deliveries[0].delivery.id;
     let store = stage.shared_store();
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);

@@ -18,7 +18,7 @@ use posthaste::{
     store::{
         Store,
         queries::{DeliveryRow, AttemptRow},
-        deliveries::{Accepted, DeliveryAction, ActionResult, Birth, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
+        deliveries::{Accepted, DeliveryAction, ActionResult, NewDelivery, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -151,7 +151,7 @@ impl Fixture {
     pub(crate) async fn held_at_creation(&mut self, endpoint: EndpointId) -> DeliveryId {
         self.set_availability(endpoint, Some(WaitingWhenDisabled::Held)).await;
         let mut new = self.draft(&[endpoint]);
-        new.births[0].delivery.apply_availability(posthaste::domain::delivery::Availability::DisabledHold, NOW);
+        new.deliveries[0].delivery.apply_availability(posthaste::domain::delivery::Availability::DisabledHold, NOW);
         let id = self.publish(new).await;
         self.set_availability(endpoint, None).await;
         id
@@ -171,7 +171,7 @@ impl Fixture {
     /// Makes a draft to the stage's endpoint whose delivery has a permit and starts in flight.
     pub(crate) fn one_with_permit(&mut self) -> NewEvent {
         let mut new = self.one_event();
-        for birth in &mut new.births {
+        for birth in &mut new.deliveries {
             birth.delivery.start_in_flight();
             birth.permit = Some(self.permits.take());
         }
@@ -191,7 +191,7 @@ impl Fixture {
 
     /// Publishes an event and returns its first delivery.
     pub(crate) async fn publish(&self, new: NewEvent) -> DeliveryId {
-        let delivery = new.births[0].delivery.id;
+        let delivery = new.deliveries[0].delivery.id;
         assert_eq!(self.accept(new).await, Accepted::New);
         delivery
     }
@@ -280,8 +280,8 @@ impl Fixture {
                 let mut new = self.one_event();
                 // Long before any other delivery of the queue is due.
                 let past = Timestamp::from_millis(0);
-                new.births[0].delivery.give_up_at = Some(past);
-                new.births[0].delivery.due = Some(past);
+                new.deliveries[0].delivery.give_up_at = Some(past);
+                new.deliveries[0].delivery.due = Some(past);
                 let id = self.publish(new).await;
                 self.refill(self.endpoint, 1, past).await;
                 id
@@ -349,7 +349,7 @@ pub(crate) fn retry_at(due: Timestamp) -> Verdict {
 /// Makes an event with this id and one delivery, due now, to each of these endpoints.
 pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEvent {
     let event = EventId::from_i64(first);
-    let birth = |(id, endpoint): (i64, &EndpointId)| Birth {
+    let birth = |(id, endpoint): (i64, &EndpointId)| NewDelivery {
         delivery: Delivery::new(DeliveryId::from_i64(id), app, event, *endpoint, NOW, None),
         permit: None,
     };
@@ -367,5 +367,5 @@ pub(crate) fn draft(app: AppId, endpoints: &[EndpointId], first: i64) -> NewEven
         has_no_subscribers: endpoints.is_empty(),
         body_cache: BodyCache::default(),
     };
-    NewEvent { event: Arc::new(event), births, dedup: vec![], fingerprint: Fingerprint([0; 16]) }
+    NewEvent { event: Arc::new(event), deliveries: births, dedup: vec![], fingerprint: Fingerprint([0; 16]) }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Makes a waiting delivery of the stage's endpoint, due at this time.
 async fn due_at(stage: &mut Fixture, due: Timestamp) -> DeliveryId {
     let mut new = stage.one_event();
-    new.births[0].delivery.due = Some(due);
+    new.deliveries[0].delivery.due = Some(due);
     stage.publish(new).await
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn no_delivery_is_leased_before_it_is_due(mut stage: Fixture) {
 pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: Fixture) {
     let (other, third) = (stage.new_endpoint(stage.app).await, stage.new_endpoint(stage.app).await);
     let new = stage.draft(&[stage.endpoint, other, third]);
-    let ids: Vec<_> = new.births.iter().map(|birth| birth.delivery.id).collect();
+    let ids: Vec<_> = new.deliveries.iter().map(|birth| birth.delivery.id).collect();
     stage.publish(new).await;
     let wants = vec![stage.refill_request(third, 2), stage.refill_request(stage.endpoint, 2)];
     let refilled = stage.store().lease_due(wants, NOW).await.unwrap();
@@ -103,7 +103,7 @@ pub(crate) async fn bodies_of_any_size_come_with_their_own_events(mut stage: Fix
     let mut published = vec![];
     for bytes in [10, 50_000, 0, 9_000, 20, 120_000, 30] {
         let new = with_bytes(stage.one_event(), bytes);
-        published.push((new.births[0].delivery.id, bytes));
+        published.push((new.deliveries[0].delivery.id, bytes));
         stage.publish(new).await;
     }
     let want = LeaseRequest { bytes_max: 60_000, ..stage.refill_request(stage.endpoint, 10) };
@@ -147,7 +147,7 @@ pub(crate) async fn a_final_wait_that_is_over_ends_without_an_attempt(mut stage:
 
 pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stage: Fixture) {
     let mut new = stage.one_event();
-    new.births[0].delivery.give_up_at = Some(after(30));
+    new.deliveries[0].delivery.give_up_at = Some(after(30));
     let id = stage.publish(new).await;
     let young = stage.waiting().await;
     stage.refill(stage.endpoint, 5, after(30)).await;
@@ -159,7 +159,7 @@ pub(crate) async fn a_delivery_past_its_deadline_expires_when_it_is_due(mut stag
 pub(crate) async fn many_expired_deliveries_end_in_one_refill_with_a_single_permit(mut stage: Fixture) {
     for _ in 0..1005 {
         let mut new = stage.one_event();
-        new.births[0].delivery.give_up_at = Some(after(5));
+        new.deliveries[0].delivery.give_up_at = Some(after(5));
         stage.publish(new).await;
     }
     let young = due_at(&mut stage, after(1)).await;

@@ -123,8 +123,8 @@ pub(crate) async fn filters_combine(mut stage: Fixture) {
     let other = stage.new_endpoint(stage.app).await;
     let (paid, refund) = (stage.draft(&[stage.endpoint, other]), of_type(stage.draft(&[other]), "refund"));
     let paid_event = paid.event.id;
-    let paid_ids: Vec<_> = paid.births.iter().map(|birth| birth.delivery.id).collect();
-    let refund_id = refund.births[0].delivery.id;
+    let paid_ids: Vec<_> = paid.deliveries.iter().map(|birth| birth.delivery.id).collect();
+    let refund_id = refund.deliveries[0].delivery.id;
     publish_all(&stage, vec![paid, refund]).await;
     let dead = stage.one_in(DeliveryState::Dead).await;
     let all = DeliveryListFilter::default;
@@ -146,7 +146,7 @@ pub(crate) async fn filters_combine(mut stage: Fixture) {
 pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage: Fixture) {
     let times = [after(100), after(200), after(300)];
     let events: Vec<NewEvent> = times.iter().map(|at| made_at(&stage, *at)).collect();
-    let ids: Vec<DeliveryId> = events.iter().map(|new| new.births[0].delivery.id).collect();
+    let ids: Vec<DeliveryId> = events.iter().map(|new| new.deliveries[0].delivery.id).collect();
     publish_all(&stage, events).await;
     let between = |from, to| DeliveryListFilter { from, to, ..DeliveryListFilter::default() };
     assert_eq!(fitting(&stage, between(Some(times[1]), None)).await, [ids[2], ids[1]]);
@@ -159,7 +159,7 @@ pub(crate) async fn a_time_filter_includes_its_start_and_excludes_its_end(stage:
 
 pub(crate) async fn a_rare_row_is_found_behind_ten_thousand_others_in_bounded_steps(mut stage: Fixture) {
     let rare = of_type(stage.one_event(), "rare");
-    let (rare_event, rare_id) = (rare.event.id, rare.births[0].delivery.id);
+    let (rare_event, rare_id) = (rare.event.id, rare.deliveries[0].delivery.id);
     let mut events = vec![rare];
     for _ in 0..ROWS_EXAMINED_MAX + 500 {
         let new = stage.one_event();
@@ -223,7 +223,7 @@ pub(crate) async fn ten_thousand_closed_dead_letters_do_not_make_a_page_long(mut
     let mut events = vec![];
     for _ in 0..ROWS_EXAMINED_MAX + 500 {
         let mut new = stage.one_event();
-        let delivery = &mut new.births[0].delivery;
+        let delivery = &mut new.deliveries[0].delivery;
         delivery.start_in_flight();
         let switch = posthaste::domain::delivery::Availability::Enabled;
         delivery.apply_verdict(&dead(DeadReason::Exhausted), (0, 0), switch, after(1)).unwrap();
@@ -241,7 +241,7 @@ pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut s
     for (endpoint, seconds) in [(stage.endpoint, 5), (other, 1), (stage.endpoint, 1), (other, 9), (other, 5)]
     {
         let mut new = stage.draft(&[endpoint]);
-        new.births[0].delivery.due = Some(after(seconds));
+        new.deliveries[0].delivery.due = Some(after(seconds));
         ids.push(stage.publish(new).await);
     }
     stage.one_in(DeliveryState::Held).await;

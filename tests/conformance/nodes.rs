@@ -110,8 +110,8 @@ async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: TwoN
 async fn a_permit_of_an_earlier_epoch_leases_nothing(mut pair: TwoNodes) {
     let (old, new) = (pair.other.epoch + 1, pair.other.epoch);
     let mut born = pair.stage.one_with_permit();
-    let id = born.births[0].delivery.id;
-    born.births[0].permit = Some(pair.stage.permits.take_for_epoch(old));
+    let id = born.deliveries[0].delivery.id;
+    born.deliveries[0].permit = Some(pair.stage.permits.take_for_epoch(old));
     assert_eq!(pair.other.accept(born).await, Accepted::New);
     pair.other.quiet().await;
     assert_eq!(pair.stage.permits.taken(), 0);
@@ -141,7 +141,7 @@ async fn a_delivery_leased_by_another_node_cannot_be_recorded(mut pair: TwoNodes
 
 async fn a_takeover_waits_for_the_running_commit_of_the_dead_node(mut pair: TwoNodes) {
     let (held, new) = (pair.hold("INSERT ON events").await, pair.stage.one_with_permit());
-    let (id, other) = (new.births[0].delivery.id, pair.other.store.clone());
+    let (id, other) = (new.deliveries[0].delivery.id, pair.other.store.clone());
     let accepting = tokio::spawn(async move { other.accept(vec![new]).await });
     held.until_waiting(1).await;
     pair.age_node();

@@ -40,7 +40,7 @@ async fn publish(stage: &mut Fixture, key: &str) -> DeliveryId {
 async fn publish_at(stage: &mut Fixture, key: &str, accepted_at: Timestamp) -> DeliveryId {
     let mut new = stage.one_with_permit();
     Arc::make_mut(&mut new.event).accepted_at = accepted_at;
-    new.births[0].delivery.ordering_key = group(key);
+    new.deliveries[0].delivery.ordering_key = group(key);
     stage.publish(new).await
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn only_deliveries_of_the_same_group_wait(mut stage: Fixture) {
     assert_eq!(carried, [first, other, unordered]);
     let endpoint = stage.new_endpoint(stage.app).await;
     let mut elsewhere = stage.draft(&[endpoint]);
-    elsewhere.births[0].delivery.ordering_key = group("a");
+    elsewhere.deliveries[0].delivery.ordering_key = group("a");
     let elsewhere = stage.publish(elsewhere).await;
     assert!(is_head(&stage, elsewhere).await, "the same key at another endpoint");
 }
@@ -128,7 +128,7 @@ pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promot
     publish(&mut stage, "a").await;
     let mut new = stage.one_event();
     Arc::make_mut(&mut new.event).deliver_at = Some(after(600));
-    (new.births[0].delivery.due, new.births[0].delivery.ordering_key) = (Some(after(600)), group("a"));
+    (new.deliveries[0].delivery.due, new.deliveries[0].delivery.ordering_key) = (Some(after(600)), group("a"));
     let later = stage.publish(new).await;
     end(&stage, Verdict::Delivered).await;
     assert_eq!(stage.delivery(later).await.next_attempt_at(), Some(after(600)));
@@ -306,8 +306,8 @@ pub(crate) async fn the_order_is_kept_while_the_endpoint_is_disabled(mut stage: 
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     apply_state(&stage, AvailabilityChange::Disabled(Availability::DisabledHold)).await;
     let mut new = stage.one_event();
-    new.births[0].delivery.ordering_key = group("a");
-    new.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
+    new.deliveries[0].delivery.ordering_key = group("a");
+    new.deliveries[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let fourth = stage.publish(new).await;
     for id in ids.into_iter().chain([fourth]) {
         assert_eq!(stage.delivery(id).await.state, DeliveryState::Held);
@@ -359,7 +359,7 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: Fi
     let mut ids = Vec::new();
     for _ in 0..100 {
         let mut new = stage.one_event();
-        (new.births[0].delivery.ordering_key, new.births[0].delivery.give_up_at) = (group("a"), Some(after(60)));
+        (new.deliveries[0].delivery.ordering_key, new.deliveries[0].delivery.give_up_at) = (group("a"), Some(after(60)));
         ids.push(stage.publish(new).await);
     }
     let young = publish(&mut stage, "a").await;

@@ -22,7 +22,7 @@ const EPOCH: Timestamp = Timestamp::from_millis(0);
 
 async fn due_at(stage: &mut Fixture, due: Timestamp) -> DeliveryId {
     let mut new = stage.one_event();
-    new.births[0].delivery.due = Some(due);
+    new.deliveries[0].delivery.due = Some(due);
     stage.publish(new).await
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: F
     let replayed = stage.one_in(DeliveryState::Dead).await;
     stage.request(replayed, DeliveryAction::Replay { new_id: DeliveryId::from_i64(1), give_up_at: None }).await;
     let delivered = stage.one_in(DeliveryState::Delivered).await;
-    let as_new = stage.one_event().births[0].delivery.id;
+    let as_new = stage.one_event().deliveries[0].delivery.id;
     stage.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await;
     let found = refill(&stage, want(&stage, 1, 0, 2), after(10)).await;
     assert_eq!(found, (vec![retried, replayed, overdue[0]], false, true));

@@ -81,7 +81,7 @@ fn insert_rows(server: &ExplainServer, stage: &Fixture, rows: i64) {
 async fn pass_through_group(stage: &mut Fixture, okey: OrderingKey) {
     for _ in 0..2 {
         let mut new = stage.one_with_permit();
-        new.births[0].delivery.ordering_key = Some(okey);
+        new.deliveries[0].delivery.ordering_key = Some(okey);
         stage.publish(new).await;
     }
     let carried = stage.only_leased();

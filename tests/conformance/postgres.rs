@@ -335,7 +335,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
         wire.lose_the_next_answer_to_a_batch();
         let mut new = draft(AppId::from_i64(1), &[EndpointId::from_i64(2)], 10 * number);
         // An ordered delivery needs a look-up of its group, which takes more than one statement.
-        new.births[0].delivery.ordering_key = has_place.then_some(OrderingKey::from_i64(7));
+        new.deliveries[0].delivery.ordering_key = has_place.then_some(OrderingKey::from_i64(7));
         assert!(matches!(block_on(store.accept(vec![new])).unwrap()[..], [Accepted::New]));
         assert!(wire.has_lost_it());
     }

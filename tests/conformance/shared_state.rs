@@ -43,7 +43,7 @@ async fn queues_with_due_deliveries_are_found(mut pair: TwoNodes) {
     let behind = async |now| pair.other.store.queues_with_due(vec![endpoint, other], now).await.unwrap();
     assert_eq!(behind(after(10)).await, []);
     let mut new = pair.stage.one_event();
-    new.births[0].delivery.due = Some(after(5));
+    new.deliveries[0].delivery.due = Some(after(5));
     pair.stage.publish(new).await;
     assert_eq!(behind(after(4)).await, []);
     assert_eq!(behind(after(5)).await, [endpoint]);

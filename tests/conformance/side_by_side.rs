@@ -91,7 +91,7 @@ async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] 
 async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: TwoNodes) {
     for _ in 0..10 {
         let drafts: Vec<_> = (0..40).map(|_| pair.stage.one_event()).collect();
-        let published: BTreeSet<DeliveryId> = drafts.iter().map(|new| new.births[0].delivery.id).collect();
+        let published: BTreeSet<DeliveryId> = drafts.iter().map(|new| new.deliveries[0].delivery.id).collect();
         pair.stage.store().accept(drafts).await.unwrap();
         let [here, there] = refill_both(&pair, 40).await;
         let mut carried: Vec<_> = here.iter().chain(&there).map(|carried| carried.delivery.id).collect();
@@ -110,7 +110,7 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     let mut publishing = vec![];
     for place in 0..30 {
         let mut new = pair.stage.one_event();
-        new.births[0].delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
+        new.deliveries[0].delivery.ordering_key = OrderingMode::Endpoint.ordering_key(None);
         let store = if place % 2 == 0 { pair.stage.shared_store() } else { pair.other.store.clone() };
         publishing.push(tokio::spawn(async move { store.accept(vec![new]).await }));
     }
@@ -155,8 +155,8 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
         for (store, _, order) in &nodes {
             let drafts = order.iter().map(|endpoint| {
                 let mut new = pair.stage.draft(&[*endpoint]);
-                new.births[0].delivery.start_in_flight();
-                new.births[0].permit = Some(pair.stage.permits.take());
+                new.deliveries[0].delivery.start_in_flight();
+                new.deliveries[0].permit = Some(pair.stage.permits.take());
                 new
             });
             let drafts = drafts.collect();

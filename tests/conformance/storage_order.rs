@@ -22,7 +22,7 @@ use posthaste::{
 fn drafts(stage: &mut Fixture, count: usize) -> Vec<NewEvent> {
     let draft = |_| {
         let mut new = stage.one_with_permit();
-        new.births[0].delivery.ordering_key = group("a");
+        new.deliveries[0].delivery.ordering_key = group("a");
         new
     };
     (0..count).map(draft).collect()
@@ -78,9 +78,9 @@ pub(crate) async fn the_order_of_storage_is_kept_through_holding_and_takeover(mu
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     apply_state(&stage, AvailabilityChange::Disabled(Availability::DisabledHold)).await;
     let mut held = late.remove(1);
-    (held.births[0].permit, held.births[0].delivery.state) = (None, DeliveryState::Pending);
-    held.births[0].delivery.due = Some(NOW);
-    held.births[0].delivery.apply_availability(Availability::DisabledHold, NOW);
+    (held.deliveries[0].permit, held.deliveries[0].delivery.state) = (None, DeliveryState::Pending);
+    held.deliveries[0].delivery.due = Some(NOW);
+    held.deliveries[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     ids.push(stage.publish(held).await);
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
@@ -102,7 +102,7 @@ async fn what_is_published_later_goes_later_although_its_node_gave_it_an_older_i
     for place in 0..6 {
         let is_here = place % 2 == 0;
         let new = drafts.remove(if is_here { drafts.len() / 2 } else { 0 });
-        ids.push(new.births[0].delivery.id);
+        ids.push(new.deliveries[0].delivery.id);
         let accepted = if is_here { pair.stage.accept(new).await } else { pair.other.accept(new).await };
         assert_eq!(accepted, Accepted::New);
     }
@@ -121,7 +121,7 @@ async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pai
     let first = pair.stage.publish(drafts.remove(0)).await;
     let held = pair.hold("INSERT ON live").await;
     let (second, third) = (drafts.remove(1), drafts.remove(0));
-    let ids = [&second, &third].map(|new| new.births[0].delivery.id);
+    let ids = [&second, &third].map(|new| new.deliveries[0].delivery.id);
     assert!(ids[1] < ids[0]);
     let (other, store) = (pair.other.store.clone(), pair.stage.shared_store());
     let before = tokio::spawn(async move { other.accept(vec![second]).await });

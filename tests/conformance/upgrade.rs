@@ -81,7 +81,7 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     block_on(store.join(NOW)).unwrap();
     let (app, endpoint, line) = (AppId::from_i64(1), EndpointId::from_i64(2), OrderingMode::Endpoint.ordering_key(None));
     let mut new = draft(app, &[endpoint], 14);
-    new.births[0].delivery.ordering_key = line;
+    new.deliveries[0].delivery.ordering_key = line;
     block_on(store.accept(vec![new])).unwrap();
     drop(store);
     let connection = Connection::open(&path).unwrap();

@@ -50,6 +50,6 @@ impl Service {
         let births = fan_out(&event, &wanting, &*self.permits, now);
         let names = wanting.into_iter().map(|endpoint| EndpointUid::LoadedCounts(endpoint.clone()));
         let deliveries = births.iter().map(|birth| birth.delivery.id).zip(names).collect();
-        PreparedEvent { new_event: NewEvent { event, births, dedup, fingerprint }, deliveries }
+        PreparedEvent { new_event: NewEvent { event, deliveries: births, dedup, fingerprint }, deliveries }
     }
 }

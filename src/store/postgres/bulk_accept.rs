@@ -141,7 +141,7 @@ impl NewEventRows {
     fn push(&mut self, seat: WriterId, new: &NewEvent) -> Result<()> {
         seat.check_id(new.event.id.as_i64())?;
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
-        new.births.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
+        new.deliveries.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
             let lane = lane(delivery, seat.epoch);
             self.deliveries.push(params![id, app, event, endpoint, state, lane, due, give_up_at])

@@ -51,7 +51,7 @@ impl Accept {
 impl NewEvent {
     /// Whether none of its deliveries joins an ordering group or depends on whether its endpoint is enabled.
     pub(in crate::store) fn needs_no_decision(&self) -> bool {
-        self.births.iter().all(|birth| {
+        self.deliveries.iter().all(|birth| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = birth.delivery;
             let newborn = Delivery::new(id, app, event, endpoint, self.event.accepted_at, give_up_at);
             let is_taken = match state {

@@ -19,7 +19,7 @@ use crate::{
     },
     store::{
         StoreError,
-        deliveries::{Accepted, Birth, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
+        deliveries::{Accepted, NewDelivery, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -40,8 +40,8 @@ impl Accept {
         self.epoch = epoch;
         for new in &mut self.events {
             let at = new.event.accepted_at;
-            let is_old = |birth: &&mut Birth| birth.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch));
-            for birth in new.births.iter_mut().filter(is_old) {
+            let is_old = |birth: &&mut NewDelivery| birth.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch));
+            for birth in new.deliveries.iter_mut().filter(is_old) {
                 birth.permit = None;
                 if birth.delivery.state == DeliveryState::InFlight {
                     let _ = birth.delivery.release(Availability::Enabled, at, at);
@@ -52,7 +52,7 @@ impl Accept {
 
     /// Deliveries whose ordering group or availability decides what becomes of them.
     fn needing_lock(&self) -> impl Iterator<Item = &Delivery> {
-        let births = self.events.iter().flat_map(|new| &new.births).map(|birth| &birth.delivery);
+        let births = self.events.iter().flat_map(|new| &new.deliveries).map(|birth| &birth.delivery);
         births.filter(|delivery| delivery.ordering_key.is_some() || delivery.state == DeliveryState::Held)
     }
 }
@@ -99,7 +99,7 @@ impl Command for Accept {
             if *result != Accepted::New {
                 continue;
             }
-            for birth in new.births {
+            for birth in new.deliveries {
                 // A delivery that is queued behind others in its ordering group releases its permit.
                 let is_carried = birth.delivery.state == DeliveryState::InFlight;
                 match birth.permit.filter(|_| is_carried) {

@@ -21,7 +21,7 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, DeliveryAction, ActionResult, Birth, NewEvent, DeliveryResult, AvailabilityChange},
+    store::deliveries::{Accepted, DeliveryAction, ActionResult, NewDelivery, NewEvent, DeliveryResult, AvailabilityChange},
 };
 
 /// Data of an event whose payload was erased.
@@ -39,7 +39,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
         }
     }
     insert_event(tx, &new.event, &new.dedup)?;
-    for Birth { delivery, .. } in &mut new.births {
+    for NewDelivery { delivery, .. } in &mut new.deliveries {
         // The publisher may have read the endpoint as disabled while it was being enabled: no later step would release this
         // delivery.
         if delivery.state == DeliveryState::Held {
