@@ -35,7 +35,7 @@ use crate::{
         cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
         inbox::{InboxBatch, InboxEvent},
         deliveries::{
-            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -172,7 +172,7 @@ impl DeliveryStore for ClosedStore {
     ) -> Reply<'_, ReplayChanged> {
         closed()
     }
-    fn order_inspection(&self, _: Inspection) -> Reply<'_, Ordered> {
+    fn request_inspection(&self, _: Inspection) -> Reply<'_, InspectionRequested> {
         closed()
     }
     fn start_next_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {

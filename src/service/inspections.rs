@@ -10,7 +10,7 @@ use crate::{
         id::InspectionId,
         inspection::{IDS_PER_INSPECTION, Inspection, InspectionKind, InspectionState},
     },
-    store::deliveries::Ordered,
+    store::deliveries::InspectionRequested,
 };
 
 /// An inspection with the public id of its endpoint.
@@ -39,12 +39,12 @@ impl Service {
             finished_at: None,
             report: None,
         };
-        match self.delivery_store.order_inspection(inspection.clone()).await? {
-            Ordered::Waiting => Ok(NamedInspection { inspection, endpoint: endpoint.record.uid.clone() }),
-            Ordered::Busy(other) => {
+        match self.delivery_store.request_inspection(inspection.clone()).await? {
+            InspectionRequested::Waiting => Ok(NamedInspection { inspection, endpoint: endpoint.record.uid.clone() }),
+            InspectionRequested::Busy(other) => {
                 Err(Error::Conflict(format!("This endpoint is being inspected already, by {other}.")))
             }
-            Ordered::NoEndpoint => Err(Error::NotFound("endpoint")),
+            InspectionRequested::NoEndpoint => Err(Error::NotFound("endpoint")),
         }
     }
 

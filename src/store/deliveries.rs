@@ -175,7 +175,7 @@ pub enum AvailabilityChange {
 
 /// Result of requesting an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ordered {
+pub enum InspectionRequested {
     /// The inspection waits, and the engine was notified.
     Waiting,
     /// The endpoint is being inspected already.
@@ -264,7 +264,7 @@ pub trait DeliveryStore: Send + Sync {
     ) -> Reply<'_, ReplayChanged>;
     /// Stores an inspection that waits, unless its endpoint has one that waits or runs. The engine is notified after the
     /// commit, whether or not the caller is still there.
-    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered>;
+    fn request_inspection(&self, inspection: Inspection) -> Reply<'_, InspectionRequested>;
 
     /// Marks the oldest waiting inspection as running and returns it, passing over apps that have `per_app_max` running.
     fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>>;

@@ -8,7 +8,7 @@ use super::{
     DeliveryStore, Reply,
     inbox::InboxBatch,
     deliveries::{
-        Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+        Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
     },
     notices::{MailOutcome, MailCursor, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
@@ -204,7 +204,7 @@ impl DeliveryStore for LiveUpdateStore {
         fn apply_to_waiting(endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> usize;
         fn erase_data(app: AppId, event: EventId, entry: Option<AuditEntry>) -> bool;
         fn expire(ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> ExpireResult;
-        fn order_inspection(inspection: Inspection) -> Ordered;
+        fn request_inspection(inspection: Inspection) -> InspectionRequested;
         fn start_next_inspection(per_app_max: u32) -> Option<Inspection>;
         fn finish_inspection(inspection: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> bool;
         fn advance_retries(recovery: AdvanceRetries, now: Timestamp) -> AdvancedRetries;

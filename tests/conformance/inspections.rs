@@ -9,7 +9,7 @@ use posthaste::{
             InspectionState,
         },
     },
-    store::deliveries::Ordered,
+    store::deliveries::InspectionRequested,
 };
 
 fn draft(stage: &mut Fixture, app: AppId, endpoint: EndpointId, kind: InspectionKind) -> Inspection {
@@ -49,7 +49,7 @@ fn report() -> InspectionReport {
 async fn ordered(stage: &mut Fixture) -> Inspection {
     let (app, endpoint) = (stage.app, stage.endpoint);
     let new = draft(stage, app, endpoint, InspectionKind::Inspect);
-    assert_eq!(stage.store().order_inspection(new.clone()).await.unwrap(), Ordered::Waiting);
+    assert_eq!(stage.store().request_inspection(new.clone()).await.unwrap(), InspectionRequested::Waiting);
     new
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn an_inspection_reads_back_through_its_whole_life(mut stage: F
     for kind in InspectionKind::ALL {
         let (app, endpoint) = (stage.app, stage.endpoint);
         let new = draft(&mut stage, app, endpoint, kind);
-        stage.store().order_inspection(new.clone()).await.unwrap();
+        stage.store().request_inspection(new.clone()).await.unwrap();
         assert_eq!(stage.store().inspection(app, new.id).await.unwrap(), Some(new.clone()));
         let running = Inspection { state: InspectionState::Running, ..new.clone() };
         assert_eq!(stage.store().start_next_inspection(1).await.unwrap(), Some(running));
@@ -93,8 +93,8 @@ pub(crate) async fn an_endpoint_has_one_open_inspection_and_the_engine_is_notifi
     let (app, endpoint) = (stage.app, stage.endpoint);
     for _ in 0..2 {
         let second = draft(&mut stage, app, endpoint, InspectionKind::Ping);
-        let refused = stage.store().order_inspection(second.clone()).await.unwrap();
-        assert_eq!(refused, Ordered::Busy(first.id), "also while it runs");
+        let refused = stage.store().request_inspection(second.clone()).await.unwrap();
+        assert_eq!(refused, InspectionRequested::Busy(first.id), "also while it runs");
         assert_eq!(state(&stage, second.id).await, None);
         take(&stage).await;
     }
@@ -111,7 +111,7 @@ pub(crate) async fn inspections_are_taken_once_oldest_first_and_apps_keep_to_the
     for app in [own, own, own, other] {
         let endpoint = stage.new_endpoint(app).await;
         let new = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
-        stage.store().order_inspection(new.clone()).await.unwrap();
+        stage.store().request_inspection(new.clone()).await.unwrap();
         ids.push(new.id);
     }
     let mut taken = Vec::new();
@@ -139,7 +139,7 @@ pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_
     take(&stage).await;
     let (app, endpoint) = (stage.app, stage.new_endpoint(stage.app).await);
     let waiting = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
-    stage.store().order_inspection(waiting.clone()).await.unwrap();
+    stage.store().request_inspection(waiting.clone()).await.unwrap();
     stage.wait_until_idle().await;
     stage.recorder.take_inspections_wait();
     stage.reopen();
@@ -163,7 +163,7 @@ pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut sta
     let other = stage.new_endpoint(stage.app).await;
     let app = stage.app;
     let foreign = draft(&mut stage, app, other, InspectionKind::Ping);
-    stage.store().order_inspection(foreign.clone()).await.unwrap();
+    stage.store().request_inspection(foreign.clone()).await.unwrap();
     take(&stage).await;
     end(&stage, foreign.id).await;
     let mut ids = Vec::new();
@@ -201,7 +201,7 @@ pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_hi
     assert!(!end(&stage, running).await, "a report that comes late changes nothing");
     let (app, endpoint) = (stage.app, stage.endpoint);
     let late = draft(&mut stage, app, endpoint, InspectionKind::Inspect);
-    assert_eq!(stage.store().order_inspection(late).await.unwrap(), Ordered::NoEndpoint);
+    assert_eq!(stage.store().request_inspection(late).await.unwrap(), InspectionRequested::NoEndpoint);
 }
 
 pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut stage: Fixture) {
@@ -210,7 +210,7 @@ pub(crate) async fn inspections_are_visible_to_their_app_and_deleted_with_it(mut
     assert_eq!(stage.store().inspection(other, id).await.unwrap(), None);
     let stolen = draft(&mut stage, other, EndpointId::from_i64(1), InspectionKind::Inspect);
     let stolen = Inspection { endpoint: stage.new_endpoint(stage.app).await, ..stolen };
-    assert_eq!(stage.store().order_inspection(stolen).await.unwrap(), Ordered::NoEndpoint);
+    assert_eq!(stage.store().request_inspection(stolen).await.unwrap(), InspectionRequested::NoEndpoint);
     take(&stage).await;
     stage.store().remove_app(stage.app, None).await.unwrap();
     assert_eq!(state(&stage, id).await, None);

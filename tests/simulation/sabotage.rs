@@ -20,7 +20,7 @@ use posthaste::{
         cluster::Joined,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
@@ -370,8 +370,8 @@ impl DeliveryStore for SabotagedStore {
     ) -> Reply<'_, ReplayChanged> {
         self.store.change_replay(app, replay, to, now, entry)
     }
-    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
-        self.store.order_inspection(inspection)
+    fn request_inspection(&self, inspection: Inspection) -> Reply<'_, InspectionRequested> {
+        self.store.request_inspection(inspection)
     }
 
     fn start_next_inspection(&self, per_app_max: u32) -> Reply<'_, Option<Inspection>> {

@@ -13,7 +13,7 @@ use crate::{
     },
     store::{
         queries::{Cursor, Page},
-        deliveries::Ordered,
+        deliveries::InspectionRequested,
     },
 };
 
@@ -37,10 +37,10 @@ fn read(row: &Row<'_>, id: InspectionId) -> Result<Inspection> {
     })
 }
 
-pub(super) fn order(tx: &dyn Sql, new: &Inspection) -> Result<Ordered> {
+pub(super) fn request(tx: &dyn Sql, new: &Inspection) -> Result<InspectionRequested> {
     let open = "SELECT id FROM inspections WHERE endpoint = ?1 AND state < 2";
     if let Some(busy) = tx.one(open, params![new.endpoint], |row| row.get(0))? {
-        return Ok(Ordered::Busy(busy));
+        return Ok(InspectionRequested::Busy(busy));
     }
     tx.check_id(new.id.as_i64())?;
     let added = tx.execute(
@@ -49,7 +49,7 @@ pub(super) fn order(tx: &dyn Sql, new: &Inspection) -> Result<Ordered> {
          WHERE EXISTS (SELECT 1 FROM endpoints WHERE id = ?3 AND app = ?2 AND deleted_at IS NULL)",
         params![new.id, new.app, new.endpoint, new.kind, new.created_at],
     )?;
-    Ok(if added == 1 { Ordered::Waiting } else { Ordered::NoEndpoint })
+    Ok(if added == 1 { InspectionRequested::Waiting } else { InspectionRequested::NoEndpoint })
 }
 
 pub(super) fn start_next(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspection>> {

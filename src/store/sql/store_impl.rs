@@ -32,7 +32,7 @@ use crate::{
         DeliveryStore, ConfigStore, Reply,
         inbox::InboxBatch,
         deliveries::{
-            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, Ordered, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
         },
         notices::{MailOutcome, MailCursor, NoticeBatch},
         config::{Inserted, EndpointLabel, ConfigSnapshot},
@@ -195,10 +195,10 @@ impl<D: Backend> DeliveryStore for D {
             |_, after| after.replays_wait = true,
         )
     }
-    fn order_inspection(&self, inspection: Inspection) -> Reply<'_, Ordered> {
+    fn request_inspection(&self, inspection: Inspection) -> Reply<'_, InspectionRequested> {
         self.write_then(
-            move |tx| inspections::order(tx, &inspection),
-            |ordered, after| after.inspections_wait |= *ordered == Ordered::Waiting,
+            move |tx| inspections::request(tx, &inspection),
+            |ordered, after| after.inspections_wait |= *ordered == InspectionRequested::Waiting,
         )
     }
 
