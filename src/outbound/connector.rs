@@ -98,7 +98,7 @@ impl Connector {
             };
         }
         let vetted = self.check_addresses(policy, target, progress).await?;
-        let usable = if self.proxy.is_some() { not_our_own(vetted)? } else { reachable(vetted)? };
+        let usable = if self.proxy.is_some() { reject_own_addresses(vetted)? } else { reachable(vetted)? };
         Ok(usable.into_iter().map(DialTarget::Address).collect())
     }
 
@@ -183,7 +183,7 @@ fn reachable(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendErr
     let mut reachable = Vec::with_capacity(vetted.len());
     let mut unreachable = None;
     for vetted in vetted {
-        match is_our_own(vetted) {
+        match is_own_address(vetted) {
             Ok(true) => return Err(ForbiddenAddress.into()),
             Ok(false) => reachable.push(vetted),
             Err(error) => unreachable = Some(SendError::no_route(&error)),
@@ -196,14 +196,14 @@ fn reachable(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendErr
 }
 
 /// Refuses all addresses if an unlisted one is this machine's own. No route is needed: only the proxy connects.
-fn not_our_own(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
-    if vetted.iter().any(|vetted| is_our_own(*vetted).unwrap_or(false)) {
+fn reject_own_addresses(vetted: Vec<CheckedAddress>) -> Result<Vec<CheckedAddress>, SendError> {
+    if vetted.iter().any(|vetted| is_own_address(*vetted).unwrap_or(false)) {
         return Err(ForbiddenAddress.into());
     }
     Ok(vetted)
 }
 
-fn is_our_own(vetted: CheckedAddress) -> io::Result<bool> {
+fn is_own_address(vetted: CheckedAddress) -> io::Result<bool> {
     let source = source_towards(vetted.address())?;
     Ok(source == vetted.address().ip() && !vetted.is_listed())
 }

@@ -10,7 +10,7 @@ const CLOCK_WRITTEN_EVERY: Duration = Duration::from_mins(1);
 /// A node that is this far ahead of the stored time writes.
 const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(30);
 /// How long a reported local outage counts; a node repeats the report long before. Longer than node clocks differ.
-const OURS_FOR: Duration = Duration::from_secs(30);
+const LOCAL_OUTAGE_VALID: Duration = Duration::from_secs(30);
 
 /// Returns the stored time, and when it was written.
 pub(super) fn clock(connection: &dyn Sql) -> Result<Option<(Duration, Timestamp)>> {
@@ -27,7 +27,7 @@ pub(super) fn cluster_clock(connection: &dyn Sql, now: Timestamp) -> Result<Outa
         Ok((duration(row.get(0)?), row.get::<Option<Timestamp>>(1)?))
     })?;
     let (accountable, ours_at) = written.unwrap_or_default();
-    let is_lately = |at: Timestamp| now.since(at).max(at.since(now)) < OURS_FOR;
+    let is_lately = |at: Timestamp| now.since(at).max(at.since(now)) < LOCAL_OUTAGE_VALID;
     Ok(OutageReport { adjusted_time: accountable, is_local_outage: ours_at.is_some_and(is_lately) })
 }
 
