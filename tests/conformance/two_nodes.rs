@@ -16,7 +16,7 @@ use posthaste::{
         Store,
         cluster::{Heartbeat, ClusterView},
         deliveries::{Accepted, NewEvent},
-        sqlite::{QueueLimits, SharedFile, SqliteNode},
+        sqlite::{QueueLimits, SharedFile, SimNode},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -88,7 +88,7 @@ impl Backend for SharedStore {
             Self::Database(database) => database.open(handover, events_max, bytes_max),
             Self::File(file) => {
                 let limits = QueueLimits { events_max, bytes_max };
-                Arc::new(SqliteNode::start(file, handover, Arc::new(NoWatch), limits).unwrap())
+                Arc::new(SimNode::start(file, handover, Arc::new(NoWatch), limits).unwrap())
             }
         }
     }

@@ -21,7 +21,7 @@ use posthaste::{
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         ClusterStore,
-        sqlite::{NodeWriter, SharedFile, SqliteNode, CommitResult},
+        sqlite::{SimCommitLoop, SharedFile, SimNode, CommitResult},
     },
 };
 use serde_json::json;
@@ -83,7 +83,7 @@ struct TwoNodes {
 struct Node {
     service: Arc<Service>,
     node_state: Arc<NodeLease>,
-    writer: Arc<Mutex<Option<NodeWriter>>>,
+    writer: Arc<Mutex<Option<SimCommitLoop>>>,
     stop: ShutdownHandle,
     tasks: Vec<AbortHandle>,
 }
@@ -115,7 +115,7 @@ impl TwoNodes {
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let wake = Box::new(move || bell.notify_one());
-        let entered = SqliteNode::enter(&self.file, lanes.clone(), Arc::new(NoWatch), QUEUE, wake);
+        let entered = SimNode::enter(&self.file, lanes.clone(), Arc::new(NoWatch), QUEUE, wake);
         let (store, writer) = entered.unwrap();
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
@@ -188,8 +188,8 @@ impl Node {
     }
 }
 
-async fn commit_all(writer: Arc<Mutex<Option<NodeWriter>>>, rung: Arc<Notify>) {
-    let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
+async fn commit_all(writer: Arc<Mutex<Option<SimCommitLoop>>>, rung: Arc<Notify>) {
+    let commit = || writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
     loop {
         rung.notified().await;
         loop {

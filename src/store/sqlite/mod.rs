@@ -3,7 +3,7 @@
 mod backup;
 mod checkpointer;
 mod probe;
-mod member;
+mod node;
 pub(super) mod open;
 mod readers;
 mod shared;
@@ -15,7 +15,7 @@ mod writer;
 pub use super::sql::{QueueLimits, CommitResult};
 pub use backup::{BackupError, BackupContents, back_up, restore};
 pub use probe::{StoreInfo, probe, encrypted_values, process_using};
-pub use member::{NodeWriter, SqliteNode};
+pub use node::{SimCommitLoop, SimNode};
 pub use open::SqliteOpenError;
 pub use shared::{Passage, SharedFile, StoreClock, StoreLink};
 pub use writer::SqliteCommitLoop;

@@ -77,7 +77,7 @@ impl SharedFile {
     }
 
     /// Runs a whole transaction.
-    pub(super) fn run<T>(&self, epoch: i64, run: impl FnOnce(&Member<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn run<T>(&self, epoch: i64, run: impl FnOnce(&SimTransaction<'_>) -> Result<T>) -> Result<T> {
         self.run_at(epoch, None, run)
     }
 
@@ -86,7 +86,7 @@ impl SharedFile {
         &self,
         epoch: i64,
         seat: Option<WriterId>,
-        run: impl FnOnce(&Member<'_>) -> Result<T>,
+        run: impl FnOnce(&SimTransaction<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut connection = self.connection();
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -94,7 +94,7 @@ impl SharedFile {
         if passage == Passage::Cut {
             return Err(Error::Io(ErrorKind::ConnectionReset.into()));
         }
-        let done = run(&Member { store: &tx, epoch, writer_id: seat, now: (self.clock)(), version: Cell::new(None) })?;
+        let done = run(&SimTransaction { store: &tx, epoch, writer_id: seat, now: (self.clock)(), version: Cell::new(None) })?;
         if passage != Passage::Lost {
             tx.commit()?;
         }
@@ -119,7 +119,7 @@ impl SharedFile {
 }
 
 /// A transaction of one node.
-pub(super) struct Member<'a> {
+pub(super) struct SimTransaction<'a> {
     store: &'a Connection,
     epoch: i64,
     writer_id: Option<WriterId>,
@@ -128,7 +128,7 @@ pub(super) struct Member<'a> {
     version: Cell<Option<i64>>,
 }
 
-impl Sql for Member<'_> {
+impl Sql for SimTransaction<'_> {
     fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
         Sql::execute(self.store, sql, params)
     }

@@ -17,7 +17,7 @@ use posthaste::{
     service::Service,
     store::{
         ClusterStore,
-        sqlite::{NodeWriter, QueueLimits, SqliteNode, CommitResult},
+        sqlite::{SimCommitLoop, QueueLimits, SimNode, CommitResult},
     },
 };
 use std::{
@@ -51,7 +51,7 @@ pub(crate) struct Node {
 }
 
 /// SqliteCommitLoop of a process, shared by the commit loop and by the code that ends it.
-type SharedNodeWriter = Arc<Mutex<Option<NodeWriter>>>;
+type SharedNodeWriter = Arc<Mutex<Option<SimCommitLoop>>>;
 
 impl Node {
     /// Starts a process; `None` if the store could not be reached.
@@ -74,7 +74,7 @@ impl Node {
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let wake = Box::new(move || bell.notify_one());
         town.state().running = Some((number, Instant::now()));
-        let reached = SqliteNode::enter(town.file(), lanes.clone(), Arc::new(NoWatch), queue, wake);
+        let reached = SimNode::enter(town.file(), lanes.clone(), Arc::new(NoWatch), queue, wake);
         town.state().running = None;
         let (store, writer) = reached.ok()?;
         let life = {
@@ -174,13 +174,13 @@ impl Node {
     pub(crate) fn arrives_late(&self, town: &NodesEnv) {
         let _entered = self.runtime.enter();
         town.state().running = Some((self.number, Instant::now()));
-        let _ = self.writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
+        let _ = self.writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
         town.state().running = None;
     }
 
     /// Returns the last batch that it knows to be stored, and under which epoch.
     pub(crate) fn confirmed(&self) -> Option<(i64, i64)> {
-        self.writer.lock().unwrap().as_ref().map(NodeWriter::confirmed)
+        self.writer.lock().unwrap().as_ref().map(SimCommitLoop::confirmed)
     }
 
     pub(crate) fn is_being_taken_over(&self, town: &NodesEnv) -> bool {
@@ -231,7 +231,7 @@ impl Node {
 
 /// Commits what waits, a little later than it was notified.
 async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter, rung: Arc<Notify>) {
-    let commit = || writer.lock().unwrap().as_mut().map(NodeWriter::commit_next);
+    let commit = || writer.lock().unwrap().as_mut().map(SimCommitLoop::commit_next);
     loop {
         rung.notified().await;
         loop {
@@ -259,7 +259,7 @@ async fn commit_loop(town: Arc<NodesEnv>, node: usize, writer: SharedNodeWriter,
 struct NodeStart {
     line: (Arc<NodesEnv>, usize),
     clock: Arc<VirtualClock>,
-    desk: NodeBuilder<SqliteNode>,
+    desk: NodeBuilder<SimNode>,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     has_ended: Arc<AtomicBool>,
 }

@@ -1,7 +1,7 @@
 //! Several nodes on one file in memory, each with a queue and a writer of its own: simulates many nodes without a server. The
 //! caller's clock stands for the server's, and nodes do not notify each other.
 
-use super::shared::{Member, SharedFile};
+use super::shared::{SimTransaction, SharedFile};
 use crate::{
     domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
     store::{
@@ -27,7 +27,7 @@ use std::{
 
 /// Implements the store traits for one of the nodes.
 #[derive(Clone)]
-pub struct SqliteNode {
+pub struct SimNode {
     queue: Arc<CommandQueue>,
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
@@ -60,7 +60,7 @@ impl NodeIdentity {
     }
 
     /// Returns why the writer's row could not be incremented.
-    fn fenced(&self, tx: &Member<'_>, epoch: i64) -> Result<Error> {
+    fn fenced(&self, tx: &SimTransaction<'_>, epoch: i64) -> Result<Error> {
         let is_there = "SELECT EXISTS (SELECT 1 FROM ledger WHERE epoch = ?1 AND writer = 0)";
         if !(tx as &dyn Sql).exists(is_there, params![epoch])? {
             return Ok(Error::Fenced("another node took over from this one"));
@@ -84,7 +84,7 @@ impl Drop for WriterShutdown {
 }
 
 /// Writes the waiting commands of one node.
-pub struct NodeWriter(GroupCommit<Pen>);
+pub struct SimCommitLoop(GroupCommit<Pen>);
 
 struct Pen {
     file: Arc<SharedFile>,
@@ -93,7 +93,7 @@ struct Pen {
     last: i64,
 }
 
-impl SqliteNode {
+impl SimNode {
     /// Joins the file beside the others; the caller drives the writer, `wake` is called when a command waits.
     pub fn enter(
         file: &Arc<SharedFile>,
@@ -101,12 +101,12 @@ impl SqliteNode {
         watch: Arc<dyn CommitWatch>,
         limits: QueueLimits,
         wake: Box<dyn Fn() + Send + Sync>,
-    ) -> std::io::Result<(Self, NodeWriter)> {
+    ) -> std::io::Result<(Self, SimCommitLoop)> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
         let place = NodeIdentity::first(epoch, slot);
         let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
-        let writer = NodeWriter(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
+        let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
         Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
     }
@@ -131,7 +131,7 @@ impl SqliteNode {
     fn run_now<T: Send + 'static>(
         &self,
         epoch: i64,
-        run: impl FnOnce(&Member<'_>) -> Result<T>,
+        run: impl FnOnce(&SimTransaction<'_>) -> Result<T>,
     ) -> Reply<'static, T> {
         let answer = self.file.run(epoch, run).map_err(|error| store_error(&error));
         Box::pin(std::future::ready(answer))
@@ -143,7 +143,7 @@ impl SqliteNode {
     }
 }
 
-impl NodeWriter {
+impl SimCommitLoop {
     /// Writes one batch of the waiting commands. After `Nothing` the next command wakes the writer.
     pub fn commit_next(&mut self) -> CommitResult {
         self.0.next()
@@ -224,14 +224,14 @@ impl BatchWriter for Pen {
     }
 }
 
-impl Store for SqliteNode {
+impl Store for SimNode {
     fn close(&self) {
         self.queue.close();
         self.thread.1.join();
     }
 }
 
-impl Backend for SqliteNode {
+impl Backend for SimNode {
     fn commands(&self) -> &CommandQueue {
         &self.queue
     }
@@ -264,7 +264,7 @@ impl Backend for SqliteNode {
 }
 
 /// In the writer's batches, so that a node can die between two of them.
-impl TakeoverSteps for SqliteNode {
+impl TakeoverSteps for SimNode {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
@@ -274,7 +274,7 @@ impl TakeoverSteps for SqliteNode {
     }
 }
 
-impl MembershipBackend for SqliteNode {
+impl MembershipBackend for SimNode {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         let node = self.clone();
         Box::pin(async move {
