@@ -1,7 +1,7 @@
 //! Several nodes on one file in memory, each with a queue and a writer of its own: simulates many nodes without a server. The
 //! caller's clock stands for the server's, and nodes do not notify each other.
 
-use super::shared::{SimTransaction, SharedFile};
+use super::shared_file::{SimTransaction, SharedFile};
 use crate::{
     domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
     store::{
