@@ -8,7 +8,7 @@ pub(super) mod open;
 mod readers;
 mod shared_file;
 mod sql;
-mod upgrade;
+mod migrations;
 mod usage;
 mod writer;
 

@@ -1,6 +1,6 @@
 //! Opens the file: lock, pragmas, schema version. A second process on the same store is refused.
 
-use super::upgrade;
+use super::migrations;
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -172,7 +172,7 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let wanted = open_in_memory()?;
     let tx = connection.transaction()?;
-    upgrade::upgrade(&tx, &wanted)?;
+    migrations::upgrade(&tx, &wanted)?;
     tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     tx.commit()
 }
