@@ -5,7 +5,7 @@
 //! No request waits for the answer to the one before, so that a distant database gets heartbeats as often as a near one.
 
 use super::{
-    bell::Bell,
+    notify::NotifyMessage,
     node::NodeHandle,
     owed::Owed,
     round,
@@ -46,7 +46,7 @@ const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 enum HeartbeatCommand {
     Heartbeat(Heartbeat, Owed<Option<ClusterView>>),
     View(Owed<ClusterView>),
-    Ring(Bell),
+    Notify(NotifyMessage),
 }
 
 /// A request to the server.
@@ -73,13 +73,13 @@ type Answered = (HeartbeatRequest, Result<Vec<SimpleQueryMessage>>);
 
 /// Sends notifications through the heartbeat thread.
 #[derive(Clone)]
-pub(super) struct Ringer(UnboundedSender<HeartbeatCommand>);
+pub(super) struct NotifySender(UnboundedSender<HeartbeatCommand>);
 
-impl Ringer {
-    pub(super) fn send(&self, bell: Bell) {
+impl NotifySender {
+    pub(super) fn send(&self, bell: NotifyMessage) {
         if !bell.is_empty() {
             // After the thread has stopped no notification is sent; other nodes find the same in the database.
-            let _ = self.0.send(HeartbeatCommand::Ring(bell));
+            let _ = self.0.send(HeartbeatCommand::Notify(bell));
         }
     }
 }
@@ -92,7 +92,7 @@ impl HeartbeatHandle {
         server: Arc<Server>,
         place: Arc<NodeHandle>,
         handover: Arc<dyn CommitListener>,
-    ) -> io::Result<(Self, Ringer)> {
+    ) -> io::Result<(Self, NotifySender)> {
         let (orders, taken) = unbounded_channel();
         let alone = runtime::Builder::new_current_thread().enable_time().build()?;
         let beating = HeartbeatThread {
@@ -102,12 +102,12 @@ impl HeartbeatHandle {
             orders: taken,
             ear: None,
             alone,
-            bell: Bell::default(),
+            notification: NotifyMessage::default(),
             is_led_by_engine: false,
             was_answered: true,
         };
         Builder::new().name("heart".to_owned()).spawn(move || beating.run())?;
-        Ok((Self(Mutex::new(Some(orders.clone()))), Ringer(orders)))
+        Ok((Self(Mutex::new(Some(orders.clone()))), NotifySender(orders)))
     }
 
     pub(super) fn beat(&self, beat: Heartbeat) -> Reply<'static, Option<ClusterView>> {
@@ -186,7 +186,7 @@ struct HeartbeatThread {
     /// Runtime to wait on while there is no connection.
     alone: Runtime,
     /// Notification to be sent.
-    bell: Bell,
+    notification: NotifyMessage,
     /// The engine sends the heartbeats.
     is_led_by_engine: bool,
     was_answered: bool,
@@ -274,8 +274,8 @@ impl HeartbeatThread {
                 // If the request cannot be sent, the dropped reply guard answers with an error.
                 let _ = self.ask(HeartbeatRequest::View(owed), round::view_sql(epoch));
             }
-            HeartbeatCommand::Ring(bell) => {
-                self.bell.add(bell);
+            HeartbeatCommand::Notify(bell) => {
+                self.notification.add(bell);
                 if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
                     self.ring();
                 }
@@ -357,7 +357,7 @@ impl HeartbeatThread {
     }
 
     fn ring(&mut self) {
-        let (bell, epoch) = (std::mem::take(&mut self.bell), self.node.epoch());
+        let (bell, epoch) = (std::mem::take(&mut self.notification), self.node.epoch());
         let rung = self.ear().and_then(|ear| {
             ear.pause = None;
             if !bell.is_empty() {
@@ -381,7 +381,7 @@ impl HeartbeatThread {
     }
 
     fn hear(&self, words: &str) {
-        if let Some(bell) = Bell::heard(words, self.node.epoch()) {
+        if let Some(bell) = NotifyMessage::heard(words, self.node.epoch()) {
             bell.publish(&*self.handover);
         }
     }

@@ -5,7 +5,7 @@ mod address;
 mod statement;
 mod single_statement_commit;
 mod heartbeat;
-mod bell;
+mod notify;
 mod bulk_accept;
 mod bulk;
 mod node;
@@ -50,8 +50,8 @@ use super::{
     },
 };
 use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
-use heartbeat::{HeartbeatHandle, Ringer};
-use bell::Bell;
+use heartbeat::{HeartbeatHandle, NotifySender};
+use notify::NotifyMessage;
 use node::{Aside, NodeHandle};
 use pulse::Pulse;
 use session::{Server, Session};
@@ -72,7 +72,7 @@ pub struct PostgresStore {
     heartbeat: HeartbeatHandle,
     handover: Arc<dyn CommitListener>,
     /// `None` once the store is closed: then no more notifications are sent.
-    ringer: Mutex<Option<Ringer>>,
+    notify_sender: Mutex<Option<NotifySender>>,
 }
 
 /// Reports the state of a database, without changing it.
@@ -85,7 +85,7 @@ struct OpenedNode {
     session: Session,
     node: Arc<NodeHandle>,
     heartbeat: HeartbeatHandle,
-    ringer: Ringer,
+    notify_sender: NotifySender,
 }
 
 fn join_node(
@@ -98,7 +98,7 @@ fn join_node(
     let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
     let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
     let (heart, ringer) = heart.map_err(|error| PostgresOpenError::NotPrepared(error.to_string()))?;
-    Ok(OpenedNode { session, node: place, heartbeat: heart, ringer })
+    Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer })
 }
 
 impl PostgresStore {
@@ -117,7 +117,7 @@ impl PostgresStore {
         // All waiting for the server is done on the writer's thread: the caller's thread may be driving futures.
         let (to_write, told) = (server.clone(), handover.clone());
         let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
-            Ok(OpenedNode { session, node: place, heartbeat: heart, ringer }) => {
+            Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
                 let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
                 GroupCommit::new(writer, queue, told, watch).run(window);
@@ -133,17 +133,17 @@ impl PostgresStore {
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
         let ringer = Mutex::new(Some(ringer));
-        Ok(Self { queue, readers, engine_readers, thread, node: place, heartbeat: heart, handover, ringer })
+        Ok(Self { queue, readers, engine_readers, thread, node: place, heartbeat: heart, handover, notify_sender: ringer })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
     fn takeover_publisher(&self, is_told_here: bool) -> impl FnOnce(TakenOver) -> usize + Send + 'static {
         let handover = self.handover.clone();
-        let ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ringer = self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         move |taken| {
             let after = CommitEffects::of_takeover(taken.newly_due);
             if let Some(ringer) = ringer {
-                ringer.send(Bell::of(&after, false, &*handover));
+                ringer.send(NotifyMessage::of(&after, false, &*handover));
             }
             if is_told_here {
                 after.notify_engine(&*handover);
@@ -157,7 +157,7 @@ impl Store for PostgresStore {
     fn close(&self) {
         self.queue.close();
         // The heartbeat continues until the writer has ended.
-        self.ringer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.notify_sender.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.heartbeat.stop();
         self.thread.join();
     }

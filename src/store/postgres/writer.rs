@@ -3,8 +3,8 @@
 
 use super::{
     single_statement_commit::{self, Plain},
-    heartbeat::Ringer,
-    bell::Bell,
+    heartbeat::NotifySender,
+    notify::NotifyMessage,
     bulk,
     node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
     floors::Floors,
@@ -61,7 +61,7 @@ pub(super) struct SqliteCommitLoop {
     floors: Arc<Floors>,
     queue: Arc<CommandQueue>,
     pulse: Arc<Pulse>,
-    ringer: Ringer,
+    notify_sender: NotifySender,
     handover: Arc<dyn CommitListener>,
 }
 
@@ -71,7 +71,7 @@ impl SqliteCommitLoop {
         session: Session,
         place: Arc<NodeHandle>,
         queue: Arc<CommandQueue>,
-        ringer: Ringer,
+        ringer: NotifySender,
         handover: Arc<dyn CommitListener>,
     ) -> Self {
         let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
@@ -90,7 +90,7 @@ impl SqliteCommitLoop {
             floors,
             queue,
             pulse,
-            ringer,
+            notify_sender: ringer,
             handover,
         }
     }
@@ -369,7 +369,7 @@ impl BatchWriter for SqliteCommitLoop {
     }
 
     fn notify_peers(&mut self, after: &CommitEffects) {
-        self.ringer.send(Bell::of(after, self.has_changes, &*self.handover));
+        self.notify_sender.send(NotifyMessage::of(after, self.has_changes, &*self.handover));
     }
 
     fn wait(&mut self) {

@@ -25,7 +25,7 @@ const LOG_PAGES_TOO_LONG: i64 = 16_000;
 
 /// State that the writer and its checkpointer share.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct CheckpointSignal {
     thread: OnceLock<Thread>,
     commits: AtomicUsize,
     commands: AtomicUsize,
@@ -33,7 +33,7 @@ pub(super) struct Bell {
     flush_failed: AtomicBool,
 }
 
-impl Bell {
+impl CheckpointSignal {
     /// Counts a commit; called by the writer.
     pub(super) fn committed(&self, commands: usize) {
         // Only the writer counts, so no count is lost between load and store.
@@ -60,12 +60,12 @@ impl Bell {
 }
 
 pub(super) struct Checkpointer {
-    bell: Arc<Bell>,
+    signal: Arc<CheckpointSignal>,
     thread: JoinHandle<()>,
 }
 
 impl Checkpointer {
-    pub(super) fn start(path: &Path, bell: Arc<Bell>) -> std::io::Result<Self> {
+    pub(super) fn start(path: &Path, bell: Arc<CheckpointSignal>) -> std::io::Result<Self> {
         let connection = open::open_checkpointer(path).map_err(std::io::Error::other)?;
         let run = {
             let bell = bell.clone();
@@ -73,12 +73,12 @@ impl Checkpointer {
         };
         let thread = std::thread::Builder::new().name("checkpoints".to_owned()).spawn(run)?;
         let _ = bell.thread.set(thread.thread().clone());
-        Ok(Self { bell, thread })
+        Ok(Self { signal: bell, thread })
     }
 
     /// Stops the thread. Must end before the writer does: the last to close the file moves the rest of the log.
     pub(super) fn close(self) {
-        self.bell.is_closed.store(true, Ordering::Release);
+        self.signal.is_closed.store(true, Ordering::Release);
         self.thread.thread().unpark();
         if self.thread.join().is_err() {
             tracing::error!("the checkpointer ended with a panic");
@@ -86,7 +86,7 @@ impl Checkpointer {
     }
 }
 
-fn run(connection: &Connection, bell: &Bell) {
+fn run(connection: &Connection, bell: &CheckpointSignal) {
     while !bell.is_closed.load(Ordering::Acquire) && !bell.flush_failed() {
         if let Err(error) = step(connection) {
             let is_flush = super::writer::is_flush_error(&error);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_checkpointer_is_woken_after_enough_commits_or_commands() {
-        let bell = Bell::default();
+        let bell = CheckpointSignal::default();
         bell.thread.set(std::thread::current()).unwrap();
         let counts = || (bell.commits.load(Ordering::Relaxed), bell.commands.load(Ordering::Relaxed));
         bell.committed(COMMANDS_PER_CHECK - 1);

@@ -25,7 +25,7 @@ use super::{
     sql::{Backend, CommandQueue, ReaderPool, Result, Sql, WriterThread},
 };
 use crate::domain::{ports::CommitListener, storage::StorageUsage};
-use checkpointer::{Bell, Checkpointer};
+use checkpointer::{CheckpointSignal, Checkpointer};
 use rusqlite::Connection;
 use std::{
     fs::File,
@@ -59,7 +59,7 @@ impl SqliteStore {
         window: Duration,
     ) -> Result<Self, SqliteOpenError> {
         let opened = open::open(path)?;
-        let bell: Arc<Bell> = Arc::default();
+        let bell: Arc<CheckpointSignal> = Arc::default();
         let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
         let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
         let write = move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);

@@ -1,7 +1,7 @@
 //! The one writer: writes the waiting commands in one transaction with one flush. A thread calls it in a loop, the simulation
 //! calls `commit_next`.
 
-use super::checkpointer::Bell;
+use super::checkpointer::CheckpointSignal;
 use crate::{
     domain::ports::CommitListener,
     store::{
@@ -15,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 /// The writer's connection to the file.
 struct SqliteWriter {
     connection: Connection,
-    bell: Arc<Bell>,
+    signal: Arc<CheckpointSignal>,
     /// A flush failed: the file's contents are unknown until it is opened again, so nothing more is confirmed on it.
     flush_failed: bool,
 }
@@ -28,9 +28,9 @@ impl SqliteCommitLoop {
         queue: Arc<CommandQueue>,
         handover: Arc<dyn CommitListener>,
         watch: Arc<dyn CommitWatch>,
-        bell: Arc<Bell>,
+        bell: Arc<CheckpointSignal>,
     ) -> Self {
-        let file = SqliteWriter { connection, bell, flush_failed: false };
+        let file = SqliteWriter { connection, signal: bell, flush_failed: false };
         Self(GroupCommit::new(file, queue, handover, watch))
     }
 
@@ -58,7 +58,7 @@ impl SqliteCommitLoop {
 
 impl BatchWriter for SqliteWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
-        self.flush_failed |= self.bell.flush_failed();
+        self.flush_failed |= self.signal.flush_failed();
         if self.flush_failed {
             return Err(flush_error().into());
         }
@@ -68,7 +68,7 @@ impl BatchWriter for SqliteWriter {
             Ok(newest_notice)
         });
         match &committed {
-            Ok(_) => self.bell.committed(batch.len()),
+            Ok(_) => self.signal.committed(batch.len()),
             Err(Error::Sqlite(error)) if is_flush_error(error) => {
                 self.flush_failed = true;
                 tracing::error!(%error, "a flush failed: nothing more is accepted until the process is started again");

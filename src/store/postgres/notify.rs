@@ -12,7 +12,7 @@ const WORDS_BYTES_MAX: usize = 7_900;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each flag is a separate kind of waiting work")]
-pub(super) struct Bell {
+pub(super) struct NotifyMessage {
     /// Endpoint queues, and when their first delivery is due.
     waiting: BTreeMap<EndpointId, Timestamp>,
     manual: BTreeMap<EndpointId, Timestamp>,
@@ -29,7 +29,7 @@ fn add(lanes: &mut BTreeMap<EndpointId, Timestamp>, more: impl IntoIterator<Item
     }
 }
 
-impl Bell {
+impl NotifyMessage {
     pub(super) fn of(after: &CommitEffects, has_changes: bool, handover: &dyn CommitListener) -> Self {
         let elsewhere = |lanes: &[(EndpointId, Timestamp)]| {
             let mut found = BTreeMap::new();
@@ -144,22 +144,22 @@ mod tests {
     #[test]
     fn other_nodes_read_a_notification_as_it_was_sent() {
         for bell in [
-            Bell { waiting: lanes(3), manual: lanes(1), configuration: true, ..Bell::default() },
-            Bell { inspections: true, notices: true, replays: true, ..Bell::default() },
+            NotifyMessage { waiting: lanes(3), manual: lanes(1), configuration: true, ..NotifyMessage::default() },
+            NotifyMessage { inspections: true, notices: true, replays: true, ..NotifyMessage::default() },
         ] {
-            assert_eq!(Bell::heard(&bell.text(7), 8), Some(bell.clone()));
-            assert_eq!(Bell::heard(&bell.text(7), 7), None, "only by other nodes");
+            assert_eq!(NotifyMessage::heard(&bell.text(7), 8), Some(bell.clone()));
+            assert_eq!(NotifyMessage::heard(&bell.text(7), 7), None, "only by other nodes");
         }
-        assert_eq!(Bell::heard("7 w1 wx,y z9,9 c", 8), Some(Bell { configuration: true, ..Bell::default() }));
-        assert_eq!(Bell::heard("", 8), None);
+        assert_eq!(NotifyMessage::heard("7 w1 wx,y z9,9 c", 8), Some(NotifyMessage { configuration: true, ..NotifyMessage::default() }));
+        assert_eq!(NotifyMessage::heard("", 8), None);
     }
 
     #[test]
     fn a_notification_is_never_longer_than_the_server_takes() {
-        let bell = Bell { waiting: lanes(1000), notices: true, ..Bell::default() };
+        let bell = NotifyMessage { waiting: lanes(1000), notices: true, ..NotifyMessage::default() };
         let words = bell.text(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
-        let heard = Bell::heard(&words, 1).unwrap();
+        let heard = NotifyMessage::heard(&words, 1).unwrap();
         assert!(
             heard.notices
                 && heard.waiting.iter().all(|lane| bell.waiting.get_key_value(lane.0) == Some(lane))
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn two_notifications_of_one_queue_merge_to_the_earlier_time() {
         let at = |due| BTreeMap::from([(EndpointId::from_i64(5), Timestamp::from_millis(due))]);
-        let mut bell = Bell { waiting: at(9), ..Bell::default() };
-        bell.add(Bell { waiting: at(4), replays: true, ..Bell::default() });
-        assert_eq!(bell, Bell { waiting: at(4), replays: true, ..Bell::default() });
+        let mut bell = NotifyMessage { waiting: at(9), ..NotifyMessage::default() };
+        bell.add(NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
+        assert_eq!(bell, NotifyMessage { waiting: at(4), replays: true, ..NotifyMessage::default() });
     }
 }
