@@ -84,9 +84,9 @@ impl Drop for WriterShutdown {
 }
 
 /// Writes the waiting commands of one node.
-pub struct SimCommitLoop(GroupCommit<Pen>);
+pub struct SimCommitLoop(GroupCommit<SimWriter>);
 
-struct Pen {
+struct SimWriter {
     file: Arc<SharedFile>,
     identity: Arc<NodeIdentity>,
     epoch: i64,
@@ -105,7 +105,7 @@ impl SimNode {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let queue = Arc::new(CommandQueue::new(limits, wake));
         let place = NodeIdentity::first(epoch, slot);
-        let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
+        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let writer = SimCommitLoop(GroupCommit::new(pen, queue.clone(), handover.clone(), watch));
         let thread = Arc::new(WriterShutdown(queue.clone(), WriterThread::none()));
         Ok((Self { queue, file: file.clone(), identity: place, handover, thread }, writer))
@@ -120,7 +120,7 @@ impl SimNode {
     ) -> std::io::Result<Self> {
         let (epoch, slot) = file.enter().map_err(std::io::Error::other)?;
         let place = NodeIdentity::first(epoch, slot);
-        let pen = Pen { file: file.clone(), identity: place.clone(), epoch, last: 0 };
+        let pen = SimWriter { file: file.clone(), identity: place.clone(), epoch, last: 0 };
         let told = handover.clone();
         let write = move |queue| GroupCommit::new(pen, queue, told, watch).run(Duration::ZERO);
         let (queue, thread) = WriterThread::start(limits, write)?;
@@ -174,7 +174,7 @@ impl SimCommitLoop {
     }
 }
 
-impl BatchWriter for Pen {
+impl BatchWriter for SimWriter {
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {
         let seat = *self.identity.writer_id();
         let epoch = seat.epoch;
