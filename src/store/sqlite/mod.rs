@@ -17,7 +17,7 @@ pub use backup::{BackupError, BackupContents, back_up, restore};
 pub use probe::{StoreInfo, probe, encrypted_values, process_using};
 pub use node::{SimCommitLoop, SimNode};
 pub use open::SqliteOpenError;
-pub use shared_file::{Passage, SharedFile, StoreClock, StoreLink};
+pub use shared_file::{LinkFault, SharedFile, StoreClock, StoreLink};
 pub use writer::SqliteCommitLoop;
 
 use super::{

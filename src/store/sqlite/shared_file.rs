@@ -31,7 +31,7 @@ pub type StoreClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Outcome of a transaction on the link between a node and the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passage {
+pub enum LinkFault {
     Answered,
     /// The transaction does not begin, and its node gets an error.
     Cut,
@@ -42,7 +42,7 @@ pub enum Passage {
 }
 
 /// Called at the start of every transaction, with its epoch; 0 if it only reads.
-pub type StoreLink = Arc<dyn Fn(&Connection, i64) -> Passage + Send + Sync>;
+pub type StoreLink = Arc<dyn Fn(&Connection, i64) -> LinkFault + Send + Sync>;
 
 /// The file that the nodes share.
 pub struct SharedFile {
@@ -56,7 +56,7 @@ pub struct SharedFile {
 
 impl SharedFile {
     pub fn new(clock: StoreClock) -> rusqlite::Result<Arc<Self>> {
-        Self::over(Arc::new(|_, _| Passage::Answered), clock)
+        Self::over(Arc::new(|_, _| LinkFault::Answered), clock)
     }
 
     /// Makes a file with a link that may fail.
@@ -91,15 +91,15 @@ impl SharedFile {
         let mut connection = self.connection();
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let passage = (self.wire)(&tx, epoch);
-        if passage == Passage::Cut {
+        if passage == LinkFault::Cut {
             return Err(Error::Io(ErrorKind::ConnectionReset.into()));
         }
         let done = run(&SimTransaction { store: &tx, epoch, writer_id: seat, now: (self.clock)(), version: Cell::new(None) })?;
-        if passage != Passage::Lost {
+        if passage != LinkFault::Lost {
             tx.commit()?;
         }
         match passage {
-            Passage::Unanswered | Passage::Lost => Err(Error::Io(ErrorKind::TimedOut.into())),
+            LinkFault::Unanswered | LinkFault::Lost => Err(Error::Io(ErrorKind::TimedOut.into())),
             _ => Ok(done),
         }
     }

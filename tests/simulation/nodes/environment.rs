@@ -13,7 +13,7 @@ use posthaste::{
         node_lease::NodeLease,
         time::Timestamp,
     },
-    store::sqlite::{Passage, SharedFile},
+    store::sqlite::{LinkFault, SharedFile},
 };
 use rusqlite::Connection;
 use std::{
@@ -137,7 +137,7 @@ impl NodesEnv {
         // The town owns the file, so the file must not own the town.
         let (here, there) = (Arc::downgrade(&town), Arc::downgrade(&town));
         let wire = move |tx: &Connection, epoch| {
-            here.upgrade().map_or(Passage::Cut, |town| town.transaction_fate(tx, epoch))
+            here.upgrade().map_or(LinkFault::Cut, |town| town.transaction_fate(tx, epoch))
         };
         let clock =
             move || there.upgrade().map_or(Timestamp::from_millis(START), |town| at(town.state().now));
@@ -171,25 +171,25 @@ impl NodesEnv {
     }
 
     /// Decides the fate of a transaction of the node that runs now.
-    fn transaction_fate(&self, tx: &Connection, epoch: i64) -> Passage {
+    fn transaction_fate(&self, tx: &Connection, epoch: i64) -> LinkFault {
         let mut state = self.state();
-        let Some((node, _)) = state.running else { return Passage::Answered };
+        let Some((node, _)) = state.running else { return LinkFault::Answered };
         if state.now < state.away[node] {
-            return Passage::Cut;
+            return LinkFault::Cut;
         }
         let is_noisy = state.now < state.noisy[node];
         let passage = match if is_noisy { state.rng.u8(0..8) } else { 7 } {
-            0 | 1 => return Passage::Cut,
-            2 | 3 if epoch != 0 => Passage::Unanswered,
-            4 if epoch != 0 => Passage::Lost,
-            _ => Passage::Answered,
+            0 | 1 => return LinkFault::Cut,
+            2 | 3 if epoch != 0 => LinkFault::Unanswered,
+            4 if epoch != 0 => LinkFault::Lost,
+            _ => LinkFault::Answered,
         };
-        if passage != Passage::Answered && state.rng.bool() {
+        if passage != LinkFault::Answered && state.rng.bool() {
             // The connection went with the answer, and there is no other for a while: perhaps for longer than its lease.
             state.away[node] = state.now + [300, 2 * SECOND, 8 * SECOND, 13 * SECOND][state.rng.usize(0..4)];
         }
         let (now, seen) = (state.now, state.tenures[node].as_ref().map_or(0, |tenure| tenure.config_version()));
-        let was_lost = std::mem::replace(&mut state.was_lost, (passage == Passage::Lost).then_some(epoch));
+        let was_lost = std::mem::replace(&mut state.was_lost, (passage == LinkFault::Lost).then_some(epoch));
         drop(state);
         if let Some(epoch) = was_lost {
             self.sabotage.after_loss(tx, epoch);
