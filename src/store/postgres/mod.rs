@@ -7,7 +7,7 @@ mod single_statement_commit;
 mod heartbeat;
 mod notify;
 mod bulk_accept;
-mod bulk;
+mod bulk_commit;
 mod node;
 mod columns;
 mod deliveries;

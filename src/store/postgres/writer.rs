@@ -5,7 +5,7 @@ use super::{
     single_statement_commit::{self, Plain},
     heartbeat::NotifySender,
     notify::NotifyMessage,
-    bulk,
+    bulk_commit,
     node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
     floors::Floors,
     open,
@@ -172,7 +172,7 @@ impl SqliteCommitLoop {
             return Err(self.fenced(&found));
         }
         let (unwell, well) = locks.health_if_unhealthy.iter().partition(|endpoint| tx.has_health(**endpoint));
-        let rest = bulk::apply_all(&tx, seat, batch)?;
+        let rest = bulk_commit::apply_all(&tx, seat, batch)?;
         let has_changes = tx.has_changes();
         let committed = rest.commit(tx);
         self.has_changes = has_changes;
