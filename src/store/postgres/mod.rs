@@ -12,7 +12,7 @@ mod node;
 mod columns;
 mod deliveries;
 mod bulk_complete;
-mod floors;
+mod scan_watermarks;
 mod hosts;
 mod inbox;
 mod locks;

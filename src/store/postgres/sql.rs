@@ -4,7 +4,7 @@ use super::{
     statement::{StatementResult, Statement},
     columns::{ColumnRows, ColumnTypes},
     deliveries,
-    floors::Floors,
+    scan_watermarks::ScanWatermarks,
     locks::{DIGESTS, HEALTH, ORDERING, Wanted},
     session::Session,
     settings::{begin_sql, begin_read_sql},
@@ -54,7 +54,7 @@ pub(super) struct Transaction<'a> {
     /// Checks ids that are assigned; `None` where any id is allowed.
     writer_id: Option<WriterId>,
     /// Where the search of endpoint queues starts; `None`: at their beginning.
-    floors: Option<Arc<Floors>>,
+    watermarks: Option<Arc<ScanWatermarks>>,
     /// Rows of `locks` that it holds: those locked at its start, and those that a command locked later.
     held: RefCell<HashSet<(i64, i64)>>,
     locked_later: RefCell<HashSet<(i64, i64)>>,
@@ -77,12 +77,12 @@ impl<'a> Transaction<'a> {
     pub(super) fn begin_at(
         session: &'a Session,
         seat: WriterId,
-        floors: Arc<Floors>,
+        floors: Arc<ScanWatermarks>,
         first: &str,
         locks: &Locks,
     ) -> Result<(Self, usize)> {
         let mut tx = Self::new(session, seat.epoch);
-        (tx.writer_id, tx.floors) = (Some(seat), Some(floors));
+        (tx.writer_id, tx.watermarks) = (Some(seat), Some(floors));
         let (opening, wanted) = (begin_sql(session, first)?, Wanted::of(locks));
         let params = wanted.params();
         let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
@@ -114,7 +114,7 @@ impl<'a> Transaction<'a> {
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
         let (seat, floors, has_failed) = (None, None, Cell::new(false));
-        Self { session, epoch, writer_id: seat, floors, held, locked_later: late, version, has_failed, is_over: false }
+        Self { session, epoch, writer_id: seat, watermarks: floors, held, locked_later: late, version, has_failed, is_over: false }
     }
 
     /// Runs statements that are not worth preparing.
@@ -329,18 +329,18 @@ impl Sql for Transaction<'_> {
     }
 
     fn start_queue_search(&self) {
-        if let Some(floors) = &self.floors {
+        if let Some(floors) = &self.watermarks {
             floors.begin();
         }
     }
 
     fn search_start(&self, lane: EndpointId) -> Option<Timestamp> {
-        self.floors.as_ref().and_then(|floors| floors.of(lane))
+        self.watermarks.as_ref().and_then(|floors| floors.of(lane))
     }
 
     fn set_search_start(&self, lane: EndpointId, from: Option<Timestamp>) {
-        if let Some(floors) = &self.floors {
-            floors.reached(lane, from);
+        if let Some(floors) = &self.watermarks {
+            floors.record(lane, from);
         }
     }
 

@@ -7,7 +7,7 @@ use super::{
     notify::NotifyMessage,
     bulk_commit,
     node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
-    floors::Floors,
+    scan_watermarks::ScanWatermarks,
     open,
     portions::{in_portions, needs_global_lock},
     pulse::Pulse,
@@ -58,7 +58,7 @@ pub(super) struct SqliteCommitLoop {
     unhealthy: BTreeSet<EndpointId>,
     /// Since when the lock of ONE_AT_A_TIME is held by other nodes, by the `CommitWatch` clock.
     busy_since_us: Option<u64>,
-    floors: Arc<Floors>,
+    watermarks: Arc<ScanWatermarks>,
     queue: Arc<CommandQueue>,
     pulse: Arc<Pulse>,
     notify_sender: NotifySender,
@@ -76,7 +76,7 @@ impl SqliteCommitLoop {
     ) -> Self {
         let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
         let (last, has_changes, busy_since_us, floors) =
-            (0, false, None, Arc::new(Floors::new(pulse.clone())));
+            (0, false, None, Arc::new(ScanWatermarks::new(pulse.clone())));
         let unwell = BTreeSet::new();
         Self {
             server,
@@ -87,7 +87,7 @@ impl SqliteCommitLoop {
             has_changes,
             unhealthy: unwell,
             busy_since_us,
-            floors,
+            watermarks: floors,
             queue,
             pulse,
             notify_sender: ringer,
@@ -161,7 +161,7 @@ impl SqliteCommitLoop {
         let fence = format!(
             "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
-        let floors = self.floors.clone();
+        let floors = self.watermarks.clone();
         let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, locks) {
             Err(error) if is_cold && is_busy(&error) => return Err(Error::Busy),
             begun => begun?,
@@ -303,7 +303,7 @@ impl BatchWriter for SqliteCommitLoop {
             let result = self.try_commit(batch);
             tries_left -= 1;
             if !matches!(result, Ok(_) | Err(Error::Busy)) {
-                self.floors.clear();
+                self.watermarks.clear();
             }
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {

@@ -18,20 +18,20 @@ const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 /// A search that takes longer is slow, with everything else that was searched in it.
 const SLOW_SCAN: Duration = Duration::from_millis(20);
 
-pub(super) struct Floors {
+pub(super) struct ScanWatermarks {
     pulse: Arc<Pulse>,
-    lanes: Mutex<HashMap<EndpointId, Floor>>,
+    lanes: Mutex<HashMap<EndpointId, Watermark>>,
     /// When the current search began.
     began_us: AtomicU64,
 }
 
-struct Floor {
+struct Watermark {
     due: Timestamp,
     /// When the queue was last searched from its beginning.
     since_us: u64,
 }
 
-impl Floors {
+impl ScanWatermarks {
     pub(super) fn new(pulse: Arc<Pulse>) -> Self {
         Self { pulse, lanes: Mutex::default(), began_us: AtomicU64::new(0) }
     }
@@ -45,11 +45,11 @@ impl Floors {
         Duration::from_micros(self.pulse.now_us().saturating_sub(since_us)) >= time
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<EndpointId, Floor>> {
+    fn lanes(&self) -> MutexGuard<'_, HashMap<EndpointId, Watermark>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_fresh(&self, floor: &Floor) -> bool {
+    fn is_fresh(&self, floor: &Watermark) -> bool {
         !self.is_over(FULL_SCAN_INTERVAL, floor.since_us)
     }
 
@@ -58,15 +58,15 @@ impl Floors {
     }
 
     /// Stores that no due delivery waits before this; `None`: nothing is due at all.
-    pub(super) fn reached(&self, lane: EndpointId, due: Option<Timestamp>) {
+    pub(super) fn record(&self, lane: EndpointId, due: Option<Timestamp>) {
         let mut lanes = self.lanes();
         let since_us = lanes.get(&lane).filter(|floor| self.is_fresh(floor)).map(|floor| floor.since_us);
         match (due, since_us) {
             (Some(due), Some(since_us)) => {
-                lanes.insert(lane, Floor { due, since_us });
+                lanes.insert(lane, Watermark { due, since_us });
             }
             (Some(due), None) if self.is_over(SLOW_SCAN, self.began_us.load(Relaxed)) => {
-                lanes.insert(lane, Floor { due, since_us: self.pulse.now_us() });
+                lanes.insert(lane, Watermark { due, since_us: self.pulse.now_us() });
             }
             _ => {
                 lanes.remove(&lane);
@@ -100,18 +100,18 @@ mod tests {
     #[test]
     fn a_queue_is_searched_from_its_watermark_and_from_its_beginning_after_a_while() {
         let watch = Arc::new(FakeWatch::default());
-        let floors = Floors::new(Arc::new(Pulse::new(watch.clone())));
+        let floors = ScanWatermarks::new(Arc::new(Pulse::new(watch.clone())));
         let (lane, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
         assert_eq!(floors.of(lane), None);
         floors.begin();
         watch.0.store(19_999, Relaxed);
-        floors.reached(lane, at(10));
+        floors.record(lane, at(10));
         assert_eq!(floors.of(lane), None, "that search was quick");
         watch.0.store(20_000, Relaxed);
-        floors.reached(lane, at(10));
+        floors.record(lane, at(10));
         watch.0.store(5_019_999, Relaxed);
         floors.begin();
-        floors.reached(lane, at(20));
+        floors.record(lane, at(20));
         assert_eq!(floors.of(lane), at(20));
         assert_eq!(floors.of(EndpointId::from_i64(8)), None);
         // A new watermark does not delay the full search.
@@ -119,11 +119,11 @@ mod tests {
         assert_eq!(floors.of(lane), None);
         floors.begin();
         watch.0.store(5_040_000, Relaxed);
-        floors.reached(lane, at(5));
+        floors.record(lane, at(5));
         assert_eq!(floors.of(lane), at(5));
-        floors.reached(lane, None);
+        floors.record(lane, None);
         assert_eq!(floors.of(lane), None);
-        floors.reached(lane, at(30));
+        floors.record(lane, at(30));
         assert_eq!(floors.of(lane), at(30));
         floors.clear();
         assert_eq!(floors.of(lane), None);
