@@ -4,7 +4,7 @@ use super::{exit::CommandError, failed, load, print};
 use crate::{
     config::{DefaultsMode, SettingValues, StoreLocation},
     runtime::{Clock, SystemClock},
-    store::postgres::{DatabaseAddress, DatabaseAddressError, move_up},
+    store::postgres::{DatabaseAddress, DatabaseAddressError, import},
 };
 use clap::Args;
 use serde_json::json;
@@ -90,7 +90,7 @@ fn copy(from: &Path, to: &DatabaseAddress, json: bool) -> ExitCode {
             said = done;
         }
     };
-    match move_up(from, to, SystemClock.now(), &mut report_progress) {
+    match import(from, to, SystemClock.now(), &mut report_progress) {
         Ok(counts) if json => {
             let tables: serde_json::Map<_, _> =
                 counts.into_iter().map(|(table, rows)| (table.to_owned(), json!(rows))).collect();

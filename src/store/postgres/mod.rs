@@ -17,7 +17,7 @@ mod hosts;
 mod inbox;
 mod locks;
 mod probe;
-mod moving;
+mod import_sqlite;
 mod open;
 mod owed;
 mod partitions;
@@ -37,7 +37,7 @@ mod writer;
 pub use super::sql::QueueLimits;
 pub use address::{DatabaseAddress, DatabaseAddressError};
 pub use probe::{Lack, DatabaseInfo};
-pub use moving::{MoveError, move_up};
+pub use import_sqlite::{ImportError, import};
 pub use open::{DatabaseState, PostgresOpenError};
 
 use super::{

@@ -50,7 +50,7 @@ const DELIVERIES: &str = "deliveries";
 const NUMBERED: [&str; 2] = ["notices", "statistics_log"];
 
 #[derive(Debug, thiserror::Error)]
-pub enum MoveError {
+pub enum ImportError {
     #[error(transparent)]
     From(#[from] sqlite::SqliteOpenError),
     #[error(transparent)]
@@ -75,13 +75,13 @@ pub enum MoveError {
     Interrupted(String),
 }
 
-impl From<Error> for MoveError {
+impl From<Error> for ImportError {
     fn from(error: Error) -> Self {
         Self::Interrupted(error.to_string())
     }
 }
 
-impl From<rusqlite::Error> for MoveError {
+impl From<rusqlite::Error> for ImportError {
     fn from(error: rusqlite::Error) -> Self {
         Error::from(error).into()
     }
@@ -89,14 +89,14 @@ impl From<rusqlite::Error> for MoveError {
 
 /// Copies a store, continues an interrupted copy, and verifies it. `told` is called for each table with how many of its rows
 /// are copied. Deliveries that a killed process had in flight are taken over as at any start. Blocks.
-pub fn move_up(
+pub fn import(
     from: &Path,
     to: &DatabaseAddress,
     now: Timestamp,
     progress: &mut dyn FnMut(&'static str, i64, i64),
-) -> Result<Vec<(&'static str, i64)>, MoveError> {
+) -> Result<Vec<(&'static str, i64)>, ImportError> {
     if !from.exists() {
-        return Err(MoveError::NoStore(from.display().to_string()));
+        return Err(ImportError::NoStore(from.display().to_string()));
     }
     let opened = sqlite::open::open(from)?;
     let source = &opened.connection;
@@ -130,25 +130,25 @@ pub fn move_up(
 }
 
 /// Starts or continues the copy; refuses a database that is not this copy's. Nodes are kept out from here on.
-fn start_copy(session: &Session, origin: &str) -> Result<(), MoveError> {
+fn start_copy(session: &Session, origin: &str) -> Result<(), ImportError> {
     let refused = Transaction::run(session, 0, |tx| {
         tx.execute(super::node::ENTER, &[])?;
         let tx: &dyn Sql = tx;
         let alive = nodes::cluster_view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
         if alive > 0 {
-            return Ok(Some(MoveError::InUse(alive)));
+            return Ok(Some(ImportError::InUse(alive)));
         }
         let begun = "SELECT origin, done FROM moving";
         if let Some((known, done)) = tx.one(begun, &[], |row| Ok((row.get::<String>(0)?, row.get(1)?)))? {
             return Ok(match done {
-                _ if known != origin => Some(MoveError::OfAnother(known)),
-                1_i64 => Some(MoveError::Done),
+                _ if known != origin => Some(ImportError::OfAnother(known)),
+                1_i64 => Some(ImportError::Done),
                 _ => None,
             });
         }
         for (table, _) in TABLES {
             if tx.exists(&format!("SELECT EXISTS (SELECT 1 FROM {table})"), &[])? {
-                return Ok(Some(MoveError::NotEmpty));
+                return Ok(Some(ImportError::NotEmpty));
             }
         }
         tx.execute("INSERT INTO moving (only_row, origin, done) VALUES (1, ?1, 0)", params![origin])?;
@@ -214,7 +214,7 @@ fn copy(
     table: &'static str,
     keys: &[&str],
     progress: &mut dyn FnMut(&'static str, i64, i64),
-) -> Result<(), MoveError> {
+) -> Result<(), ImportError> {
     let from: &dyn Sql = source;
     let columns =
         from.all("SELECT name FROM pragma_table_info(?1)", params![table], |row| row.get::<String>(0))?;
@@ -267,7 +267,7 @@ fn copy(
 }
 
 /// Compares the row counts of every table, and of some tables by a column.
-fn verify(source: &Connection, session: &Session) -> Result<Vec<(&'static str, i64)>, MoveError> {
+fn verify(source: &Connection, session: &Session) -> Result<Vec<(&'static str, i64)>, ImportError> {
     let by = [(DELIVERIES, "state"), (DELIVERIES, "endpoint"), ("events", "app"), ("attempts", "class")];
     let whole = TABLES.iter().map(|(table, _)| (*table, "1"));
     for (table, what) in whole.clone().chain(by) {
@@ -278,7 +278,7 @@ fn verify(source: &Connection, session: &Session) -> Result<Vec<(&'static str, i
         if there != copied {
             let sum = |rows: &[(i64, i64)]| rows.iter().map(|(_, count)| count).sum();
             let what = if what == "1" { "a whole".to_owned() } else { format!("rows of each {what}") };
-            return Err(MoveError::Differs { table, what, copied: sum(&copied), there: sum(&there) });
+            return Err(ImportError::Differs { table, what, copied: sum(&copied), there: sum(&there) });
         }
     }
     whole.map(|(table, _)| Ok((table, count(source, table)?))).collect()
