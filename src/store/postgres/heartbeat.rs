@@ -7,7 +7,7 @@
 use super::{
     notify::NotifyMessage,
     node::NodeHandle,
-    owed::Owed,
+    reply_guard::ReplyGuard,
     round,
     session::{Server, Session},
 };
@@ -44,16 +44,16 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(8);
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum HeartbeatCommand {
-    Heartbeat(Heartbeat, Owed<Option<ClusterView>>),
-    View(Owed<ClusterView>),
+    Heartbeat(Heartbeat, ReplyGuard<Option<ClusterView>>),
+    View(ReplyGuard<ClusterView>),
     Notify(NotifyMessage),
 }
 
 /// A request to the server.
 enum HeartbeatRequest {
     /// The caller that waits for the answer, if there is one.
-    Heartbeat(SentHeartbeat, Option<Owed<Option<ClusterView>>>),
-    View(Owed<ClusterView>),
+    Heartbeat(SentHeartbeat, Option<ReplyGuard<Option<ClusterView>>>),
+    View(ReplyGuard<ClusterView>),
     /// A notification for other nodes.
     Ring,
     /// LISTEN for notifications.
@@ -118,10 +118,10 @@ impl HeartbeatHandle {
         self.order(HeartbeatCommand::View)
     }
 
-    fn order<T: Send + 'static>(&self, order: impl FnOnce(Owed<T>) -> HeartbeatCommand) -> Reply<'static, T> {
+    fn order<T: Send + 'static>(&self, order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand) -> Reply<'static, T> {
         let (answer, comes) = oneshot::channel();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(orders) => drop(orders.send(order(Owed::to(answer)))),
+            Some(orders) => drop(orders.send(order(ReplyGuard::to(answer)))),
             None => drop(answer),
         }
         answered(comes)
@@ -287,7 +287,7 @@ impl HeartbeatThread {
         self.ear()?.ask(asked, sql)
     }
 
-    fn beat(&mut self, beat: &Heartbeat, owed: Option<Owed<Option<ClusterView>>>) {
+    fn beat(&mut self, beat: &Heartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>) {
         let (at_us, epoch) = (self.node.pulse.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
@@ -315,7 +315,7 @@ impl HeartbeatThread {
                 self.heartbeat_done(sent, owed, heard);
             }
             HeartbeatRequest::View(owed) => {
-                owed.give(answer.and_then(round::read_view).map_err(|error| store_error(&error)));
+                owed.send(answer.and_then(round::read_view).map_err(|error| store_error(&error)));
             }
             HeartbeatRequest::Ring => {
                 if let Err(error) = self.pause_after_notify() {
@@ -333,7 +333,7 @@ impl HeartbeatThread {
         self.node.pulse.heartbeat(0, false);
     }
 
-    fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<Owed<Option<ClusterView>>>, view: Result<Option<ClusterView>>) {
+    fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>, view: Result<Option<ClusterView>>) {
         // Ignored if this node has joined again since.
         if sent.epoch == self.node.epoch() {
             self.node.pulse.heartbeat(sent.at_us, matches!(view, Ok(Some(_))));
@@ -352,7 +352,7 @@ impl HeartbeatThread {
             }
         }
         if let Some(owed) = owed {
-            owed.give(view.map_err(|error| store_error(&error)));
+            owed.send(view.map_err(|error| store_error(&error)));
         }
     }
 

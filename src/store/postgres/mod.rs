@@ -19,7 +19,7 @@ mod locks;
 mod probe;
 mod import_sqlite;
 mod open;
-mod owed;
+mod reply_guard;
 mod partitions;
 mod portions;
 mod pulse;
