@@ -21,7 +21,7 @@ mod import_sqlite;
 mod open;
 mod reply_guard;
 mod partitions;
-mod portions;
+mod batch_split;
 mod pulse;
 mod readers;
 mod round;

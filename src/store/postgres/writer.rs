@@ -9,7 +9,7 @@ use super::{
     node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
     scan_watermarks::ScanWatermarks,
     open,
-    portions::{in_portions, needs_global_lock},
+    batch_split::{split_batch, needs_global_lock},
     pulse::Pulse,
     session::{Server, Session},
     settings::keep_write_settings,
@@ -294,7 +294,7 @@ pub(super) fn may_succeed_later(error: &Error) -> bool {
 
 impl BatchWriter for SqliteCommitLoop {
     fn portions(&self, batch: Vec<Box<dyn Command>>) -> Vec<Vec<Box<dyn Command>>> {
-        in_portions(batch, &self.unhealthy)
+        split_batch(batch, &self.unhealthy)
     }
 
     fn commit(&mut self, batch: &mut [Box<dyn Command>]) -> Result<i64> {

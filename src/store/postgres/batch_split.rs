@@ -17,7 +17,7 @@ pub(super) fn needs_global_lock(batch: &[Box<dyn Command>]) -> bool {
 /// and several round trips each: failures, deliveries of unhealthy endpoints and of ordering groups; last those that wait for
 /// other nodes. Results at one endpoint keep their order, by which its health is evaluated; of two events with one key the
 /// first stays the first; and a command that reads waiting deliveries stays behind the earlier commands.
-pub(super) fn in_portions(
+pub(super) fn split_batch(
     batch: Vec<Box<dyn Command>>,
     unwell: &BTreeSet<EndpointId>,
 ) -> Vec<Vec<Box<dyn Command>>> {
@@ -134,7 +134,7 @@ mod tests {
             let key = work.keys().first().map(|key| key.0[0]);
             TestCommand { kind: work.kind(), is_hot: work.takes_row_locks(), key }
         };
-        in_portions(batch.collect(), &unwell)
+        split_batch(batch.collect(), &unwell)
             .iter()
             .map(|portion| portion.iter().map(|work| command(work.as_ref())).collect())
             .collect()
