@@ -288,7 +288,7 @@ impl HeartbeatThread {
     }
 
     fn beat(&mut self, beat: &Heartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>) {
-        let (at_us, epoch) = (self.node.pulse.now_us(), self.node.epoch());
+        let (at_us, epoch) = (self.node.lease.now_us(), self.node.epoch());
         let sent = SentHeartbeat { at_us, epoch, confirmed: self.node.confirmed(epoch) };
         if self.node.is_lost() {
             return self.heartbeat_done(sent, owed, Ok(None));
@@ -330,15 +330,15 @@ impl HeartbeatThread {
     /// fate of the sent heartbeats is known.
     fn lose_ear(&mut self) {
         self.ear = None;
-        self.node.pulse.heartbeat(0, false);
+        self.node.lease.heartbeat(0, false);
     }
 
     fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>, view: Result<Option<ClusterView>>) {
         // Ignored if this node has joined again since.
         if sent.epoch == self.node.epoch() {
-            self.node.pulse.heartbeat(sent.at_us, matches!(view, Ok(Some(_))));
+            self.node.lease.heartbeat(sent.at_us, matches!(view, Ok(Some(_))));
             if matches!(view, Ok(None)) {
-                self.node.pulse.fence();
+                self.node.lease.fence();
             }
         }
         let was_well = std::mem::replace(&mut self.was_answered, matches!(view, Ok(Some(_))));

@@ -22,7 +22,7 @@ mod open;
 mod reply_guard;
 mod partitions;
 mod batch_split;
-mod pulse;
+mod writer_lease;
 mod readers;
 mod round;
 mod session;
@@ -53,7 +53,7 @@ use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestam
 use heartbeat::{HeartbeatHandle, NotifySender};
 use notify::NotifyMessage;
 use node::{Aside, NodeHandle};
-use pulse::Pulse;
+use writer_lease::WriterLease;
 use session::{Server, Session};
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
@@ -93,7 +93,7 @@ fn join_node(
     watch: Arc<dyn CommitWatch>,
     handover: Arc<dyn CommitListener>,
 ) -> Result<OpenedNode, PostgresOpenError> {
-    let pulse = Arc::new(Pulse::new(watch));
+    let pulse = Arc::new(WriterLease::new(watch));
     let (session, seat) = open::open(server, &pulse)?;
     let place = Arc::new(NodeHandle::new(server.clone(), seat, pulse));
     let heart = HeartbeatHandle::start(server.clone(), place.clone(), handover);
@@ -230,7 +230,7 @@ impl Backend for PostgresStore {
     }
 
     fn can_record(&self) -> bool {
-        self.node.pulse.can_record()
+        self.node.lease.can_record()
     }
 
     fn membership(&self) -> Option<&dyn MembershipBackend> {

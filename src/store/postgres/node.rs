@@ -3,7 +3,7 @@
 
 use super::{
     partitions,
-    pulse::Pulse,
+    writer_lease::WriterLease,
     session::{Server, Session},
     sql::Transaction,
     versions::{self, is_busy},
@@ -51,15 +51,15 @@ pub(super) struct NodeHandle {
     lost: AtomicI64,
     /// A joining node may have much to take over before its engine sends heartbeats.
     is_joining: AtomicBool,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) lease: Arc<WriterLease>,
     session: Mutex<Option<Session>>,
 }
 
 impl NodeHandle {
-    pub(super) fn new(server: Arc<Server>, seat: WriterId, pulse: Arc<Pulse>) -> Self {
+    pub(super) fn new(server: Arc<Server>, seat: WriterId, pulse: Arc<WriterLease>) -> Self {
         let (lost, is_joining) = (AtomicI64::new(0), AtomicBool::new(false));
         let (seat, confirmed, session) = (Mutex::new(seat), Mutex::default(), Mutex::new(None));
-        Self { server, writer_id: seat, confirmed, lost, is_joining, pulse, session }
+        Self { server, writer_id: seat, confirmed, lost, is_joining, lease: pulse, session }
     }
 
     /// Returns epoch and slot together, so that rows are written and ids assigned under the same identity.
@@ -133,7 +133,7 @@ impl NodeHandle {
     fn joined(&self, newest_id: i64) -> u8 {
         let mut seat = self.lock_writer_id();
         *seat = seat.after_id(newest_id);
-        self.pulse.joined();
+        self.lease.joined();
         seat.slot()
     }
 

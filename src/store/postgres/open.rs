@@ -2,7 +2,7 @@
 
 use super::{
     node, partitions,
-    pulse::Pulse,
+    writer_lease::WriterLease,
     session::{Server, Session},
     versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
     writer::ANSWER_TIMEOUT,
@@ -64,7 +64,7 @@ impl From<Error> for PostgresOpenError {
 }
 
 /// Connects to a migrated database and enters as a node. Waits whenever the database is away.
-pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, WriterId), PostgresOpenError> {
+pub(super) fn open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId), PostgresOpenError> {
     let mut told = String::new();
     loop {
         match try_open(server, pulse) {
@@ -80,7 +80,7 @@ pub(super) fn open(server: &Server, pulse: &Pulse) -> Result<(Session, WriterId)
     }
 }
 
-fn try_open(server: &Server, pulse: &Pulse) -> Result<(Session, WriterId), PostgresOpenError> {
+fn try_open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId), PostgresOpenError> {
     let (session, to_work) = connect_and_migrate(server)?;
     if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
         return Err(PostgresOpenError::HalfMoved);

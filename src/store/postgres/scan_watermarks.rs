@@ -2,7 +2,7 @@
 //! transaction keeps a snapshot of the database, a backup for example, and a search from the beginning goes through all of
 //! them each time. Only after a slow search does the next one start where that ended.
 
-use super::pulse::Pulse;
+use super::writer_lease::WriterLease;
 use crate::domain::{id::EndpointId, time::Timestamp};
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ const FULL_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const SLOW_SCAN: Duration = Duration::from_millis(20);
 
 pub(super) struct ScanWatermarks {
-    pulse: Arc<Pulse>,
+    pulse: Arc<WriterLease>,
     lanes: Mutex<HashMap<EndpointId, Watermark>>,
     /// When the current search began.
     began_us: AtomicU64,
@@ -32,7 +32,7 @@ struct Watermark {
 }
 
 impl ScanWatermarks {
-    pub(super) fn new(pulse: Arc<Pulse>) -> Self {
+    pub(super) fn new(pulse: Arc<WriterLease>) -> Self {
         Self { pulse, lanes: Mutex::default(), began_us: AtomicU64::new(0) }
     }
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_queue_is_searched_from_its_watermark_and_from_its_beginning_after_a_while() {
         let watch = Arc::new(FakeWatch::default());
-        let floors = ScanWatermarks::new(Arc::new(Pulse::new(watch.clone())));
+        let floors = ScanWatermarks::new(Arc::new(WriterLease::new(watch.clone())));
         let (lane, at) = (EndpointId::from_i64(7), |ms| Some(Timestamp::from_millis(ms)));
         assert_eq!(floors.of(lane), None);
         floors.begin();

@@ -10,7 +10,7 @@ use super::{
     scan_watermarks::ScanWatermarks,
     open,
     batch_split::{split_batch, needs_global_lock},
-    pulse::Pulse,
+    writer_lease::WriterLease,
     session::{Server, Session},
     settings::keep_write_settings,
     sql::{Transaction, Uncommitted},
@@ -60,7 +60,7 @@ pub(super) struct SqliteCommitLoop {
     busy_since_us: Option<u64>,
     watermarks: Arc<ScanWatermarks>,
     queue: Arc<CommandQueue>,
-    pulse: Arc<Pulse>,
+    lease: Arc<WriterLease>,
     notify_sender: NotifySender,
     handover: Arc<dyn CommitListener>,
 }
@@ -74,7 +74,7 @@ impl SqliteCommitLoop {
         ringer: NotifySender,
         handover: Arc<dyn CommitListener>,
     ) -> Self {
-        let (session, epoch, pulse) = (Some(session), place.epoch(), place.pulse.clone());
+        let (session, epoch, pulse) = (Some(session), place.epoch(), place.lease.clone());
         let (last, has_changes, busy_since_us, floors) =
             (0, false, None, Arc::new(ScanWatermarks::new(pulse.clone())));
         let unwell = BTreeSet::new();
@@ -89,7 +89,7 @@ impl SqliteCommitLoop {
             busy_since_us,
             watermarks: floors,
             queue,
-            pulse,
+            lease: pulse,
             notify_sender: ringer,
             handover,
         }
@@ -236,7 +236,7 @@ impl SqliteCommitLoop {
 
     /// Other nodes hold the lock of ONE_AT_A_TIME: the batch is retried for a while.
     fn busy(&mut self) -> Error {
-        let now_us = self.pulse.now_us();
+        let now_us = self.lease.now_us();
         let since_us = *self.busy_since_us.get_or_insert(now_us);
         if Duration::from_micros(now_us.saturating_sub(since_us)) < ONE_AT_A_TIME_WAIT_MAX {
             return Error::Busy;
@@ -253,7 +253,7 @@ impl SqliteCommitLoop {
     /// Stops leasing and sending, unless this node has joined again since.
     fn fence(&self) {
         if self.node.epoch() == self.epoch {
-            self.pulse.fence();
+            self.lease.fence();
         }
     }
 
@@ -265,7 +265,7 @@ impl SqliteCommitLoop {
             self.fence();
         }
         if matches!(store_error(error), StoreError::Unavailable(_)) {
-            self.pulse.set_writing(false);
+            self.lease.set_writing(false);
             // A new connection may succeed, for example where this one leads to a server that has become a standby.
             self.session = None;
         }
@@ -308,18 +308,18 @@ impl BatchWriter for SqliteCommitLoop {
             match &result {
                 Err(error) if tries_left > 0 && self.may_try_again(error) => {
                     // While the server is away this would be logged many times a second.
-                    if self.pulse.is_writing() {
+                    if self.lease.is_writing() {
                         tracing::info!(%error, "a batch is retried");
                     }
                     continue;
                 }
                 Err(Error::Busy) => {
                     // The server answered, although it did not get the lock.
-                    self.pulse.set_writing(true);
+                    self.lease.set_writing(true);
                     return Err(self.busy());
                 }
                 Err(error) => self.note(error),
-                Ok(_) => self.pulse.set_writing(true),
+                Ok(_) => self.lease.set_writing(true),
             }
             return result;
         }
@@ -352,13 +352,13 @@ impl BatchWriter for SqliteCommitLoop {
                 return Err(Error::Fenced("it is not known what became of the last batch of this process"));
             }
             Err(error) => {
-                self.pulse.set_writing(false);
+                self.lease.set_writing(false);
                 self.session = None;
                 return Err(error);
             }
         };
         if found == next {
-            self.pulse.set_writing(true);
+            self.lease.set_writing(true);
             self.confirm(next);
             return Ok(Some(newest_notice));
         }
@@ -375,7 +375,7 @@ impl BatchWriter for SqliteCommitLoop {
     fn wait(&mut self) {
         // No caller waits.
         self.busy_since_us = None;
-        if self.pulse.is_writing() {
+        if self.lease.is_writing() {
             std::thread::park();
             return;
         }
@@ -383,7 +383,7 @@ impl BatchWriter for SqliteCommitLoop {
         // No command is pushed before the pulse says that the database can be written.
         let answered = self.session().and_then(|session| session.run("SELECT 1"));
         if self.queue.is_idle() && answered.is_ok() {
-            self.pulse.set_writing(true);
+            self.lease.set_writing(true);
         }
     }
 

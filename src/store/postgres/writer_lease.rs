@@ -14,7 +14,7 @@ use std::{
 const LEASE: Duration = Duration::from_secs(9);
 
 /// State of the lease.
-pub(super) struct Pulse {
+pub(super) struct WriterLease {
     watch: Arc<dyn CommitWatch>,
     /// End of the lease, by the `CommitWatch` clock.
     until_us: AtomicU64,
@@ -23,7 +23,7 @@ pub(super) struct Pulse {
     is_fenced: AtomicBool,
 }
 
-impl Pulse {
+impl WriterLease {
     pub(super) fn new(watch: Arc<dyn CommitWatch>) -> Self {
         let until_us = AtomicU64::new(watch.started() + as_us(LEASE));
         Self { watch, until_us, is_writing: AtomicBool::new(true), is_fenced: AtomicBool::new(false) }
