@@ -8,7 +8,7 @@ use super::{
     notify::NotifyMessage,
     node::NodeHandle,
     reply_guard::ReplyGuard,
-    round,
+    heartbeat_sql,
     session::{Server, Session},
 };
 use crate::{
@@ -272,7 +272,7 @@ impl HeartbeatThread {
             HeartbeatCommand::View(owed) => {
                 let epoch = self.node.epoch();
                 // If the request cannot be sent, the dropped reply guard answers with an error.
-                let _ = self.ask(HeartbeatRequest::View(owed), round::view_sql(epoch));
+                let _ = self.ask(HeartbeatRequest::View(owed), heartbeat_sql::view_sql(epoch));
             }
             HeartbeatCommand::Notify(bell) => {
                 self.notification.add(bell);
@@ -296,7 +296,7 @@ impl HeartbeatThread {
         if let Err(error) = self.ear() {
             return self.heartbeat_done(sent, owed, Err(error));
         }
-        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, owed), round::heartbeat_sql(epoch, beat));
+        let _ = self.ask(HeartbeatRequest::Heartbeat(sent, owed), heartbeat_sql::heartbeat_sql(epoch, beat));
     }
 
     fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
@@ -305,7 +305,7 @@ impl HeartbeatThread {
         }
         match asked {
             HeartbeatRequest::Heartbeat(sent, owed) => {
-                let heard = answer.and_then(round::heard).map(|heard| {
+                let heard = answer.and_then(heartbeat_sql::heard).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
                         self.node.mark_lost(sent.epoch);
@@ -315,7 +315,7 @@ impl HeartbeatThread {
                 self.heartbeat_done(sent, owed, heard);
             }
             HeartbeatRequest::View(owed) => {
-                owed.send(answer.and_then(round::read_view).map_err(|error| store_error(&error)));
+                owed.send(answer.and_then(heartbeat_sql::read_view).map_err(|error| store_error(&error)));
             }
             HeartbeatRequest::Ring => {
                 if let Err(error) = self.pause_after_notify() {

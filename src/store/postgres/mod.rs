@@ -24,7 +24,7 @@ mod partitions;
 mod batch_split;
 mod writer_lease;
 mod readers;
-mod round;
+mod heartbeat_sql;
 mod session;
 mod settings;
 mod sql;
