@@ -2,7 +2,7 @@
 //! endanger the lease. The statements are those of the shared code, with their parameters written into them: numbers, and the
 //! server's clock.
 
-use super::{session::to_postgres_sql, settings::SETTINGS, sql::CLOCK};
+use super::{session::to_postgres_sql, session_settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{

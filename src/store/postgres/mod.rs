@@ -26,7 +26,7 @@ mod writer_lease;
 mod readers;
 mod heartbeat_sql;
 mod session;
-mod settings;
+mod session_settings;
 mod sql;
 mod tls;
 mod usage;

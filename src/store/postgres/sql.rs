@@ -7,7 +7,7 @@ use super::{
     scan_watermarks::ScanWatermarks,
     locks::{DIGESTS, HEALTH, ORDERING, Wanted},
     session::Session,
-    settings::{begin_sql, begin_read_sql},
+    session_settings::{begin_sql, begin_read_sql},
 };
 use crate::{
     domain::{

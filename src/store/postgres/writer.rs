@@ -12,7 +12,7 @@ use super::{
     batch_split::{split_batch, needs_global_lock},
     writer_lease::WriterLease,
     session::{Server, Session},
-    settings::keep_write_settings,
+    session_settings::keep_write_settings,
     sql::{Transaction, Uncommitted},
     versions::is_busy,
 };
