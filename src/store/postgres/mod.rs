@@ -31,7 +31,7 @@ mod sql;
 mod tls;
 mod usage;
 mod value;
-mod versions;
+mod migrations;
 mod writer;
 
 pub use super::sql::QueueLimits;

@@ -6,7 +6,7 @@ use super::{
     writer_lease::WriterLease,
     session::{Server, Session},
     sql::Transaction,
-    versions::{self, is_busy},
+    migrations::{self, is_busy},
     writer::{ANSWER_TIMEOUT, may_succeed_later},
 };
 use crate::{
@@ -340,7 +340,7 @@ fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Re
         return Err(Error::Fenced("a store is being moved into this database: it is not complete yet"));
     }
     let Some(slot) = nodes::enter(tx, &new, waits_since, now)? else { return Ok(None) };
-    versions::present(tx, epoch, versions::NEWEST)?;
+    migrations::announce_version(tx, epoch, migrations::NEWEST)?;
     Ok(Some((epoch, slot)))
 }
 

@@ -4,7 +4,7 @@ use super::{
     node, partitions,
     writer_lease::WriterLease,
     session::{Server, Session},
-    versions::{self, MIGRATIONS, NEWEST, WITH_INBOX},
+    migrations::{self, MIGRATIONS, NEWEST, WITH_INBOX},
     writer::ANSWER_TIMEOUT,
 };
 use crate::store::sql::{Error, Result, Row, WriterId};
@@ -92,7 +92,7 @@ fn try_open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId),
     let asked_us = pulse.now_us();
     let (epoch, slot) = node::enter(&session).map_err(|error| {
         // Another node enters, or prepares the database for a newer version.
-        if versions::is_busy(&error) { PostgresOpenError::Away(error.to_string()) } else { error.into() }
+        if migrations::is_busy(&error) { PostgresOpenError::Away(error.to_string()) } else { error.into() }
     })?;
     // Entering counts as the first heartbeat.
     pulse.heartbeat(asked_us, true);
@@ -104,7 +104,7 @@ pub(super) fn connect_and_migrate(server: &Server) -> Result<(Session, Session),
     let (to_work, session) = (connect(server, ANSWER_TIMEOUT)?, connect(server, MIGRATION_TIMEOUT)?);
     check_not_pooled(server, &session, &to_work)?;
     check_settings(&session)?;
-    versions::bring_up_to_date(&session, MIGRATIONS)?;
+    migrations::migrate(&session, MIGRATIONS)?;
     Ok((session, to_work))
 }
 
@@ -124,7 +124,7 @@ pub(super) fn probe(server: &Server) -> Result<DatabaseState, PostgresOpenError>
     let session = connect()?;
     check_not_pooled(server, &session, &connect()?)?;
     check_settings(&session)?;
-    let prepared = versions::applied(&session, MIGRATIONS)?;
+    let prepared = migrations::applied(&session, MIGRATIONS)?;
     let refused = "SELECT count(*) FROM posthaste.inbox WHERE error IS NOT NULL";
     let refused = if prepared < WITH_INBOX { 0 } else { number(&session, refused)? };
     Ok(DatabaseState { prepared, known: NEWEST, refused })

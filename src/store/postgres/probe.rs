@@ -4,7 +4,7 @@
 use super::{
     open::{self, DatabaseState, PostgresOpenError},
     session::{Server, Session},
-    versions::{NEWEST, WITH_INBOX},
+    migrations::{NEWEST, WITH_INBOX},
 };
 use crate::store::sql::{Result, Row};
 use std::time::Duration;

@@ -14,7 +14,7 @@ use super::{
     session::{Server, Session},
     session_settings::keep_write_settings,
     sql::{Transaction, Uncommitted},
-    versions::is_busy,
+    migrations::is_busy,
 };
 use crate::{
     domain::{id::EndpointId, ports::CommitListener},

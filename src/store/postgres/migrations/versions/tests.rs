@@ -43,23 +43,23 @@ impl Stage {
 fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_them() {
     let stage = Stage::new();
     let (first, _) = enter(&stage.session).unwrap();
-    bring_up_to_date(&stage.session, &known(&[ADDS])).unwrap();
+    migrate(&stage.session, &known(&[ADDS])).unwrap();
     assert_eq!(applied(&stage.session, MIGRATIONS).unwrap(), NEWEST + 1, "an older node may start on it");
     let (second, _) = enter(&stage.session).unwrap();
 
     let newer = known(&[ADDS, REMOVES]);
-    let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
+    let refused = migrate(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, PostgresOpenError::Needed { nodes: 2 }), "{refused}");
     assert_eq!(stage.run("SELECT max(number) FROM posthaste.migrations"), (NEWEST + 1).to_string());
     stage.run(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {first}"));
-    let refused = bring_up_to_date(&stage.session, &newer).unwrap_err();
+    let refused = migrate(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, PostgresOpenError::Needed { nodes: 1 }), "{refused}");
     let unfenced = "SELECT count(*) FROM posthaste.ledger WHERE writer >= 0";
     assert_eq!(stage.run(unfenced), "4", "a refused migration changed nothing");
 
     // One left, and one has fallen silent.
     stage.run(&format!("DELETE FROM posthaste.nodes WHERE epoch = {second}"));
-    bring_up_to_date(&stage.session, &newer).unwrap();
+    migrate(&stage.session, &newer).unwrap();
     let dead = stage.run(&format!("SELECT dead FROM posthaste.nodes WHERE epoch = {first}"));
     assert_eq!((dead.as_str(), stage.run(unfenced).as_str()), ("1", "2"), "the silent node is fenced");
     let refused = applied(&stage.session, MIGRATIONS).unwrap_err();
@@ -74,12 +74,12 @@ fn a_failed_migration_leaves_nothing_and_can_be_applied_later() {
     let stage = Stage::new();
     let step = |sql| Migration { number: NEWEST + 1, oldest: NEWEST + 1, sql };
     let fails = step("CREATE TABLE half (id bigint); SELECT 1 / 0");
-    let error = bring_up_to_date(&stage.session, &known(&[fails])).unwrap_err();
+    let error = migrate(&stage.session, &known(&[fails])).unwrap_err();
     assert!(matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("division by zero")), "{error}");
     assert_eq!(stage.run("SELECT count(*) FROM posthaste.migrations"), NEWEST.to_string());
     assert_eq!(stage.run("SELECT to_regclass('posthaste.half') IS NULL"), "t");
-    bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
-    bring_up_to_date(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
+    migrate(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
+    migrate(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
     assert_eq!(
         applied(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap(),
         NEWEST + 1

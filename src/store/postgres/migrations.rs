@@ -50,11 +50,11 @@ const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s
          at timestamptz NOT NULL DEFAULT clock_timestamp())";
 
 /// Applies the missing migrations. After a kill in between, the next start continues.
-pub(super) fn bring_up_to_date(session: &Session, known: &[Migration]) -> Result<(), PostgresOpenError> {
+pub(super) fn migrate(session: &Session, known: &[Migration]) -> Result<(), PostgresOpenError> {
     let mut done = applied(session, known)?;
     for migration in known {
         while done < migration.number {
-            take(session, migration)?;
+            apply(session, migration)?;
             done = applied(session, known)?;
         }
     }
@@ -100,7 +100,7 @@ fn newest(known: &[Migration]) -> i64 {
 
 /// Stores which migrations an entering node knows, so that no incompatible one is applied beside it. None was applied since
 /// the check, because migrations and entering nodes wait for each other.
-pub(super) fn present(tx: &Transaction<'_>, epoch: i64, newest: i64) -> Result<()> {
+pub(super) fn announce_version(tx: &Transaction<'_>, epoch: i64, newest: i64) -> Result<()> {
     let sql: &dyn Sql = tx;
     if sql.number("SELECT coalesce(max(oldest), 0) FROM migrations", &[])? > newest {
         return Err(Error::Fenced(
@@ -111,25 +111,25 @@ pub(super) fn present(tx: &Transaction<'_>, epoch: i64, newest: i64) -> Result<(
 }
 
 /// Result of a try to apply a migration.
-enum Tried {
-    Taken,
+enum ApplyResult {
+    Applied,
     /// Another node applied it while this one waited for the lock.
-    TakenByAnother,
+    AppliedByAnother,
     /// Number of living nodes that need the schema as it is.
     Needed(i64),
 }
 
-fn take(session: &Session, migration: &Migration) -> Result<(), PostgresOpenError> {
+fn apply(session: &Session, migration: &Migration) -> Result<(), PostgresOpenError> {
     let mut tries_left = TRIES;
     loop {
         tries_left -= 1;
         match attempt(session, migration) {
-            Ok(Tried::Taken) => {
+            Ok(ApplyResult::Applied) => {
                 tracing::info!(number = migration.number, "the database was migrated");
                 return Ok(());
             }
-            Ok(Tried::TakenByAnother) => return Ok(()),
-            Ok(Tried::Needed(nodes)) => {
+            Ok(ApplyResult::AppliedByAnother) => return Ok(()),
+            Ok(ApplyResult::Needed(nodes)) => {
                 session.run("ROLLBACK")?;
                 return Err(PostgresOpenError::Needed { nodes });
             }
@@ -150,25 +150,25 @@ pub(super) fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
 }
 
-fn attempt(session: &Session, migration: &Migration) -> Result<Tried> {
+fn attempt(session: &Session, migration: &Migration) -> Result<ApplyResult> {
     let Migration { number, oldest, sql } = migration;
     session.run(BEGIN)?;
     let note = "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (?1, ?2, sha256(?3))
          ON CONFLICT (number) DO NOTHING";
     if session.execute(note, params![*number, *oldest, sql.as_bytes()])? == 0 {
         session.run("COMMIT")?;
-        return Ok(Tried::TakenByAnother);
+        return Ok(ApplyResult::AppliedByAnother);
     }
     let asks_for_more = "SELECT 1 FROM posthaste.migrations WHERE number < ?1 HAVING max(oldest) < ?2";
     if !session.query(asks_for_more, params![*number, *oldest])?.is_empty() {
         let living = fence_older(session, *oldest)?;
         if living > 0 {
-            return Ok(Tried::Needed(living));
+            return Ok(ApplyResult::Needed(living));
         }
     }
     session.run(sql)?;
     session.run("COMMIT")?;
-    Ok(Tried::Taken)
+    Ok(ApplyResult::Applied)
 }
 
 /// Fences nodes that know less than this, if their lease is over; returns how many living ones remain. A fenced node notices
