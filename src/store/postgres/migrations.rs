@@ -33,7 +33,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
 pub(super) const WITH_INBOX: i64 = 2;
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// A step waits for locks half a second at a time, because later transactions wait as well; then it pauses for longer.
-const TRIES: usize = 20;
+const MIGRATION_TRIES: usize = 20;
 const MIGRATION_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits for a node that is applying a step as long as that takes, unless it has fallen silent; only then does the short wait
@@ -41,7 +41,7 @@ const MIGRATION_RETRY_PAUSE: Duration = Duration::from_secs(1);
 ///
 /// An existing schema is used as it is: even IF NOT EXISTS needs the right to create schemas, which a role does not need if
 /// an administrator made the schema.
-const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s';
+const MIGRATION_BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '10s';
      SELECT pg_advisory_xact_lock(8102099357864587377); SET LOCAL lock_timeout = '500ms';
      DO 'BEGIN IF to_regnamespace(''posthaste'') IS NULL THEN CREATE SCHEMA posthaste; END IF; END';
      SET LOCAL search_path = posthaste, pg_temp;
@@ -120,7 +120,7 @@ enum ApplyResult {
 }
 
 fn apply(session: &Session, migration: &Migration) -> Result<(), PostgresOpenError> {
-    let mut tries_left = TRIES;
+    let mut tries_left = MIGRATION_TRIES;
     loop {
         tries_left -= 1;
         match attempt(session, migration) {
@@ -152,7 +152,7 @@ pub(super) fn is_busy(error: &Error) -> bool {
 
 fn attempt(session: &Session, migration: &Migration) -> Result<ApplyResult> {
     let Migration { number, oldest, sql } = migration;
-    session.run(BEGIN)?;
+    session.run(MIGRATION_BEGIN)?;
     let note = "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (?1, ?2, sha256(?3))
          ON CONFLICT (number) DO NOTHING";
     if session.execute(note, params![*number, *oldest, sql.as_bytes()])? == 0 {

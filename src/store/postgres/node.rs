@@ -32,7 +32,7 @@ use std::{
 /// Nodes enter one at a time, each to find a free slot.
 pub(super) const ENTER: &str = "SELECT pg_advisory_xact_lock(8102099357864587378)";
 /// How often a step is tried that conflicted with another node's batch.
-const TRIES: usize = 5;
+const STEP_TRIES: usize = 5;
 /// How long a takeover waits for a batch of the dead node.
 const BATCH_LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '3s'";
 /// How often a node that found no slot tries again.
@@ -163,7 +163,7 @@ impl NodeHandle {
                 Ok(done)
             })
         };
-        let mut tries_left = TRIES;
+        let mut tries_left = STEP_TRIES;
         loop {
             tries_left -= 1;
             match attempt() {
@@ -176,7 +176,7 @@ impl NodeHandle {
     /// Fences a dead node. Waits for a batch that it is committing, but not for one whose client neither reads nor goes away:
     /// the server's process that serves it is ended, and its batch is rolled back.
     fn fence(&self, epoch: i64) -> Result<()> {
-        let mut tries_left = TRIES;
+        let mut tries_left = STEP_TRIES;
         loop {
             tries_left -= 1;
             let done = self.fenced(&mut |tx, clock| {
@@ -303,7 +303,7 @@ fn end_dead_batches(tx: &Transaction<'_>) -> Result<i64> {
 /// Gives this process a new epoch, and a slot. If no slot is free, it waits as long as every node has to send a heartbeat,
 /// and takes the slot of a silent one.
 pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
-    let (mut waits_since, mut tries_left) = (None, TRIES);
+    let (mut waits_since, mut tries_left) = (None, STEP_TRIES);
     loop {
         let (tx, _) = Transaction::begin(session, 0, ENTER)?;
         (&tx as &dyn Sql).execute(BATCH_LOCK_TIMEOUT, &[])?;

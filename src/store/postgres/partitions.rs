@@ -25,7 +25,7 @@ const MOVED_ROWS: i64 = 10_000;
 const MOVED_BYTES: i64 = 64 << 20;
 
 /// All transactions queue behind one that waits for a table lock, so the wait is short; and one node at a time is enough.
-const BEGIN: &str = "SET LOCAL lock_timeout = '200ms'";
+const STEP_SETTINGS: &str = "SET LOCAL lock_timeout = '200ms'";
 const TRY_LOCK: &str = "SELECT pg_try_advisory_xact_lock(8102099357864587379)";
 
 struct PartitionedTable {
@@ -138,7 +138,7 @@ fn drop_old_days(session: &Session, table: &PartitionedTable, today: i64) -> Res
 /// Runs a step in a transaction of its own. `None` if a lock was not free in time, or another node does it.
 fn step(session: &Session, run: impl FnOnce(&Transaction<'_>) -> Result<bool>) -> Result<Option<bool>> {
     let attempt = || -> Result<Option<bool>> {
-        let (tx, _) = Transaction::begin(session, 0, BEGIN)?;
+        let (tx, _) = Transaction::begin(session, 0, STEP_SETTINGS)?;
         if !(&tx as &dyn Sql).exists(TRY_LOCK, &[])? {
             return Ok(None);
         }

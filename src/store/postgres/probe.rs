@@ -9,7 +9,7 @@ use super::{
 use crate::store::sql::{Result, Row};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PROBE_ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Facts about a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ const SELECT_ENCRYPTED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN po
 /// Returns facts about a database. Refuses what `open` would refuse.
 pub(super) fn probe(server: &Server) -> Result<DatabaseInfo, PostgresOpenError> {
     let found = open::probe(server)?;
-    let session = Session::connect(server, PATIENCE)?;
+    let session = Session::connect(server, PROBE_ANSWER_TIMEOUT)?;
     if found.prepared >= WITH_INBOX
         && !session.query("SELECT 1 FROM posthaste.moving WHERE done = 0", &[])?.is_empty()
     {

@@ -8,11 +8,11 @@ use crate::store::sql::{ReadConnection, ReaderPool, Result, Sql};
 use std::{sync::Arc, time::Duration};
 
 /// For any one answer: a list may be long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn on(server: &Arc<Server>) -> ReaderPool<Session> {
     let server = server.clone();
-    ReaderPool::new(move || Session::connect(&server, PATIENCE))
+    ReaderPool::new(move || Session::connect(&server, READ_ANSWER_TIMEOUT))
 }
 
 impl ReadConnection for Session {

@@ -44,7 +44,7 @@ pub(super) const SETTINGS: &str = settings!("SET LOCAL");
 const SETTINGS_TO_WRITE: &str = settings_to_write!("SET LOCAL");
 
 /// Settings made once where the connection stays, for all transactions but heartbeats, which set them each time.
-const KEPT: &str = settings!("SET");
+const SESSION_SETTINGS: &str = settings!("SET");
 const SESSION_SETTINGS_TO_WRITE: &str = settings_to_write!("SET");
 
 /// Applies the settings that a single-statement transaction relies on. Only on a connection of this process's own.
@@ -60,7 +60,7 @@ pub(super) fn begin_sql(session: &Session, first: &str) -> Result<String> {
 
 /// SQL that begins a transaction that reads one snapshot.
 pub(super) fn begin_read_sql(session: &Session) -> Result<String> {
-    let settings = local(session, SETTINGS, KEPT)?;
+    let settings = local(session, SETTINGS, SESSION_SETTINGS)?;
     Ok(format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {settings}"))
 }
 
