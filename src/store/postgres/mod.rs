@@ -52,7 +52,7 @@ use super::{
 use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
 use heartbeat::{HeartbeatHandle, NotifySender};
 use notify::NotifyMessage;
-use node::{Aside, NodeHandle};
+use node::{BlockingSession, NodeHandle};
 use writer_lease::WriterLease;
 use session::{Server, Session};
 use std::{
@@ -166,7 +166,7 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) = (Aside(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
+        let (aside, tell, handover) = (BlockingSession(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);
@@ -182,7 +182,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
-        let (aside, tell) = (Aside(self.node.clone()), self.takeover_publisher(true));
+        let (aside, tell) = (BlockingSession(self.node.clone()), self.takeover_publisher(true));
         Box::pin(async move { Ok(takeover::take_over(&aside, epoch, now).await?.map(tell)) })
     }
 
@@ -191,7 +191,7 @@ impl MembershipBackend for PostgresStore {
     }
 
     fn maintain(&self) -> Reply<'static, ()> {
-        let aside = Aside(self.node.clone());
+        let aside = BlockingSession(self.node.clone());
         Box::pin(async move {
             // Not urgent: a row without a partition is stored in the rest partition.
             if let Err(error) = aside.maintain().await {

@@ -225,9 +225,9 @@ impl Drop for Joining<'_> {
 }
 
 /// Runs database work beside the writer, on threads that may block.
-pub(super) struct Aside(pub(super) Arc<NodeHandle>);
+pub(super) struct BlockingSession(pub(super) Arc<NodeHandle>);
 
-impl Aside {
+impl BlockingSession {
     async fn run<T: Send + 'static>(
         &self,
         run: impl FnOnce(&NodeHandle) -> Result<T> + Send + 'static,
@@ -257,7 +257,7 @@ impl Aside {
     }
 }
 
-impl TakeoverSteps for Aside {
+impl TakeoverSteps for BlockingSession {
     fn step<T: Send + 'static>(
         &self,
         mut run: impl FnMut(&dyn Sql, Timestamp) -> Result<T> + Send + 'static,
