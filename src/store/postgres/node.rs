@@ -209,16 +209,16 @@ impl NodeHandle {
 }
 
 /// Marks the node as joining while it exists.
-struct Joining<'a>(&'a NodeHandle);
+struct JoinGuard<'a>(&'a NodeHandle);
 
-impl<'a> Joining<'a> {
+impl<'a> JoinGuard<'a> {
     fn begin(place: &'a NodeHandle) -> Self {
         place.is_joining.store(true, SeqCst);
         Self(place)
     }
 }
 
-impl Drop for Joining<'_> {
+impl Drop for JoinGuard<'_> {
     fn drop(&mut self) {
         self.0.is_joining.store(false, SeqCst);
     }
@@ -239,7 +239,7 @@ impl BlockingSession {
 
     /// Joins, under another epoch if this one is fenced. Also returns what was taken over, and whether inspections wait.
     pub(super) async fn join(&self, now: Timestamp) -> Result<(Joined, TakenOver, bool), StoreError> {
-        let _joining = Joining::begin(&self.0);
+        let _joining = JoinGuard::begin(&self.0);
         let dead = self.run(NodeHandle::enter).await?;
         let mut taken = TakenOver::default();
         for other in dead {
