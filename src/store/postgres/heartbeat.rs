@@ -100,7 +100,7 @@ impl HeartbeatHandle {
             node: place,
             handover,
             orders: taken,
-            ear: None,
+            connection: None,
             alone,
             notification: NotifyMessage::default(),
             is_led_by_engine: false,
@@ -182,7 +182,7 @@ struct HeartbeatThread {
     handover: Arc<dyn CommitListener>,
     orders: UnboundedReceiver<HeartbeatCommand>,
     /// `None` while there is no connection.
-    ear: Option<HeartbeatConnection>,
+    connection: Option<HeartbeatConnection>,
     /// Runtime to wait on while there is no connection.
     alone: Runtime,
     /// Notification to be sent.
@@ -200,7 +200,7 @@ impl HeartbeatThread {
                 HeartbeatInput::Order(Some(order)) => self.follow(order),
                 HeartbeatInput::Order(None) => return,
                 HeartbeatInput::Heard(Some(words)) => self.hear(&words),
-                HeartbeatInput::Heard(None) => self.lose_ear(),
+                HeartbeatInput::Heard(None) => self.drop_connection(),
                 HeartbeatInput::Answered((asked, answer)) => self.be_answered(asked, answer),
                 HeartbeatInput::Paused => self.ring(),
                 HeartbeatInput::Rested => {
@@ -221,11 +221,11 @@ impl HeartbeatThread {
     }
 
     fn ear(&mut self) -> Result<&mut HeartbeatConnection> {
-        let ear = match self.ear.take().filter(|ear| !ear.session.is_closed()) {
+        let ear = match self.connection.take().filter(|ear| !ear.session.is_closed()) {
             Some(ear) => ear,
             None => HeartbeatConnection::new(&self.server)?,
         };
-        Ok(self.ear.insert(ear))
+        Ok(self.connection.insert(ear))
     }
 
     fn restart_timer(&mut self) -> Result<()> {
@@ -235,7 +235,7 @@ impl HeartbeatThread {
     }
 
     fn next(&mut self) -> HeartbeatInput {
-        let Self { ear: Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }), orders, .. } = self else {
+        let Self { connection: Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }), orders, .. } = self else {
             let Self { alone, orders, .. } = self;
             let order = alone.block_on(async { timeout(HEARTBEAT_INTERVAL, orders.recv()).await });
             return order.map_or(HeartbeatInput::Rested, HeartbeatInput::Order);
@@ -276,7 +276,7 @@ impl HeartbeatThread {
             }
             HeartbeatCommand::Notify(bell) => {
                 self.notification.add(bell);
-                if self.ear.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
+                if self.connection.as_ref().is_none_or(|ear| ear.pause.is_none() && !ear.is_notifying) {
                     self.ring();
                 }
             }
@@ -301,7 +301,7 @@ impl HeartbeatThread {
 
     fn be_answered(&mut self, asked: HeartbeatRequest, answer: Result<Vec<SimpleQueryMessage>>) {
         if answer.is_err() {
-            self.lose_ear();
+            self.drop_connection();
         }
         match asked {
             HeartbeatRequest::Heartbeat(sent, owed) => {
@@ -328,8 +328,8 @@ impl HeartbeatThread {
 
     /// Drops the connection, so that the next one may work; waiting callers get an error. The lease ends at once, until the
     /// fate of the sent heartbeats is known.
-    fn lose_ear(&mut self) {
-        self.ear = None;
+    fn drop_connection(&mut self) {
+        self.connection = None;
         self.node.lease.heartbeat(0, false);
     }
 
@@ -373,7 +373,7 @@ impl HeartbeatThread {
     }
 
     fn pause_after_notify(&mut self) -> Result<()> {
-        if let Some(ear) = &mut self.ear {
+        if let Some(ear) = &mut self.connection {
             ear.is_notifying = false;
             ear.pause = Some(ear.session.timer(NOTIFY_INTERVAL)?);
         }
