@@ -31,7 +31,7 @@ pub(super) struct MailStream {
     stream: Box<dyn ByteStream>,
     peer: io::Result<SocketAddr>,
     /// The greeting from before TLS. Read before the stream: a server greets once, and not again under TLS.
-    heard: Vec<u8>,
+    greeting: Vec<u8>,
 }
 
 /// Connects to the first address that answers.
@@ -54,7 +54,7 @@ pub(super) async fn connect(resolver: &dyn Resolver, host: &Host, port: u16) -> 
 
 impl MailStream {
     pub(super) fn plain(stream: TcpStream) -> Self {
-        Self { peer: stream.peer_addr(), stream: Box::new(stream), heard: Vec::new() }
+        Self { peer: stream.peer_addr(), stream: Box::new(stream), greeting: Vec::new() }
     }
 
     pub(super) async fn secured(
@@ -65,7 +65,7 @@ impl MailStream {
     ) -> Result<Self, String> {
         let peer = stream.peer_addr();
         let secured = tls::secure(connector, host, stream).await.map_err(|fault| fault.message.into_owned())?;
-        Ok(Self { stream: secured, peer, heard: greeting })
+        Ok(Self { stream: secured, peer, greeting })
     }
 
     /// Asks for TLS in plain text. Fails if the server has none.
@@ -120,12 +120,12 @@ impl AsyncRead for MailStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.heard.is_empty() {
+        if self.greeting.is_empty() {
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
-        let part = self.heard.len().min(buffer.remaining());
-        buffer.put_slice(&self.heard[..part]);
-        self.heard.drain(..part);
+        let part = self.greeting.len().min(buffer.remaining());
+        buffer.put_slice(&self.greeting[..part]);
+        self.greeting.drain(..part);
         Poll::Ready(Ok(()))
     }
 }

@@ -305,7 +305,7 @@ impl HeartbeatThread {
         }
         match asked {
             HeartbeatRequest::Heartbeat(sent, owed) => {
-                let heard = answer.and_then(heartbeat_sql::heard).map(|heard| {
+                let heard = answer.and_then(heartbeat_sql::read_heartbeat).map(|heard| {
                     let (stored, view) = heard?;
                     if stored < sent.confirmed {
                         self.node.mark_lost(sent.epoch);
@@ -381,7 +381,7 @@ impl HeartbeatThread {
     }
 
     fn hear(&self, words: &str) {
-        if let Some(bell) = NotifyMessage::heard(words, self.node.epoch()) {
+        if let Some(bell) = NotifyMessage::parse(words, self.node.epoch()) {
             bell.publish(&*self.handover);
         }
     }

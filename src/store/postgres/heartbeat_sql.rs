@@ -129,7 +129,7 @@ impl StatementResults {
 
 /// Reads the answer to a heartbeat: the last stored batch of this node, and the cluster view; `None` if the node was taken
 /// over.
-pub(super) fn heard(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, ClusterView)>> {
+pub(super) fn read_heartbeat(messages: Vec<SimpleQueryMessage>) -> Result<Option<(i64, ClusterView)>> {
     let mut answers = StatementResults::of(messages);
     let (_, lives) = answers.next()?;
     let stored = answers.one("n", |row| row.get(0))?;

@@ -82,7 +82,7 @@ impl NotifyMessage {
     }
 
     /// Reads another node's notification; unknown words of a newer version are skipped.
-    pub(super) fn heard(words: &str, own_epoch: i64) -> Option<Self> {
+    pub(super) fn parse(words: &str, own_epoch: i64) -> Option<Self> {
         let mut words = words.split(' ');
         let epoch: i64 = words.next()?.parse().ok()?;
         if epoch == own_epoch {
@@ -147,11 +147,11 @@ mod tests {
             NotifyMessage { waiting: lanes(3), manual: lanes(1), configuration: true, ..NotifyMessage::default() },
             NotifyMessage { inspections: true, notices: true, replays: true, ..NotifyMessage::default() },
         ] {
-            assert_eq!(NotifyMessage::heard(&bell.text(7), 8), Some(bell.clone()));
-            assert_eq!(NotifyMessage::heard(&bell.text(7), 7), None, "only by other nodes");
+            assert_eq!(NotifyMessage::parse(&bell.text(7), 8), Some(bell.clone()));
+            assert_eq!(NotifyMessage::parse(&bell.text(7), 7), None, "only by other nodes");
         }
-        assert_eq!(NotifyMessage::heard("7 w1 wx,y z9,9 c", 8), Some(NotifyMessage { configuration: true, ..NotifyMessage::default() }));
-        assert_eq!(NotifyMessage::heard("", 8), None);
+        assert_eq!(NotifyMessage::parse("7 w1 wx,y z9,9 c", 8), Some(NotifyMessage { configuration: true, ..NotifyMessage::default() }));
+        assert_eq!(NotifyMessage::parse("", 8), None);
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let bell = NotifyMessage { waiting: lanes(1000), notices: true, ..NotifyMessage::default() };
         let words = bell.text(i64::MAX);
         assert!(words.len() <= 8000 && words.len() > 7800);
-        let heard = NotifyMessage::heard(&words, 1).unwrap();
+        let heard = NotifyMessage::parse(&words, 1).unwrap();
         assert!(
             heard.notices
                 && heard.waiting.iter().all(|lane| bell.waiting.get_key_value(lane.0) == Some(lane))
