@@ -83,7 +83,7 @@ fn statement(parts: BatchParts) -> String {
 }
 
 /// A simple batch, as it is stored.
-pub(super) struct Plain {
+pub(super) struct SimpleBatch {
     added: ColumnRows,
     /// The endpoints that have to be healthy, and the deliveries that ended at them.
     ended: Option<(ColumnRows, ColumnRows)>,
@@ -91,7 +91,7 @@ pub(super) struct Plain {
     born: Option<NewEventRows>,
 }
 
-impl Plain {
+impl SimpleBatch {
     /// Makes the batch; `None` if a command in it needs more. A delivery to one of these endpoints qualifies if that is
     /// healthy.
     pub(super) fn of(

@@ -2,7 +2,7 @@
 //! `ledger`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
 
 use super::{
-    single_statement_commit::{self, Plain},
+    single_statement_commit::{self, SimpleBatch},
     heartbeat::NotifySender,
     notify::NotifyMessage,
     bulk_commit,
@@ -131,7 +131,7 @@ impl SqliteCommitLoop {
         if !may_be_plain || self.server.is_pooled() {
             return Ok(None);
         }
-        let Some(plain) = Plain::of(seat, batch, endpoints)? else { return Ok(None) };
+        let Some(plain) = SimpleBatch::of(seat, batch, endpoints)? else { return Ok(None) };
         let session = self.session()?;
         keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
