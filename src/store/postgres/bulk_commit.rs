@@ -101,7 +101,7 @@ impl BulkWriter {
 
     fn write(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>]) -> Result<()> {
         if let Some(born) = self.write_collected(tx, batch)? {
-            tx.say_all(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
+            tx.pipeline(&[Statement::Change(&ACCEPT, &[], &born.rows())])?;
         }
         Ok(())
     }
@@ -113,7 +113,7 @@ impl BulkWriter {
         let lane = params![-tx.epoch()];
         let record = ended.is_some().then_some(Statement::Query(&RECORD, lane, &of_ended));
         let claim = claims.is_some().then_some(Statement::Change(&CLAIM, &[], &of_claims));
-        let answers = tx.say_all(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
+        let answers = tx.pipeline(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
         let mut answers = answers.into_iter();
         if record.is_some()
             && let Some(answer) = answers.next()

@@ -132,7 +132,7 @@ impl Session {
 
     /// Runs several statements without parameters in one round trip; returns how many rows they gave.
     pub(super) fn run(&self, sql: &str) -> Result<usize> {
-        self.say(Statement::Batch(sql)).map(|answer| answer.count)
+        self.run_one(Statement::Batch(sql)).map(|answer| answer.count)
     }
 
     /// Sends several statements without waiting, neither for earlier answers nor for theirs. `then` gets the answer while the
@@ -161,21 +161,21 @@ impl Session {
     }
 
     pub(super) fn execute(&self, sql: &str, params: &[&dyn ToValue]) -> Result<usize> {
-        self.say(Statement::Change(sql, params, &[])).map(|answer| answer.count)
+        self.run_one(Statement::Change(sql, params, &[])).map(|answer| answer.count)
     }
 
     /// Returns all rows at once, so that other statements can run while they are read.
     pub(super) fn query(&self, sql: &str, params: &[&dyn ToValue]) -> Result<Vec<FetchedRow>> {
-        self.say(Statement::Query(sql, params, &[])).map(|answer| answer.rows)
+        self.run_one(Statement::Query(sql, params, &[])).map(|answer| answer.rows)
     }
 
-    pub(super) fn say(&self, asked: Statement<'_>) -> Result<StatementResult> {
-        self.say_all(&[asked])?.remove(0)
+    pub(super) fn run_one(&self, asked: Statement<'_>) -> Result<StatementResult> {
+        self.pipeline(&[asked])?.remove(0)
     }
 
     /// Runs these in one round trip, one after the other. In a transaction, statements after a failed one do nothing, and
     /// there is no answer after one that could not be sent.
-    pub(super) fn say_all(&self, asked: &[Statement<'_>]) -> Result<Vec<Result<StatementResult>>> {
+    pub(super) fn pipeline(&self, asked: &[Statement<'_>]) -> Result<Vec<Result<StatementResult>>> {
         let statements = self.prepare(asked)?;
         let answers = asked.iter().zip(&statements).map(|(asked, statement)| {
             let future: Pin<Box<dyn Future<Output = _> + '_>> =

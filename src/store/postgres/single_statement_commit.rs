@@ -139,7 +139,7 @@ impl SimpleBatch {
     }
 
     /// Runs the statement for the batch after `last`, through `ask`.
-    pub(super) fn say<T>(&self, seat: WriterId, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
+    pub(super) fn run<T>(&self, seat: WriterId, last: i64, ask: impl FnOnce(Statement<'_>) -> T) -> T {
         let Self { added, ended, claims, born } = self;
         let number = usize::from(ended.is_some())
             | usize::from(claims.is_some()) << 1

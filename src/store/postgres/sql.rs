@@ -86,7 +86,7 @@ impl<'a> Transaction<'a> {
         let (opening, wanted) = (begin_sql(session, first)?, Wanted::of(locks));
         let params = wanted.params();
         let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
-        let answers = tx.say_all(&asked)?;
+        let answers = tx.pipeline(&asked)?;
         if let [_, .., taken] = &answers[..] {
             tx.held = RefCell::new(taken.read(|row| Ok((row.get(0)?, row.get(1)?)))?);
         }
@@ -144,7 +144,7 @@ impl<'a> Transaction<'a> {
         }
         let asked: Vec<_> = last.iter().copied().chain([Statement::Batch("COMMIT")]).collect();
         self.session.prepare(&asked).map_err(Uncommitted::RolledBack)?;
-        let answers = self.session.say_all(&asked);
+        let answers = self.session.pipeline(&asked);
         self.is_over = !matches!(&answers, Ok(answers) if answers.len() < asked.len());
         let answers = answers.map_err(Uncommitted::InDoubt)?;
         let (is_sent, is_answered) = (self.is_over, answers.last().is_some_and(Result::is_ok));
@@ -163,8 +163,8 @@ impl<'a> Transaction<'a> {
     }
 
     /// Runs all of these, one after the other, in one round trip.
-    pub(super) fn say_all(&self, asked: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
-        self.note_failure(self.session.say_all(asked).and_then(|answers| answers.into_iter().collect()))
+    pub(super) fn pipeline(&self, asked: &[Statement<'_>]) -> Result<Vec<StatementResult>> {
+        self.note_failure(self.session.pipeline(asked).and_then(|answers| answers.into_iter().collect()))
     }
 
     /// Runs a statement that takes many rows and returns some.
@@ -175,7 +175,7 @@ impl<'a> Transaction<'a> {
         rows: &[&ColumnRows],
         read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<C> {
-        self.note_failure(self.session.say(Statement::Query(sql, params, rows)))?.read(read)
+        self.note_failure(self.session.run_one(Statement::Query(sql, params, rows)))?.read(read)
     }
 
     fn note_failure<T>(&self, result: Result<T>) -> Result<T> {
@@ -248,7 +248,7 @@ impl Sql for Transaction<'_> {
             return Ok(());
         }
         let (sql, rows) = (over.all_rows(&shape.unnest(1)), [&rows]);
-        let answer = self.note_failure(self.session.say(Statement::Query(&sql, &[], &rows)))?;
+        let answer = self.note_failure(self.session.run_one(Statement::Query(&sql, &[], &rows)))?;
         answer.rows.iter().try_for_each(|row| each(&Row::new(row)))
     }
 

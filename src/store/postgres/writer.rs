@@ -135,7 +135,7 @@ impl SqliteCommitLoop {
         let session = self.session()?;
         keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
-        let answer = plain.say(seat, last, |asked| session.prepare(&[asked]).map(|_| session.say(asked)))?;
+        let answer = plain.run(seat, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
         match answer.and_then(|answer| single_statement_commit::stored(&answer)) {
             Ok(None) => Ok(None),
             Ok(Some(newest_notice)) => {
