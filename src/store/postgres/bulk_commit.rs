@@ -19,7 +19,7 @@ use std::collections::HashSet;
 pub(super) fn apply_all(tx: &Transaction<'_>, seat: WriterId, batch: &mut [Box<dyn Command>]) -> Result<CommitTail> {
     let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
-        gathered.take(tx, batch, place)?;
+        gathered.add(tx, batch, place)?;
     }
     let born = gathered.write_collected(tx, batch)?;
     Ok(CommitTail { born, added: added_by(batch)? })
@@ -53,12 +53,12 @@ struct BulkWriter {
 }
 
 impl BulkWriter {
-    fn take(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], place: usize) -> Result<()> {
+    fn add(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>], place: usize) -> Result<()> {
         match batch[place].bulk_op() {
             BulkOp::Accept(accept) => {
                 let count = accept.start(tx.epoch()).len();
                 for event in 0..count {
-                    self.take_event(tx, batch, (place, event))?;
+                    self.add_event(tx, batch, (place, event))?;
                 }
                 Ok(())
             }
@@ -82,7 +82,7 @@ impl BulkWriter {
         }
     }
 
-    fn take_event(
+    fn add_event(
         &mut self,
         tx: &Transaction<'_>,
         batch: &mut [Box<dyn Command>],
