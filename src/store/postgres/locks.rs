@@ -70,14 +70,14 @@ pub(super) const LOCK_ALL_HEALTH: &str =
     "INSERT INTO locks (kind, endpoint) SELECT 1, endpoint FROM health ON CONFLICT DO NOTHING";
 
 /// The locks of a batch, as parameters of its statements.
-pub(super) struct Wanted {
+pub(super) struct LockRequest {
     numbers: [String; 4],
     is_any: bool,
     /// All rows exist: an unhealthy endpoint's row was inserted when it failed.
     has_all_rows: bool,
 }
 
-impl Wanted {
+impl LockRequest {
     pub(super) fn of(locks: &Locks) -> Self {
         fn numbers<T: Copy>(ids: impl IntoIterator<Item = T>, number: fn(T) -> i64) -> String {
             ids.into_iter().map(|id| number(id).to_string()).collect::<Vec<_>>().join(" ")

@@ -5,7 +5,7 @@ use super::{
     columns::{ColumnRows, ColumnTypes},
     deliveries,
     scan_watermarks::ScanWatermarks,
-    locks::{DIGESTS, HEALTH, ORDERING, Wanted},
+    locks::{DIGESTS, HEALTH, ORDERING, LockRequest},
     session::Session,
     session_settings::{begin_sql, begin_read_sql},
 };
@@ -83,7 +83,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<(Self, usize)> {
         let mut tx = Self::new(session, seat.epoch);
         (tx.writer_id, tx.watermarks) = (Some(seat), Some(floors));
-        let (opening, wanted) = (begin_sql(session, first)?, Wanted::of(locks));
+        let (opening, wanted) = (begin_sql(session, first)?, LockRequest::of(locks));
         let params = wanted.params();
         let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
         let answers = tx.pipeline(&asked)?;
