@@ -68,7 +68,7 @@ impl DatabaseTlsConnector {
         let builder = match &address.security {
             Security::Verified(authorities) => builder.with_root_certificates(roots(authorities.as_deref())?),
             Security::Plain | Security::IfOffered | Security::Encrypted => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Whoever(provider)))
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             }
         };
         Ok(Self(Arc::new(builder.with_no_client_auth())))
@@ -90,9 +90,9 @@ fn roots(authorities: Option<&Path>) -> Result<RootCertStore, PostgresOpenError>
 
 /// Accepts any certificate. The server must still prove that it has the certificate's key.
 #[derive(Debug)]
-struct Whoever(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Whoever {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
