@@ -5,7 +5,7 @@ use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
     domain::encryption::Keyring,
-    store::postgres::{self, DatabaseAddress, DatabaseState, Lack, DatabaseInfo, PostgresOpenError},
+    store::postgres::{self, DatabaseAddress, DatabaseState, MissingPrivilege, DatabaseInfo, PostgresOpenError},
 };
 use tokio::sync::oneshot;
 
@@ -16,7 +16,7 @@ pub(super) async fn check_database(settings: &Settings, address: &DatabaseAddres
     let asked = address.clone();
     std::thread::spawn(move || drop(done.send(postgres::probe(&asked))));
     let said = |words: &str| format!("{address}: {words}");
-    let DatabaseInfo { found, lacks, encrypted: sealed } = match is_done.await {
+    let DatabaseInfo { found, missing: lacks, encrypted: sealed } = match is_done.await {
         Ok(Ok(look)) => look,
         Ok(Err(error)) => {
             return vec![CheckLine::failed(STORE_CHECK, said(&error.to_string()), advice(&error))];
@@ -54,16 +54,16 @@ fn schema_state(found: DatabaseState) -> &'static str {
     }
 }
 
-fn missing_privilege(lack: Lack) -> CheckLine {
+fn missing_privilege(lack: MissingPrivilege) -> CheckLine {
     match lack {
-        Lack::NoSchema { role, database } => CheckLine::failed(
+        MissingPrivilege::NoSchema { role, database } => CheckLine::failed(
             STORE_CHECK,
             format!("the role {role} may not make the schema posthaste"),
             format!(
                 "Somebody who may says GRANT CREATE ON DATABASE {database} TO {role}; or CREATE SCHEMA posthaste AUTHORIZATION {role};"
             ),
         ),
-        Lack::NotOwner { role, owner, others, must_be_prepared } => {
+        MissingPrivilege::NotOwner { role, owner, others, must_be_prepared } => {
             let said = format!(
                 "the role {role} does not own the schema posthaste ({owner} does) with all in it ({others} are others')"
             );
@@ -74,7 +74,7 @@ fn missing_privilege(lack: Lack) -> CheckLine {
                 CheckLine::warning(STORE_CHECK, said, advice)
             }
         }
-        Lack::NoPublisher => CheckLine::warning(
+        MissingPrivilege::NoPublisher => CheckLine::warning(
             "publisher",
             "nobody but the schema's owner may publish in SQL: the role posthaste_publisher is not there, or may not",
             "If a product is to, somebody who may says CREATE ROLE posthaste_publisher NOLOGIN; and the owner \

@@ -36,7 +36,7 @@ mod writer;
 
 pub use super::sql::QueueLimits;
 pub use address::{DatabaseAddress, DatabaseAddressError};
-pub use probe::{Lack, DatabaseInfo};
+pub use probe::{MissingPrivilege, DatabaseInfo};
 pub use import_sqlite::{ImportError, import};
 pub use open::{DatabaseState, PostgresOpenError};
 

@@ -15,14 +15,14 @@ const PROBE_ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseInfo {
     pub found: DatabaseState,
-    pub lacks: Vec<Lack>,
+    pub missing: Vec<MissingPrivilege>,
     /// All encrypted values in it, of endpoints that are not deleted.
     pub encrypted: Vec<Vec<u8>>,
 }
 
 /// A role or privilege that the connecting role lacks. Names are quoted as in SQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lack {
+pub enum MissingPrivilege {
     /// There is no schema, and the role may not create one.
     NoSchema { role: String, database: String },
     /// The schema, or so many objects in it, belong to another role: migrations would fail, and partitions of days would
@@ -54,26 +54,26 @@ pub(super) fn probe(server: &Server) -> Result<DatabaseInfo, PostgresOpenError> 
     {
         return Err(PostgresOpenError::HalfMoved);
     }
-    let mut lacks: Vec<Lack> = rights(&session, found)?.into_iter().collect();
+    let mut lacks: Vec<MissingPrivilege> = rights(&session, found)?.into_iter().collect();
     if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
-        lacks.push(Lack::NoPublisher);
+        lacks.push(MissingPrivilege::NoPublisher);
     }
     let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SELECT_ENCRYPTED, &[])? };
     let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
-    Ok(DatabaseInfo { found, lacks, encrypted: sealed })
+    Ok(DatabaseInfo { found, missing: lacks, encrypted: sealed })
 }
 
 /// Returns the missing privilege that prevents preparing and maintaining the database, if any.
-fn rights(session: &Session, found: DatabaseState) -> Result<Option<Lack>> {
+fn rights(session: &Session, found: DatabaseState) -> Result<Option<MissingPrivilege>> {
     let (asked, of_schema) = (session.query(ROLE, &[])?, session.query(SCHEMA, &[])?);
     let Some(asked) = asked.first().map(|row| Row::new(row)) else { return Ok(None) };
     let role = asked.get(0)?;
     let Some(schema) = of_schema.first().map(|row| Row::new(row)) else {
         let may_make_it = asked.get(2)?;
-        return Ok(if may_make_it { None } else { Some(Lack::NoSchema { role, database: asked.get(1)? }) });
+        return Ok(if may_make_it { None } else { Some(MissingPrivilege::NoSchema { role, database: asked.get(1)? }) });
     };
     let (owner, is_ours, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
     let must_be_prepared = found.prepared < NEWEST;
     let is_owner = is_ours && others == 0;
-    Ok(if is_owner { None } else { Some(Lack::NotOwner { role, owner, others, must_be_prepared }) })
+    Ok(if is_owner { None } else { Some(MissingPrivilege::NotOwner { role, owner, others, must_be_prepared }) })
 }
