@@ -11,7 +11,7 @@ use crate::{
         id::{AttemptId, DeliveryId},
         outcome::{OutcomeClass, Timings},
     },
-    service::paging::{Page, AttemptRow},
+    service::paging::{AttemptRow, Page},
 };
 use axum::extract::State;
 use http::Uri;

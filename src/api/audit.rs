@@ -81,7 +81,8 @@ impl AuditEntryView {
 fn audit_query(query: &Query) -> Result<AuditQuery, Problem> {
     let action = query.get("action").map(|name| {
         let known = || AuditAction::ALL.iter().map(|action| action.name()).collect::<Vec<_>>().join(", ");
-        AuditAction::parse(name).ok_or_else(|| Problem::invalid("action", &format!("must be one of {}", known())))
+        AuditAction::parse(name)
+            .ok_or_else(|| Problem::invalid("action", &format!("must be one of {}", known())))
     });
     Ok(AuditQuery {
         app: query.owned("app_id"),

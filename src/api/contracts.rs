@@ -7,7 +7,7 @@ use super::{
     response::{self, ApiResult},
 };
 use crate::{
-    domain::contract::{Contract, TimelineEnd, TimeWindow, Timeline},
+    domain::contract::{Contract, TimeWindow, Timeline, TimelineEnd},
     service::Service,
 };
 use axum::extract::State;

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         app::App,
-        delivery::{EndReason, DeliveryState as DeliveryState},
+        delivery::{DeliveryState, EndReason},
         id::made_at,
         time::Timestamp,
     },

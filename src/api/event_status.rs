@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{EndReason, DeliveryState as DeliveryState},
+        delivery::{DeliveryState, EndReason},
         time::Timestamp,
     },
     service::named_delivery::NamedDelivery,

@@ -168,7 +168,7 @@ macro_rules! fields {
 
             fn read(
                 object: &mut serde_json::Map<String, serde_json::Value>,
-            ) -> Result<Self, $crate::domain::field::FieldError> {
+            ) -> Result<Self, $crate::domain::field_error::FieldError> {
                 Ok(Self { $($field: {
                     let name = stringify!($field);
                     $crate::api::fields::FromField::from_field(name, object.remove(name))?

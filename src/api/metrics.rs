@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     domain::{
+        metrics::{Histogram, HistogramSnapshot, MailResult, Metrics, RemovedKind},
         outcome::OutcomeClass,
-        metrics::{Histogram, MailResult, HistogramSnapshot, RemovedKind, Metrics},
     },
     service::storage_limits::StoreUsage,
 };
@@ -18,7 +18,7 @@ use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::{ConfigStore, Unit},
+    registry::{Registry, Unit},
 };
 use std::{fmt, sync::Arc};
 
@@ -39,7 +39,7 @@ pub(super) async fn metrics(State(api): State<Arc<ApiState>>) -> ApiResult {
 }
 
 fn render(metrics: Arc<Metrics>, store: StoreUsage) -> Result<String, fmt::Error> {
-    let mut registry = ConfigStore::with_prefix("posthaste");
+    let mut registry = Registry::with_prefix("posthaste");
     registry.register_collector(Box::new(MetricsCollector { metrics, store }));
     let mut out = String::new();
     text::encode(&mut out, &registry)?;

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     domain::{
-        field_error::FieldError,
         api_key::{ApiKey, Scope},
+        field_error::FieldError,
         portal_theme::PortalTheme,
         time::Timestamp,
     },

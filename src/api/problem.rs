@@ -311,7 +311,7 @@ impl IntoResponse for Problem {
 mod tests {
     use super::*;
     use crate::domain::{
-        delivery::{TransitionError, DeliveryState},
+        delivery::{DeliveryState, TransitionError},
         storage::StorageFull,
     };
 

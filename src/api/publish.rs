@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::{
         domain::{
-            event::{Event, BodyCache},
+            event::{BodyCache, Event},
             id::{AppId, DeliveryId, EventId},
             time::Timestamp,
         },

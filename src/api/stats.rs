@@ -206,8 +206,10 @@ impl StatsView {
             *status_classes.entry(status_class(ending.status())).or_default() += count;
         }
         let failures = totals.failures().into_iter().take(FAILURES_MAX);
-        let point =
-            |(at, sums): &(Timestamp, Counters)| PointView { at: at.rfc3339_millis(), counted: counted(sums) };
+        let point = |(at, sums): &(Timestamp, Counters)| PointView {
+            at: at.rfc3339_millis(),
+            counted: counted(sums),
+        };
         let of_type = |(event_type, sums): (String, Counters)| EventTypeStatsView {
             event_type,
             counted: CountersView::of(&sums),

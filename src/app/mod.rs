@@ -21,12 +21,12 @@ use crate::{
     domain::{
         address_policy::AddressPolicy,
         config_cache::ConfigCache,
-        id::IdGenerator,
-        rate_limit::RateLimit,
         encryption::Keyring,
-        storage::{StorageSpace, StorageLimits},
+        id::IdGenerator,
         metrics::Metrics,
         node_lease::NodeLease,
+        rate_limit::RateLimit,
+        storage::{StorageLimits, StorageSpace},
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, NodeSendGate, Renderer, SharedLimits,
@@ -130,7 +130,8 @@ impl StartedNode {
             own_addresses: host::own_addresses(),
             dev: is_dev,
         };
-        let gate = NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
+        let gate =
+            NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
         let client = http_client(settings, &addresses, gate)?;
         let service = Arc::new(Service::new(service::ServiceDeps {
             config_cache: directory.clone(),

@@ -4,7 +4,7 @@
 use super::host::CommitStopwatch;
 use crate::{
     config::{Settings, StoreLocation},
-    domain::{ports::CommitListener, storage::StorageUsage, metrics::Metrics},
+    domain::{metrics::Metrics, ports::CommitListener, storage::StorageUsage},
     runtime::Clock,
     store::{
         Store, StoreError,

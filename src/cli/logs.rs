@@ -3,7 +3,7 @@
 
 use crate::config::LogFormat;
 use std::io::{self, IsTerminal};
-use tracing_subscriber::{EnvFilter, Layer, ConfigStore, fmt, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt, util::SubscriberInitExt};
 
 /// Starts logging for the rest of the process. `level` has been checked by `config`.
 pub(super) fn start(format: LogFormat, level: &str) {
@@ -19,12 +19,12 @@ pub(super) fn start(format: LogFormat, level: &str) {
 
 type BoxedLayer<S> = Box<dyn Layer<S> + Send + Sync>;
 
-fn human(is_terminal: bool) -> BoxedLayer<tracing_subscriber::layer::Layered<EnvFilter, ConfigStore>> {
+fn human(is_terminal: bool) -> BoxedLayer<tracing_subscriber::layer::Layered<EnvFilter, Registry>> {
     let layer = fmt::layer().with_writer(io::stderr);
     // On a terminal the layer's own default stands, which respects NO_COLOR.
     if is_terminal { layer.boxed() } else { layer.with_ansi(false).boxed() }
 }
 
-fn json() -> BoxedLayer<tracing_subscriber::layer::Layered<EnvFilter, ConfigStore>> {
+fn json() -> BoxedLayer<tracing_subscriber::layer::Layered<EnvFilter, Registry>> {
     fmt::layer().json().flatten_event(true).with_current_span(false).with_writer(io::stderr).boxed()
 }

@@ -13,7 +13,7 @@ use crate::{
     domain::{
         contract::Contract,
         time::{DURATION_FORM, Timestamp, parse_duration},
-        verification::{Diagnosis, Verified, Mismatch, IncomingRequest, VerifyOptions, diagnose, verify},
+        verification::{Diagnosis, IncomingRequest, Mismatch, Verified, VerifyOptions, diagnose, verify},
     },
     runtime::{Clock, SystemClock},
 };
@@ -123,8 +123,7 @@ impl VerifyResult {
     pub(super) fn json(&self) -> Value {
         let mismatch = self.verified.as_ref().err();
         let signed_at = self.verified.as_ref().ok().and_then(|genuine| genuine.signed_at);
-        let clue =
-            |clue: &Diagnosis| json!({ "code": clue.code(), "detail": clue.to_string(), "advice": clue.advice() });
+        let clue = |clue: &Diagnosis| json!({ "code": clue.code(), "detail": clue.to_string(), "advice": clue.advice() });
         json!({
             "verified": self.verified.is_ok(),
             "signed_at": signed_at.map(|at| Timestamp::from_millis(at * 1000).rfc3339_seconds()),

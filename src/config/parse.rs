@@ -16,10 +16,9 @@ pub use store_format::StoreLocation;
 use super::secret::HiddenText;
 use crate::domain::{
     contract::RetentionPeriod,
-    proxy::{PROXY_FORM, Proxy},
-    rate_limit,
     encryption::Keyring,
-    static_headers,
+    proxy::{PROXY_FORM, Proxy},
+    rate_limit, static_headers,
     target_url::TargetUrl,
     time::parse_duration,
 };

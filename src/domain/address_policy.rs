@@ -47,7 +47,8 @@ impl AddressPolicy {
     pub fn check(&self, address: SocketAddr) -> Result<CheckedAddress, ForbiddenAddress> {
         let written = address.ip();
         let meant = written.to_canonical();
-        let vetted = |is_listed| CheckedAddress { address: SocketAddr::new(meant, address.port()), is_listed };
+        let vetted =
+            |is_listed| CheckedAddress { address: SocketAddr::new(meant, address.port()), is_listed };
         if self.allow.iter().any(|net| net.contains(&meant) || net.contains(&written))
             || (self.dev && meant.is_loopback())
         {

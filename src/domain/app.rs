@@ -1,7 +1,7 @@
 //! An app: a tenant (merchant, organisation, customer). Other apps cannot see its events and endpoints.
 
 use super::{
-    contract::{NoticeChannel, Contract, Retention},
+    contract::{Contract, NoticeChannel, Retention},
     id::AppId,
     quota::Quota,
     rate_limit::AppLimits,
@@ -64,7 +64,8 @@ pub struct AppRules {
 
 impl AppRules {
     /// The rules of an app whose contract is missing: keep everything, and only list notices.
-    pub const MISSING_CONTRACT: Self = Self { retention: Retention::FOREVER, replay_finished: NoticeChannel::List };
+    pub const MISSING_CONTRACT: Self =
+        Self { retention: Retention::FOREVER, replay_finished: NoticeChannel::List };
 
     pub fn of(contract: &Contract) -> Self {
         Self { retention: contract.retention, replay_finished: contract.notices.replay_finished }

@@ -3,7 +3,7 @@
 //! `data` goes through byte for byte unless the contract asks for the sorted form; it is never parsed into numbers.
 
 use super::{
-    contract::{BodyForm, Contract, JsonForm, BodySource, TimeForm},
+    contract::{BodyForm, BodySource, Contract, JsonForm, TimeForm},
     id::{DeliveryId, EventId},
     json,
     time::Timestamp,

@@ -3,13 +3,15 @@
 //!
 //! A pure state machine: callers report results and ask what may be sent, and always pass the time in.
 
+mod messages;
 #[cfg(test)]
 mod tests;
-mod messages;
 
-pub use messages::{UNNEEDED_PROBE_NOTE, EARLY_PROBE_NOTE, DelayReason, rate_note};
+pub use messages::{DelayReason, EARLY_PROBE_NOTE, UNNEEDED_PROBE_NOTE, rate_note};
 
-use super::{contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict};
+use super::{
+    contract::Contract, id::DeliveryId, ordering::OrderingMode, outcome::Outcome, time::Timestamp, verdict,
+};
 use std::time::Duration;
 
 /// Failures in a row that open the circuit; without an order they must be of at least two deliveries.
@@ -162,8 +164,12 @@ pub enum CircuitTransition {
 impl CircuitBreaker {
     /// Opens the circuit with the first probe due, for an endpoint that was failing before this process knew it.
     pub fn start_half_open(&mut self, now: Timestamp) {
-        self.state =
-            BreakerState::Open(OpenState { began_at: now, probe_at: now, wait: Duration::ZERO, probe: ProbeState::None });
+        self.state = BreakerState::Open(OpenState {
+            began_at: now,
+            probe_at: now,
+            wait: Duration::ZERO,
+            probe: ProbeState::None,
+        });
     }
 
     /// Restores a pause that the receiver asked for earlier and that is not over.
@@ -252,7 +258,8 @@ impl CircuitBreaker {
     pub fn delay_probe(&mut self, now: Timestamp) {
         if let BreakerState::Open(open) = &mut self.state {
             let wait = open.wait.max(FIRST_PROBE_AFTER);
-            (open.probe, open.probe_at, open.wait) = (ProbeState::None, now.plus(wait), next_probe_after(wait));
+            (open.probe, open.probe_at, open.wait) =
+                (ProbeState::None, now.plus(wait), next_probe_after(wait));
         }
     }
 
@@ -276,10 +283,13 @@ impl CircuitBreaker {
 
     /// Records a success, automatic or manual.
     pub fn succeeded(&mut self, ended: &AttemptResult, in_flight_max: u32) -> CircuitTransition {
-        (self.failures, self.failing_since, self.first_failed_delivery, self.has_several_deliveries) = (0, None, None, false);
+        (self.failures, self.failing_since, self.first_failed_delivery, self.has_several_deliveries) =
+            (0, None, None, false);
         match self.state {
             // A request that was sent before the circuit opened says nothing about the endpoint as it is now.
-            BreakerState::Open(open) if !ended.is_probe && ended.started_at < open.began_at => CircuitTransition::Unchanged,
+            BreakerState::Open(open) if !ended.is_probe && ended.started_at < open.began_at => {
+                CircuitTransition::Unchanged
+            }
             BreakerState::Open(open) => {
                 let (from, until) = (open.began_at, ended.ended_at);
                 self.last_quiet_period = Some(QuietPeriod { from, until, pause: None });
@@ -382,8 +392,12 @@ impl CircuitBreaker {
             (until, began_at) = (until.max(pause.until), pause.began_at);
         }
         self.ramp = None;
-        self.state =
-            BreakerState::Paused(Pause { began_at, until, status: asked.map(|asked| asked.status), requested: wait });
+        self.state = BreakerState::Paused(Pause {
+            began_at,
+            until,
+            status: asked.map(|asked| asked.status),
+            requested: wait,
+        });
         CircuitTransition::Stopped
     }
 

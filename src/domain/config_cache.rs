@@ -4,13 +4,13 @@
 //! never across a wait.
 
 use super::{
+    api_key::{ApiKey, CachedKey, KeyHash},
     app::{App, AppRules},
     contract::Retention,
     endpoint::{Endpoint, EndpointRecord},
     event_type::{Catalogue, EventType},
     id::{AppId, EndpointId, KeyId},
-    api_key::{ApiKey, KeyHash, CachedKey},
-    quota::{QuotaBucket, QuotaExceeded, Quota},
+    quota::{Quota, QuotaBucket, QuotaExceeded},
     retention::{self, RetentionPolicy},
     subscribers::SubscriberIndex,
     time::Timestamp,
@@ -258,7 +258,9 @@ impl ConfigCache {
     pub fn retention_ages(&self) -> BTreeSet<Duration> {
         let of_apps: Vec<_> = read(&self.apps).by_id.values().map(|entry| entry.rules().retention).collect();
         let endpoints = read(&self.endpoints);
-        retention::retention_ages(of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)))
+        retention::retention_ages(
+            of_apps.into_iter().chain(endpoints.values().map(|one| one.contract.retention)),
+        )
     }
 
     /// Returns the current event types, without a lock. Do not hold the guard for long.

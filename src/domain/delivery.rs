@@ -9,7 +9,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use state::{EndReason, DeliveryState};
+pub use state::{DeliveryState, EndReason};
 
 use super::{
     id::{AppId, DeliveryId, EndpointId, EventId},
@@ -138,7 +138,9 @@ impl Delivery {
         self.require(DeliveryState::is_waiting, "carried")?;
         let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
-            DueAction::Exhaust | DueAction::ExhaustUncounted => self.finish(DeliveryState::Dead, EndReason::Exhausted, now),
+            DueAction::Exhaust | DueAction::ExhaustUncounted => {
+                self.finish(DeliveryState::Dead, EndReason::Exhausted, now)
+            }
             DueAction::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
             DueAction::Attempt if too_old => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
             DueAction::Attempt => {
@@ -184,7 +186,12 @@ impl Delivery {
 
     /// Releases the delivery unsent, if the node drains or the endpoint is throttled: due as before. An early probe returns
     /// to its saved state.
-    pub fn release(&mut self, switch: Availability, due: Timestamp, now: Timestamp) -> Result<(), TransitionError> {
+    pub fn release(
+        &mut self,
+        switch: Availability,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), TransitionError> {
         self.require(|state| state == DeliveryState::InFlight, "handed back")?;
         if self.is_early_probe() {
             self.restore(switch, now);
@@ -234,8 +241,15 @@ impl Delivery {
 
     /// Requests an extra attempt as soon as a permit is free; the schedule is unchanged.
     pub fn retry(&mut self, switch: Availability, now: Timestamp) -> Result<(), TransitionError> {
-        let allowed =
-            |state| matches!(state, DeliveryState::Retrying | DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
+        let allowed = |state| {
+            matches!(
+                state,
+                DeliveryState::Retrying
+                    | DeliveryState::Dead
+                    | DeliveryState::Cancelled
+                    | DeliveryState::Expired
+            )
+        };
         self.require(allowed, "retried")?;
         if switch == Availability::Deleted {
             return Err(TransitionError::EndpointDeleted);
@@ -255,7 +269,8 @@ impl Delivery {
         switch: Availability,
         now: Timestamp,
     ) -> Result<(), TransitionError> {
-        let allowed = |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
+        let allowed =
+            |state| matches!(state, DeliveryState::Dead | DeliveryState::Cancelled | DeliveryState::Expired);
         self.require(allowed, "replayed")?;
         if switch == Availability::Deleted {
             return Err(TransitionError::EndpointDeleted);
@@ -287,7 +302,11 @@ impl Delivery {
     }
 
     /// Prepares the new delivery of a backfill: held if the endpoint is disabled.
-    pub fn new_backfill(mut born: Self, switch: Availability, now: Timestamp) -> Result<Self, TransitionError> {
+    pub fn new_backfill(
+        mut born: Self,
+        switch: Availability,
+        now: Timestamp,
+    ) -> Result<Self, TransitionError> {
         if switch == Availability::Deleted {
             return Err(TransitionError::EndpointDeleted);
         }
@@ -328,7 +347,9 @@ impl Delivery {
         match switch {
             Availability::Enabled => {}
             Availability::DisabledHold => self.hold(now),
-            Availability::DisabledCancel => self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now),
+            Availability::DisabledCancel => {
+                self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now)
+            }
             Availability::Deleted => self.finish(DeliveryState::Cancelled, EndReason::EndpointDeleted, now),
         }
     }
@@ -336,7 +357,8 @@ impl Delivery {
     /// Next scheduled attempt, as the API shows it. `None` during an extra attempt, a final wait or a hold, and behind
     /// another delivery of its ordering group.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
-        let scheduled = self.state.is_waiting() && self.saved_state.is_none() && self.at_due == DueAction::Attempt;
+        let scheduled =
+            self.state.is_waiting() && self.saved_state.is_none() && self.at_due == DueAction::Attempt;
         self.due.filter(|_| scheduled && !self.is_queued_behind())
     }
 
@@ -376,8 +398,11 @@ impl Delivery {
     }
 
     fn set_waiting(&mut self, due: Timestamp, at_due: DueAction) {
-        self.state =
-            if self.retry_index == 0 || self.saved_state.is_some() { DeliveryState::Pending } else { DeliveryState::Retrying };
+        self.state = if self.retry_index == 0 || self.saved_state.is_some() {
+            DeliveryState::Pending
+        } else {
+            DeliveryState::Retrying
+        };
         self.due = Some(due);
         self.at_due = at_due;
         self.held_at = None;
@@ -394,7 +419,15 @@ impl Delivery {
         self.saved_state = None;
     }
 
-    fn require(&self, allowed: impl Fn(DeliveryState) -> bool, verb: &'static str) -> Result<(), TransitionError> {
-        if allowed(self.state) { Ok(()) } else { Err(TransitionError::WrongState { state: self.state, verb }) }
+    fn require(
+        &self,
+        allowed: impl Fn(DeliveryState) -> bool,
+        verb: &'static str,
+    ) -> Result<(), TransitionError> {
+        if allowed(self.state) {
+            Ok(())
+        } else {
+            Err(TransitionError::WrongState { state: self.state, verb })
+        }
     }
 }

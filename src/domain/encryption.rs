@@ -64,7 +64,12 @@ impl Keyring {
     }
 
     /// Encrypts `plain` so that only `open` with the same `bound_to` returns it. The nonce must be fresh random bytes.
-    pub fn encrypt(&self, plain: &[u8], bound_to: &str, nonce: [u8; NONCE_BYTES]) -> Result<Vec<u8>, EncryptionError> {
+    pub fn encrypt(
+        &self,
+        plain: &[u8],
+        bound_to: &str,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Result<Vec<u8>, EncryptionError> {
         let id = self.primary.id.as_bytes();
         let mut sealed = Vec::with_capacity(2 + id.len() + NONCE_BYTES + plain.len() + AES_256_GCM.tag_len());
         sealed.extend_from_slice(&[FORMAT, id.len() as u8]);
@@ -136,8 +141,9 @@ fn parse_key(entry: &str, place: usize) -> Result<EncryptionKey, EncryptionError
         return Err(EncryptionError::InvalidKeyId(place));
     }
     let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    let bytes =
-        GeneralPurpose::new(&STANDARD, lenient).decode(encoded).map_err(|_| EncryptionError::InvalidKey(place))?;
+    let bytes = GeneralPurpose::new(&STANDARD, lenient)
+        .decode(encoded)
+        .map_err(|_| EncryptionError::InvalidKey(place))?;
     if bytes.len() != KEY_BYTES {
         return Err(EncryptionError::InvalidKey(place));
     }

@@ -60,7 +60,7 @@ pub struct EndpointSettings {
     pub max_in_flight: Option<u32>,
     #[serde(rename = "rate_limit", default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimit>,
-    #[serde(rename = "ordered", default, skip_serializing_if = "Order::is_none")]
+    #[serde(rename = "ordered", default, skip_serializing_if = "OrderingMode::is_none")]
     pub ordered: OrderingMode,
     /// Only used with an order; the default applies if absent.
     #[serde(rename = "on_dead", default, skip_serializing_if = "Option::is_none")]

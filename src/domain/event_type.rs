@@ -9,12 +9,13 @@ mod publish_rules;
 mod tests;
 mod version;
 
-pub use catalogue::{Catalogue, UnknownVersion, ONLY_VERSION, PinnedVersion};
+pub use catalogue::{Catalogue, ONLY_VERSION, PinnedVersion, UnknownVersion};
 pub use publish_rules::PublishRuleError;
 pub use version::{ConversionError, PayloadVersion, VERSION_NAME_FORM, VersionDocument, is_version_name};
 
 use super::{
-    field_error::FieldError, id::EventTypeId, json, payload_function, subscription::check_event_type, time::Timestamp,
+    field_error::FieldError, id::EventTypeId, json, payload_function, subscription::check_event_type,
+    time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -105,7 +106,8 @@ impl EventType {
             versions
                 .push(Arc::new(compiled.map_err(|error| FieldError::new(at(&error.field), error.message))?));
         }
-        let enforced = document.enforce_schema.then(|| publish_rules::find_enforced(&versions)).transpose()?;
+        let enforced =
+            document.enforce_schema.then(|| publish_rules::find_enforced(&versions)).transpose()?;
         Ok(Self { record, versions, enforced })
     }
 

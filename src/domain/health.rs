@@ -12,7 +12,7 @@ pub use events::{HealthContext, HealthEvent, disabled_manually};
 
 use super::{
     circuit_breaker::PausedUntil,
-    contract::{NoticeChannel, Contract, HealthRule, Percent},
+    contract::{Contract, HealthRule, NoticeChannel, Percent},
     statistics::Counters,
     time::Timestamp,
 };
@@ -163,8 +163,12 @@ impl Health {
         if ends_event {
             self.failed_events = self.failed_events.saturating_add(1);
         }
-        if let Some(off) = self.check_failed_events(rule).or_else(|| self.check_failing_duration(rule, clock)) {
-            self.record_notification(contract.notices.switched_off, self.first_failure.map_or(at, |first| first.at));
+        if let Some(off) = self.check_failed_events(rule).or_else(|| self.check_failing_duration(rule, clock))
+        {
+            self.record_notification(
+                contract.notices.switched_off,
+                self.first_failure.map_or(at, |first| first.at),
+            );
             return vec![off];
         }
         let mut news = Vec::new();
@@ -196,7 +200,12 @@ impl Health {
     }
 
     /// Evaluates the statistics, and the number of failed events, as some end without an attempt.
-    pub fn evaluate(&mut self, windows: &HealthWindows, contract: &Contract, at: Timestamp) -> Option<HealthEvent> {
+    pub fn evaluate(
+        &mut self,
+        windows: &HealthWindows,
+        contract: &Contract,
+        at: Timestamp,
+    ) -> Option<HealthEvent> {
         let rule = &contract.health;
         if let Some(off) = self.check_failed_events(rule) {
             return Some(off);
@@ -218,7 +227,8 @@ impl Health {
                 self.degraded_since = Some(at);
                 let since = self.first_failure.map_or(at, |first| first.at);
                 let percent = bad * 100 / all;
-                self.record_notification(contract.notices.degraded, since).then_some(HealthEvent::Degraded { percent, since })
+                self.record_notification(contract.notices.degraded, since)
+                    .then_some(HealthEvent::Degraded { percent, since })
             }
             Some(_) if (all > 0 && bad * 100 <= below * all) || is_well_lately => {
                 let was = self.state();
@@ -235,7 +245,8 @@ impl Health {
         let left = off_after.saturating_sub(clock.saturating_sub(first.adjusted_time));
         let Some(warning_after) = rule.warning_after else { return Some(left) };
         let notice = off_after.saturating_sub(warning_after);
-        let warned_for = self.warned_at.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.adjusted_time));
+        let warned_for =
+            self.warned_at.map_or(Duration::ZERO, |warned| clock.saturating_sub(warned.adjusted_time));
         Some(left.max(notice.saturating_sub(warned_for)))
     }
 
@@ -245,7 +256,8 @@ impl Health {
     }
 
     fn check_failing_duration(&self, rule: &HealthRule, clock: Duration) -> Option<HealthEvent> {
-        let is_due = self.disables_in(rule, clock)?.is_zero() && self.consecutive_failures >= FAILURES_BEFORE_WARNING_MIN;
+        let is_due = self.disables_in(rule, clock)?.is_zero()
+            && self.consecutive_failures >= FAILURES_BEFORE_WARNING_MIN;
         let is_warned = rule.warning_after.is_none() || self.warned_at.is_some();
         let since = self.first_failure?.at;
         (is_due && is_warned).then_some(HealthEvent::FailingTooLong { since })
@@ -266,7 +278,8 @@ impl Health {
             Some(NoticeChannel::List) if by == NoticeChannel::None => NoticeChannel::List,
             _ => by,
         };
-        self.trouble_notice = Some(TroubleNotice { channel: by, since: before.map_or(since, |told| told.since) });
+        self.trouble_notice =
+            Some(TroubleNotice { channel: by, since: before.map_or(since, |told| told.since) });
         before.is_none()
     }
 

@@ -4,13 +4,15 @@
 //! created, so it never counts for the endpoint's health.
 
 mod evaluate;
+mod messages;
 mod probe;
 #[cfg(test)]
 mod tests;
-mod messages;
 
 pub use evaluate::InspectionEvaluator;
-pub use probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, InspectionSubject, ProbeError, health_headers};
+pub use probe::{
+    INSPECTION_HEADER, InspectionProbe, InspectionSubject, ProbeError, ProbeRequest, health_headers,
+};
 
 use super::{
     id::{AppId, EndpointId, InspectionId},

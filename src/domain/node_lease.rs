@@ -205,7 +205,9 @@ mod tests {
     fn a_single_node_owns_every_shard_and_reads_no_clock() {
         let tenure = Arc::new(NodeLease::single_node());
         let no_clock = || panic!("a clock was asked");
-        assert!(tenure.is_single_node() && tenure.is_lease_valid(no_clock) && tenure.lead(no_clock).is_some());
+        assert!(
+            tenure.is_single_node() && tenure.is_lease_valid(no_clock) && tenure.lead(no_clock).is_some()
+        );
         assert_eq!(tenure.shards_in(ShardOwnership::Local).count(), SHARD_COUNT);
     }
 
@@ -249,7 +251,8 @@ mod tests {
                 let ids = IdGenerator::new(slot, 0);
                 for step in 0..25_600 / u64::from(slots) {
                     let made_at = now.plus(Duration::from_millis(step * gap_ms));
-                    *counts.entry(shard_of(EndpointId::from_i64(ids.next_range(made_at, 1)))).or_default() += 1;
+                    *counts.entry(shard_of(EndpointId::from_i64(ids.next_range(made_at, 1)))).or_default() +=
+                        1;
                 }
             }
             let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());

@@ -8,8 +8,8 @@ mod messages;
 mod tests;
 
 pub use digest::{Digest, DigestExample, EndpointCount};
-pub use email::{EmailRenderer, Email};
-pub use messages::{dead_letter, webhook_data, replay_finished};
+pub use email::{Email, EmailRenderer};
+pub use messages::{dead_letter, replay_finished, webhook_data};
 
 use super::{
     contract::NoticeChannel,

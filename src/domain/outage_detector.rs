@@ -8,7 +8,7 @@
 
 use super::{
     id::AppId,
-    outcome::{OutcomeClass, Outcome},
+    outcome::{Outcome, OutcomeClass},
     target_url::Host,
     time::Timestamp,
 };
@@ -189,8 +189,8 @@ impl DetectorState {
         if self.hosts.get(host).is_some_and(|seen| seen.has_answered) {
             self.newly_silent.insert(host.clone());
         }
-        let is_quiet =
-            self.last_answer_at.is_some_and(|at| now.since(at) >= SILENCE_MIN) && self.newly_silent.len() >= HOSTS_MIN;
+        let is_quiet = self.last_answer_at.is_some_and(|at| now.since(at) >= SILENCE_MIN)
+            && self.newly_silent.len() >= HOSTS_MIN;
         if (is_quiet && self.are_unrelated(now)) || (!was_silent && self.most_are_silent(now)) {
             self.outage_since = Some(now);
         }
@@ -218,7 +218,9 @@ impl DetectorState {
     fn most_are_silent(&self, now: Timestamp) -> bool {
         let (mut known, mut silent, mut sites) = (0, 0, HashSet::new());
         let mut by_app: HashMap<Option<AppId>, (usize, usize)> = HashMap::new();
-        for (host, seen) in self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= COMPARISON_WINDOW) {
+        for (host, seen) in
+            self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= COMPARISON_WINDOW)
+        {
             let of_owner = by_app.entry(seen.app).or_default();
             (known, of_owner.0) = (known + 1, of_owner.0 + 1);
             if seen.is_silent {
@@ -245,7 +247,8 @@ impl DetectorState {
 
     /// Whether one app's hosts are evidence enough: no other app sends, or the hosts have at least `HOSTS_MIN` names.
     fn is_evidence_alone(&self, sites: usize, now: Timestamp) -> bool {
-        let present = self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= APP_IDLE_AFTER);
+        let present =
+            self.hosts_that_answered().filter(|(_, seen)| now.since(seen.tried_at) <= APP_IDLE_AFTER);
         let mut owners = present.map(|(_, seen)| seen.app);
         let first = owners.next();
         sites >= HOSTS_MIN || owners.all(|whose| Some(whose) == first)

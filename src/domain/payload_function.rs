@@ -54,7 +54,7 @@ const REMOVED_GLOBALS: [(Option<&str>, &str); 4] =
     [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
 
 /// ServiceLimits for built-in functions that cannot be interrupted.
-const GUARDS: &str = include_str!("script/guards.js");
+const GUARDS: &str = include_str!("payload_function/guards.js");
 
 /// Refuses numbers that JSON cannot hold: written as `null` they would be lost silently.
 const REFUSE_WHAT_JSON_CANNOT_HOLD: &str = "(function (key, value) {

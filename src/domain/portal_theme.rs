@@ -1,7 +1,9 @@
 //! The theme of the customer portal behind one link. It is checked before it is stored, because people see it and the logo's
 //! URL is put in a header.
 
-use super::{address_policy::AddressPolicy, field_error::FieldError, stored::nullable, target_url::TargetUrl};
+use super::{
+    address_policy::AddressPolicy, field_error::FieldError, stored::nullable, target_url::TargetUrl,
+};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

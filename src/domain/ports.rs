@@ -8,8 +8,8 @@ use super::{
     delivery::Delivery,
     endpoint::Disabled,
     event::Event,
-    live_update::LiveUpdate,
     id::{AppId, EndpointId},
+    live_update::LiveUpdate,
     time::Timestamp,
 };
 use std::sync::Arc;

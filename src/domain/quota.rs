@@ -132,7 +132,11 @@ fn fill_up_to_a_second(level: &mut i64, rate: Option<i64>, passed_ms: i64) {
 fn check_level(limit: QuotaLimit, level: i64, rate: Option<i64>, wanted: i64) -> Option<QuotaExceeded> {
     let rate = rate?;
     let missing = wanted.min(rate.saturating_mul(1000)).saturating_sub(level);
-    (missing > 0).then(|| QuotaExceeded { limit, per_second: rate.unsigned_abs(), wait: time_to_fill(missing, rate) })
+    (missing > 0).then(|| QuotaExceeded {
+        limit,
+        per_second: rate.unsigned_abs(),
+        wait: time_to_fill(missing, rate),
+    })
 }
 
 #[cfg(test)]

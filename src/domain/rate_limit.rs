@@ -139,7 +139,8 @@ impl TokenBucket {
         let (rate, room) = (i64::from(limit.per_second), i64::from(limit.burst));
         let passed = self.refilled_at.elapsed_ms(now);
         fill(&mut self.level, rate, room, passed);
-        let missing = self.reserved.saturating_add(1).saturating_mul(TOKEN_THOUSANDTHS).saturating_sub(self.level);
+        let missing =
+            self.reserved.saturating_add(1).saturating_mul(TOKEN_THOUSANDTHS).saturating_sub(self.level);
         if missing <= 0 { Ok(()) } else { Err(time_to_fill(missing, rate)) }
     }
 
@@ -189,7 +190,9 @@ mod tests {
     fn within(used: &[i64], limit: RateLimit) -> bool {
         used.iter().enumerate().all(|(first, from)| {
             used[first..].iter().zip(1i64..).all(|(until, count)| {
-                count * TOKEN_THOUSANDTHS <= i64::from(limit.burst) * TOKEN_THOUSANDTHS + i64::from(limit.per_second) * (until - from)
+                count * TOKEN_THOUSANDTHS
+                    <= i64::from(limit.burst) * TOKEN_THOUSANDTHS
+                        + i64::from(limit.per_second) * (until - from)
             })
         })
     }

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// States from which a delivery can be replayed.
-pub const REPLAYABLE_STATES: [DeliveryState; 4] = [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Cancelled, DeliveryState::Expired];
+pub const REPLAYABLE_STATES: [DeliveryState; 4] =
+    [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Cancelled, DeliveryState::Expired];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replay {
@@ -114,9 +115,8 @@ impl ReplaySelection {
 
     pub fn event_type(&self) -> Option<&str> {
         match self {
-            Self::Deliveries(ReplayFilter { event_type, .. }) | Self::Backfill(Backfill { event_type, .. }) => {
-                event_type.as_deref()
-            }
+            Self::Deliveries(ReplayFilter { event_type, .. })
+            | Self::Backfill(Backfill { event_type, .. }) => event_type.as_deref(),
         }
     }
 

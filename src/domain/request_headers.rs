@@ -4,7 +4,7 @@
 
 use super::{
     body::EventParts,
-    contract::{Contract, SignatureEncoding, Segment, Template, Variable},
+    contract::{Contract, Segment, SignatureEncoding, Template, Variable},
     id::{AttemptId, DeliveryId},
     signer::{Signer, SigningError, SigningKey},
     time::Timestamp,

@@ -8,7 +8,7 @@
 mod tests;
 
 use super::{
-    contract::{RetentionPeriod, Retention},
+    contract::{Retention, RetentionPeriod},
     delivery::DeliveryState,
     id::{AppId, EndpointId},
     time::Timestamp,
@@ -94,8 +94,10 @@ pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) 
     let longest = |app: Timestamp, of: &dyn Fn(&DeliveryFacts) -> Timestamp| {
         deliveries.iter().map(of).max().unwrap_or(app)
     };
-    let end = longest(retention_end(event.keep.events, from), &|one| retention_end(one.keep.events, begun(one)));
-    let payload_end = longest(retention_end(event.keep.payloads, from), &|one| retention_end(one.keep.payloads, from));
+    let end =
+        longest(retention_end(event.keep.events, from), &|one| retention_end(one.keep.events, begun(one)));
+    let payload_end =
+        longest(retention_end(event.keep.payloads, from), &|one| retention_end(one.keep.payloads, from));
     let is_over = end <= now;
     let fates: Vec<_> = deliveries.iter().map(|delivery| delivery.decide(is_over, now)).collect();
 
@@ -111,11 +113,17 @@ pub fn decide(event: &EventFacts, deliveries: &[DeliveryFacts], now: Timestamp) 
     let is_known = event.has_idempotency_key && event.accepted_at.plus(IDEMPOTENCY_KEY_KEPT) > now;
     let is_on_record = is_known || all().any(|(one, fate)| one.is_on_record(*fate, end, now));
     if is_over && !has_use && !is_on_record {
-        return RetentionDecision { event: EventDecision::Goes, deliveries: vec![DeliveryDecision::Goes; deliveries.len()] };
+        return RetentionDecision {
+            event: EventDecision::Goes,
+            deliveries: vec![DeliveryDecision::Goes; deliveries.len()],
+        };
     }
     let is_settled = payload_end <= now && deliveries.iter().all(DeliveryFacts::needs_no_payload);
     let loses_data = event.has_data && !has_use && (is_over || is_settled);
-    RetentionDecision { event: if loses_data { EventDecision::LosesData } else { EventDecision::Stays }, deliveries: fates }
+    RetentionDecision {
+        event: if loses_data { EventDecision::LosesData } else { EventDecision::Stays },
+        deliveries: fates,
+    }
 }
 
 impl DeliveryFacts {

@@ -48,17 +48,27 @@ impl Schema {
         let options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
         // Some drafts enforce `format`, others treat it as an annotation; here it is an annotation.
         let options = options.should_validate_formats(false);
-        let options = options.with_keyword(interrupt::KEYWORD, |_, _, _| Ok(Box::new(interrupt::InterruptKeyword)));
+        let options =
+            options.with_keyword(interrupt::KEYWORD, |_, _, _| Ok(Box::new(interrupt::InterruptKeyword)));
         let built = options.build(&interrupt::insert_keyword(document));
         built.map(Self).map_err(|error| schema_error(&error))
     }
 
     /// Validates JSON against the schema. Stops soon after `keep_going` returns false.
-    pub fn check(&self, json: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), SchemaCheckError> {
+    pub fn check(
+        &self,
+        json: &[u8],
+        keep_going: impl FnMut() -> bool + 'static,
+    ) -> Result<(), SchemaCheckError> {
         let value = read(json).map_err(|error| {
-            SchemaCheckError::Mismatch(SchemaMismatch { path: "/".into(), message: format!("cannot be read: {error}") })
+            SchemaCheckError::Mismatch(SchemaMismatch {
+                path: "/".into(),
+                message: format!("cannot be read: {error}"),
+            })
         })?;
-        if interrupt::run_interruptible(keep_going, || self.0.is_valid(&value)).ok_or(SchemaCheckError::OutOfTime)? {
+        if interrupt::run_interruptible(keep_going, || self.0.is_valid(&value))
+            .ok_or(SchemaCheckError::OutOfTime)?
+        {
             return Ok(());
         }
         let mut left = DESCRIBE_CHECKS_MAX;
@@ -69,7 +79,8 @@ impl Schema {
             },
             || self.0.validate(&value).err().map(|error| SchemaMismatch::of(&error)),
         );
-        let nowhere = || SchemaMismatch { path: "/".into(), message: "fits none of too many alternatives".into() };
+        let nowhere =
+            || SchemaMismatch { path: "/".into(), message: "fits none of too many alternatives".into() };
         Err(SchemaCheckError::Mismatch(described.flatten().unwrap_or_else(nowhere)))
     }
 }

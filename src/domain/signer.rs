@@ -2,7 +2,7 @@
 
 use super::{
     contract::{Contract, Rotation, SecretRule},
-    secret::{KeyBytes, Secret, validity_instant, key_bytes},
+    secret::{KeyBytes, Secret, key_bytes, validity_instant},
     time::Timestamp,
 };
 use aws_lc_rs::{

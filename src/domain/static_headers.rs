@@ -71,7 +71,8 @@ pub fn check_all<'a>(
         seen.push(lower);
     }
     if seen.len() > HEADER_COUNT_MAX || bytes > TOTAL_BYTES_MAX {
-        let message = format!("must be at most {HEADER_COUNT_MAX} headers of {TOTAL_BYTES_MAX} bytes together");
+        let message =
+            format!("must be at most {HEADER_COUNT_MAX} headers of {TOTAL_BYTES_MAX} bytes together");
         return Err(FieldError::new("headers", message));
     }
     Ok(())

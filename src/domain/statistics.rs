@@ -10,8 +10,8 @@ pub use time_range::TimeRange;
 use super::{
     delivery::DeliveryState,
     id::{AppId, EndpointId},
-    outcome::{OutcomeClass, Outcome},
     metrics::Histogram,
+    outcome::{Outcome, OutcomeClass},
     time::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,11 @@ impl Counters {
                 self.dead_local += u64::from(!is_by_receiver);
             }
             DeliveryState::Expired => self.expired += 1,
-            DeliveryState::Cancelled | DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight | DeliveryState::Held => {}
+            DeliveryState::Cancelled
+            | DeliveryState::Pending
+            | DeliveryState::Retrying
+            | DeliveryState::InFlight
+            | DeliveryState::Held => {}
         }
     }
 
@@ -90,7 +94,8 @@ impl Counters {
 
     /// Returns the failures with their counts, the most common first.
     pub fn failures(&self) -> Vec<(ResultCode, u64)> {
-        let mut failures: Vec<_> = self.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect();
+        let mut failures: Vec<_> =
+            self.result_counts.iter().map(|(ending, count)| (*ending, *count)).collect();
         failures.retain(|(ending, _)| !ending.is_success());
         failures.sort_by_key(|(ending, count)| (std::cmp::Reverse(*count), *ending));
         failures
@@ -160,8 +165,9 @@ impl ResultCode {
 
     /// Returns the status, else the name of the class.
     pub fn name(self) -> String {
-        let class =
-            || OutcomeClass::ALL.get(usize::from(self.0.unsigned_abs())).map_or("unknown", |class| class.name());
+        let class = || {
+            OutcomeClass::ALL.get(usize::from(self.0.unsigned_abs())).map_or("unknown", |class| class.name())
+        };
         self.status().map_or_else(|| class().to_owned(), |status| status.to_string())
     }
 }
@@ -299,8 +305,12 @@ mod tests {
     #[test]
     fn failures_are_listed_with_the_most_common_first() {
         let mut sums = Counters::default();
-        for (class, status) in [(OutcomeClass::Ok, 200), (OutcomeClass::Http, 503), (OutcomeClass::Http, 500), (OutcomeClass::Http, 503)]
-        {
+        for (class, status) in [
+            (OutcomeClass::Ok, 200),
+            (OutcomeClass::Http, 503),
+            (OutcomeClass::Http, 500),
+            (OutcomeClass::Http, 503),
+        ] {
             sums.add_attempt(&Outcome { status: Some(status), ..Outcome::failed(class, "") }, NOW);
         }
         let told: Vec<_> =
@@ -329,7 +339,10 @@ mod tests {
     fn a_window_begins_with_the_row_that_its_start_lies_in() {
         let hour = Duration::from_hours(1);
         let at = Timestamp::from_millis(NOW.as_millis() + 61_000);
-        assert_eq!(Resolution::Minute.first_of(hour, at), Timestamp::from_millis(NOW.as_millis() - 3_540_000));
+        assert_eq!(
+            Resolution::Minute.first_of(hour, at),
+            Timestamp::from_millis(NOW.as_millis() - 3_540_000)
+        );
         assert_eq!(Resolution::for_window(hour), Resolution::Minute);
         assert_eq!(Resolution::for_window(hour * 24), Resolution::Hour);
     }

@@ -2,9 +2,10 @@
 //! recorded end of the attempt, and one random number.
 
 use super::{
-    contract::{ResponseMeaning, Contract, Pacing, RetryAfter},
-    outcome::{OutcomeClass, Outcome},
-    retry_after, backoff,
+    backoff,
+    contract::{Contract, Pacing, ResponseMeaning, RetryAfter},
+    outcome::{Outcome, OutcomeClass},
+    retry_after,
     time::Timestamp,
 };
 use std::time::Duration;
@@ -93,7 +94,8 @@ pub fn decide(
     ended_at: Timestamp,
     dice: f64,
 ) -> Verdict {
-    let refused = |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
+    let refused =
+        |switch_off| Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: switch_off };
     let again = |due| or_expiry(standing, ended_at, due, Verdict::RetryUncounted { due });
     // Strict contracts keep their times, even in a local outage.
     let is_waited_out = standing.is_local_outage && contract.pacing == Pacing::Adaptive;
@@ -115,10 +117,16 @@ pub fn decide(
                 }
             }
         }
-        OutcomeClass::Timeout | OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Tls if is_waited_out => wait_out(),
-        OutcomeClass::Timeout | OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Tls | OutcomeClass::AddressRefused => {
-            retry(standing, contract, ended_at, dice, Duration::ZERO)
+        OutcomeClass::Timeout | OutcomeClass::Dns | OutcomeClass::Connect | OutcomeClass::Tls
+            if is_waited_out =>
+        {
+            wait_out()
         }
+        OutcomeClass::Timeout
+        | OutcomeClass::Dns
+        | OutcomeClass::Connect
+        | OutcomeClass::Tls
+        | OutcomeClass::AddressRefused => retry(standing, contract, ended_at, dice, Duration::ZERO),
     }
 }
 

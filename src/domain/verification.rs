@@ -3,25 +3,25 @@
 //! `verify` decides, by the contract's own templates. `clues` guesses the cause afterwards: it searches for the fewest
 //! differences that make the signature right. Messages never contain a secret.
 
-mod parse;
-mod diagnosis;
-mod diagnose;
-mod keys;
 mod body_variants;
+mod diagnose;
+mod diagnosis;
+mod keys;
+mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use diagnosis::Diagnosis;
-pub use diagnose::diagnose;
 pub use body_variants::indent_json;
+pub use diagnose::diagnose;
+pub use diagnosis::Diagnosis;
 
 use super::{
     contract::{Contract, SignatureEncoding, Variable},
     time::Timestamp,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use parse::CapturedValues;
 use keys::VerifyingKey;
+use parse::CapturedValues;
 use std::time::Duration;
 
 /// A request as received; header names in any case.
@@ -104,7 +104,8 @@ pub fn verify(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Resu
     let encoding = contract.signature.encoding;
     let signatures = known.signatures();
     let read = signatures.iter().map(|signature| {
-        let bytes = decode(encoding, signature.text).filter(|bytes| bytes.len() == signature.algorithm.signature_length());
+        let bytes = decode(encoding, signature.text)
+            .filter(|bytes| bytes.len() == signature.algorithm.signature_length());
         // Text with the letters of a signature that does not decode is a wrong signature.
         let is_read = bytes.is_some() || looks_like_signature(encoding, signature.text, signature.algorithm);
         is_read.then(|| bytes.unwrap_or_default())

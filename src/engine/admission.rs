@@ -9,7 +9,10 @@ use super::{
     timers::TimerKey,
 };
 use crate::domain::{
-    circuit_breaker::{UNNEEDED_PROBE_NOTE, CircuitTransition, AttemptResult, SendDecision, DelayReason, RequestedPause, PausedUntil, rate_note},
+    circuit_breaker::{
+        AttemptResult, CircuitTransition, DelayReason, PausedUntil, RequestedPause, SendDecision,
+        UNNEEDED_PROBE_NOTE, rate_note,
+    },
     delivery::{Delivery, DeliveryState},
     id::{DeliveryId, made_at},
     outcome::OutcomeClass,
@@ -237,10 +240,14 @@ impl EndpointQueue {
             return None;
         }
         let spared = state.circuit.delay_reason(now).filter(|_| !delivery.is_manual);
-        let starved = state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
+        let starved =
+            state.settings.rate.filter(|_| state.rate_limited_since.is_some()).map(DelayReason::Rate);
         let at_gates = state.settings.is_limited && self.limiter().is_waiting(self.app, self.endpoint);
         let is_full = state.in_flight >= state.concurrency();
-        spared.or(starved).or(at_gates.then_some(DelayReason::AppOrNodeLimit)).or(is_full.then_some(DelayReason::EndpointLimit))
+        spared
+            .or(starved)
+            .or(at_gates.then_some(DelayReason::AppOrNodeLimit))
+            .or(is_full.then_some(DelayReason::EndpointLimit))
     }
 
     pub(super) fn limiter(&self) -> MutexGuard<'_, ConcurrencyLimiter> {
@@ -258,7 +265,8 @@ impl EndpointQueueState {
     ) -> CircuitTransition {
         let said = report.filter(|report| report.class.is_numbered());
         // A failed test says nothing, unless it was the probe.
-        let counts = |report: &SendResult| report.class == OutcomeClass::Ok || leave.is_probe || !leave.is_test;
+        let counts =
+            |report: &SendResult| report.class == OutcomeClass::Ok || leave.is_probe || !leave.is_test;
         let Some(report) = said.filter(counts) else {
             // After a lost connection the next probe may be sent at once; a local error, or what kept it from being sent, is
             // not over so soon.
@@ -336,7 +344,13 @@ impl EndpointQueueState {
     }
 
     /// Returns the history note on why it is sent when it is: none on the happy path.
-    fn note(&self, carried: &LeasedDelivery, is_by_hand: bool, is_probe: bool, now: Timestamp) -> Option<String> {
+    fn note(
+        &self,
+        carried: &LeasedDelivery,
+        is_by_hand: bool,
+        is_probe: bool,
+        now: Timestamp,
+    ) -> Option<String> {
         let LeasedDelivery { delivery, due, .. } = carried;
         let is_scheduled = delivery.retry_index > 0 && delivery.saved_state.is_none();
         let is_early = is_scheduled && *due == made_at(delivery.id.as_i64());

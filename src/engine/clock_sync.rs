@@ -2,7 +2,7 @@
 //! clock as all.
 
 use crate::{
-    domain::{outage_detector::OutageDetector, node_lease::NodeLease},
+    domain::{node_lease::NodeLease, outage_detector::OutageDetector},
     runtime::Clock,
     store::{ClusterStore, StoreError},
 };

@@ -4,9 +4,9 @@ use super::{endpoint_queue::EndpointQueue, endpoint_queues::EndpointQueues};
 use crate::domain::{
     circuit_breaker::DelayReason,
     delivery::Delivery,
-    endpoint::{Endpoint, EndpointRecord, Disabled},
+    endpoint::{Disabled, Endpoint, EndpointRecord},
     id::{AppId, EndpointId},
-    ports::{LeasedDelivery, Permit, CommitListener, Permits},
+    ports::{CommitListener, LeasedDelivery, Permit, Permits},
     time::Timestamp,
 };
 use std::sync::{Arc, PoisonError};

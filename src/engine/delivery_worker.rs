@@ -10,16 +10,16 @@ use super::{
 };
 use crate::{
     domain::{
-        outage_detector::OutageDetector,
-        circuit_breaker::{RequestedPause, PausedUntil},
-        contract::Contract,
+        circuit_breaker::{PausedUntil, RequestedPause},
         config_cache::ConfigCache,
-        endpoint::{Endpoint, DisabledReason, DisabledBy, Disabled},
+        contract::Contract,
+        endpoint::{Disabled, DisabledBy, DisabledReason, Endpoint},
         event::TEST_EVENT_TYPE,
         health::HealthSample,
-        outcome::{OutcomeClass, Outcome},
-        ports::LeasedDelivery,
         metrics::Metrics,
+        outage_detector::OutageDetector,
+        outcome::{Outcome, OutcomeClass},
+        ports::LeasedDelivery,
         time::Timestamp,
         verdict::{self, RetryContext, Verdict},
     },
@@ -149,7 +149,8 @@ impl DeliveryWorker {
         lane: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Result<bool, NoOutcome> {
-        let had_bad_luck = |carried: &LeasedDelivery| carried.delivery.history_len > carried.delivery.attempt_count;
+        let had_bad_luck =
+            |carried: &LeasedDelivery| carried.delivery.history_len > carried.delivery.attempt_count;
         let starts_fresh = leave.took_tokens() && custody.leased().is_some_and(had_bad_luck);
         let mut counts = false;
         for fresh in [starts_fresh, true] {
@@ -209,7 +210,12 @@ impl DeliveryWorker {
     }
 
     /// Returns the pause that the receiver asked for, unless the endpoint's URL has changed since.
-    fn requested_pause(&self, outcome: &Outcome, endpoint: &Endpoint, ended_at: Timestamp) -> Option<PausedUntil> {
+    fn requested_pause(
+        &self,
+        outcome: &Outcome,
+        endpoint: &Endpoint,
+        ended_at: Timestamp,
+    ) -> Option<PausedUntil> {
         let paused = RequestedPause::from_outcome(outcome, &endpoint.contract, ended_at)?.until(ended_at)?;
         let current = self.config_cache.endpoint(endpoint.id())?;
         (current.record.settings.url == endpoint.record.settings.url).then_some(paused)
@@ -226,7 +232,8 @@ impl DeliveryWorker {
             is_local_outage: !counts && last.outcome.class.is_numbered(),
         };
         let contract: &Contract = &endpoint.contract;
-        let verdict = verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.unit_float());
+        let verdict =
+            verdict::decide(&last.outcome, &standing, contract, ended_at, self.entropy.unit_float());
         let event = &carried.event;
         if verdict == Verdict::Delivered {
             let wanted_at = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));

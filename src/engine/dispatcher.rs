@@ -84,7 +84,8 @@ impl Dispatcher {
         }
         while let Some((sending, leave)) = self.queues.next(lane, now) {
             let (lanes, lane, courier) = (self.queues.clone(), lane.clone(), self.delivery_worker.clone());
-            let mut out = RunningWorker { queues: lanes, queue: lane, delivery_worker: courier, ticket: Some(leave) };
+            let mut out =
+                RunningWorker { queues: lanes, queue: lane, delivery_worker: courier, ticket: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
@@ -98,7 +99,8 @@ impl Dispatcher {
 
     /// Releases, unattempted, what no delivery worker has taken.
     pub(super) async fn release_queued(&self) {
-        let queued: Vec<LeasedDelivery> = self.queues.all().iter().flat_map(|lane| lane.take_queued()).collect();
+        let queued: Vec<LeasedDelivery> =
+            self.queues.all().iter().flat_map(|lane| lane.take_queued()).collect();
         if queued.is_empty() {
             return;
         }

@@ -12,9 +12,9 @@ use super::{
 use crate::domain::{
     circuit_breaker::{CircuitBreaker, SendDecision},
     id::{AppId, EndpointId},
+    node_lease::NodeLease,
     ports::{LeasedDelivery, Permit, PermitSource},
     rate_limit::TokenBucket,
-    node_lease::NodeLease,
     time::Timestamp,
 };
 use std::{
@@ -277,7 +277,8 @@ impl EndpointQueue {
     /// Unblocks a queue that has capacity again. Returns when to refill it; `Err` while it has none.
     pub(super) fn unblock(&self) -> Result<Option<Timestamp>, NoCapacity> {
         let mut state = self.lock();
-        let may_wait = state.is_blocked && !state.settings.is_disabled && state.circuit.resumes_at().is_none();
+        let may_wait =
+            state.is_blocked && !state.settings.is_disabled && state.circuit.resumes_at().is_none();
         if may_wait {
             // A new delivery may have taken the permit that woke the scheduler: registered again before the check, so that
             // the next release wakes it too.

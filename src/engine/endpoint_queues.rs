@@ -8,13 +8,13 @@ use super::{
     timers::TimerQueue,
 };
 use crate::domain::{
-    contract::Pacing,
     config_cache::ConfigCache,
+    contract::Pacing,
     endpoint::{Endpoint, EndpointSettings},
     id::{AppId, EndpointId},
+    node_lease::{NodeLease, ShardOwnership, shard_of, shard_of_app},
     ordering::OrderingMode,
     rate_limit::{AppLimits, RateLimit, TokenBucket},
-    node_lease::{ShardOwnership, NodeLease, shard_of, shard_of_app},
     time::Timestamp,
 };
 use std::{
@@ -176,8 +176,8 @@ impl EndpointQueues {
     pub(super) fn remote_replay_capacity(&self, endpoint: EndpointId) -> Option<usize> {
         let EndpointQueueSettings { shard, is_disabled: is_off, in_flight_max, rate, .. } =
             self.settings(endpoint);
-        let is_here =
-            self.context.node_state.is_single_node() || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
+        let is_here = self.context.node_state.is_single_node()
+            || self.context.node_state.ownership(shard) != ShardOwnership::Remote;
         let rated = rate.map_or(usize::MAX, |rate| rate.per_second as usize);
         (!is_here).then(|| if is_off { usize::MAX } else { in_flight_max.min(rated).div_ceil(2) })
     }

@@ -78,11 +78,10 @@ impl FunctionRun {
         let is_given_up = Arc::new(AtomicBool::new(false));
         let stop = is_given_up.clone();
         let hold = Arc::new(Mutex::new(Some(hold)));
-        let told =
-            run_on_own_thread(SlotReleaser(hold.clone()), move || convert_with_retries(&version, &data, rule, &stop))
-                .map_err(|error| {
-                    RenderError::temporary(format!("no thread for a payload function: {error}"))
-                })?;
+        let told = run_on_own_thread(SlotReleaser(hold.clone()), move || {
+            convert_with_retries(&version, &data, rule, &stop)
+        })
+        .map_err(|error| RenderError::temporary(format!("no thread for a payload function: {error}")))?;
         let within = rule.timeout.saturating_mul(rule.tries) + STUCK_RUN_AFTER;
         Ok(Self { result: told, slot_guard: hold, is_given_up, within, function, event })
     }

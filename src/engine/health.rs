@@ -3,11 +3,11 @@
 
 use super::{DeliveryWorker, EndpointQueues, LAST_WRITE_TIMEOUT, clock_sync::ClockSync, leader::LeaderRole};
 use crate::{
-    domain::{outage_detector::OutageDetector, config_cache::ConfigCache, id::EndpointId, time::Timestamp},
+    domain::{config_cache::ConfigCache, id::EndpointId, outage_detector::OutageDetector, time::Timestamp},
     runtime::{Clock, Shutdown},
     store::{
         ClusterStore, StoreError,
-        cluster::{RollupResult, HealthCandidate},
+        cluster::{HealthCandidate, RollupResult},
     },
 };
 use std::{
@@ -165,7 +165,8 @@ impl HealthWorker {
 
     /// Returns the endpoint as a candidate for evaluation, unless it is disabled or deleted.
     fn candidate(&self, id: EndpointId) -> Option<HealthCandidate> {
-        let endpoint = self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.disabled.is_none())?;
+        let endpoint =
+            self.config_cache.endpoint(id).filter(|endpoint| endpoint.record.disabled.is_none())?;
         Some(HealthCandidate { app: endpoint.record.app, endpoint: id, contract: endpoint.contract.clone() })
     }
 }

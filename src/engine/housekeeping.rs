@@ -5,12 +5,12 @@
 use super::{Intervals, endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::RetentionPeriod, delivery::Availability, config_cache::ConfigCache, id::EndpointId, storage::StorageSpace,
-        metrics::Metrics, time::Timestamp,
+        config_cache::ConfigCache, contract::RetentionPeriod, delivery::Availability, id::EndpointId,
+        metrics::Metrics, storage::StorageSpace, time::Timestamp,
     },
     outbound::HttpSender,
     runtime::{Clock, Shutdown},
-    store::{QueryStore, ClusterStore, DeliveryStore, StoreError, deliveries::AvailabilityChange},
+    store::{ClusterStore, DeliveryStore, QueryStore, StoreError, deliveries::AvailabilityChange},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -195,9 +195,9 @@ impl Housekeeping {
             let settle = match self.config_cache.endpoint(endpoint) {
                 None => AvailabilityChange::Disabled(Availability::Deleted),
                 Some(endpoint) => match endpoint.record.availability() {
-                    Availability::Enabled => {
-                        AvailabilityChange::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held }
-                    }
+                    Availability::Enabled => AvailabilityChange::Enabled {
+                        gives_up_while_held: endpoint.contract.retry.give_up_while_held,
+                    },
                     off => AvailabilityChange::Disabled(off),
                 },
             };

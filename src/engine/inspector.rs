@@ -8,8 +8,11 @@ use crate::{
     domain::{
         endpoint::Endpoint,
         id::InspectionId,
-        inspection::{Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport, InspectionSubject, health_headers},
-        outcome::{OutcomeClass, Outcome},
+        inspection::{
+            Inspection, InspectionEvaluator, InspectionKind, InspectionProbe, InspectionReport,
+            InspectionSubject, health_headers,
+        },
+        outcome::{Outcome, OutcomeClass},
         request_headers::Header,
         target_url::TargetUrl,
     },
@@ -121,9 +124,15 @@ impl Inspector {
         if inspection.kind == InspectionKind::Inspect {
             let mut random = [0; 32];
             self.delivery_worker.entropy.fill(&mut random);
+            let subject = InspectionSubject::new(
+                inspection.id,
+                &app,
+                &endpoint,
+                self.delivery_worker.clock.now(),
+                random,
+            );
             let subject =
-                InspectionSubject::new(inspection.id, &app, &endpoint, self.delivery_worker.clock.now(), random);
-            let subject = subject.map_err(|error| judge.record_unsendable(InspectionProbe::Correct, &error)).ok();
+                subject.map_err(|error| judge.record_unsendable(InspectionProbe::Correct, &error)).ok();
             for probe in InspectionProbe::ALL.into_iter().skip(usize::from(subject.is_none())) {
                 directory.endpoint(inspection.endpoint)?;
                 self.probe(&endpoint, subject.as_ref(), probe, &mut judge).await;
@@ -145,13 +154,16 @@ impl Inspector {
         probe: InspectionProbe,
         judge: &mut InspectionEvaluator<'_>,
     ) {
-        let Some(subject) = subject.filter(|_| judge.should_continue() && probe.applies_to(&endpoint.contract))
+        let Some(subject) =
+            subject.filter(|_| judge.should_continue() && probe.applies_to(&endpoint.contract))
         else {
             return judge.record_not_sent(probe);
         };
         match subject.request(probe, self.delivery_worker.clock.now()) {
             Err(error) => judge.record_unsendable(probe, &error),
-            Ok(request) => judge.record_response(probe, self.send(endpoint, request.headers, request.body).await),
+            Ok(request) => {
+                judge.record_response(probe, self.send(endpoint, request.headers, request.body).await)
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{
         contract::{Contract, ContractHash},
         endpoint::Disabled,
         health::HealthSample,
-        outcome::{Attempt, OutcomeClass, Outcome},
+        outcome::{Attempt, Outcome, OutcomeClass},
         ports::LeasedDelivery,
         time::Timestamp,
         verdict::Verdict,
@@ -34,7 +34,14 @@ impl LeaseGuard {
         ledger: Arc<dyn DeliveryStore>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { leased: Some(carried), sent_at: None, attempts: Vec::new(), note, delivery_store: ledger, clock }
+        Self {
+            leased: Some(carried),
+            sent_at: None,
+            attempts: Vec::new(),
+            note,
+            delivery_store: ledger,
+            clock,
+        }
     }
 
     pub(super) fn leased(&self) -> Option<&LeasedDelivery> {

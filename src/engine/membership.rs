@@ -13,13 +13,13 @@ use super::endpoint_queues::EndpointQueues;
 use crate::{
     domain::{
         id::{EndpointId, IdGenerator},
-        node_lease::{ShardOwnership, NodeLease},
+        node_lease::{NodeLease, ShardOwnership},
         time::Monotonic,
     },
     runtime::{Clock, Shutdown},
     store::{
         ClusterStore, StoreError,
-        cluster::{Heartbeat, Joined, ClusterView},
+        cluster::{ClusterView, Heartbeat, Joined},
     },
 };
 use heartbeat::HeartbeatTask;
@@ -162,7 +162,8 @@ impl MembershipState {
         let mut was_cut_at = None;
         loop {
             let now = self.clock.monotonic();
-            let silent_at = Monotonic::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
+            let silent_at =
+                Monotonic::from_millis(self.lease.answered_at.load(SeqCst)).plus(STORE_SILENCE_MAX);
             let ends_at = Monotonic::from_millis(self.lease.ends_at.load(SeqCst));
             let closes_at = silent_at.min(self.node_state().lease_valid_until());
             if closes_at <= now && self.queues.close_send_gate() {

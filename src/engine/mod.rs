@@ -49,9 +49,12 @@ pub use renderer::Renderer;
 pub use send_gate::NodeSendGate;
 
 use crate::{
-    domain::{contract::RetentionPeriod, id::IdGenerator, ports::CommitListener, storage::StorageSpace, time::Timestamp},
+    domain::{
+        contract::RetentionPeriod, id::IdGenerator, ports::CommitListener, storage::StorageSpace,
+        time::Timestamp,
+    },
     runtime::Shutdown,
-    store::{QueryStore, ClusterStore, StoreError},
+    store::{ClusterStore, QueryStore, StoreError},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -8,16 +8,16 @@ use crate::{
     domain::{
         config_cache::ConfigCache,
         id::AppId,
-        notice::{EmailRenderer, Email, Notice},
         metrics::{MailResult, Metrics},
         node_lease::LeaderGuard,
+        notice::{Email, EmailRenderer, Notice},
         time::Timestamp,
     },
     outbound::{Mailer, SendMailResult},
     runtime::{Clock, Shutdown},
     store::{
         DeliveryStore, StoreError,
-        notices::{MailOutcome, MailCursor, NoticeBatch},
+        notices::{MailCursor, MailOutcome, NoticeBatch},
     },
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -213,7 +213,11 @@ impl NoticeMailer {
         let app = app.ok_or("the app was deleted")?.app();
         let to = app.settings.contact_email.clone().or_else(|| post.operator_email.clone());
         let to = to.ok_or("the app has no contact_email, and operator_email is not set")?;
-        let desk = EmailRenderer { app: &app, directory: &self.config_cache, public_url: post.public_url.as_deref() };
+        let desk = EmailRenderer {
+            app: &app,
+            directory: &self.config_cache,
+            public_url: post.public_url.as_deref(),
+        };
         let letter = desk.render(notices, to, now).ok_or("there is nothing to tell")?;
         Ok((post, letter))
     }

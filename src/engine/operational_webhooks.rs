@@ -8,7 +8,7 @@ use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
         config_cache::{CachedApp, ConfigCache},
-        event::{DedupKey, DedupSpace, Event, Fingerprint, BodyCache},
+        event::{BodyCache, DedupKey, DedupSpace, Event, Fingerprint},
         id::{EndpointId, EventId, IdGenerator},
         notice::{Notice, webhook_data},
         storage::StorageSpace,
@@ -16,9 +16,9 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        QueryStore, DeliveryStore, StoreError,
-        fan_out::{fan_out, receives_deliveries},
+        DeliveryStore, QueryStore, StoreError,
         deliveries::NewEvent,
+        fan_out::{fan_out, receives_deliveries},
     },
 };
 use bytes::Bytes;

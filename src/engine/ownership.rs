@@ -14,8 +14,8 @@ use super::{
 };
 use crate::domain::{
     id::EndpointId,
+    node_lease::{NodeLease, ShardOwnership},
     ports::LeasedDelivery,
-    node_lease::{ShardOwnership, NodeLease},
     time::Timestamp,
 };
 use std::{
@@ -41,7 +41,11 @@ impl EndpointQueue {
     }
 
     fn owner(&self, state: &EndpointQueueState) -> ShardOwnership {
-        if self.node_state().is_single_node() { ShardOwnership::Local } else { self.node_state().ownership(state.settings.shard) }
+        if self.node_state().is_single_node() {
+            ShardOwnership::Local
+        } else {
+            self.node_state().ownership(state.settings.shard)
+        }
     }
 
     /// Whether another node has to send for this endpoint, or this one not yet. Tests for a disabled endpoint are sent by
@@ -106,7 +110,10 @@ impl EndpointQueue {
     /// Makes this node the only sender. Another may have sent until now, so no tokens are saved up. Returns when to refill.
     fn become_exclusive_owner(&self, now: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
-        if state.is_exclusive_owner || !state.settings.is_exclusive || self.owner(&state) != ShardOwnership::Local {
+        if state.is_exclusive_owner
+            || !state.settings.is_exclusive
+            || self.owner(&state) != ShardOwnership::Local
+        {
             return None;
         }
         state.is_exclusive_owner = true;

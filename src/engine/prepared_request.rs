@@ -8,7 +8,7 @@ use crate::{
         endpoint::Endpoint,
         event::Payload,
         id::AttemptId,
-        outcome::{Attempt, OutcomeClass, Outcome},
+        outcome::{Attempt, Outcome, OutcomeClass},
         ports::LeasedDelivery,
         request_headers::{self, Header, RequestParts},
         signer::{Signer, SigningError},

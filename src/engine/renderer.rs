@@ -15,8 +15,8 @@ use super::{
 };
 use crate::domain::{
     body,
-    contract::RenderingRule,
     config_cache::ConfigCache,
+    contract::RenderingRule,
     endpoint::Endpoint,
     event::{Event, Payload, TEST_EVENT_TYPE},
     event_type::{PayloadVersion, PinnedVersion},

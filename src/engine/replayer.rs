@@ -4,8 +4,8 @@
 use super::{endpoint_queues::EndpointQueues, leader::LeaderRole};
 use crate::{
     domain::{
-        contract::NoticeChannel,
         config_cache::ConfigCache,
+        contract::NoticeChannel,
         id::{DeliveryId, EndpointId, EventId, IdGenerator},
         replay::{Replay, ReplaySelection},
         storage::StorageSpace,
@@ -13,7 +13,7 @@ use crate::{
     },
     runtime::{Clock, Shutdown},
     store::{
-        QueryStore, ClusterStore, DeliveryStore, StoreError,
+        ClusterStore, DeliveryStore, QueryStore, StoreError,
         replays::{ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };
@@ -159,7 +159,8 @@ impl Replayer {
         }
         sources.truncate(room.max(1));
         let count = sources.found.len() as u32;
-        let Some(replay) = self.delivery_store.advance_replay(self.page(replay, sources, now), now).await? else {
+        let Some(replay) = self.delivery_store.advance_replay(self.page(replay, sources, now), now).await?
+        else {
             return Ok(None);
         };
         // Rounded up, so that it is never faster; even a page without sources leaves the others their turn.
@@ -195,7 +196,8 @@ impl Replayer {
         };
         let mut elsewhere: HashMap<EndpointId, usize> = sources.iter().filter_map(room).collect();
         if !elsewhere.is_empty() {
-            for behind in self.cluster_store.queues_with_due(elsewhere.keys().copied().collect(), now).await? {
+            for behind in self.cluster_store.queues_with_due(elsewhere.keys().copied().collect(), now).await?
+            {
                 // A disabled endpoint holds any number.
                 elsewhere
                     .entry(behind)

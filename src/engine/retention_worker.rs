@@ -10,13 +10,13 @@ use crate::{
     domain::{
         config_cache::ConfigCache,
         id::{EndpointId, first_id_at},
-        metrics::{RemovedKind, Metrics},
+        metrics::{Metrics, RemovedKind},
         time::Timestamp,
     },
     runtime::{Clock, Shutdown},
     store::{
         ClusterStore, DeliveryStore, StoreError,
-        retention::{ExpireResult, OverdueSearch, EventIdRanges},
+        retention::{EventIdRanges, ExpireResult, OverdueSearch},
     },
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -64,8 +64,10 @@ impl RetentionScan {
     fn mark_caught_up(&mut self, now: Timestamp) {
         if self.again_at.is_none() {
             let rest = now.since(self.began_at).saturating_mul(RESCAN_PAUSE_FACTOR);
-            self.again_at =
-                Some(now.plus(rest).max(self.began_at.plus((self.age / 8).clamp(RESCAN_AFTER_MIN, RESCAN_AFTER_MAX))));
+            self.again_at = Some(
+                now.plus(rest)
+                    .max(self.began_at.plus((self.age / 8).clamp(RESCAN_AFTER_MIN, RESCAN_AFTER_MAX))),
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     runtime::{Clock, Shutdown},
     store::{
         ClusterStore, DeliveryStore,
-        deliveries::{LeaseResult, LeaseRequest},
+        deliveries::{LeaseRequest, LeaseResult},
     },
 };
 use std::{
@@ -76,7 +76,14 @@ impl Scheduler {
         }
         match self.delivery_store.lease_due(wants, now).await {
             Ok(refilled) => {
-                for LeaseResult { endpoint, has_no_oldest: has_none, has_more_fresh, has_more_manual: has_more_by_hand, next_due } in refilled {
+                for LeaseResult {
+                    endpoint,
+                    has_no_oldest: has_none,
+                    has_more_fresh,
+                    has_more_manual: has_more_by_hand,
+                    next_due,
+                } in refilled
+                {
                     self.finish_refill(
                         endpoint,
                         RefillOutcome {

@@ -2,7 +2,7 @@
 //! results can be recorded.
 
 use crate::{
-    domain::{ports::SendGate, node_lease::NodeLease},
+    domain::{node_lease::NodeLease, ports::SendGate},
     runtime::Clock,
     store::DeliveryStore,
 };

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::domain::{
     address_policy::AddressPolicy,
-    outcome::{OutcomeClass, Outcome},
+    outcome::{Outcome, OutcomeClass},
     ports::SendGate,
     proxy::Proxy,
 };

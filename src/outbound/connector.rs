@@ -16,7 +16,7 @@ use super::{
     tls,
 };
 use crate::domain::{
-    address_policy::{AddressPolicy, ForbiddenAddress, CheckedAddress},
+    address_policy::{AddressPolicy, CheckedAddress, ForbiddenAddress},
     outcome::OutcomeClass,
     target_url::{Host, TargetUrl},
 };
@@ -124,7 +124,9 @@ impl Connector {
             found => found,
         };
         let found = found.map_err(|error| match error {
-            ResolveError::NotFound | ResolveError::Broken => SendError::new(OutcomeClass::Dns, error.to_string()),
+            ResolveError::NotFound | ResolveError::Broken => {
+                SendError::new(OutcomeClass::Dns, error.to_string())
+            }
             ResolveError::Unavailable => SendError::new(OutcomeClass::Local, error.to_string()),
         })?;
         found.into_iter().map(|ip| Ok(policy.check(SocketAddr::new(ip, port))?)).collect()

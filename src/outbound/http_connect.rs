@@ -115,7 +115,10 @@ mod tests {
             ("HTTP/1.1 503 No\r\n\r\n", OutcomeClass::Connect),
             ("HTTP/1.1 504\r\n\r\n", OutcomeClass::Connect),
             ("HTTP/1.1 403 Forbidden\r\n\r\n", OutcomeClass::AddressRefused),
-            ("HTTP/1.1 407 Request rejected\r\nX-Smokescreen-Error: no\r\n\r\n", OutcomeClass::AddressRefused),
+            (
+                "HTTP/1.1 407 Request rejected\r\nX-Smokescreen-Error: no\r\n\r\n",
+                OutcomeClass::AddressRefused,
+            ),
             ("HTTP/1.1 407 No\r\nproxy-authenticate: Basic\r\n\r\n", OutcomeClass::Local),
             ("HTTP/1.1 407 No\r\n\r\n", OutcomeClass::Local),
             ("HTTP/1.1 401 No\r\n\r\n", OutcomeClass::Local),

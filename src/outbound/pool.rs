@@ -29,13 +29,7 @@ pub(super) struct ConnectionPool {
 impl ConnectionPool {
     pub(super) fn new(idle_per_queue_max: usize, idle_max: usize, idle_for_max: Duration) -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self {
-            shards,
-            idle: AtomicUsize::new(0),
-            idle_per_queue_max,
-            idle_max,
-            idle_for_max,
-        }
+        Self { shards, idle: AtomicUsize::new(0), idle_per_queue_max, idle_max, idle_for_max }
     }
 
     /// Takes the queue's connection for such requests that became idle last. If that is too old, leads elsewhere or

@@ -2,7 +2,7 @@
 //! where the time went.
 
 use super::{answer::ReceivedAnswer, send_error::SendError};
-use crate::domain::outcome::{OutcomeClass, Outcome, Timings};
+use crate::domain::outcome::{Outcome, OutcomeClass, Timings};
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::time::Instant;
 
@@ -60,7 +60,11 @@ impl AttemptProgress {
             format!("{} ms", timeout.as_millis())
         };
         // A proxy that does not answer is a local failure.
-        let class = if self.phase == AttemptPhase::ReachingProxy { OutcomeClass::Local } else { OutcomeClass::Timeout };
+        let class = if self.phase == AttemptPhase::ReachingProxy {
+            OutcomeClass::Local
+        } else {
+            OutcomeClass::Timeout
+        };
         SendError::new(class, format!("timed out after {limit} while {}", self.phase.description()))
     }
 
@@ -80,9 +84,11 @@ impl AttemptProgress {
         let retry_after = answer.retry_after.filter(|_| ended.is_ok());
         let (class, status, error) = match (ended, answer.status) {
             (Ok(()), status) => (OutcomeClass::Http, status, None),
-            (Err(fault), Some(status)) => {
-                (fault.class, None, Some(format!("{} (the answer began with status {status})", fault.message)))
-            }
+            (Err(fault), Some(status)) => (
+                fault.class,
+                None,
+                Some(format!("{} (the answer began with status {status})", fault.message)),
+            ),
             (Err(fault), None) => (fault.class, None, Some(fault.message.into_owned())),
         };
         Outcome {

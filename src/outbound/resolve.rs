@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(resolver.classify_failure(), ResolveError::Unavailable);
         resolver.note_answer();
         assert_eq!(resolver.classify_failure(), ResolveError::Broken);
-        tokio::time::promote_next(RESOLVER_PROOF_TTL).await;
+        tokio::time::advance(RESOLVER_PROOF_TTL).await;
         assert_eq!(resolver.classify_failure(), ResolveError::Unavailable);
     }
 }

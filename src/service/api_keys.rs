@@ -6,9 +6,9 @@ use super::{
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
+    api_key::{ApiKey, KeyHash, SETTINGS_KEY_ID, Scope},
     audit::{AuditAction, AuditEntry},
     id::{AppId, KeyId},
-    api_key::{SETTINGS_KEY_ID, ApiKey, KeyHash, Scope},
     time::Timestamp,
 };
 use serde_json::json;
@@ -80,7 +80,8 @@ impl Service {
             theme: None,
         };
         let detail = Some(json!({ "scope": scope.name() }));
-        let entry = self.audit_entry(caller, scope.app(), AuditAction::KeyCreated, key.id.to_string(), detail);
+        let entry =
+            self.audit_entry(caller, scope.app(), AuditAction::KeyCreated, key.id.to_string(), detail);
         self.config_store.add_key(key.clone(), Some(entry)).await?;
         self.config_cache.put_key(key.clone());
         Ok((key, text))
@@ -122,7 +123,9 @@ impl Service {
             keys.extend(stored.into_iter().map(|key| self.with_last_use(key)));
         } else {
             let all = self.config_cache.keys();
-            keys.extend(all.iter().filter(|live| !live.key().scope.is_portal()).map(|live| live.with_last_use()));
+            keys.extend(
+                all.iter().filter(|live| !live.key().scope.is_portal()).map(|live| live.with_last_use()),
+            );
         }
         Ok(page_by_id(keys, |key| key.id.as_i64(), after, limit))
     }

@@ -11,7 +11,7 @@ use crate::{
         app::{App, AppRules, AppSettings},
         audit::{AuditAction, changed_fields},
         email_address::{EMAIL_ADDRESS_FORM, is_email_address},
-        id::{AppId, EventId, EXTERNAL_ID_FORM, is_external_id},
+        id::{AppId, EXTERNAL_ID_FORM, EventId, is_external_id},
         quota::Quota,
         rate_limit::AppLimits,
     },
@@ -146,7 +146,8 @@ impl Service {
         if let Some(follow) = follow {
             self.check_affected_endpoints(&app, &entry, follow)?;
         }
-        let noted = self.audit_entry_in(caller, &app, AuditAction::AppChanged, &app.uid, audit::fields(&changed));
+        let noted =
+            self.audit_entry_in(caller, &app, AuditAction::AppChanged, &app.uid, audit::fields(&changed));
         if !self.config_store.change_app(app.clone(), Some(noted)).await? {
             return Err(Error::NotFound("app"));
         }

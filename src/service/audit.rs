@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     domain::{
+        api_key::SETTINGS_KEY_ID,
         app::App,
         audit::{AuditAction, AuditEntry, changed_fields},
         config_cache::CachedApp,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, KeyId},
-        api_key::SETTINGS_KEY_ID,
         time::Timestamp,
     },
     store::audit::AuditFilter,

@@ -4,43 +4,49 @@ use super::{NodeInfo, Service, ServiceDeps, ServiceLimits};
 use crate::{
     domain::{
         address_policy::AddressPolicy,
+        api_key::ApiKey,
         app::App,
         audit::AuditEntry,
-        outage_detector::OutageReport,
         contract::{Contract, ContractHash},
+        encryption::Keyring,
         endpoint::EndpointRecord,
         event::{DedupKey, Event, Fingerprint},
         event_type::EventTypeRecord,
         id::{
-            AppId, DeliveryId, EndpointId, EventId, EventTypeId, IdGenerator, InspectionId, KeyId, NoticeId, ReplayId,
+            AppId, DeliveryId, EndpointId, EventId, EventTypeId, IdGenerator, InspectionId, KeyId, NoticeId,
+            ReplayId,
         },
         inspection::{Inspection, InspectionReport},
-        api_key::ApiKey,
+        node_lease::NodeLease,
         notice::Notice,
+        outage_detector::OutageReport,
         ports::{LeasedDelivery, Permit, Permits},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
-        encryption::Keyring,
         storage::StorageUsage,
-        node_lease::NodeLease,
         time::Timestamp,
     },
     runtime::{SeededEntropy, SystemClock},
     store::{
-        QueryStore, ClusterStore, DeliveryStore, ConfigStore, Reply, StoreError,
+        ClusterStore, ConfigStore, DeliveryStore, QueryStore, Reply, StoreError,
         audit::AuditFilter,
-        queries::{
-            Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
+        cluster::{
+            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, PurgedRecords,
+            RollupResult,
         },
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
-        inbox::{InboxBatch, InboxEvent},
+        config::{ConfigSnapshot, EndpointLabel, Inserted},
         deliveries::{
-            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, ActionResult, AdvanceRetries, AdvancedRetries, AvailabilityChange, DeliveryAction,
+            DeliveryResult, InspectionRequested, LeaseRequest, LeaseResult, NewEvent,
         },
-        notices::{MailOutcome, MailCursor, NoticeFilter, NoticesWaiting, NoticeBatch},
-        config::{Inserted, EndpointLabel, ConfigSnapshot},
+        inbox::{InboxBatch, InboxEvent},
+        notices::{MailCursor, MailOutcome, NoticeBatch, NoticeFilter, NoticesWaiting},
+        queries::{
+            AttemptRow, Cursor, DeliveryListFilter, DeliveryRow, EventFilter, HealthReport, ObjectId, Owner,
+            Page,
+        },
         replays::{ReplayChanged, ReplayPage, SourceSearch, Sources},
-        retention::{ExpireResult, OverdueEvents, OverdueSearch, EventIdRanges},
+        retention::{EventIdRanges, ExpireResult, OverdueEvents, OverdueSearch},
         statistics::{Statistics, StatisticsSearch},
     },
 };
@@ -144,10 +150,23 @@ impl DeliveryStore for ClosedStore {
     fn advance_retries(&self, _: AdvanceRetries, _: Timestamp) -> Reply<'_, AdvancedRetries> {
         closed()
     }
-    fn act(&self, _: AppId, _: DeliveryId, _: DeliveryAction, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, ActionResult> {
+    fn act(
+        &self,
+        _: AppId,
+        _: DeliveryId,
+        _: DeliveryAction,
+        _: Timestamp,
+        _: Option<AuditEntry>,
+    ) -> Reply<'_, ActionResult> {
         closed()
     }
-    fn apply_to_waiting(&self, _: EndpointId, _: AvailabilityChange, _: usize, _: Timestamp) -> Reply<'_, usize> {
+    fn apply_to_waiting(
+        &self,
+        _: EndpointId,
+        _: AvailabilityChange,
+        _: usize,
+        _: Timestamp,
+    ) -> Reply<'_, usize> {
         closed()
     }
     fn erase_data(&self, _: AppId, _: EventId, _: Option<AuditEntry>) -> Reply<'_, bool> {
@@ -178,7 +197,12 @@ impl DeliveryStore for ClosedStore {
     fn start_next_inspection(&self, _: u32) -> Reply<'_, Option<Inspection>> {
         closed()
     }
-    fn finish_inspection(&self, _: InspectionId, _: Option<InspectionReport>, _: Timestamp) -> Reply<'_, bool> {
+    fn finish_inspection(
+        &self,
+        _: InspectionId,
+        _: Option<InspectionReport>,
+        _: Timestamp,
+    ) -> Reply<'_, bool> {
         closed()
     }
     fn next_mail(&self, _: MailCursor, _: Timestamp) -> Reply<'_, NoticeBatch> {
@@ -217,7 +241,12 @@ impl ConfigStore for ClosedStore {
     fn change_endpoint(&self, _: EndpointRecord, _: Option<AuditEntry>) -> Reply<'_, bool> {
         closed()
     }
-    fn change_endpoint_and_replay(&self, _: EndpointRecord, _: AuditEntry, _: Vec<(Replay, AuditEntry)>) -> Reply<'_, bool> {
+    fn change_endpoint_and_replay(
+        &self,
+        _: EndpointRecord,
+        _: AuditEntry,
+        _: Vec<(Replay, AuditEntry)>,
+    ) -> Reply<'_, bool> {
         closed()
     }
     fn remove_endpoint(&self, _: EndpointId, _: Timestamp, _: Option<AuditEntry>) -> Reply<'_, bool> {
@@ -280,7 +309,13 @@ impl QueryStore for ClosedStore {
     fn delivery(&self, _: AppId, _: DeliveryId) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>> {
         closed()
     }
-    fn deliveries(&self, _: AppId, _: DeliveryListFilter, _: Option<Cursor>, _: u32) -> Reply<'_, Page<DeliveryRow>> {
+    fn deliveries(
+        &self,
+        _: AppId,
+        _: DeliveryListFilter,
+        _: Option<Cursor>,
+        _: u32,
+    ) -> Reply<'_, Page<DeliveryRow>> {
         closed()
     }
     fn queue(&self, _: Vec<EndpointId>, _: Option<Cursor>, _: u32) -> Reply<'_, Page<DeliveryRow>> {
@@ -324,12 +359,7 @@ impl QueryStore for ClosedStore {
     fn unhealthy_endpoints(&self, _: AppId) -> Reply<'_, Vec<EndpointId>> {
         closed()
     }
-    fn recent_attempts(
-        &self,
-        _: AppId,
-        _: EndpointId,
-        _: usize,
-    ) -> Reply<'_, Vec<(DeliveryId, AttemptRow)>> {
+    fn recent_attempts(&self, _: AppId, _: EndpointId, _: usize) -> Reply<'_, Vec<(DeliveryId, AttemptRow)>> {
         closed()
     }
     fn owner(&self, _: ObjectId) -> Reply<'_, Option<Owner>> {

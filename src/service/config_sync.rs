@@ -4,12 +4,12 @@
 use super::{Error, Service};
 use crate::{
     domain::{
+        api_key::SETTINGS_KEY_ID,
         app::App,
         endpoint::Endpoint,
         event_type::EventType,
-        live_update::UpdateSink,
         id::{AppId, EndpointId, EventTypeId, KeyId},
-        api_key::SETTINGS_KEY_ID,
+        live_update::UpdateSink,
     },
     store::cluster::ConfigChanges,
 };

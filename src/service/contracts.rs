@@ -5,9 +5,9 @@ use super::{
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
+    api_key::Scope,
     contract::{Contract, ContractHash, OverrideLevel},
     field_error::{FieldError, nearest},
-    api_key::Scope,
 };
 use serde_json::{Map, Value};
 use std::{

@@ -3,19 +3,19 @@
 use super::{
     Caller, Error, Service,
     named_delivery::NamedDelivery,
-    paging::{Cursor, DeliveryRow, Page, AttemptRow},
+    paging::{AttemptRow, Cursor, DeliveryRow, Page},
 };
 use crate::{
     domain::{
         audit::AuditAction,
-        delivery::{Delivery, DeliveryState},
         config_cache::CachedApp,
+        delivery::{Delivery, DeliveryState},
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
     store::{
+        deliveries::{ActionResult, DeliveryAction},
         queries::DeliveryListFilter,
-        deliveries::{DeliveryAction, ActionResult},
     },
 };
 
@@ -212,7 +212,11 @@ impl Service {
         let id = DeliveryId::parse(id).ok_or(Error::NotFound("delivery"))?;
         let app = entry.app();
         let noted = self.audit_entry_in(caller, &app, AuditAction::DeliveryDeleted, id.to_string(), None);
-        match self.delivery_store.act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted)).await? {
+        match self
+            .delivery_store
+            .act(app.id, id, DeliveryAction::Delete, self.clock.now(), Some(noted))
+            .await?
+        {
             ActionResult::Refused(refusal) => Err(refusal.into()),
             ActionResult::Absent => Err(Error::NotFound("delivery")),
             ActionResult::Deleted | ActionResult::Done(_) | ActionResult::Made(_) => Ok(()),

@@ -9,11 +9,11 @@ use super::{
 use crate::{
     domain::{
         audit::{AuditAction, AuditEntry},
-        delivery::Availability,
         config_cache::CachedApp,
-        endpoint::{Endpoint, EndpointRecord, DisabledReason, DisabledBy, Disabled},
-        live_update::LiveUpdate,
+        delivery::Availability,
+        endpoint::{Disabled, DisabledBy, DisabledReason, Endpoint, EndpointRecord},
         id::{AppId, EndpointId},
+        live_update::LiveUpdate,
         replay::Replay,
         time::Timestamp,
     },
@@ -142,7 +142,9 @@ impl Service {
     /// Applies the endpoint's current state, which may differ from the requested one: a receiver may have said that it is gone.
     async fn apply_availability(&self, endpoint: &Endpoint) -> Result<(), Error> {
         let settle = match endpoint.record.availability() {
-            Availability::Enabled => AvailabilityChange::Enabled { gives_up_while_held: endpoint.contract.retry.give_up_while_held },
+            Availability::Enabled => AvailabilityChange::Enabled {
+                gives_up_while_held: endpoint.contract.retry.give_up_while_held,
+            },
             off => AvailabilityChange::Disabled(off),
         };
         self.apply_to_waiting(endpoint.record.app, endpoint.id(), settle).await
@@ -150,9 +152,16 @@ impl Service {
 
     /// Adjusts waiting deliveries to the endpoint's state. The change itself was published before; a second live update follows
     /// here.
-    async fn apply_to_waiting(&self, app: AppId, endpoint: EndpointId, settle: AvailabilityChange) -> Result<(), Error> {
-        let settled =
-            self.delivery_store.apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now()).await?;
+    async fn apply_to_waiting(
+        &self,
+        app: AppId,
+        endpoint: EndpointId,
+        settle: AvailabilityChange,
+    ) -> Result<(), Error> {
+        let settled = self
+            .delivery_store
+            .apply_to_waiting(endpoint, settle, APPLIED_AT_ONCE_MAX, self.clock.now())
+            .await?;
         if settled >= APPLIED_AT_ONCE_MAX {
             self.permits.endpoint_changed(endpoint);
         }

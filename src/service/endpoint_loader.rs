@@ -9,8 +9,8 @@ use crate::{
     domain::{
         app::{App, AppRules},
         config_cache::CachedApp,
-        endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         encryption::EncryptionError,
+        endpoint::{Endpoint, EndpointRecord, EndpointSettings},
         secret::Secret,
         signer::Signer,
         subscription::Patterns,
@@ -54,7 +54,8 @@ impl Service {
     /// Loads a stored endpoint. Fails if its contract is missing or no encryption key opens its secrets.
     pub(super) fn load_endpoint(&self, app: &App, record: EndpointRecord) -> Result<Endpoint, Error> {
         let ResolvedContract { contract, hash } = self.contract_of(app, &record.settings)?;
-        let target = TargetUrl::from_stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
+        let target =
+            TargetUrl::from_stored(&record.settings.url).map_err(|error| Error::field("url", error))?;
         let health = record.settings.health_url.as_deref().map(TargetUrl::from_stored).transpose();
         let health = health.map_err(|error| Error::field("health_url", error))?;
         let patterns = Patterns::parse(&record.settings.event_types)?;
@@ -69,7 +70,8 @@ impl Service {
             .collect::<Result<Vec<_>, Error>>()?;
         let headers: Option<Vec<(String, String)>> =
             self.decrypt_document(app, &record, record.encrypted_headers.as_deref())?;
-        let tls: Option<TlsDocument> = self.decrypt_document(app, &record, record.encrypted_tls.as_deref())?;
+        let tls: Option<TlsDocument> =
+            self.decrypt_document(app, &record, record.encrypted_tls.as_deref())?;
         let tls = tls.map(|document| EndpointTls::read(&document)).transpose()?.map(Arc::new);
         let signer = Signer::prepare(&contract, &secrets).ok().map(Arc::new);
         let https_only = contract.https_only.unwrap_or(self.limits.https_only);
@@ -94,7 +96,9 @@ impl Service {
         record: &EndpointRecord,
         sealed: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.keyring.decrypt(sealed, &encryption_context(app, record)).map_err(|error| decryption_failed(&error))
+        self.keyring
+            .decrypt(sealed, &encryption_context(app, record))
+            .map_err(|error| decryption_failed(&error))
     }
 
     fn decrypt_document<T: StoredDocument + DeserializeOwned>(
@@ -105,7 +109,8 @@ impl Service {
     ) -> Result<Option<T>, Error> {
         let Some(sealed) = sealed else { return Ok(None) };
         let document = self.decrypt(app, record, sealed)?;
-        let text = std::str::from_utf8(&document).map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
+        let text =
+            std::str::from_utf8(&document).map_err(|_| decryption_failed(&EncryptionError::Damaged))?;
         documents::read(text).map(Some).map_err(|_| decryption_failed(&EncryptionError::Damaged))
     }
 

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     domain::{
+        api_key::Scope,
         app::App,
         contract::Contract,
         endpoint::{EndpointRecord, EndpointSettings},
         event_type::{VERSION_NAME_FORM, is_version_name},
-        api_key::Scope,
         ordering::{OnDead, OrderingMode},
         static_headers,
         subscription::Patterns,
@@ -124,7 +124,11 @@ pub(super) fn forbid_to_portal_links(caller: Caller, given: &[(&str, bool)]) -> 
 }
 
 /// Applies `ordered` and `on_dead`. Removing the order also removes `on_dead`, unless the same patch sets it.
-pub(super) fn apply_order(ordered: Patch<OrderingMode>, on_dead: Patch<OnDead>, settings: &mut EndpointSettings) {
+pub(super) fn apply_order(
+    ordered: Patch<OrderingMode>,
+    on_dead: Patch<OnDead>,
+    settings: &mut EndpointSettings,
+) {
     match ordered {
         Patch::Absent => {}
         Patch::Null => settings.ordered = OrderingMode::None,

@@ -14,8 +14,8 @@ use crate::{
         audit::{AuditAction, AuditEntry},
         config_cache::CachedApp,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings},
+        id::{EXTERNAL_ID_FORM, EndpointId, IDS_AT_ONCE_MAX, is_external_id},
         live_update::LiveUpdate,
-        id::{EndpointId, EXTERNAL_ID_FORM, IDS_AT_ONCE_MAX, is_external_id},
         ordering::{OnDead, OrderingMode},
         rate_limit::RateLimit,
         replay::Replay,
@@ -155,7 +155,8 @@ impl Service {
         record.secrets.push(self.encrypt_secret(&app, &record, &secret, now, None)?);
         let endpoint = Arc::new(self.load_endpoint(&app, record)?);
         self.store_contract_of(&endpoint).await?;
-        let noted = self.audit_entry_in(caller, &app, AuditAction::EndpointCreated, &endpoint.record.uid, None);
+        let noted =
+            self.audit_entry_in(caller, &app, AuditAction::EndpointCreated, &endpoint.record.uid, None);
         match self.config_store.add_endpoint(endpoint.record.clone(), Some(noted)).await? {
             Inserted::UidTaken => Err(Error::IdTaken(endpoint.record.uid.clone())),
             Inserted::Added => {
@@ -247,7 +248,8 @@ impl Service {
             }
             let detail = audit::endpoint_fields(&current.record, &changed.record);
             let noted = self.audit_entry_in(caller, &app, action, uid, detail);
-            let stored = self.config_store.change_endpoint_and_replay(changed.record.clone(), noted, replays.to_vec());
+            let stored =
+                self.config_store.change_endpoint_and_replay(changed.record.clone(), noted, replays.to_vec());
             if stored.await? {
                 return self.activate(&app, changed).await;
             }

@@ -1,7 +1,10 @@
 //! Errors of the service. The API maps each variant to one status code.
 
 use crate::{
-    domain::{delivery::TransitionError, event_type::PublishRuleError, field_error::FieldError, quota::QuotaExceeded, storage::StorageFull},
+    domain::{
+        delivery::TransitionError, event_type::PublishRuleError, field_error::FieldError,
+        quota::QuotaExceeded, storage::StorageFull,
+    },
     store::StoreError,
 };
 

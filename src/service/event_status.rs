@@ -2,8 +2,8 @@
 
 use super::{Error, Service, named_delivery::NamedDelivery};
 use crate::domain::{
-    delivery::{Delivery, EndReason, DeliveryState},
     config_cache::CachedApp,
+    delivery::{Delivery, DeliveryState, EndReason},
     event::Event,
     id::DeliveryId,
     time::Timestamp,
@@ -77,7 +77,9 @@ impl Service {
 /// undelivered do not count.
 fn worst_delivery(deliveries: &[NamedDelivery]) -> Option<&NamedDelivery> {
     let arrived = |root: DeliveryId| {
-        deliveries.iter().any(|one| one.delivery.root == root && one.delivery.state == DeliveryState::Delivered)
+        deliveries
+            .iter()
+            .any(|one| one.delivery.root == root && one.delivery.state == DeliveryState::Delivered)
     };
     let is_moot = |one: &Delivery| {
         one.state.is_terminal()

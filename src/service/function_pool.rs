@@ -48,7 +48,8 @@ impl FunctionPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Error> {
         let places = self.acquire_slots(app).await.ok_or(Error::Overloaded)?;
-        let working = run_on_own_thread(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
+        let working =
+            run_on_own_thread(places, work).map_err(|error| Error::Unavailable(error.to_string()))?;
         match timeout(WORK_TIME_MAX, working).await {
             Ok(Ok(done)) => Ok(done),
             Ok(Err(_)) => Err(Error::Internal("the work of a payload version panicked".into())),

@@ -6,8 +6,8 @@ use crate::{
     domain::{id::AppId, node_lease::LeaderGuard},
     runtime::Shutdown,
     store::{
-        inbox::{InboxBatch, InboxEvent},
         deliveries::Accepted,
+        inbox::{InboxBatch, InboxEvent},
     },
 };
 use std::{collections::BTreeMap, time::Duration};

@@ -22,7 +22,12 @@ pub struct NamedInspection {
 
 impl Service {
     /// Requests an inspection, which the engine will run. Works for a disabled endpoint too.
-    pub async fn inspect(&self, entry: &CachedApp, uid: &str, kind: InspectionKind) -> Result<NamedInspection, Error> {
+    pub async fn inspect(
+        &self,
+        entry: &CachedApp,
+        uid: &str,
+        kind: InspectionKind,
+    ) -> Result<NamedInspection, Error> {
         self.require_accepting()?;
         let endpoint = Self::endpoint_of(entry, uid)?;
         if kind == InspectionKind::Ping && endpoint.health_url.is_none() {
@@ -40,7 +45,9 @@ impl Service {
             report: None,
         };
         match self.delivery_store.request_inspection(inspection.clone()).await? {
-            InspectionRequested::Waiting => Ok(NamedInspection { inspection, endpoint: endpoint.record.uid.clone() }),
+            InspectionRequested::Waiting => {
+                Ok(NamedInspection { inspection, endpoint: endpoint.record.uid.clone() })
+            }
             InspectionRequested::Busy(other) => {
                 Err(Error::Conflict(format!("This endpoint is being inspected already, by {other}.")))
             }

@@ -7,9 +7,9 @@ use super::{Error, Service};
 use crate::{
     domain::{
         app::App,
+        encryption::EncryptionError,
         endpoint::{Endpoint, EndpointRecord},
         id::EndpointId,
-        encryption::EncryptionError,
     },
     runtime::Shutdown,
 };

@@ -2,10 +2,10 @@
 
 use super::{Error, Service};
 use crate::domain::{
+    api_key::{ApiKey, KeyHash, SETTINGS_KEY_ID, Scope},
     endpoint::Endpoint,
     event_type::{EventType, EventTypeRecord},
     id::AppId,
-    api_key::{SETTINGS_KEY_ID, ApiKey, KeyHash, Scope},
 };
 use std::{
     collections::{HashMap, HashSet},

@@ -51,20 +51,20 @@ pub use system::NodeInfo;
 use crate::{
     domain::{
         address_policy::AddressPolicy,
-        contract::Contract,
+        api_key::{SETTINGS_KEY_ID, Scope},
         config_cache::{CachedApp, ConfigCache},
+        contract::Contract,
+        encryption::Keyring,
         endpoint::Endpoint,
         id::{IdGenerator, KeyId},
-        api_key::{SETTINGS_KEY_ID, Scope},
-        ports::Permits,
-        encryption::Keyring,
-        storage::StorageSpace,
         metrics::Metrics,
         node_lease::NodeLease,
+        ports::Permits,
+        storage::StorageSpace,
         time::Timestamp,
     },
     runtime::{Clock, Entropy},
-    store::{QueryStore, ClusterStore, DeliveryStore, ConfigStore},
+    store::{ClusterStore, ConfigStore, DeliveryStore, QueryStore},
 };
 use change_locks::ChangeLocks;
 use contracts::Contracts;

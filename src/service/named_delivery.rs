@@ -2,11 +2,11 @@
 
 use super::{
     Error, Service,
-    paging::{LastError, DeliveryRow},
+    paging::{DeliveryRow, LastError},
 };
 use crate::domain::{
     contract::{Contract, ContractHash, RetentionPeriod},
-    delivery::{Delivery, EndReason, DeliveryState},
+    delivery::{Delivery, DeliveryState, EndReason},
     event::Event,
     time::Timestamp,
 };
@@ -51,7 +51,8 @@ impl NamedDelivery {
     /// event.
     pub fn expires_at(&self) -> Option<Timestamp> {
         let Delivery { state, reason, finished_at, .. } = self.delivery;
-        let died_at = finished_at.filter(|_| state == DeliveryState::Dead && reason != Some(EndReason::Closed))?;
+        let died_at =
+            finished_at.filter(|_| state == DeliveryState::Dead && reason != Some(EndReason::Closed))?;
         match self.last_contract.as_ref().or(self.contract.as_ref())?.retention.dead_letters {
             RetentionPeriod::For(duration) => Some(died_at.plus(duration)),
             RetentionPeriod::Forever => None,

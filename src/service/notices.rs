@@ -11,7 +11,7 @@ use crate::{
         notice::{Digest, Notice, NoticeKind},
         time::Timestamp,
     },
-    store::{notices::NoticeFilter, config::EndpointLabel},
+    store::{config::EndpointLabel, notices::NoticeFilter},
 };
 use std::collections::HashMap;
 

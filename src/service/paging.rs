@@ -1,6 +1,6 @@
 //! Paging of lists, and the public names of endpoints and events.
 
-pub use crate::store::queries::{Cursor, LastError, DeliveryRow, Page, AttemptRow};
+pub use crate::store::queries::{AttemptRow, Cursor, DeliveryRow, LastError, Page};
 
 use super::{Error, Service};
 use crate::{

@@ -7,11 +7,11 @@ use super::{
     paging::{Cursor, Page, page_by_id},
 };
 use crate::domain::{
+    api_key::{ApiKey, KeyHash, Scope},
     app::App,
     audit::AuditAction,
     config_cache::CachedApp,
     id::KeyId,
-    api_key::{ApiKey, KeyHash, Scope},
     portal_theme::{EXPIRED_LINK_RETENTION, PortalTheme},
     time::Timestamp,
 };
@@ -78,7 +78,8 @@ impl Service {
             theme: Some(theme),
         };
         let detail = Some(json!({ "scope": key.scope.name() }));
-        let noted = self.audit_entry_in(caller, &app, AuditAction::PortalLinkCreated, key.id.to_string(), detail);
+        let noted =
+            self.audit_entry_in(caller, &app, AuditAction::PortalLinkCreated, key.id.to_string(), detail);
         let forgotten = self.config_store.add_key(key.clone(), Some(noted)).await?;
         self.config_cache.remove_keys(&forgotten);
         self.config_cache.put_key(key.clone());

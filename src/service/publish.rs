@@ -14,14 +14,14 @@ use crate::{
         app::App,
         config_cache::CachedApp,
         endpoint::Endpoint,
-        event::{Event, Fingerprint, BodyCache, TEST_EVENT_TYPE},
+        event::{BodyCache, Event, Fingerprint, TEST_EVENT_TYPE},
         id::{DeliveryId, EndpointId, EventId},
         time::Timestamp,
     },
     store::{
         StoreError,
-        fan_out::new_delivery,
         deliveries::{Accepted, NewEvent},
+        fan_out::new_delivery,
     },
 };
 use build::PreparedEvent;

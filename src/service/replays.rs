@@ -7,12 +7,12 @@ use super::{
 use crate::{
     domain::{
         audit::{AuditAction, AuditEntry},
+        config_cache::CachedApp,
         contract::PublishedWhileDisabled,
         delivery::DeliveryState,
-        config_cache::CachedApp,
         endpoint::Endpoint,
         id::{ReplayId, first_id_at},
-        replay::{Backfill, ReplayFilter, REPLAYABLE_STATES, Replay, ReplayState, ReplaySelection},
+        replay::{Backfill, REPLAYABLE_STATES, Replay, ReplayFilter, ReplaySelection, ReplayState},
         subscription::check_event_type,
         time::Timestamp,
     },
@@ -133,8 +133,13 @@ impl Service {
     ) -> Result<(Replay, AuditEntry), Error> {
         replay.total = self.count_sources(&replay).await?;
         let detail = Some(json!({ "kind": replay.selection.kind(), "total": replay.total }));
-        let noted =
-            self.audit_entry_in(caller, &entry.app(), AuditAction::ReplayBegun, replay.id.to_string(), detail);
+        let noted = self.audit_entry_in(
+            caller,
+            &entry.app(),
+            AuditAction::ReplayBegun,
+            replay.id.to_string(),
+            detail,
+        );
         Ok((replay, noted))
     }
 
@@ -159,7 +164,8 @@ impl Service {
         missed: MissedPeriod,
     ) -> Result<Vec<Replay>, Error> {
         let new = NewReplay { per_second: missed.per_second, ..NewReplay::default() };
-        let states = [DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired].map(|state| state.name().to_owned());
+        let states = [DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired]
+            .map(|state| state.name().to_owned());
         let deliveries = ReplaySelection::Deliveries(ReplayFilter {
             endpoint: Some(endpoint.id().as_i64()),
             event_type: None,
@@ -169,7 +175,8 @@ impl Service {
         let made_from = missed.since.as_millis() - DELIVERY_LIFETIME_MAX.as_millis() as i64;
         let ended = NewReplay { from: Some(Timestamp::from_millis(made_from.max(0))), ..new.clone() };
         let mut replays = vec![self.build_replay(entry, deliveries, &ended)?];
-        if let (Some(off_at), PublishedWhileDisabled::None) = (missed.disabled_at, endpoint.contract.off.published)
+        if let (Some(off_at), PublishedWhileDisabled::None) =
+            (missed.disabled_at, endpoint.contract.off.published)
         {
             let published = NewReplay { from: Some(off_at), ..new };
             replays.push(self.backfill_of(entry, &endpoint.record.uid, &published)?);
@@ -211,7 +218,12 @@ impl Service {
         Ok(replay)
     }
 
-    fn build_replay(&self, entry: &CachedApp, selection: ReplaySelection, new: &NewReplay) -> Result<Replay, Error> {
+    fn build_replay(
+        &self,
+        entry: &CachedApp,
+        selection: ReplaySelection,
+        new: &NewReplay,
+    ) -> Result<Replay, Error> {
         if let Some(event_type) = &new.event_type {
             check_event_type(event_type).map_err(|message| Error::field("event_type", message))?;
         }

@@ -8,7 +8,7 @@ use crate::{
         event::{DedupKey, DedupSpace},
         id::{AppId, AttemptId, AuditId, DeliveryId, EventId, InspectionId, KeyId, NoticeId, ReplayId},
     },
-    store::queries::{Owner, ObjectId},
+    store::queries::{ObjectId, Owner},
 };
 use std::{collections::HashSet, sync::Arc};
 

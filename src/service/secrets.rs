@@ -4,9 +4,9 @@ use super::{Caller, Error, Service};
 use crate::domain::{
     app::App,
     audit::AuditAction,
-    contract::{Contract, Rotation},
     config_cache::CachedApp,
-    endpoint::{Endpoint, EndpointRecord, EncryptedSecret},
+    contract::{Contract, Rotation},
+    endpoint::{EncryptedSecret, Endpoint, EndpointRecord},
     secret,
     time::Timestamp,
 };
@@ -80,7 +80,11 @@ impl Service {
         valid_from: Timestamp,
         valid_until: Option<Timestamp>,
     ) -> Result<EncryptedSecret, Error> {
-        Ok(EncryptedSecret { encrypted: self.encrypt(app, record, text.as_bytes())?, valid_from, valid_until })
+        Ok(EncryptedSecret {
+            encrypted: self.encrypt(app, record, text.as_bytes())?,
+            valid_from,
+            valid_until,
+        })
     }
 }
 
@@ -150,7 +154,12 @@ mod tests {
         EncryptedSecret { encrypted: vec![name], valid_from: at(from), valid_until: until.map(at) }
     }
 
-    fn rotated(mut secrets: Vec<EncryptedSecret>, new_from: i64, old_until: i64, now: i64) -> Vec<EncryptedSecret> {
+    fn rotated(
+        mut secrets: Vec<EncryptedSecret>,
+        new_from: i64,
+        old_until: i64,
+        now: i64,
+    ) -> Vec<EncryptedSecret> {
         let handover = RotationTimes { new_from: at(new_from), old_until: at(old_until) };
         replace_secrets(&mut secrets, secret(9, new_from, None), handover, at(now));
         secrets

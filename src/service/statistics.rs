@@ -6,10 +6,10 @@ use crate::{
         config_cache::CachedApp,
         endpoint::Endpoint,
         id::{AppId, EndpointId},
-        statistics::{TimeRange, Counters},
+        statistics::{Counters, TimeRange},
         time::Timestamp,
     },
-    store::statistics::{Backlog, StatisticsSubject, StatisticsSearch},
+    store::statistics::{Backlog, StatisticsSearch, StatisticsSubject},
 };
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -90,13 +90,16 @@ impl Service {
                 let detail = "cannot be asked for together with `endpoint_id`";
                 return Err(Error::field("event_type", detail));
             }
-            (Some(entry), Some(uid), None) => StatisticsSubject::Endpoint(Self::endpoint_of(entry, &uid)?.id()),
+            (Some(entry), Some(uid), None) => {
+                StatisticsSubject::Endpoint(Self::endpoint_of(entry, &uid)?.id())
+            }
             (_, _, Some(name)) => StatisticsSubject::EventType(name),
             _ => StatisticsSubject::Everything,
         };
         let span = TimeRange::of(from, to, now);
         let app = entry.map(|entry| entry.app().id);
-        let found = self.query_store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
+        let found =
+            self.query_store.statistics(StatisticsSearch { app, subject: of, span, endpoints }).await?;
         let series = span.series(found.series);
         let mut totals = Counters::default();
         for (_, sums) in &series {

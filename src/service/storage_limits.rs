@@ -23,8 +23,10 @@ impl Service {
 
     /// Returns every reason to send events elsewhere; empty when they are accepted.
     pub fn not_ready(&self) -> Vec<NotReady> {
-        let full =
-            self.storage.full_reason().map(|full| NotReady { code: "storage_full", detail: full.to_string() });
+        let full = self
+            .storage
+            .full_reason()
+            .map(|full| NotReady { code: "storage_full", detail: full.to_string() });
         let mut reasons = self.readiness.reasons(self.now());
         if reasons.iter().all(|reason| reason.code != STORE_CODE) {
             reasons.extend(self.store_not_ready());

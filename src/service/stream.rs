@@ -4,8 +4,8 @@
 use super::{Caller, Error, Service};
 use crate::domain::{
     app::App,
-    live_update::{LiveUpdateKind, LiveUpdate, DeliveryUpdate, UpdateSink},
     id::{AppId, EndpointId},
+    live_update::{DeliveryUpdate, LiveUpdate, LiveUpdateKind, UpdateSink},
 };
 use std::{
     collections::HashMap,

@@ -3,7 +3,7 @@
 use super::{Caller, Error, Service, storage_limits::StoreUsage};
 use crate::{
     domain::{id::DeliveryId, node_lease::SHARD_COUNT, time::Timestamp},
-    store::cluster::{Node, ClusterView},
+    store::cluster::{ClusterView, Node},
 };
 use std::time::Duration;
 
@@ -90,7 +90,11 @@ impl Service {
             node_info: self.node_info.clone(),
             store: self.store_usage(),
             encryption: self.encryption(),
-            nodes: if self.node_state.is_single_node() { vec![self.only_node()] } else { self.all_nodes(view) },
+            nodes: if self.node_state.is_single_node() {
+                vec![self.only_node()]
+            } else {
+                self.all_nodes(view)
+            },
             oldest_overdue: self.oldest_overdue().await?,
         })
     }
@@ -133,7 +137,8 @@ impl Service {
         let (lanes, now) = (self.cluster_store.find_queues().await?, self.clock.now());
         let overdue = lanes.into_iter().filter(|(_, due)| *due <= now);
         let known = overdue.filter_map(|(endpoint, due)| {
-            let endpoint = self.config_cache.endpoint(endpoint).filter(|found| found.record.disabled.is_none())?;
+            let endpoint =
+                self.config_cache.endpoint(endpoint).filter(|found| found.record.disabled.is_none())?;
             Some((due, endpoint))
         });
         let Some((due, endpoint)) = known.min_by_key(|(due, _)| *due) else { return Ok(None) };
@@ -148,7 +153,9 @@ impl Service {
     fn encryption(&self) -> EncryptionStatus {
         let mut sealed: Vec<(String, u64)> = self.keyring.ids().map(|id| (id.to_owned(), 0)).collect();
         self.each_endpoint(|endpoint| {
-            for key in endpoint.record.encrypted_parts().filter_map(|sealed| self.keyring.key_id_of(sealed).ok()) {
+            for key in
+                endpoint.record.encrypted_parts().filter_map(|sealed| self.keyring.key_id_of(sealed).ok())
+            {
                 if let Some((_, count)) = sealed.iter_mut().find(|(id, _)| id == key) {
                     *count += 1;
                 }

@@ -10,10 +10,10 @@ use super::{
     retention::{OverdueEvents, OverdueSearch},
 };
 use crate::domain::{
-    outage_detector::OutageReport,
     circuit_breaker::PausedUntil,
     contract::Contract,
     id::{AppId, EndpointId, EventTypeId, KeyId},
+    outage_detector::OutageReport,
     replay::Replay,
     retention::RetentionPolicy,
     storage::StorageUsage,
@@ -185,7 +185,12 @@ pub trait ClusterStore: Send + Sync {
     fn purge_deleted_apps(&self) -> Reply<'_, bool>;
 
     /// Examines a bounded number of events for some of which a part is due for removal.
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, OverdueEvents>;
+    fn overdue(
+        &self,
+        search: OverdueSearch,
+        keeps: Arc<dyn RetentionPolicy>,
+        now: Timestamp,
+    ) -> Reply<'_, OverdueEvents>;
 
     /// Removes a bounded number of old records that ended before this time: entries of the audit log, replays, inspections,
     /// notices (a week later if they still wait to be sent), revoked and expired keys.

@@ -4,13 +4,13 @@
 
 use super::Reply;
 use crate::domain::{
+    api_key::ApiKey,
     app::App,
     audit::AuditEntry,
     contract::ContractHash,
     endpoint::EndpointRecord,
     event_type::EventTypeRecord,
     id::{AppId, EndpointId, EventTypeId, KeyId},
-    api_key::ApiKey,
     replay::Replay,
     time::Timestamp,
 };
@@ -68,7 +68,12 @@ pub trait ConfigStore: Send + Sync {
 
     /// Marks the endpoint deleted. Its history stays, its encrypted fields are removed, an inspection that waits or runs is
     /// cancelled.
-    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool>;
+    fn remove_endpoint(
+        &self,
+        endpoint: EndpointId,
+        now: Timestamp,
+        entry: Option<AuditEntry>,
+    ) -> Reply<'_, bool>;
 
     /// Returns an app as it is stored now; `None` if it is gone.
     fn app(&self, app: AppId) -> Reply<'_, Option<App>>;

@@ -7,14 +7,14 @@
 use super::{
     Reply,
     inbox::InboxBatch,
-    notices::{MailOutcome, MailCursor, NoticeBatch},
+    notices::{MailCursor, MailOutcome, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
-    retention::{ExpireResult, EventIdRanges},
+    retention::{EventIdRanges, ExpireResult},
 };
 use crate::domain::{
     audit::AuditEntry,
     contract::Contract,
-    delivery::{Delivery, TransitionError, Availability},
+    delivery::{Availability, Delivery, TransitionError},
     endpoint::Disabled,
     event::{DedupKey, Event, Fingerprint},
     health::HealthSample,
@@ -100,7 +100,10 @@ pub struct LeaseRequest {
 impl LeaseRequest {
     /// Whether all its permits may send what is leased under this epoch.
     pub fn is_all_of_epoch(&self, epoch: i64) -> bool {
-        [&self.permits, &self.fresh_permits, &self.manual_permits].into_iter().flatten().all(|hand| hand.is_valid_for(epoch))
+        [&self.permits, &self.fresh_permits, &self.manual_permits]
+            .into_iter()
+            .flatten()
+            .all(|hand| hand.is_valid_for(epoch))
     }
 }
 
@@ -238,14 +241,25 @@ pub trait DeliveryStore: Send + Sync {
     /// Applies an endpoint's availability to at most `most` of its deliveries; returns how many. Fewer than `most`: all are
     /// done. Dead ones that the endpoint skips by now are taken out of their ordering groups. Does nothing if the endpoint is
     /// enabled where it should be disabled, or the reverse: the call is late.
-    fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize>;
+    fn apply_to_waiting(
+        &self,
+        endpoint: EndpointId,
+        settle: AvailabilityChange,
+        most: usize,
+        now: Timestamp,
+    ) -> Reply<'_, usize>;
 
     /// Erases an event's payload and keeps the record; `false` if the app has no such event.
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool>;
 
     /// Removes from these events all that is due for removal, as the domain decides on the rows at that time; a bounded part,
     /// the rest is returned. Deliveries that still wait are recorded as ended and stay until another step.
-    fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult>;
+    fn expire(
+        &self,
+        ranges: EventIdRanges,
+        keeps: Arc<dyn RetentionPolicy>,
+        now: Timestamp,
+    ) -> Reply<'_, ExpireResult>;
 
     fn start_replay(&self, replay: Replay, entry: Option<AuditEntry>) -> Reply<'_, ()>;
 

@@ -4,7 +4,7 @@
 use super::deliveries::NewDelivery;
 use crate::domain::{
     contract::PublishedWhileDisabled,
-    delivery::{Delivery, Availability},
+    delivery::{Availability, Delivery},
     endpoint::Endpoint,
     event::Event,
     id::DeliveryId,
@@ -19,7 +19,12 @@ pub fn receives_deliveries(endpoint: &Endpoint) -> bool {
 }
 
 /// Makes one delivery for each of these endpoints. Their ids follow the event's own.
-pub fn fan_out(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, now: Timestamp) -> Vec<NewDelivery> {
+pub fn fan_out(
+    event: &Event,
+    wanting: &[&Arc<Endpoint>],
+    hands: &dyn Permits,
+    now: Timestamp,
+) -> Vec<NewDelivery> {
     let is_due = event.deliver_at.is_none_or(|at| at <= now);
     let birth = |(endpoint, number): (&&Arc<Endpoint>, i64)| {
         let hand = match endpoint.record.disabled {
@@ -36,7 +41,13 @@ pub fn fan_out(event: &Event, wanting: &[&Arc<Endpoint>], hands: &dyn Permits, n
     wanting.iter().zip(event.id.as_i64() + 1..).map(birth).collect()
 }
 
-pub fn new_delivery(event: &Event, number: i64, endpoint: &Endpoint, now: Timestamp, hand: Option<Permit>) -> NewDelivery {
+pub fn new_delivery(
+    event: &Event,
+    number: i64,
+    endpoint: &Endpoint,
+    now: Timestamp,
+    hand: Option<Permit>,
+) -> NewDelivery {
     let due = event.deliver_at.map_or(now, |at| at.max(now));
     let give_up_at = endpoint.contract.retry.give_up_after.map(|age| due.plus(age));
     let id = DeliveryId::from_i64(number);

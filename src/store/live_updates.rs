@@ -6,23 +6,24 @@
 
 use super::{
     DeliveryStore, Reply,
-    inbox::InboxBatch,
     deliveries::{
-        Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+        Accepted, ActionResult, AdvanceRetries, AdvancedRetries, AvailabilityChange, DeliveryAction,
+        DeliveryResult, InspectionRequested, LeaseRequest, LeaseResult, NewEvent,
     },
-    notices::{MailOutcome, MailCursor, NoticeBatch},
+    inbox::InboxBatch,
+    notices::{MailCursor, MailOutcome, NoticeBatch},
     replays::{ReplayChanged, ReplayPage},
-    retention::{ExpireResult, EventIdRanges},
+    retention::{EventIdRanges, ExpireResult},
 };
 use crate::domain::{
     audit::AuditEntry,
-    delivery::Availability,
     config_cache::ConfigCache,
+    delivery::Availability,
     endpoint::Disabled,
-    live_update::{LiveUpdate, UpdateSink},
     id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
     inspection::{Inspection, InspectionReport},
-    ports::{LeasedDelivery, CommitListener},
+    live_update::{LiveUpdate, UpdateSink},
+    ports::{CommitListener, LeasedDelivery},
     replay::{Replay, ReplayState},
     retention::RetentionPolicy,
     time::Timestamp,
@@ -48,7 +49,11 @@ impl LiveUpdateStore {
 
     /// Returns the updates to publish for each of these events if it is new.
     fn updates_of_events<'a>(&self, events: impl IntoIterator<Item = &'a NewEvent>) -> Vec<Vec<LiveUpdate>> {
-        if self.shared.watchers.has_subscribers() { events.into_iter().map(updates_of_new).collect() } else { Vec::new() }
+        if self.shared.watchers.has_subscribers() {
+            events.into_iter().map(updates_of_new).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Passes the answer through, and publishes the live updates that follow from it.
@@ -143,12 +148,16 @@ impl DeliveryStore for LiveUpdateStore {
 
     fn accept(&self, events: Vec<NewEvent>) -> Reply<'_, Vec<Accepted>> {
         let born = self.updates_of_events(&events);
-        self.publish_after(self.shared.ledger.accept(events), move |accepted| updates_of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.accept(events), move |accepted| {
+            updates_of_accepted(born, accepted)
+        })
     }
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let born = self.updates_of_events(intake.events.iter().map(|(_, new)| new));
-        self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| updates_of_accepted(born, accepted))
+        self.publish_after(self.shared.ledger.accept_inbox(intake), move |accepted| {
+            updates_of_accepted(born, accepted)
+        })
     }
 
     fn record_result(&self, record: DeliveryResult) {
@@ -168,7 +177,9 @@ impl DeliveryStore for LiveUpdateStore {
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ActionResult> {
         self.publish_after(self.shared.ledger.act(app, delivery, ask, now, entry), |asked| match asked {
-            ActionResult::Done(delivery) | ActionResult::Made(delivery) => vec![LiveUpdate::delivery(delivery)],
+            ActionResult::Done(delivery) | ActionResult::Made(delivery) => {
+                vec![LiveUpdate::delivery(delivery)]
+            }
             ActionResult::Deleted | ActionResult::Refused(_) | ActionResult::Absent => Vec::new(),
         })
     }
@@ -192,9 +203,11 @@ impl DeliveryStore for LiveUpdateStore {
         now: Timestamp,
         entry: Option<AuditEntry>,
     ) -> Reply<'_, ReplayChanged> {
-        self.publish_after(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| match changed {
-            ReplayChanged::Done(replay) => vec![LiveUpdate::replay(replay)],
-            _ => Vec::new(),
+        self.publish_after(self.shared.ledger.change_replay(app, replay, to, now, entry), |changed| {
+            match changed {
+                ReplayChanged::Done(replay) => vec![LiveUpdate::replay(replay)],
+                _ => Vec::new(),
+            }
         })
     }
 
@@ -225,7 +238,11 @@ pub struct LiveUpdateListener {
 }
 
 impl LiveUpdateListener {
-    pub fn new(handover: Arc<dyn CommitListener>, watchers: Arc<dyn UpdateSink>, directory: Arc<ConfigCache>) -> Self {
+    pub fn new(
+        handover: Arc<dyn CommitListener>,
+        watchers: Arc<dyn UpdateSink>,
+        directory: Arc<ConfigCache>,
+    ) -> Self {
         Self { handover, watchers, directory }
     }
 }

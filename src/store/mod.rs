@@ -4,26 +4,26 @@
 //! an argument. Code shared by the backends is in `sql`; each backend has a folder of its own.
 
 pub mod audit;
-pub mod fan_out;
-pub mod queries;
 pub mod cluster;
-pub mod documents;
-pub mod inbox;
+pub mod config;
 pub mod deliveries;
+pub mod documents;
+pub mod fan_out;
+pub mod inbox;
+pub mod live_updates;
 pub mod notices;
 pub mod postgres;
-pub mod config;
+pub mod queries;
 pub mod replays;
 pub mod retention;
 mod sql;
 pub mod sqlite;
 pub mod statistics;
-pub mod live_updates;
 
-pub use queries::QueryStore;
 pub use cluster::ClusterStore;
-pub use deliveries::DeliveryStore;
 pub use config::ConfigStore;
+pub use deliveries::DeliveryStore;
+pub use queries::QueryStore;
 
 use std::{future::Future, pin::Pin};
 

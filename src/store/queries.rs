@@ -6,9 +6,9 @@
 use super::{
     Reply,
     audit::AuditFilter,
-    inbox::InboxEvent,
     deliveries::Accepted,
-    notices::{NoticeFilter, NoticesWaiting, NoticeBatch},
+    inbox::InboxEvent,
+    notices::{NoticeBatch, NoticeFilter, NoticesWaiting},
     replays::{SourceSearch, Sources},
     statistics::{Statistics, StatisticsSearch},
 };
@@ -139,7 +139,8 @@ pub trait QueryStore: Send + Sync {
     /// All deliveries of an event, replays included, oldest first.
     fn deliveries_of(&self, event: EventId) -> Reply<'_, Vec<DeliveryRow>>;
 
-    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>>;
+    fn delivery(&self, app: AppId, delivery: DeliveryId)
+    -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>>;
 
     fn deliveries(
         &self,
@@ -165,7 +166,12 @@ pub trait QueryStore: Send + Sync {
     fn events_by_dedup_key(&self, keys: Vec<DedupKey>) -> Reply<'_, Vec<(EventId, AppId)>>;
 
     /// Returns the deliveries that wait in these endpoint queues (all of one app), the next due first.
-    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<DeliveryRow>>;
+    fn queue(
+        &self,
+        lanes: Vec<EndpointId>,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<DeliveryRow>>;
 
     /// Dead deliveries by the time they died, newest first; closed ones only if asked for.
     fn dead_letters(

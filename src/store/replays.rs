@@ -1,8 +1,8 @@
 //! Replays: the search for their sources, and the page of them that is sent at once.
 
 use crate::domain::{
-    contract::NoticeChannel,
     config_cache::ConfigCache,
+    contract::NoticeChannel,
     id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
     replay::{Replay, ReplaySelection},
     subscription::Patterns,

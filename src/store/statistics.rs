@@ -2,7 +2,7 @@
 
 use crate::domain::{
     id::{AppId, EndpointId},
-    statistics::{TimeRange, Counters},
+    statistics::{Counters, TimeRange},
     time::Timestamp,
 };
 

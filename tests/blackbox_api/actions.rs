@@ -1,8 +1,8 @@
 //! Manual actions on a delivery: retry, replay, cancel, close, delete; and when they are refused.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, pluck, receiver, slow, text},
     harness::{Behaviour, TestReceiver, from_now},
-    fixture::{TestApp, HOOK, TestServer, pluck, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

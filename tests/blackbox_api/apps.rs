@@ -1,8 +1,8 @@
 //! `/v1/apps`: creating, reading, changing and deleting apps.
 
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, pluck, receiver, text},
     harness::{Behaviour, wait_until, wait_until_after},
-    fixture::{HOOK, WAIT_MAX, TestServer, pluck, receiver, text},
 };
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! The audit log: every kind of change leaves one entry, a refused one none, and no secret is ever in it.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, pluck, quick, receiver, slow, text},
     harness::TestReceiver,
     raw_http::ApiResponse,
-    fixture::{TestApp, HOOK, TestServer, pluck, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -43,7 +43,13 @@ impl AuditCounter {
     }
 
     /// Checks that the operation left exactly this entry, about this object.
-    async fn left_entry(&mut self, operation: &str, answer: &ApiResponse, action: &str, thing: &str) -> Value {
+    async fn left_entry(
+        &mut self,
+        operation: &str,
+        answer: &ApiResponse,
+        action: &str,
+        thing: &str,
+    ) -> Value {
         assert!((200..300).contains(&answer.status), "{operation}: {}", answer.text());
         let log = self.log().await;
         assert_eq!(log.len(), self.entries + 1, "{operation}: {log:#?}");

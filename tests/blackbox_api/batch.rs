@@ -1,8 +1,8 @@
 //! `POST /v1/apps/{app}/events/batch`: up to 1,000 events, each with its own result, in order.
 
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, text},
     harness::wait_until,
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 

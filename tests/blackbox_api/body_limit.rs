@@ -1,8 +1,8 @@
 //! The largest body: exact to the byte, and refused before the rest of it is read.
 
 use crate::{
-    raw_http::{ApiResponse, RawConnection, head},
     fixture::{TestApp, TestServer},
+    raw_http::{ApiResponse, RawConnection, head},
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,7 +27,12 @@ fn chunked(body: &str, size: usize) -> Vec<u8> {
 }
 
 /// Publishes with these headers instead of a length, sending these bytes as they are.
-async fn publish(app: &TestApp, wire: &mut RawConnection, headers: &[(&str, &str)], bytes: &[u8]) -> Option<ApiResponse> {
+async fn publish(
+    app: &TestApp,
+    wire: &mut RawConnection,
+    headers: &[(&str, &str)],
+    bytes: &[u8],
+) -> Option<ApiResponse> {
     let path = app.path("/events");
     wire.send(head("POST", &path, app.api.key.as_deref(), headers).as_bytes()).await;
     wire.send(bytes).await;

@@ -1,9 +1,9 @@
 //! `data` reaches the receiver and the API's event views byte for byte.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, text},
     harness::wait_until,
     raw_http::{RawConnection, head},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::json;
 

@@ -2,14 +2,14 @@
 
 mod exit_codes;
 mod lists;
-mod terminal;
 mod profiles;
 mod publishing;
+mod terminal;
 mod tour;
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, receiver},
     harness::{ADMIN_KEY, TestReceiver},
-    fixture::{TestApp, HOOK, TestServer, receiver},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::PathBuf, process::Stdio, sync::Mutex};

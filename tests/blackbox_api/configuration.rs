@@ -1,8 +1,8 @@
 //! Invalid configuration is refused at the start, with the nearest valid name and exit code 2.
 
 use crate::{
-    harness::{ADMIN_KEY, NodeFolder, TestClient},
     fixture::TestServer,
+    harness::{ADMIN_KEY, NodeFolder, TestClient},
 };
 
 /// Returns the exit code and the output.

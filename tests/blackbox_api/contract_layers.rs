@@ -1,8 +1,8 @@
 //! Layers over a contract: a brand, a base, the app's overrides and the endpoint's.
 
 use crate::{
+    fixture::{TestApp, TestServer, WAIT_MAX, receiver, text},
     harness::{NodeFolder, ReceivedWebhook, wait_until},
-    fixture::{TestApp, WAIT_MAX, TestServer, receiver, text},
 };
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};

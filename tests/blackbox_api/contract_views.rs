@@ -1,8 +1,8 @@
 //! Views of contracts: `/v1/contracts` and `posthaste contracts`.
 
 use crate::{
-    harness::NodeFolder,
     fixture::{TestServer, pluck, text},
+    harness::NodeFolder,
 };
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Effects of contracts on deliveries, as seen from outside: overrides, and contracts of the operator's own.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, receiver, reply, text},
     harness::{Behaviour, NodeFolder},
-    fixture::{TestApp, HOOK, TestServer, receiver, reply, text},
 };
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ async fn get(node: &TestNode, path: &str, headers: &[(&str, &str)]) -> TestAnswe
 #[cfg(feature = "dashboard")]
 mod built_in {
     use super::*;
-    use crate::{harness::wait_for, fixture::WAIT_MAX};
+    use crate::{fixture::WAIT_MAX, harness::wait_for};
     use serde_json::json;
 
     const STRICT: &str = "default-src 'self'; img-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \

@@ -1,8 +1,8 @@
 //! An event published twice is stored once: by the producer's id, and by `Idempotency-Key`.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, receiver, text},
     raw_http::ApiResponse,
-    fixture::{TestApp, HOOK, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 

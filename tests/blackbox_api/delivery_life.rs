@@ -2,8 +2,8 @@
 //! reason.
 
 use crate::{
-    harness::{Behaviour, ReceivedWebhook, attempt_classes, from_now},
     fixture::{HOOK, TestServer, pluck, quick, receiver, reply, text},
+    harness::{Behaviour, ReceivedWebhook, attempt_classes, from_now},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};

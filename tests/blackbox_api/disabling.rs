@@ -1,8 +1,8 @@
 //! Disabled endpoints: manually or by a 410; what happens to their deliveries.
 
 use crate::{
-    harness::Behaviour,
     fixture::{HOOK, TestServer, receiver, slow, text},
+    harness::Behaviour,
 };
 use serde_json::{Value, json};
 

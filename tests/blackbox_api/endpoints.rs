@@ -1,8 +1,8 @@
 //! `/v1/apps/{app}/endpoints`: creating, reading, changing and deleting endpoints.
 
 use crate::{
-    harness::{Behaviour, from_now},
     fixture::{HOOK, TestServer, receiver, slow, text},
+    harness::{Behaviour, from_now},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

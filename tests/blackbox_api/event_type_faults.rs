@@ -1,8 +1,8 @@
 //! Hostile data and expensive schemas where schemas are enforced: bounded in time, refused with a reason, no effect on others.
 
 use crate::{
+    fixture::{TestServer, WAIT_MAX},
     payload_versions::put,
-    fixture::{WAIT_MAX, TestServer},
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -2,8 +2,8 @@
 //! events accepted before a rule stay, and a restart changes nothing.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, receiver, slow, text},
     payload_versions::{TYPE, payment, publish, put},
-    fixture::{TestApp, HOOK, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 

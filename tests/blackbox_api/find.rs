@@ -1,8 +1,8 @@
 //! Search by any id, within the rights of the key; and the latest attempts at an endpoint.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, text},
     harness::wait_until,
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 

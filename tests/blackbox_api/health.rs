@@ -2,9 +2,9 @@
 
 use crate::{
     event_type_rules::restarted,
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, quick, receiver, slow, text},
     harness::{Behaviour, wait_for},
     replays::until_state,
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! Inspection results of receivers with and without gaps: a perfect one under every contract, and a single gap at a time.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, text},
     harness::{Behaviour, TestReceiver, wait_for},
-    verifier::{ReceiverBehaviour, PERFECT, receiver_with},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, text},
+    verifier::{PERFECT, ReceiverBehaviour, receiver_with},
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,10 +2,10 @@
 
 use crate::{
     commands::{CommandLine, RunOutput},
+    fixture::{TestApp, TestServer},
     harness::TestReceiver,
     inspect::endpoint_at,
-    verifier::{ReceiverBehaviour, PERFECT},
-    fixture::{TestApp, TestServer},
+    verifier::{PERFECT, ReceiverBehaviour},
 };
 use serde_json::Value;
 

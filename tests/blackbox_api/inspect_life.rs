@@ -2,10 +2,10 @@
 //! addresses.
 
 use crate::{
+    fixture::{ApiSession, HOOK, TestApp, TestServer, WAIT_MAX, text},
     harness::{Behaviour, TestReceiver, wait_until},
     inspect::{HEALTH, check, endpoint_at, findings, inspect, until_ended},
     verifier::PERFECT,
-    fixture::{ApiSession, TestApp, HOOK, WAIT_MAX, TestServer, text},
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;

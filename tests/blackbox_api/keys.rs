@@ -1,9 +1,9 @@
 //! API keys: their rights, shown once, revoked at once.
 
 use crate::{
+    fixture::{TestServer, WAIT_MAX, pluck, text},
     harness::{ADMIN_KEY, wait_until},
     raw_http::RawConnection,
-    fixture::{WAIT_MAX, TestServer, pluck, text},
 };
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
@@ -86,8 +86,9 @@ async fn a_revoked_key_stops_working_at_once_on_open_connections_too() {
     let made = world.admin.post("/v1/keys", &json!({ "scope": "app", "app_id": app.id })).await.is(201);
     let holder = world.with_key(text(&made["key"]));
     let mut wire = RawConnection::open(holder.address).await;
-    let ask =
-        async |wire: &mut RawConnection| holder.send_on(wire, "GET", &app.path(""), &[], None).await.unwrap().status;
+    let ask = async |wire: &mut RawConnection| {
+        holder.send_on(wire, "GET", &app.path(""), &[], None).await.unwrap().status
+    };
     assert_eq!(ask(&mut wire).await, 200);
     let path = format!("/v1/keys/{}", text(&made["id"]));
     world.admin.delete(&path).await.is(204);

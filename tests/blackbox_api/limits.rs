@@ -1,8 +1,8 @@
 //! OutgoingDelivery limits: set and shown, refused by field, enforced by the node, and explained in words.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, reply, text},
     harness::wait_until,
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, reply, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

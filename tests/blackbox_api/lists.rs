@@ -1,8 +1,8 @@
 //! Lists: complete cursors without repetition, combined filters, and refused parameters.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, pluck, receiver, slow, text},
     harness::{Behaviour, from_now},
-    fixture::{TestApp, HOOK, TestServer, pluck, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};

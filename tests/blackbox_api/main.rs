@@ -9,9 +9,9 @@
 mod harness;
 
 mod description;
-mod verifier;
-mod raw_http;
 mod fixture;
+mod raw_http;
+mod verifier;
 
 mod actions;
 mod addresses;
@@ -20,6 +20,7 @@ mod audit;
 mod batch;
 mod body_limit;
 mod bytes;
+mod client_certificates;
 mod commands;
 mod configuration;
 mod contract_layers;
@@ -28,7 +29,7 @@ mod contracts;
 mod dashboard;
 mod dedup;
 mod delivery_life;
-mod client_certificates;
+mod disabling;
 mod endpoints;
 mod event_type_faults;
 mod event_type_imports;
@@ -61,5 +62,4 @@ mod stats;
 mod statuses;
 mod stream;
 mod subscriptions;
-mod disabling;
 mod system;

@@ -1,9 +1,9 @@
 //! `/metrics`, `/livez` and `/readyz`.
 
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, text},
     harness::{Behaviour, from_now, wait_until},
     raw_http::ApiResponse,
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};

@@ -1,8 +1,8 @@
 //! Notices: listed for keys that may see them, and sent as operational webhooks to endpoints that subscribe by name.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, pluck, receiver, text},
     harness::{TestReceiver, wait_for},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, pluck, receiver, text},
 };
 use http::{HeaderMap, HeaderName};
 use serde_json::{Value, json};

@@ -1,8 +1,8 @@
 //! Runs every command of `docs/operating.md`, in order, against a real server.
 
 use crate::{
-    harness::{ADMIN_KEY, ENCRYPTION_KEY},
     fixture::{TestServer, receiver},
+    harness::{ADMIN_KEY, ENCRYPTION_KEY},
 };
 use std::{path::Path, process::Stdio};
 use tokio::process::Command;

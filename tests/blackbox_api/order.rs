@@ -1,8 +1,8 @@
 //! Ordering as callers see it: set on an endpoint, kept per endpoint or key, blocked by a dead delivery or not.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, quick, receiver, text},
     harness::{Behaviour, TestReceiver, wait_until},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, quick, receiver, text},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -190,7 +190,10 @@ async fn positions_are_kept_while_an_endpoint_is_disabled_and_over_a_restart() {
     let third = publish(&app, "third", Some("k")).await;
     world.node.kill().await;
     world.node = world.home.start().await;
-    let app = TestApp { api: crate::fixture::ApiSession { address: world.node.client.address(), ..app.api }, ..app };
+    let app = TestApp {
+        api: crate::fixture::ApiSession { address: world.node.client.address(), ..app.api },
+        ..app
+    };
     for id in [&first, &second, &third] {
         assert_eq!(app.delivery(id).await["status"], "held");
     }

@@ -2,9 +2,9 @@
 //! do not delay others.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, slow, text},
     harness::{Behaviour, wait_until},
     payload_versions::{TYPE, payment, publish, put},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

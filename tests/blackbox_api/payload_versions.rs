@@ -1,6 +1,6 @@
 //! Payload versions: the version each endpoint gets, errors when a type is saved, and access rights.
 
-use crate::fixture::{TestApp, HOOK, TestServer, receiver, text};
+use crate::fixture::{HOOK, TestApp, TestServer, receiver, text};
 use serde_json::{Value, json};
 
 pub(crate) const TYPE: &str = "/v1/event-types/payment.created";

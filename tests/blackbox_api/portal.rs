@@ -1,8 +1,8 @@
 //! Portal links: what a customer can and cannot do with one, its expiry and its revocation.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, pluck, quick, receiver, text},
     harness::wait_until,
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, pluck, quick, receiver, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

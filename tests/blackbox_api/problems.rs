@@ -1,8 +1,8 @@
 //! Refusals in one form, connections that survive them, and clients that are slow, odd or broken.
 
 use crate::{
-    raw_http::{RawConnection, head},
     fixture::TestServer,
+    raw_http::{RawConnection, head},
 };
 use serde_json::json;
 use std::time::Duration;

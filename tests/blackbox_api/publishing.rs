@@ -1,8 +1,8 @@
 //! `POST /v1/apps/{app}/events`: accepted events, their response, and refused ones.
 
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, slow, text},
     harness::{Behaviour, from_now, wait_until},
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Quotas: events over them are refused with a `Retry-After`, and other apps are not affected.
 
 use crate::{
-    harness::wait_until,
     fixture::{TestApp, TestServer, receiver, text},
+    harness::wait_until,
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Replays of many deliveries: counted first, watched, paused, resumed, cancelled; and backfills.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, text},
     harness::{Behaviour, wait_for},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 

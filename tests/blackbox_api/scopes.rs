@@ -1,8 +1,8 @@
 //! Keys with a narrow scope, keys that expire, and the time of a key's last use.
 
 use crate::{
+    fixture::{TestApp, TestServer, WAIT_MAX, text},
     harness::{from_now, wait_until},
-    fixture::{TestApp, WAIT_MAX, TestServer, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Signing secrets: generated or given, shown to authorised keys, rotated with an overlap, encrypted at rest.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, text},
     harness::{ReceivedWebhook, from_now, wait_until},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::{Engine, prelude::BASE64_STANDARD};

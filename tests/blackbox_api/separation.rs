@@ -3,8 +3,8 @@
 //! The operations come from `/openapi.json`. An operation that is neither inside `/v1/apps/{app}` nor named here fails the test.
 
 use crate::{
+    fixture::{ApiSession, HOOK, TestApp, TestServer, receiver, text},
     raw_http::ApiResponse,
-    fixture::{ApiSession, TestApp, HOOK, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 

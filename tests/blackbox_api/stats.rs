@@ -1,8 +1,8 @@
 //! Statistics as an operator, an app and a customer see them.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, slow, text},
     harness::{Behaviour, wait_for},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 

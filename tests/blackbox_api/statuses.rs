@@ -1,8 +1,8 @@
 //! StatusPattern of events and deliveries, in the names of each of the five systems.
 
 use crate::{
+    fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, text},
     harness::{Behaviour, from_now, wait_for},
-    fixture::{TestApp, HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Streams of live updates: prompt, only for authorised keys, without content, and closed when the key is revoked.
 
 use crate::{
+    fixture::{ApiSession, HOOK, TestApp, TestServer, WAIT_MAX, quick, receiver, slow, text},
     harness::{from_now, wait_for},
     raw_http::head,
-    fixture::{ApiSession, TestApp, HOOK, WAIT_MAX, TestServer, quick, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Subscriptions decide which endpoints get an event; test events bypass them.
 
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, slow, text},
     harness::{Behaviour, wait_until},
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, slow, text},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

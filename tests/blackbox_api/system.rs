@@ -1,8 +1,8 @@
 //! Information about a process, for its operator only.
 
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, text},
     harness::{Behaviour, wait_until},
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 

@@ -24,8 +24,13 @@ pub(crate) struct ReceiverBehaviour {
     pub(crate) to_repeated: u16,
 }
 
-pub(crate) const PERFECT: ReceiverBehaviour =
-    ReceiverBehaviour { verifies: true, rewrites: false, has_tolerance: true, to_forged: Some(401), to_repeated: 200 };
+pub(crate) const PERFECT: ReceiverBehaviour = ReceiverBehaviour {
+    verifies: true,
+    rewrites: false,
+    has_tolerance: true,
+    to_forged: Some(401),
+    to_repeated: 200,
+};
 
 /// A request as its signature sees it.
 struct SignatureInput {

@@ -1,18 +1,18 @@
 //! Accepting events: durable, deduplicated, handed to the engine after the commit, all or nothing.
 
-use crate::fixture::{NOW, Fixture, after};
+use crate::fixture::{Fixture, NOW, after};
 use bytes::Bytes;
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, DeliveryState, Availability},
+        delivery::{Availability, DeliveryState, EndReason},
         event::{DedupKey, DedupSpace, Event, Fingerprint},
         id::{EndpointId, EventId},
     },
     store::{
         StoreError,
-        queries::{DeliveryListFilter, EventFilter},
         deliveries::{Accepted, NewEvent},
+        queries::{DeliveryListFilter, EventFilter},
     },
 };
 use std::sync::Arc;
@@ -23,7 +23,8 @@ fn change(new: &mut NewEvent, change: impl FnOnce(&mut Event)) {
 
 /// Returns the expected answer to a repeated publish of this event.
 fn repeated(new: &NewEvent) -> Accepted {
-    let deliveries = new.deliveries.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
+    let deliveries =
+        new.deliveries.iter().map(|birth| (birth.delivery.id, birth.delivery.endpoint)).collect();
     Accepted::Repeated { event: new.event.clone(), deliveries }
 }
 
@@ -86,7 +87,9 @@ pub(crate) async fn a_delivery_is_handed_to_the_engine_only_after_its_commit(mut
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
 }
 
-pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(mut stage: Fixture) {
+pub(crate) async fn a_delivery_with_a_permit_is_handed_over_although_the_publisher_is_gone(
+    mut stage: Fixture,
+) {
     let new = stage.one_with_permit();
     let id = new.deliveries[0].delivery.id;
     drop(stage.store().accept(vec![new]));
@@ -98,7 +101,10 @@ pub(crate) async fn a_delivery_held_at_creation_waits_if_its_endpoint_is_enabled
     let mut new = stage.one_event();
     new.deliveries[0].delivery.apply_availability(Availability::DisabledHold, NOW);
     let id = stage.publish(new).await;
-    assert_eq!((stage.delivery(id).await.state, stage.delivery(id).await.due), (DeliveryState::Pending, Some(NOW)));
+    assert_eq!(
+        (stage.delivery(id).await.state, stage.delivery(id).await.due),
+        (DeliveryState::Pending, Some(NOW))
+    );
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
 }
 

@@ -4,12 +4,12 @@ use crate::fixture::{Fixture, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, DeliveryState, Availability},
+        delivery::{Availability, DeliveryState, EndReason},
         event::DedupSpace,
         id::DeliveryId,
         outcome::OutcomeClass,
     },
-    store::deliveries::{Accepted, DeliveryAction, AvailabilityChange},
+    store::deliveries::{Accepted, AvailabilityChange, DeliveryAction},
 };
 
 /// Changes the endpoint's state and applies it page by page as the janitor does; returns the sizes of the pages.
@@ -22,7 +22,9 @@ async fn apply_state_all(stage: &Fixture, settle: AvailabilityChange, most: usiz
         AvailabilityChange::Disabled(Availability::DisabledCancel) => {
             stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
         }
-        AvailabilityChange::Disabled(_) => stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await,
+        AvailabilityChange::Disabled(_) => {
+            stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await
+        }
     }
     apply_state_pages(stage, settle, most).await
 }
@@ -67,7 +69,10 @@ async fn states(stage: &Fixture, ids: &[DeliveryId]) -> Vec<DeliveryState> {
 pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     let retry_due = stage.delivery(ids[1]).await.due;
-    assert_eq!(apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 2).await, [2, 1]);
+    assert_eq!(
+        apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 2).await,
+        [2, 1]
+    );
     let (held, in_flight, pending) = (DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending);
     assert_eq!(states(&stage, &ids).await, [held, held, held, held, in_flight, pending]);
     let delivery = stage.delivery(ids[1]).await;
@@ -79,12 +84,18 @@ pub(crate) async fn disabling_holds_only_waiting_deliveries(mut stage: Fixture) 
 
 pub(crate) async fn disabling_cancels_waiting_deliveries_if_the_contract_says_so(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
-    assert_eq!(apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledCancel), 100).await, [3]);
+    assert_eq!(
+        apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledCancel), 100).await,
+        [3]
+    );
     for id in &ids[..3] {
         assert_eq!(stage.ended(*id).await, (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)));
         assert_eq!(stage.delivery(*id).await.finished_at, Some(after(9)));
     }
-    assert_eq!(states(&stage, &ids[3..]).await, [DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending]);
+    assert_eq!(
+        states(&stage, &ids[3..]).await,
+        [DeliveryState::Held, DeliveryState::InFlight, DeliveryState::Pending]
+    );
 }
 
 pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Fixture) {
@@ -99,7 +110,10 @@ pub(crate) async fn deleting_cancels_waiting_and_held_deliveries(mut stage: Fixt
 pub(crate) async fn enabling_releases_held_deliveries_and_announces_them(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     apply_state_all(&stage, AvailabilityChange::Disabled(Availability::DisabledHold), 100).await;
-    assert_eq!(apply_state_all(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 3).await, [3, 1]);
+    assert_eq!(
+        apply_state_all(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 3).await,
+        [3, 1]
+    );
     let (pending, retrying) = (DeliveryState::Pending, DeliveryState::Retrying);
     assert_eq!(states(&stage, &ids[..4]).await, [pending, retrying, pending, pending]);
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(9)), "due when it was released");
@@ -124,11 +138,18 @@ pub(crate) async fn a_held_manual_retry_that_fails_restores_the_previous_state(m
 pub(crate) async fn a_late_change_of_state_is_not_applied(mut stage: Fixture) {
     let ids = mixed_deliveries(&mut stage).await;
     let before = states(&stage, &ids).await;
-    for settle in [AvailabilityChange::Disabled(Availability::DisabledHold), AvailabilityChange::Disabled(Availability::Deleted)] {
+    for settle in [
+        AvailabilityChange::Disabled(Availability::DisabledHold),
+        AvailabilityChange::Disabled(Availability::Deleted),
+    ] {
         assert_eq!(apply_state_pages(&stage, settle, 100).await, [0], "it is on");
     }
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
-    assert_eq!(apply_state_pages(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 100).await, [0], "it is off");
+    assert_eq!(
+        apply_state_pages(&stage, AvailabilityChange::Enabled { gives_up_while_held: false }, 100).await,
+        [0],
+        "it is off"
+    );
     assert_eq!(states(&stage, &ids).await, before);
     assert!(stage.recorder.take_waiting().is_empty());
 }

@@ -1,25 +1,25 @@
 //! The audit log: an entry is written together with its change or not at all, and listing is bounded for a log of any length.
 
 use crate::{
+    fixture::{Fixture, NOW, after},
     replays::{deliveries, running},
-    fixture::{NOW, Fixture, after},
 };
 use posthaste::{
     domain::{
+        api_key::{ApiKey, KeyHash, Scope},
         app::{App, AppSettings},
         audit::{AuditAction, AuditEntry},
         delivery::DeliveryState,
         endpoint::EndpointRecord,
         id::{AppId, AuditId, DeliveryId, EventId, KeyId, made_at},
-        api_key::{ApiKey, KeyHash, Scope},
         portal_theme::PortalTheme,
         replay::{Replay, ReplayState},
     },
     store::{
         audit::AuditFilter,
-        queries::{Cursor, ROWS_EXAMINED_MAX},
-        deliveries::{DeliveryAction, ActionResult},
         config::Inserted,
+        deliveries::{ActionResult, DeliveryAction},
+        queries::{Cursor, ROWS_EXAMINED_MAX},
         replays::ReplayChanged,
     },
 };
@@ -89,8 +89,12 @@ async fn count(stage: &Fixture) -> usize {
 
 pub(crate) async fn an_entry_reads_back_as_it_was_written(mut stage: Fixture) {
     let full = own(&mut stage, AuditAction::AppCreated);
-    let bare =
-        AuditEntry { key_name: None, app: None, detail: None, ..entry(&mut stage, None, AuditAction::KeyCreated) };
+    let bare = AuditEntry {
+        key_name: None,
+        app: None,
+        detail: None,
+        ..entry(&mut stage, None, AuditAction::KeyCreated)
+    };
     for (uid, entry) in [("a", &full), ("b", &bare)] {
         let app = app(&mut stage, uid);
         stage.store().add_app(app, Some(entry.clone())).await.unwrap();
@@ -159,12 +163,20 @@ pub(crate) async fn a_change_of_the_ledger_leaves_one_entry_and_a_refused_one_no
     let dead = stage.one_in(DeliveryState::Dead).await;
     let unknown = DeliveryId::from_i64(stage.next_id());
     let mut asks = Vec::new();
-    for (id, ask) in [(dead, DeliveryAction::Close), (dead, DeliveryAction::Cancel), (unknown, DeliveryAction::Retry), (dead, DeliveryAction::Delete)] {
+    for (id, ask) in [
+        (dead, DeliveryAction::Close),
+        (dead, DeliveryAction::Cancel),
+        (unknown, DeliveryAction::Retry),
+        (dead, DeliveryAction::Delete),
+    ] {
         let noted = Some(own(&mut stage, AuditAction::DeliveryClosed));
         asks.push(stage.store().act(stage.app, id, ask, NOW, noted).await.unwrap());
     }
     assert!(
-        matches!(&asks[..], [ActionResult::Done(_), ActionResult::Refused(_), ActionResult::Absent, ActionResult::Deleted]),
+        matches!(
+            &asks[..],
+            [ActionResult::Done(_), ActionResult::Refused(_), ActionResult::Absent, ActionResult::Deleted]
+        ),
         "{asks:?}"
     );
     assert_eq!(count(&stage).await, 2);
@@ -359,10 +371,12 @@ pub(crate) async fn replays_begin_with_the_change_or_not_at_all(mut stage: Fixtu
     let changed = EndpointRecord { revision: stored.revision + 1, ..stored };
     for expected in [true, false] {
         let replay = replay(&mut stage);
-        let entries = [AuditAction::EndpointEnabled, AuditAction::ReplayBegun].map(|action| own(&mut stage, action));
+        let entries =
+            [AuditAction::EndpointEnabled, AuditAction::ReplayBegun].map(|action| own(&mut stage, action));
         let [switched, begun] = entries;
         let replays = vec![(replay.clone(), begun)];
-        let done = stage.store().change_endpoint_and_replay(changed.clone(), switched, replays).await.unwrap();
+        let done =
+            stage.store().change_endpoint_and_replay(changed.clone(), switched, replays).await.unwrap();
         let kept = stage.store().replay(stage.app, replay.id).await.unwrap();
         assert_eq!((done, kept.is_some()), (expected, expected));
         assert_eq!(count(&stage).await, 2, "two entries, of the first");

@@ -1,15 +1,15 @@
 //! Finding an event or a delivery, and the details that are shown.
 
-use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         delivery::DeliveryState,
         event::{DedupSpace, Event},
         id::{DeliveryId, EventId},
-        outcome::{Attempt, OutcomeClass, Outcome},
+        outcome::{Attempt, Outcome, OutcomeClass},
         verdict::{DeadReason, Verdict},
     },
-    store::queries::{LastError, Owner, ObjectId},
+    store::queries::{LastError, ObjectId, Owner},
 };
 use std::sync::Arc;
 

@@ -2,15 +2,15 @@
 //! one in SQLite, where each takes a few statements of its own.
 
 use crate::{
-    two_nodes::SharedStore,
+    fixture::{Fixture, after, attempt, dead, perform, retry_at},
     postgres::{Database, Pooled},
     sqlite::block_on,
-    fixture::{Fixture, after, attempt, dead, perform, retry_at},
+    two_nodes::SharedStore,
 };
 use posthaste::{
     domain::{
         contract::Contract,
-        delivery::{TransitionError, DeliveryState, Availability},
+        delivery::{Availability, DeliveryState, TransitionError},
         event::{DedupKey, DedupSpace, Fingerprint},
         health::HealthSample,
         id::{DeliveryId, EndpointId},
@@ -19,7 +19,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::{DeadReason, Verdict},
     },
-    store::deliveries::{Accepted, DeliveryAction, ActionResult, NewEvent, DeliveryResult},
+    store::deliveries::{Accepted, ActionResult, DeliveryAction, DeliveryResult, NewEvent},
 };
 use proptest::{collection::vec, prelude::*};
 use std::{collections::HashSet, fmt::Write, sync::Arc, time::Duration};
@@ -151,9 +151,18 @@ impl BulkCase {
         if how & 0x30 == 0x30 {
             attempts.insert(0, attempt(OutcomeClass::StaleConnection, 0));
         }
-        let sighting = (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
+        let sighting =
+            (what & 8 == 8).then_some(HealthSample { adjusted_time: Duration::from_secs(5), paused: None });
         let (switch_off, contract, ended_at) = (None, Some(contract()), after(u64::from(how)));
-        let record = DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
+        let record = DeliveryResult {
+            leased: carried,
+            attempts,
+            verdict,
+            disable: switch_off,
+            health_sample: sighting,
+            ended_at,
+            contract,
+        };
         self.stage.store().record_result(record);
     }
 }
@@ -173,8 +182,10 @@ async fn roll_up(stage: &Fixture) -> String {
 /// Whether an event is written before earlier commands of its batch. It is not if it is ordered or held, or shares a key with
 /// another event that stays.
 fn overtakes(new: &NewEvent, taken: &mut HashSet<DedupKey>) -> bool {
-    let is_in_line =
-        new.deliveries.iter().any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
+    let is_in_line = new
+        .deliveries
+        .iter()
+        .any(|birth| birth.delivery.ordering_key.is_some() || birth.delivery.state == DeliveryState::Held);
     let stays = is_in_line || new.dedup.iter().any(|key| taken.contains(key));
     taken.extend(new.dedup.iter().filter(|_| stays));
     !stays
@@ -295,7 +306,15 @@ async fn a_request_in_the_batch_that_ends_its_delivery_finds_it_ended(mut stage:
         for carried in [first, second] {
             let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
             let (switch_off, sighting, contract, ended_at) = (None, None, None, after(1));
-            let record = DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract };
+            let record = DeliveryResult {
+                leased: carried,
+                attempts,
+                verdict,
+                disable: switch_off,
+                health_sample: sighting,
+                ended_at,
+                contract,
+            };
             stage.store().record_result(record);
         }
         store.act(stage.app, ended, DeliveryAction::Cancel, after(2), None)

@@ -1,17 +1,17 @@
 //! Joining, taking over the deliveries of a dead node, finding work, and purging the data of deleted apps.
 
-use crate::fixture::{NOW, Fixture, after, attempt, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{Delivery, EndReason, DeliveryState},
+        delivery::{Delivery, DeliveryState, EndReason},
         event::DedupSpace,
         id::{AppId, DeliveryId, EventId},
         outcome::OutcomeClass,
     },
     store::{
+        deliveries::{Accepted, ActionResult, DeliveryAction},
         queries::{DeliveryListFilter, EventFilter},
-        deliveries::{Accepted, DeliveryAction, ActionResult},
     },
 };
 
@@ -20,7 +20,10 @@ pub(crate) async fn a_taken_over_delivery_is_due_with_an_attempt_of_unknown_outc
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
+    assert_eq!(
+        (delivery.state, delivery.due, delivery.retry_index),
+        (DeliveryState::Pending, Some(after(5)), 0)
+    );
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     let row = stage.history(id).await.remove(0);
     assert_eq!((row.position, row.number, row.attempt.outcome.class), (1, None, OutcomeClass::Unknown));
@@ -42,7 +45,9 @@ pub(crate) async fn a_taken_over_retry_keeps_its_retry_index(mut stage: Fixture)
 }
 
 pub(crate) async fn a_manual_retry_that_died_with_its_node_restores_the_previous_state(mut stage: Fixture) {
-    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
+    for state in
+        [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired]
+    {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.request(id, DeliveryAction::Retry).await;
@@ -100,7 +105,9 @@ pub(crate) async fn the_newest_id_is_known_after_a_restart(mut stage: Fixture) {
 pub(crate) async fn an_id_is_never_given_out_again_after_its_row_was_deleted(mut stage: Fixture) {
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = DeliveryId::from_i64(stage.next_id());
-    let ActionResult::Made(made) = stage.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await else {
+    let ActionResult::Made(made) =
+        stage.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await
+    else {
         panic!()
     };
     stage.request(made.id, DeliveryAction::Cancel).await;
@@ -166,7 +173,8 @@ async fn publish_many(stage: &mut Fixture, count: usize) {
 
 async fn counts(stage: &Fixture, app: AppId) -> (usize, usize) {
     let events = stage.store().events(app, EventFilter::default(), None, 10_000).await.unwrap();
-    let deliveries = stage.store().deliveries(app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
+    let deliveries =
+        stage.store().deliveries(app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     (events.rows.len(), deliveries.rows.len())
 }
 
@@ -185,7 +193,10 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     // A replay is newer than every event.
     let as_new = DeliveryId::from_i64(stage.next_id());
     let replay = DeliveryAction::Replay { new_id: as_new, give_up_at: None };
-    assert!(matches!(stage.store().act(doomed, delivered, replay, NOW, None).await.unwrap(), ActionResult::Made(_)));
+    assert!(matches!(
+        stage.store().act(doomed, delivered, replay, NOW, None).await.unwrap(),
+        ActionResult::Made(_)
+    ));
 
     stage.store().remove_app(doomed, None).await.unwrap();
     let mut steps = 0;

@@ -1,12 +1,12 @@
 //! The command queue: bounded, and closed at the end.
 
-use crate::fixture::{NOW, Fixture, attempt};
+use crate::fixture::{Fixture, NOW, attempt};
 use bytes::Bytes;
 use posthaste::{
     domain::{delivery::DeliveryState, outcome::OutcomeClass, verdict::Verdict},
     store::{
         StoreError,
-        deliveries::{Accepted, DeliveryAction, NewEvent, DeliveryResult},
+        deliveries::{Accepted, DeliveryAction, DeliveryResult, NewEvent},
     },
 };
 use std::sync::Arc;
@@ -63,7 +63,15 @@ pub(crate) async fn a_result_is_accepted_by_a_full_queue(mut stage: Fixture) {
     let full = store.accept(vec![full]);
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    store.record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: NOW, contract });
+    store.record_result(DeliveryResult {
+        leased: carried,
+        attempts,
+        verdict,
+        disable: switch_off,
+        health_sample: sighting,
+        ended_at: NOW,
+        contract,
+    });
     stage.recorder.gate.open();
     assert!(blocking.await.is_ok() && full.await.is_ok());
     stage.wait_until_idle().await;
@@ -79,12 +87,23 @@ pub(crate) async fn a_closed_store_accepts_no_commands_and_writes_accepted_ones(
     let store = stage.shared_store();
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    store.record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: NOW, contract });
+    store.record_result(DeliveryResult {
+        leased: carried,
+        attempts,
+        verdict,
+        disable: switch_off,
+        health_sample: sighting,
+        ended_at: NOW,
+        contract,
+    });
     let answer = store.accept(vec![taken]);
     store.close();
     assert_eq!(answer.await.unwrap(), [Accepted::New]);
     assert!(matches!(store.accept(vec![late]).await, Err(StoreError::Closed)));
-    assert!(matches!(store.act(stage.app, id, DeliveryAction::Retry, NOW, None).await, Err(StoreError::Closed)));
+    assert!(matches!(
+        store.act(stage.app, id, DeliveryAction::Retry, NOW, None).await,
+        Err(StoreError::Closed)
+    ));
     assert!(matches!(store.lease_due(vec![], NOW).await, Err(StoreError::Closed)));
     assert!(matches!(store.flush().await, Err(StoreError::Closed)));
     assert_eq!(stage.permits.taken(), 0, "refused events released their permits");

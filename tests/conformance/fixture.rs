@@ -6,19 +6,22 @@ use posthaste::{
     domain::{
         app::{App, AppSettings},
         contract::{Contract, ContractHash, WaitingWhenDisabled},
-        delivery::{Delivery, EndReason, DeliveryState},
-        endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, Disabled},
-        event::{DedupKey, DedupSpace, Event, Fingerprint, BodyCache},
+        delivery::{Delivery, DeliveryState, EndReason},
+        endpoint::{Disabled, DisabledReason, EncryptedSecret, EndpointRecord, EndpointSettings},
+        event::{BodyCache, DedupKey, DedupSpace, Event, Fingerprint},
         id::{AppId, DeliveryId, EndpointId, EventId, IdSource},
-        outcome::{Attempt, OutcomeClass, Outcome},
-        ports::{LeasedDelivery, CommitListener},
+        outcome::{Attempt, Outcome, OutcomeClass},
+        ports::{CommitListener, LeasedDelivery},
         time::Timestamp,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
         Store,
-        queries::{DeliveryRow, AttemptRow},
-        deliveries::{Accepted, DeliveryAction, ActionResult, NewDelivery, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
+        deliveries::{
+            Accepted, ActionResult, DeliveryAction, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery,
+            NewEvent,
+        },
+        queries::{AttemptRow, DeliveryRow},
     },
 };
 use std::{future::Future, sync::Arc, time::Duration};
@@ -151,7 +154,9 @@ impl Fixture {
     pub(crate) async fn held_at_creation(&mut self, endpoint: EndpointId) -> DeliveryId {
         self.set_availability(endpoint, Some(WaitingWhenDisabled::Held)).await;
         let mut new = self.draft(&[endpoint]);
-        new.deliveries[0].delivery.apply_availability(posthaste::domain::delivery::Availability::DisabledHold, NOW);
+        new.deliveries[0]
+            .delivery
+            .apply_availability(posthaste::domain::delivery::Availability::DisabledHold, NOW);
         let id = self.publish(new).await;
         self.set_availability(endpoint, None).await;
         id
@@ -227,7 +232,16 @@ impl Fixture {
     pub(crate) fn refill_request(&self, endpoint: EndpointId, hands: usize) -> LeaseRequest {
         let hands = (0..hands).map(|_| self.permits.take()).collect();
         let (backlog_until, fresh, by_hand, bytes_max, contract) = (None, vec![], vec![], usize::MAX, None);
-        LeaseRequest { endpoint, permits: hands, is_probe: false, backlog_until, fresh_permits: fresh, manual_permits: by_hand, bytes_max, contract }
+        LeaseRequest {
+            endpoint,
+            permits: hands,
+            is_probe: false,
+            backlog_until,
+            fresh_permits: fresh,
+            manual_permits: by_hand,
+            bytes_max,
+            contract,
+        }
     }
 
     /// Leases this delivery, which waits in the stage's queue.
@@ -251,7 +265,15 @@ impl Fixture {
         contract: Option<Arc<Contract>>,
     ) {
         let (switch_off, sighting, ended_at) = (None, None, after(1));
-        self.store().record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
+        self.store().record_result(DeliveryResult {
+            leased: carried,
+            attempts,
+            verdict,
+            disable: switch_off,
+            health_sample: sighting,
+            ended_at,
+            contract,
+        });
         self.wait_until_idle().await;
     }
 
@@ -268,8 +290,12 @@ impl Fixture {
             DeliveryState::Pending => self.waiting().await,
             DeliveryState::InFlight => self.leased().await.delivery.id,
             DeliveryState::Retrying => self.concluded(retry, attempt(OutcomeClass::Http, 500)).await,
-            DeliveryState::Delivered => self.concluded(Verdict::Delivered, attempt(OutcomeClass::Ok, 200)).await,
-            DeliveryState::Dead => self.concluded(dead(DeadReason::Exhausted), attempt(OutcomeClass::Http, 500)).await,
+            DeliveryState::Delivered => {
+                self.concluded(Verdict::Delivered, attempt(OutcomeClass::Ok, 200)).await
+            }
+            DeliveryState::Dead => {
+                self.concluded(dead(DeadReason::Exhausted), attempt(OutcomeClass::Http, 500)).await
+            }
             DeliveryState::Held => self.held_at_creation(self.endpoint).await,
             DeliveryState::Cancelled => {
                 let id = self.waiting().await;

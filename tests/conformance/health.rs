@@ -1,23 +1,23 @@
 //! Health and statistics: written with the attempt, exact after a crash, deleted with their endpoint or app.
 
-use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
         circuit_breaker::PausedUntil,
         contract::{Contract, OverrideLevel, WaitingWhenDisabled},
         delivery::DeliveryState,
-        endpoint::{DisabledReason, DisabledBy},
+        endpoint::{DisabledBy, DisabledReason},
         health,
         id::EndpointId,
         outcome::OutcomeClass,
         ports::LeasedDelivery,
         time::Timestamp,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
-        queries::HealthReport,
         cluster::HealthCandidate,
         deliveries::{DeliveryAction, DeliveryResult},
+        queries::HealthReport,
     },
 };
 use serde_json::{Value, json};
@@ -48,7 +48,15 @@ pub(crate) fn counted(
     };
     let (sighting, contract) =
         (Some(health::HealthSample { adjusted_time: CLOCK, paused: None }), Some(contract.clone()));
-    DeliveryResult { leased: carried, attempts: vec![attempt], verdict, disable: None, health_sample: sighting, ended_at, contract }
+    DeliveryResult {
+        leased: carried,
+        attempts: vec![attempt],
+        verdict,
+        disable: None,
+        health_sample: sighting,
+        ended_at,
+        contract,
+    }
 }
 
 pub(crate) async fn record_counted(stage: &mut Fixture, verdict: Verdict, contract: &Arc<Contract>) {
@@ -73,7 +81,8 @@ pub(crate) async fn evaluate(stage: &Fixture, contract: &Arc<Contract>, now: Tim
     stage.wait_until_idle().await;
 }
 
-pub(crate) const EXHAUSTED: Verdict = Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
+pub(crate) const EXHAUSTED: Verdict =
+    Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false };
 
 pub(crate) async fn only_counted_attempts_are_in_the_windows_after_a_roll_up(mut stage: Fixture) {
     let plain = plain();
@@ -151,7 +160,10 @@ pub(crate) async fn a_rule_disables_with_its_attempt_and_applies_to_its_batch(mu
 
 pub(crate) async fn a_rule_that_disables_cancels_retries_if_the_contract_says_so(mut stage: Fixture) {
     let states = two_of_two(&mut stage, WaitingWhenDisabled::Cancelled).await;
-    assert_eq!(states, [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Dead]);
+    assert_eq!(
+        states,
+        [DeliveryState::Dead, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Dead]
+    );
 }
 
 pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_event(mut stage: Fixture) {
@@ -170,7 +182,10 @@ pub(crate) async fn a_success_resets_health_and_a_failed_manual_attempt_ends_no_
     assert_eq!(health.last_error.as_deref(), Some("no answer"));
     record_counted(&mut stage, Verdict::Delivered, &plain).await;
     let health = report(&stage, after(3)).await.health;
-    assert!(health.has_no_trouble() && health.first_failure.is_none() && health.last_error.is_none(), "{health:?}");
+    assert!(
+        health.has_no_trouble() && health.first_failure.is_none() && health.last_error.is_none(),
+        "{health:?}"
+    );
     roll_up(&stage, after(4)).await;
     assert_eq!(report(&stage, after(4)).await.hour.dead, 1, "the extra attempt ended nothing anew");
 }
@@ -261,7 +276,11 @@ pub(crate) async fn windows_make_an_endpoint_degraded_and_healthy_again(mut stag
     }
     roll_up(&stage, after(2)).await;
     evaluate(&stage, &plain(), after(2)).await;
-    assert_eq!(report(&stage, after(2)).await.health.state(), health::HealthState::Degraded, "by our own rule too");
+    assert_eq!(
+        report(&stage, after(2)).await.health.state(),
+        health::HealthState::Degraded,
+        "by our own rule too"
+    );
     stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
     stage.set_availability(stage.endpoint, None).await;
     evaluate(&stage, &own, after(2)).await;

@@ -1,10 +1,10 @@
 //! Heartbeats and takeovers in hard cases: a distant database, a client frozen in the middle of a batch, and a copied machine.
 
 use crate::{
-    two_nodes::{Node, TwoNodes, play, wait_until},
+    fixture::NOW,
     postgres::{self, Database},
     sqlite::block_on,
-    fixture::NOW,
+    two_nodes::{Node, TwoNodes, play, wait_until},
 };
 use posthaste::store::{ClusterStore, cluster::Heartbeat};
 use std::{

@@ -1,12 +1,12 @@
 //! Inspections: one at a time per endpoint, taken in turn, ended once, and deleted with their app.
 
-use crate::fixture::{NOW, Fixture, after};
+use crate::fixture::{Fixture, NOW, after};
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
         inspection::{
-            InspectionCheck, CheckName, IDS_PER_INSPECTION, Inspection, InspectionFinding, INSPECTIONS_KEPT_PER_ENDPOINT, InspectionKind, InspectionReport,
-            InspectionState,
+            CheckName, IDS_PER_INSPECTION, INSPECTIONS_KEPT_PER_ENDPOINT, Inspection, InspectionCheck,
+            InspectionFinding, InspectionKind, InspectionReport, InspectionState,
         },
     },
     store::deliveries::InspectionRequested,
@@ -134,7 +134,9 @@ pub(crate) async fn an_inspection_ends_once_and_only_from_running(mut stage: Fix
     assert_eq!(state(&stage, id).await, Some(InspectionState::Interrupted));
 }
 
-pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_announced(mut stage: Fixture) {
+pub(crate) async fn inspections_of_a_dead_node_are_interrupted_and_waiting_ones_announced(
+    mut stage: Fixture,
+) {
     let running = ordered(&mut stage).await.id;
     take(&stage).await;
     let (app, endpoint) = (stage.app, stage.new_endpoint(stage.app).await);
@@ -186,7 +188,11 @@ pub(crate) async fn the_last_ten_ended_inspections_are_kept_newest_first(mut sta
     }
     let expected: Vec<_> = ids[3..].iter().rev().copied().collect();
     assert_eq!(listed, expected);
-    assert_eq!(state(&stage, foreign.id).await, Some(InspectionState::Finished), "another endpoint's is left alone");
+    assert_eq!(
+        state(&stage, foreign.id).await,
+        Some(InspectionState::Finished),
+        "another endpoint's is left alone"
+    );
 }
 
 pub(crate) async fn deleting_an_endpoint_cancels_its_inspection_and_keeps_the_history(mut stage: Fixture) {

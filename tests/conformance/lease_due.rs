@@ -1,16 +1,16 @@
 //! Refilling a queue: due deliveries, oldest first, no more than there are permits, and those that end while they wait.
 
-use crate::fixture::{NOW, Fixture, after, attempt, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, retry_at};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        delivery::{EndReason, DeliveryState},
+        delivery::{DeliveryState, EndReason},
         id::DeliveryId,
         outcome::OutcomeClass,
         time::Timestamp,
         verdict::{DueAction, Verdict},
     },
-    store::deliveries::{NewEvent, LeaseRequest},
+    store::deliveries::{LeaseRequest, NewEvent},
 };
 use std::sync::Arc;
 
@@ -86,7 +86,8 @@ pub(crate) async fn bodies_beyond_the_limit_stay_but_the_first_is_always_leased(
         let new = with_bytes(stage.one_event(), bytes);
         ids.push(stage.publish(new).await);
     }
-    let want = |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.refill_request(stage.endpoint, 10) };
+    let want =
+        |stage: &Fixture, bytes_max| LeaseRequest { bytes_max, ..stage.refill_request(stage.endpoint, 10) };
     let small = want(&stage, 100);
     stage.store().lease_due(vec![small], NOW).await.unwrap();
     stage.wait_until_idle().await;

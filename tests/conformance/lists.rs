@@ -1,6 +1,6 @@
 //! Lists: pages that neither repeat nor miss a row, filters, and a limit on the rows that one page examines.
 
-use crate::fixture::{NOW, Fixture, after, attempt, dead, draft};
+use crate::fixture::{Fixture, NOW, after, attempt, dead, draft};
 use posthaste::{
     domain::{
         delivery::DeliveryState,
@@ -10,8 +10,8 @@ use posthaste::{
         verdict::DeadReason,
     },
     store::{
-        queries::{Cursor, DeliveryListFilter, EventFilter, DeliveryRow, Page, ROWS_EXAMINED_MAX},
-        deliveries::{DeliveryAction, NewEvent, DeliveryResult},
+        deliveries::{DeliveryAction, DeliveryResult, NewEvent},
+        queries::{Cursor, DeliveryListFilter, DeliveryRow, EventFilter, Page, ROWS_EXAMINED_MAX},
     },
 };
 use std::sync::Arc;
@@ -183,7 +183,15 @@ async fn die(stage: &mut Fixture, at: Timestamp) -> DeliveryId {
     let id = carried.delivery.id;
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], dead(DeadReason::Exhausted));
     let (switch_off, sighting, contract) = (None, None, None);
-    stage.store().record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: at, contract });
+    stage.store().record_result(DeliveryResult {
+        leased: carried,
+        attempts,
+        verdict,
+        disable: switch_off,
+        health_sample: sighting,
+        ended_at: at,
+        contract,
+    });
     stage.wait_until_idle().await;
     id
 }

@@ -1,15 +1,15 @@
 //! Live updates that the store publishes: state changes that no other call reports.
 
 use crate::{
+    fixture::{Fixture, NOW, after, attempt, retry_at},
     health::{EXHAUSTED, contract, evaluate, plain, record_counted, record_many},
-    fixture::{NOW, Fixture, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
         delivery::Availability,
-        live_update::LiveUpdate,
         id::DeliveryId,
+        live_update::LiveUpdate,
         outcome::OutcomeClass,
         verdict::{DueAction, Verdict},
     },
@@ -33,7 +33,10 @@ pub(crate) async fn deliveries_that_end_while_waiting_give_a_live_update(mut sta
 
 pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint(mut stage: Fixture) {
     stage.waiting().await;
-    let (off, on) = (AvailabilityChange::Disabled(Availability::DisabledHold), AvailabilityChange::Enabled { gives_up_while_held: false });
+    let (off, on) = (
+        AvailabilityChange::Disabled(Availability::DisabledHold),
+        AvailabilityChange::Enabled { gives_up_while_held: false },
+    );
     for (switch, settle) in [(Some(WaitingWhenDisabled::Held), off), (None, on)] {
         stage.set_availability(stage.endpoint, switch).await;
         for expected in [&deliveries(&stage)[..], &[]] {
@@ -43,7 +46,11 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
         }
     }
     assert!(stage.store().remove_endpoint(stage.endpoint, after(9), None).await.unwrap());
-    stage.store().apply_to_waiting(stage.endpoint, AvailabilityChange::Disabled(Availability::Deleted), 9, after(9)).await.unwrap();
+    stage
+        .store()
+        .apply_to_waiting(stage.endpoint, AvailabilityChange::Disabled(Availability::Deleted), 9, after(9))
+        .await
+        .unwrap();
     stage.wait_until_idle().await;
     assert_eq!(stage.recorder.take_live_updates(), deliveries(&stage));
 }
@@ -51,7 +58,8 @@ pub(crate) async fn applying_a_state_gives_a_live_update_also_for_a_deleted_endp
 pub(crate) async fn advanced_and_released_deliveries_give_a_live_update(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(300)), attempt(OutcomeClass::Http, 500)).await;
     let first = (NOW, DeliveryId::from_i64(0));
-    let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
+    let recovery =
+        AdvanceRetries { endpoint: stage.endpoint, recovered_at: after(10), after: first, most: 9 };
     for expected in [&deliveries(&stage)[..], &[]] {
         stage.store().advance_retries(recovery, after(11)).await.unwrap();
         stage.wait_until_idle().await;

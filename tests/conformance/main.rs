@@ -6,8 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
 mod accept;
-mod manual_actions;
-mod single_statement_commit;
+mod apply_state;
 mod audit;
 mod browse;
 mod bulk;
@@ -15,6 +14,7 @@ mod bulk;
 #[path = "../harness/certificates.rs"]
 mod certificates;
 mod cluster;
+mod command_queue;
 #[expect(dead_code, reason = "the fault tests use other parts of it")]
 #[path = "../harness/database.rs"]
 mod database;
@@ -22,18 +22,18 @@ mod database;
 #[path = "../harness/database_proxy.rs"]
 mod database_proxy;
 mod explain_log;
-mod release;
+mod fixture;
 mod health;
 mod heartbeat;
-mod live_updates;
 mod inspections;
+mod lease_due;
 mod lists;
-mod shared_state;
+mod live_updates;
+mod manual_actions;
 mod nodes;
 mod notices;
 mod ordering;
 mod pacing;
-mod two_nodes;
 mod partitions;
 mod plans;
 #[expect(dead_code, reason = "the fault tests use other parts of it")]
@@ -42,22 +42,22 @@ mod pooler;
 mod postgres;
 mod postgres_login;
 mod postgres_tls;
-mod command_queue;
 mod record;
 mod recorder;
-mod lease_due;
 mod registry;
+mod release;
 mod replays;
 mod retention;
 #[path = "../harness/server_shell.rs"]
 mod server_shell;
-mod apply_state;
+mod shared_state;
 mod side_by_side;
+mod single_statement_commit;
 mod slots;
 mod sqlite;
-mod fixture;
 mod statistics;
 mod storage_order;
+mod two_nodes;
 mod upgrade;
 
 /// Makes every case a separate test, under the name of the backend.
@@ -67,7 +67,7 @@ macro_rules! cases {
             $(
                 #[test]
                 fn $case() {
-                    crate::stage::perform($open, crate::$module::$case);
+                    crate::fixture::perform($open, crate::$module::$case);
                 }
             )+
         }
@@ -119,7 +119,7 @@ macro_rules! conformance {
                     a_failed_manual_retry_restores_the_previous_state,
                     a_successful_manual_retry_delivers,
                 ]
-                refill: [
+                lease_due: [
                     the_oldest_are_leased_first_and_no_more_than_permits,
                     a_leased_delivery_is_in_flight_with_its_event_and_leased_once,
                     no_delivery_is_leased_before_it_is_due,
@@ -141,14 +141,14 @@ macro_rules! conformance {
                     a_probe_leases_a_due_delivery_or_else_the_earliest_retry,
                     an_interrupted_early_probe_leaves_the_schedule_unchanged,
                 ]
-                hand_back: [
+                release: [
                     a_released_delivery_is_due_as_before_and_unattempted,
                     a_released_retry_keeps_its_retry_index,
                     a_released_manual_retry_stays_manual,
                     a_released_delivery_is_held_or_cancelled_if_its_endpoint_is_disabled,
                     a_delivery_no_longer_in_flight_cannot_be_released,
                 ]
-                ask: [
+                manual_actions: [
                     a_retry_is_refused_in_the_specified_states,
                     a_cancel_is_refused_in_flight_and_at_the_end,
                     only_dead_deliveries_can_be_closed,
@@ -164,7 +164,7 @@ macro_rules! conformance {
                     a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replayed,
                     a_manual_request_to_a_disabled_endpoint_is_held,
                 ]
-                settle: [
+                apply_state: [
                     disabling_holds_only_waiting_deliveries,
                     disabling_cancels_waiting_deliveries_if_the_contract_says_so,
                     deleting_cancels_waiting_and_held_deliveries,
@@ -175,7 +175,7 @@ macro_rules! conformance {
                     erasing_a_payload_keeps_the_record,
                     only_the_own_app_can_erase_a_payload,
                 ]
-                order: [
+                ordering: [
                     the_next_delivery_starts_only_after_the_previous_one_has_ended,
                     only_deliveries_of_the_same_group_wait,
                     a_delivery_published_for_later_is_due_then_when_it_is_promoted,
@@ -189,11 +189,11 @@ macro_rules! conformance {
                     a_group_of_expired_deliveries_ends_in_one_step,
                     the_queue_lists_blocked_deliveries_last,
                 ]
-                turns: [
+                storage_order: [
                     queued_deliveries_are_sent_in_order_of_storage_with_any_ids,
                     the_order_of_storage_is_kept_through_holding_and_takeover,
                 ]
-                queue: [
+                command_queue: [
                     too_many_events_at_once_are_refused_before_they_are_kept,
                     too_many_bytes_at_once_are_refused_but_one_large_event_passes,
                     a_result_is_accepted_by_a_full_queue,
@@ -335,7 +335,7 @@ macro_rules! conformance {
                     what_is_gone_is_not_told_and_still_counts_for_all,
                     what_is_held_and_what_waits_is_counted_as_it_is_now,
                 ]
-                hints: [
+                live_updates: [
                     deliveries_that_end_while_waiting_give_a_live_update,
                     applying_a_state_gives_a_live_update_also_for_a_deleted_endpoint,
                     advanced_and_released_deliveries_give_a_live_update,

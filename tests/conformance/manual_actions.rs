@@ -1,15 +1,15 @@
 //! Manual requests on a delivery: done where its state allows it, else refused with the state's name; invisible to other apps.
 
-use crate::fixture::{NOW, Fixture, after, attempt};
+use crate::fixture::{Fixture, NOW, after, attempt};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, TransitionError, DeliveryState},
+        delivery::{DeliveryState, EndReason, TransitionError},
         id::DeliveryId,
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::deliveries::{DeliveryAction, ActionResult},
+    store::deliveries::{ActionResult, DeliveryAction},
 };
 
 fn replay(stage: &mut Fixture) -> DeliveryAction {
@@ -36,12 +36,21 @@ async fn refusing(stage: &mut Fixture, ask: DeliveryAction) -> Vec<DeliveryState
 
 pub(crate) async fn a_retry_is_refused_in_the_specified_states(mut stage: Fixture) {
     let refused = refusing(&mut stage, DeliveryAction::Retry).await;
-    assert_eq!(refused, [DeliveryState::Pending, DeliveryState::InFlight, DeliveryState::Held, DeliveryState::Delivered]);
+    assert_eq!(
+        refused,
+        [DeliveryState::Pending, DeliveryState::InFlight, DeliveryState::Held, DeliveryState::Delivered]
+    );
 }
 
 pub(crate) async fn a_cancel_is_refused_in_flight_and_at_the_end(mut stage: Fixture) {
     let refused = refusing(&mut stage, DeliveryAction::Cancel).await;
-    let ends = [DeliveryState::InFlight, DeliveryState::Delivered, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired];
+    let ends = [
+        DeliveryState::InFlight,
+        DeliveryState::Delivered,
+        DeliveryState::Dead,
+        DeliveryState::Cancelled,
+        DeliveryState::Expired,
+    ];
     assert_eq!(refused, ends);
 }
 
@@ -53,20 +62,33 @@ pub(crate) async fn only_dead_deliveries_can_be_closed(mut stage: Fixture) {
 
 pub(crate) async fn only_ended_deliveries_can_be_deleted(mut stage: Fixture) {
     let refused = refusing(&mut stage, DeliveryAction::Delete).await;
-    assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
+    assert_eq!(
+        refused,
+        [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]
+    );
 }
 
 pub(crate) async fn only_ended_deliveries_can_be_replayed(mut stage: Fixture) {
     let ask = replay(&mut stage);
     let refused = refusing(&mut stage, ask).await;
-    assert_eq!(refused, [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]);
+    assert_eq!(
+        refused,
+        [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::InFlight, DeliveryState::Held]
+    );
 }
 
 pub(crate) async fn a_manual_retry_is_due_at_once_and_announced(mut stage: Fixture) {
-    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
+    for state in
+        [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired]
+    {
         let id = stage.one_in(state).await;
-        let ActionResult::Done(asked) = stage.request(id, DeliveryAction::Retry).await else { panic!("{state:?}") };
-        assert_eq!((asked.state, asked.due, asked.next_attempt_at()), (DeliveryState::Pending, Some(NOW), None));
+        let ActionResult::Done(asked) = stage.request(id, DeliveryAction::Retry).await else {
+            panic!("{state:?}")
+        };
+        assert_eq!(
+            (asked.state, asked.due, asked.next_attempt_at()),
+            (DeliveryState::Pending, Some(NOW), None)
+        );
         assert_eq!(asked.saved_state.map(|back| back.state), Some(state));
         assert_eq!(stage.delivery(id).await, asked, "as it is stored");
         assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, NOW)]);
@@ -112,7 +134,9 @@ pub(crate) async fn a_replay_of_a_delivered_one_is_a_new_delivery(mut stage: Fix
 pub(crate) async fn cancelling_ends_a_delivery_manually(mut stage: Fixture) {
     for state in [DeliveryState::Pending, DeliveryState::Retrying, DeliveryState::Held] {
         let id = stage.one_in(state).await;
-        let ActionResult::Done(delivery) = stage.request(id, DeliveryAction::Cancel).await else { panic!("{state:?}") };
+        let ActionResult::Done(delivery) = stage.request(id, DeliveryAction::Cancel).await else {
+            panic!("{state:?}")
+        };
         assert_eq!((delivery.state, delivery.reason), (DeliveryState::Cancelled, Some(EndReason::Manual)));
         assert_eq!(stage.delivery(id).await, delivery);
     }
@@ -126,7 +150,10 @@ pub(crate) async fn closing_keeps_when_it_died(mut stage: Fixture) {
     assert!(matches!(stage.request(id, DeliveryAction::Close).await, ActionResult::Done(_)));
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::Closed)));
     assert_eq!(stage.delivery(id).await.finished_at, died);
-    assert!(matches!(stage.request(id, DeliveryAction::Retry).await, ActionResult::Done(_)), "closed is not deleted");
+    assert!(
+        matches!(stage.request(id, DeliveryAction::Retry).await, ActionResult::Done(_)),
+        "closed is not deleted"
+    );
 }
 
 pub(crate) async fn deleting_removes_a_delivery_and_its_history_and_nothing_else(mut stage: Fixture) {
@@ -145,7 +172,13 @@ pub(crate) async fn another_app_cannot_tell_that_a_delivery_exists(mut stage: Fi
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         let unknown = DeliveryId::from_i64(stage.next_id());
-        for ask in [DeliveryAction::Retry, replay(&mut stage), DeliveryAction::Cancel, DeliveryAction::Close, DeliveryAction::Delete] {
+        for ask in [
+            DeliveryAction::Retry,
+            replay(&mut stage),
+            DeliveryAction::Cancel,
+            DeliveryAction::Close,
+            DeliveryAction::Delete,
+        ] {
             let asked = stage.store().act(stranger, id, ask, NOW, None).await.unwrap();
             assert_eq!(asked, ActionResult::Absent, "{ask:?} of {state:?}");
             assert_eq!(stage.request(unknown, ask).await, ActionResult::Absent);
@@ -162,7 +195,11 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
     stage.store().remove_endpoint(stage.endpoint, NOW, None).await.unwrap();
     for (state, id) in ids {
         let ask = if state == DeliveryState::Retrying { DeliveryAction::Retry } else { replay(&mut stage) };
-        assert_eq!(stage.request(id, ask).await, ActionResult::Refused(TransitionError::EndpointDeleted), "{state:?}");
+        assert_eq!(
+            stage.request(id, ask).await,
+            ActionResult::Refused(TransitionError::EndpointDeleted),
+            "{state:?}"
+        );
         assert_eq!(stage.delivery(id).await.state, state);
     }
     assert!(stage.recorder.take_waiting().is_empty());
@@ -170,14 +207,19 @@ pub(crate) async fn a_delivery_to_a_deleted_endpoint_cannot_be_retried_or_replay
 
 pub(crate) async fn a_manual_request_to_a_disabled_endpoint_is_held(mut stage: Fixture) {
     for off in [WaitingWhenDisabled::Held, WaitingWhenDisabled::Cancelled] {
-        let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+        let (dead, delivered) =
+            (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
         let expired = stage.one_in(DeliveryState::Expired).await;
         stage.set_availability(stage.endpoint, Some(off)).await;
         assert!(matches!(stage.request(dead, DeliveryAction::Retry).await, ActionResult::Done(_)));
         assert_eq!(stage.delivery(dead).await.state, DeliveryState::Held);
         let (one, two) = (replay(&mut stage), replay(&mut stage));
-        assert!(matches!(stage.request(expired, one).await, ActionResult::Done(held) if held.state == DeliveryState::Held));
-        assert!(matches!(stage.request(delivered, two).await, ActionResult::Made(held) if held.state == DeliveryState::Held));
+        assert!(
+            matches!(stage.request(expired, one).await, ActionResult::Done(held) if held.state == DeliveryState::Held)
+        );
+        assert!(
+            matches!(stage.request(delivered, two).await, ActionResult::Made(held) if held.state == DeliveryState::Held)
+        );
         assert!(stage.recorder.take_waiting().is_empty());
         stage.set_availability(stage.endpoint, None).await;
     }

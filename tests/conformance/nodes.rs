@@ -1,15 +1,15 @@
 //! Several nodes on one database: liveness, takeover, shard ownership, and notifications between nodes.
 
 use crate::{
-    two_nodes::{Node, TwoNodes, SharedStore, play, wait_until},
-    replays::{begin, deliveries},
     fixture::{NOW, after, attempt},
+    replays::{begin, deliveries},
+    two_nodes::{Node, SharedStore, TwoNodes, play, wait_until},
 };
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
         delivery::DeliveryState,
-        endpoint::{DisabledReason, Disabled},
+        endpoint::{Disabled, DisabledReason},
         event_type::{EventTypeDocument, EventTypeRecord},
         id::EventTypeId,
         outcome::OutcomeClass,
@@ -28,7 +28,15 @@ use std::sync::atomic::Ordering;
 fn delivered(carried: LeasedDelivery) -> DeliveryResult {
     let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
     let (switch_off, sighting, contract) = (None, None, None);
-    DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at: after(1), contract }
+    DeliveryResult {
+        leased: carried,
+        attempts,
+        verdict,
+        disable: switch_off,
+        health_sample: sighting,
+        ended_at: after(1),
+        contract,
+    }
 }
 
 async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
@@ -241,13 +249,17 @@ async fn a_joining_node_takes_over_deliveries_of_an_unknown_node(mut pair: TwoNo
 
 async fn nodes_see_the_last_report_of_each_other(pair: TwoNodes) {
     let help = vec![pair.stage.endpoint];
-    let said = Heartbeat { config_version: 5, free_permits: 64, overloaded_queues: help.clone(), is_stopping: true };
+    let said =
+        Heartbeat { config_version: 5, free_permits: 64, overloaded_queues: help.clone(), is_stopping: true };
     pair.other.store.heartbeat(said).await.unwrap();
     let nodes = pair.stage.store().nodes().await.unwrap().nodes;
     assert_eq!(nodes.len(), 2);
     let (mine, other) = (&nodes[0], &nodes[1]);
     assert_eq!((mine.epoch, mine.slot, mine.free_permits, mine.is_expired), (pair.epoch, Some(0), 0, false));
-    assert_eq!((other.epoch, other.slot, other.config_version, other.free_permits), (pair.other.epoch, Some(1), 5, 64));
+    assert_eq!(
+        (other.epoch, other.slot, other.config_version, other.free_permits),
+        (pair.other.epoch, Some(1), 5, 64)
+    );
     assert_eq!((&other.overloaded_queues, &*other.version), (&help, env!("CARGO_PKG_VERSION")));
     assert!(other.is_stopping && !mine.is_stopping);
     assert!((5_000..=10_000).contains(&other.lease_ms), "{}", other.lease_ms);
@@ -284,7 +296,8 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: TwoNodes) 
     assert_eq!(pair.other.store.changes(seen).await.unwrap().endpoints, []);
     pair.stage.set_availability(endpoint, None).await;
     let carried = pair.stage.leased().await;
-    let off = Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
+    let off =
+        Disabled { reason: DisabledReason::Gone, at: NOW, waiting: WaitingWhenDisabled::Held, by: None };
     let verdict = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: true };
     pair.stage.store().record_result(DeliveryResult { verdict, disable: Some(off), ..delivered(carried) });
     pair.stage.wait_until_idle().await;

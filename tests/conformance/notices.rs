@@ -1,21 +1,21 @@
 //! Notices: written with their cause, merged into digests, collected into mails, listed, and purged.
 
-use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, dead, retry_at};
 use posthaste::{
     domain::{
-        contract::{NoticeChannel, Contract, DeadLetterNotice},
+        contract::{Contract, DeadLetterNotice, NoticeChannel},
         delivery::DeliveryState,
         event::DedupSpace,
         id::{AppId, DeliveryId, EndpointId, ReplayId},
         notice::{MailState, Notice, NoticeKind},
         outcome::OutcomeClass,
-        replay::{ReplayFilter, Replay, ReplayState, ReplaySelection},
+        replay::{Replay, ReplayFilter, ReplaySelection, ReplayState},
         time::Timestamp,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
         deliveries::{Accepted, DeliveryAction, LeaseRequest},
-        notices::{MailOutcome, MailCursor, NoticeFilter, NoticeBatch},
+        notices::{MailCursor, MailOutcome, NoticeBatch, NoticeFilter},
         replays::ReplayPage,
     },
 };
@@ -113,7 +113,9 @@ pub(crate) async fn a_dead_delivery_has_one_notice_with_its_details(mut stage: F
     assert_eq!((notice.endpoint, notice.delivery), (Some(stage.endpoint), Some(id)));
     assert_eq!((notice.at, notice.details.since), (after(1), Some(NOW)));
     assert_eq!(notice.details.reason.as_deref(), Some("exhausted"));
-    assert!(notice.details.text.contains("payment.paid") && notice.details.text.contains("one attempt failed"));
+    assert!(
+        notice.details.text.contains("payment.paid") && notice.details.text.contains("one attempt failed")
+    );
     assert_eq!(notice.event.as_ref().unwrap().event_type, "payment.paid");
     assert_eq!(stage.store().notice(stage.app, notice.id).await.unwrap().as_ref(), Some(notice));
     stage.waiting().await;
@@ -153,7 +155,12 @@ pub(crate) async fn deliveries_that_continue_or_are_internal_have_no_notice(mut 
     stage.request(id, DeliveryAction::Retry).await;
     let carried = stage.lease(id, after(100)).await;
     stage
-        .record_under(carried, dead(DeadReason::Exhausted), vec![attempt(OutcomeClass::Http, 500)], Some(each()))
+        .record_under(
+            carried,
+            dead(DeadReason::Exhausted),
+            vec![attempt(OutcomeClass::Http, 500)],
+            Some(each()),
+        )
         .await;
     assert_eq!(stage.delivery(id).await.state, DeliveryState::Dead, "it went back to where it was");
     assert_eq!(of_app(&stage).await.len(), 1, "that one was reported before");

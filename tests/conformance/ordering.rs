@@ -1,22 +1,22 @@
 //! Ordering: one delivery of a group at a time in every case, and never a group without a head.
 
 use crate::{
+    fixture::{Fixture, NOW, after, attempt, dead, retry_at},
     retention,
-    fixture::{NOW, Fixture, after, attempt, dead, retry_at},
 };
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{Delivery, EndReason, DeliveryState, Availability},
+        delivery::{Availability, Delivery, DeliveryState, EndReason},
         id::DeliveryId,
-        ordering::{OnDead, OrderingMode, OrderingKey},
+        ordering::{OnDead, OrderingKey, OrderingMode},
         outcome::OutcomeClass,
         time::Timestamp,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
+        deliveries::{ActionResult, AvailabilityChange, DeliveryAction},
         queries::DeliveryListFilter,
-        deliveries::{DeliveryAction, ActionResult, AvailabilityChange},
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -62,7 +62,9 @@ async fn end(stage: &Fixture, verdict: Verdict) {
 pub(crate) async fn check_groups(stage: &Fixture) {
     let all = stage.store().deliveries(stage.app, DeliveryListFilter::default(), None, 10_000).await.unwrap();
     let mut lines: BTreeMap<_, (usize, usize)> = BTreeMap::new();
-    for Delivery { endpoint, ordering_key: okey, due, id, .. } in all.rows.into_iter().map(|listed| listed.delivery) {
+    for Delivery { endpoint, ordering_key: okey, due, id, .. } in
+        all.rows.into_iter().map(|listed| listed.delivery)
+    {
         let Some(okey) = okey else {
             assert!(due < Some(Timestamp::NEVER), "{id} waits without an ordering group");
             continue;
@@ -128,7 +130,8 @@ pub(crate) async fn a_delivery_published_for_later_is_due_then_when_it_is_promot
     publish(&mut stage, "a").await;
     let mut new = stage.one_event();
     Arc::make_mut(&mut new.event).deliver_at = Some(after(600));
-    (new.deliveries[0].delivery.due, new.deliveries[0].delivery.ordering_key) = (Some(after(600)), group("a"));
+    (new.deliveries[0].delivery.due, new.deliveries[0].delivery.ordering_key) =
+        (Some(after(600)), group("a"));
     let later = stage.publish(new).await;
     end(&stage, Verdict::Delivered).await;
     assert_eq!(stage.delivery(later).await.next_attempt_at(), Some(after(600)));
@@ -164,8 +167,13 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
             end(stage, dies).await;
             assert!(is_head(stage, first).await, "it is in the way");
             match how {
-                "then closed" => assert!(matches!(stage.request(first, DeliveryAction::Close).await, ActionResult::Done(_))),
-                "then deleted" => assert_eq!(stage.request(first, DeliveryAction::Delete).await, ActionResult::Deleted),
+                "then closed" => assert!(matches!(
+                    stage.request(first, DeliveryAction::Close).await,
+                    ActionResult::Done(_)
+                )),
+                "then deleted" => {
+                    assert_eq!(stage.request(first, DeliveryAction::Delete).await, ActionResult::Deleted)
+                }
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
                     assert_eq!(stage.store().endpoints_to_apply().await.unwrap(), [stage.endpoint]);
@@ -258,7 +266,9 @@ pub(crate) async fn a_dead_delivery_blocks_its_group_also_after_failed_retries(m
     for ask in [DeliveryAction::Retry, replay] {
         stage.request(ids[0], ask).await;
         let carried = stage.lease(ids[0], NOW).await;
-        stage.record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)]).await;
+        stage
+            .record(carried, dead(DeadReason::RefusedByReceiver), vec![attempt(OutcomeClass::Http, 400)])
+            .await;
         stage.reopen();
         stage.store().join(after(1)).await.unwrap();
         assert!(is_head(&stage, ids[0]).await && stage.delivery(ids[1]).await.is_queued_behind());
@@ -350,7 +360,9 @@ pub(crate) async fn a_takeover_keeps_the_order(mut stage: Fixture) {
     stage.reopen();
     assert_eq!(stage.store().join(after(5)).await.unwrap().taken_over, 1);
     assert_eq!(stage.delivery(ids[0]).await.due, Some(after(5)));
-    assert!(stage.delivery(ids[1]).await.is_queued_behind() && stage.delivery(ids[2]).await.is_queued_behind());
+    assert!(
+        stage.delivery(ids[1]).await.is_queued_behind() && stage.delivery(ids[2]).await.is_queued_behind()
+    );
     check_groups(&stage).await;
 }
 
@@ -359,7 +371,8 @@ pub(crate) async fn a_group_of_expired_deliveries_ends_in_one_step(mut stage: Fi
     let mut ids = Vec::new();
     for _ in 0..100 {
         let mut new = stage.one_event();
-        (new.deliveries[0].delivery.ordering_key, new.deliveries[0].delivery.give_up_at) = (group("a"), Some(after(60)));
+        (new.deliveries[0].delivery.ordering_key, new.deliveries[0].delivery.give_up_at) =
+            (group("a"), Some(after(60)));
         ids.push(stage.publish(new).await);
     }
     let young = publish(&mut stage, "a").await;

@@ -2,8 +2,8 @@
 //! endpoint answers again.
 
 use crate::{
+    fixture::{Fixture, NOW, after, attempt, dead, retry_at},
     replays::{begin, deliveries, finish},
-    fixture::{NOW, Fixture, after, attempt, dead, retry_at},
 };
 use posthaste::{
     domain::{
@@ -13,9 +13,9 @@ use posthaste::{
         outcome::{Attempt, OutcomeClass},
         ports::LeasedDelivery,
         time::Timestamp,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
-    store::deliveries::{DeliveryAction, AdvancedRetries, AdvanceRetries, LeaseRequest},
+    store::deliveries::{AdvanceRetries, AdvancedRetries, DeliveryAction, LeaseRequest},
 };
 
 const EPOCH: Timestamp = Timestamp::from_millis(0);
@@ -64,7 +64,9 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: F
     let retried = stage.one_in(DeliveryState::Dead).await;
     stage.request(retried, DeliveryAction::Retry).await;
     let replayed = stage.one_in(DeliveryState::Dead).await;
-    stage.request(replayed, DeliveryAction::Replay { new_id: DeliveryId::from_i64(1), give_up_at: None }).await;
+    stage
+        .request(replayed, DeliveryAction::Replay { new_id: DeliveryId::from_i64(1), give_up_at: None })
+        .await;
     let delivered = stage.one_in(DeliveryState::Delivered).await;
     let as_new = stage.one_event().deliveries[0].delivery.id;
     stage.request(delivered, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await;
@@ -75,7 +77,8 @@ pub(crate) async fn manual_deliveries_are_leased_before_any_backlog(mut stage: F
 }
 
 pub(crate) async fn a_replay_of_many_waits_behind_a_backlog(mut stage: Fixture) {
-    let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+    let (dead, delivered) =
+        (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
     // A manual delivery that failed is no longer manual.
     stage.request(dead, DeliveryAction::Retry).await;
     let carried = stage.lease(dead, after(10)).await;

@@ -2,9 +2,9 @@
 //! visible effects.
 
 use crate::{
+    fixture::{Backend, Fixture, NOW, attempt, dead, draft},
     postgres::Database,
     sqlite::block_on,
-    fixture::{Backend, NOW, Fixture, attempt, dead, draft},
 };
 use posthaste::{
     domain::{

@@ -4,11 +4,11 @@
 
 use crate::{
     explain_log::{ExplainServer, PlanLog, StatementPlan},
+    fixture::{Fixture, NOW, after, attempt, retry_at},
     health::{EXHAUSTED, counted, plain},
     replays::{begin, deliveries, proceed_by},
     retention::{FixedRetention, an_hour},
     sqlite::block_on,
-    fixture::{NOW, Fixture, after, attempt, retry_at},
 };
 use posthaste::{
     domain::{
@@ -21,9 +21,9 @@ use posthaste::{
         verdict::Verdict,
     },
     store::{
-        queries::{DeliveryListFilter, EventFilter},
+        deliveries::{Accepted, AdvanceRetries, AdvancedRetries, DeliveryResult},
         inbox::InboxBatch,
-        deliveries::{Accepted, AdvancedRetries, DeliveryResult, AdvanceRetries},
+        queries::{DeliveryListFilter, EventFilter},
         retention::OverdueSearch,
     },
 };
@@ -90,8 +90,9 @@ async fn pass_through_group(stage: &mut Fixture, okey: OrderingKey) {
 
 /// Checks that both ends of a group's queue are found in the index, without a sort.
 fn check_group_index(plans: &[StatementPlan]) {
-    let is_it =
-        |plan: &&StatementPlan| plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn");
+    let is_it = |plan: &&StatementPlan| {
+        plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn")
+    };
     let plans: Vec<_> = plans.iter().filter(is_it).collect();
     assert_eq!(plans.len(), 4, "of two that join, and twice when the first ends");
     for StatementPlan { text, .. } in plans {
@@ -157,7 +158,15 @@ async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows:
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Ok, 200)], Verdict::Delivered);
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        stage.store().record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
+        stage.store().record_result(DeliveryResult {
+            leased: carried,
+            attempts,
+            verdict,
+            disable: switch_off,
+            health_sample: sighting,
+            ended_at,
+            contract,
+        });
     }
     stage.wait_until_idle().await;
     notes.take("many successes", SHARD_LIMITS);
@@ -209,7 +218,8 @@ async fn fail(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
     stage.wait_until_idle().await;
     notes.take("many failures", SHARD_LIMITS);
     let behind = (after(10), DeliveryId::from_i64(0));
-    let recovery = AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: BATCH_SIZE };
+    let recovery =
+        AdvanceRetries { endpoint: stage.endpoint, recovered_at: behind.0, after: behind, most: BATCH_SIZE };
     let brought = stage.store().advance_retries(recovery, after(11)).await.unwrap();
     assert_eq!(brought, AdvancedRetries { count: BATCH_SIZE / 2, next: None });
     stage.wait_until_idle().await;

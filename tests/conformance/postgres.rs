@@ -4,23 +4,23 @@
 use crate::{
     database::{TestDatabaseServer, address},
     database_proxy::DatabaseProxy,
+    fixture::{Backend, Fixture, after, draft},
     pooler::Pooler,
     recorder::RecordingListener,
     sqlite::{NoWatch, block_on},
-    fixture::{Backend, Fixture, after, draft},
 };
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
-        ordering::OrderingKey,
-        ports::{SendGate, CommitListener},
         node_lease::NodeLease,
+        ordering::OrderingKey,
+        ports::{CommitListener, SendGate},
         time::Timestamp,
     },
     engine::NodeSendGate,
     runtime::SystemClock,
     store::{
-        QueryStore, ClusterStore, DeliveryStore, Store, StoreError,
+        ClusterStore, DeliveryStore, QueryStore, Store, StoreError,
         cluster::Heartbeat,
         deliveries::{Accepted, LeaseRequest},
         postgres::{DatabaseAddress, PostgresOpenError, PostgresStore, QueueLimits},
@@ -155,7 +155,13 @@ impl Backend for Pooled {
 pub(crate) fn open(address: &str) -> Result<PostgresStore, PostgresOpenError> {
     let limits = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
     let address = DatabaseAddress::parse(address).unwrap();
-    PostgresStore::open(&address, Arc::new(RecordingListener::default()), Arc::new(NoWatch), limits, Duration::ZERO)
+    PostgresStore::open(
+        &address,
+        Arc::new(RecordingListener::default()),
+        Arc::new(NoWatch),
+        limits,
+        Duration::ZERO,
+    )
 }
 
 /// Opens a store over this wire, on which only the test's publishes are committed from now on: after a first explicit heartbeat
@@ -414,7 +420,10 @@ fn a_database_that_could_lose_confirmed_commits_is_refused() {
 fn an_unreachable_server_is_waited_for_and_a_refusing_one_is_not() {
     let database = Database::new();
     let error = open_error(open(&SERVER.address("nobody_made_this")));
-    assert!(matches!(&error, PostgresOpenError::Unreachable(why) if why.contains("does not exist")), "{error}");
+    assert!(
+        matches!(&error, PostgresOpenError::Unreachable(why) if why.contains("does not exist")),
+        "{error}"
+    );
     let folder = TempDir::new().unwrap();
     let there = folder.path().join("there");
     let later = address(&there.display().to_string(), &database.0);
@@ -431,5 +440,8 @@ fn missing_privileges_are_named() {
     let role = format!("poor_{}", database.0);
     database.run(&format!("DROP SCHEMA posthaste CASCADE; CREATE ROLE {role} LOGIN"));
     let error = open_error(open(&database.address().replace("user=posthaste", &format!("user={role}"))));
-    assert!(matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("permission denied")), "{error}");
+    assert!(
+        matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("permission denied")),
+        "{error}"
+    );
 }

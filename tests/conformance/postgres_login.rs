@@ -51,7 +51,10 @@ fn a_wrong_password_is_refused_at_once_and_never_shown() {
         let tried = address.clone();
         thread::spawn(move || told.send(open(&tried).map(drop)));
         let error = is_told.recv_timeout(REFUSAL_TIME_MAX).expect("it is not waited for").unwrap_err();
-        assert!(matches!(&error, PostgresOpenError::Unreachable(said) if said.contains(why)), "{address}: {error}");
+        assert!(
+            matches!(&error, PostgresOpenError::Unreachable(said) if said.contains(why)),
+            "{address}: {error}"
+        );
         let said = format!("{error} {error:?}");
         assert!(!said.contains("hunter"), "{said}");
     }

@@ -1,19 +1,19 @@
 //! RecordResult results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
 
-use crate::fixture::{NOW, Fixture, after, attempt, dead, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, dead, retry_at};
 use bytes::Bytes;
 use posthaste::{
     domain::{
         contract::{ContractHash, WaitingWhenDisabled},
-        delivery::{EndReason, DeliveryState},
-        endpoint::{DisabledReason, Disabled},
-        outcome::{Attempt, OutcomeClass, Outcome, Timings},
+        delivery::{DeliveryState, EndReason},
+        endpoint::{Disabled, DisabledReason},
+        outcome::{Attempt, Outcome, OutcomeClass, Timings},
         ports::LeasedDelivery,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
-        queries::LastError,
         deliveries::{DeliveryAction, DeliveryResult},
+        queries::LastError,
     },
 };
 
@@ -56,7 +56,10 @@ pub(crate) async fn a_success_ends_the_delivery_and_stays(mut stage: Fixture) {
 pub(crate) async fn a_failure_waits_for_its_next_attempt(mut stage: Fixture) {
     let id = stage.concluded(retry_at(after(60)), attempt(OutcomeClass::Http, 500)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Retrying, Some(after(60)), 1));
+    assert_eq!(
+        (delivery.state, delivery.due, delivery.retry_index),
+        (DeliveryState::Retrying, Some(after(60)), 1)
+    );
     assert_eq!(delivery.next_attempt_at(), Some(after(60)));
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(60))]);
     let last_error = stage.listed(id).await.unwrap().0.last_error;
@@ -74,9 +77,13 @@ pub(crate) async fn a_final_wait_is_kept_and_ends_in_the_dead_letters(mut stage:
 }
 
 pub(crate) async fn a_local_failure_uses_no_retry_slot_and_no_number(mut stage: Fixture) {
-    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Local, 0)).await;
+    let id =
+        stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Local, 0)).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.due, delivery.retry_index), (DeliveryState::Pending, Some(after(5)), 0));
+    assert_eq!(
+        (delivery.state, delivery.due, delivery.retry_index),
+        (DeliveryState::Pending, Some(after(5)), 0)
+    );
     assert_eq!((delivery.attempt_count, delivery.history_len), (0, 1));
     assert_eq!(stage.history(id).await[0].number, None);
     assert_eq!(stage.recorder.take_waiting(), [(stage.endpoint, after(5))]);
@@ -95,7 +102,9 @@ pub(crate) async fn each_way_to_become_dead_keeps_its_reason(mut stage: Fixture)
     }
 }
 
-pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(mut stage: Fixture) {
+pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_no_number(
+    mut stage: Fixture,
+) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
     let two = vec![attempt(OutcomeClass::StaleConnection, 0), attempt(OutcomeClass::Http, 500)];
@@ -108,7 +117,11 @@ pub(crate) async fn attempts_are_numbered_from_one_and_a_stale_connection_takes_
         .iter()
         .map(|row| (row.position, row.number, row.attempt.outcome.class))
         .collect();
-    let expected = [(1, None, OutcomeClass::StaleConnection), (2, Some(1), OutcomeClass::Http), (3, Some(2), OutcomeClass::Ok)];
+    let expected = [
+        (1, None, OutcomeClass::StaleConnection),
+        (2, Some(1), OutcomeClass::Http),
+        (3, Some(2), OutcomeClass::Ok),
+    ];
     assert_eq!(rows, expected);
     assert_eq!(stage.delivery(id).await.attempt_count, 2);
 }
@@ -155,7 +168,8 @@ pub(crate) async fn every_class_of_outcome_reads_back(mut stage: Fixture) {
 }
 
 pub(crate) async fn an_attempt_that_used_no_retry_slot_has_no_number(mut stage: Fixture) {
-    let id = stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Timeout, 0)).await;
+    let id =
+        stage.concluded(Verdict::RetryUncounted { due: after(5) }, attempt(OutcomeClass::Timeout, 0)).await;
     let delivery = stage.delivery(id).await;
     assert_eq!((delivery.attempt_count, delivery.history_len, delivery.retry_index), (0, 1, 0));
     assert_eq!(stage.history(id).await[0].number, None);
@@ -201,7 +215,8 @@ pub(crate) async fn a_permit_is_free_only_after_the_verdict_is_stored(mut stage:
 pub(crate) async fn a_delivery_that_is_no_longer_in_flight_is_left_alone(mut stage: Fixture) {
     let carried = stage.leased().await;
     let id = carried.delivery.id;
-    let late = [vec![attempt(OutcomeClass::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
+    let late =
+        [vec![attempt(OutcomeClass::Http, 500)], vec![]].map(|attempts| (twin(&stage, &carried), attempts));
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let (before, history) = (stage.delivery(id).await, stage.history(id).await.len());
     for (twin, attempts) in late {
@@ -232,7 +247,10 @@ pub(crate) async fn a_410_disables_the_endpoint_with_its_verdict(mut stage: Fixt
     record_410(&stage, carried, GONE_DISABLED).await;
     assert_eq!(stage.ended(id).await, (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)));
     let endpoint = stage.store().endpoint(stage.endpoint).await.unwrap().unwrap();
-    assert_eq!((endpoint.disabled, endpoint.revision, endpoint.updated_at), (Some(GONE_DISABLED), 2, GONE_DISABLED.at));
+    assert_eq!(
+        (endpoint.disabled, endpoint.revision, endpoint.updated_at),
+        (Some(GONE_DISABLED), 2, GONE_DISABLED.at)
+    );
     assert_eq!(stage.recorder.take_disabled(), [(stage.endpoint, GONE_DISABLED, 2)]);
 }
 
@@ -285,7 +303,9 @@ pub(crate) async fn a_success_is_a_success_although_the_endpoint_was_deleted_mea
 }
 
 pub(crate) async fn a_failed_manual_retry_restores_the_previous_state(mut stage: Fixture) {
-    for state in [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired] {
+    for state in
+        [DeliveryState::Retrying, DeliveryState::Dead, DeliveryState::Cancelled, DeliveryState::Expired]
+    {
         let id = stage.one_in(state).await;
         let before = stage.delivery(id).await;
         stage.request(id, DeliveryAction::Retry).await;
@@ -307,6 +327,9 @@ pub(crate) async fn a_successful_manual_retry_delivers(mut stage: Fixture) {
     let carried = stage.lease(id, NOW).await;
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.reason, delivery.saved_state), (DeliveryState::Delivered, None, None));
+    assert_eq!(
+        (delivery.state, delivery.reason, delivery.saved_state),
+        (DeliveryState::Delivered, None, None)
+    );
     assert_eq!(stage.history(id).await.last().unwrap().number, Some(2), "numbering continues");
 }

@@ -3,9 +3,9 @@
 
 use posthaste::domain::{
     endpoint::Disabled,
-    live_update::LiveUpdate,
     id::EndpointId,
-    ports::{LeasedDelivery, Permit, PermitSource, CommitListener},
+    live_update::LiveUpdate,
+    ports::{CommitListener, LeasedDelivery, Permit, PermitSource},
     time::Timestamp,
 };
 use std::{

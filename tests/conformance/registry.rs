@@ -1,18 +1,18 @@
 //! The registry: apps, endpoints, keys, event types and contracts read back as stored, and no change overwrites another.
 
-use crate::fixture::{NOW, Fixture, after};
+use crate::fixture::{Fixture, NOW, after};
 use posthaste::{
     domain::{
+        api_key::{ApiKey, KeyHash, Scope},
         app::{App, AppSettings},
         contract::{ContractHash, WaitingWhenDisabled},
-        endpoint::{EndpointRecord, EndpointSettings, DisabledReason, EncryptedSecret, DisabledBy, Disabled},
+        endpoint::{Disabled, DisabledBy, DisabledReason, EncryptedSecret, EndpointRecord, EndpointSettings},
         event_type::{EventTypeDocument, EventTypeRecord, VersionDocument},
         id::{AppId, EndpointId, EventTypeId, KeyId},
-        api_key::{ApiKey, KeyHash, Scope},
         quota::Quota,
         rate_limit::{AppLimits, RateLimit},
     },
-    store::config::{Inserted, EndpointLabel},
+    store::config::{EndpointLabel, Inserted},
 };
 use serde_json::json;
 
@@ -38,8 +38,11 @@ fn full_app(stage: &mut Fixture, uid: &str) -> App {
 }
 
 fn full_endpoint(stage: &mut Fixture) -> EndpointRecord {
-    let secret =
-        |byte, valid_until| EncryptedSecret { encrypted: vec![byte, 0, 255], valid_from: after(1), valid_until };
+    let secret = |byte, valid_until| EncryptedSecret {
+        encrypted: vec![byte, 0, 255],
+        valid_from: after(1),
+        valid_until,
+    };
     EndpointRecord {
         uid: "hook".into(),
         settings: EndpointSettings {

@@ -1,10 +1,10 @@
 //! Releasing the unsent deliveries of a stopping node: due as before, without a trace of an attempt.
 
-use crate::fixture::{NOW, Fixture, after, attempt, retry_at};
+use crate::fixture::{Fixture, NOW, after, attempt, retry_at};
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{EndReason, DeliveryState},
+        delivery::{DeliveryState, EndReason},
         outcome::OutcomeClass,
         ports::LeasedDelivery,
         verdict::Verdict,
@@ -35,7 +35,10 @@ pub(crate) async fn a_released_retry_keeps_its_retry_index(mut stage: Fixture) {
     let carried = stage.lease(id, after(1)).await;
     release(&stage, carried).await;
     let delivery = stage.delivery(id).await;
-    assert_eq!((delivery.state, delivery.retry_index, delivery.due), (DeliveryState::Retrying, 1, Some(after(1))));
+    assert_eq!(
+        (delivery.state, delivery.retry_index, delivery.due),
+        (DeliveryState::Retrying, 1, Some(after(1)))
+    );
 }
 
 pub(crate) async fn a_released_manual_retry_stays_manual(mut stage: Fixture) {

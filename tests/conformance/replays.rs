@@ -1,13 +1,13 @@
 //! Replays: their sources are found in bounded steps, a page is done once or not at all, and sources that changed meanwhile are
 //! skipped.
 
-use crate::fixture::{NOW, Fixture, after};
+use crate::fixture::{Fixture, NOW, after};
 use posthaste::{
     domain::{
-        contract::{NoticeChannel, RetentionPeriod, Retention, WaitingWhenDisabled},
+        contract::{NoticeChannel, Retention, RetentionPeriod, WaitingWhenDisabled},
         delivery::DeliveryState,
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
-        replay::{Backfill, ReplayFilter, Replay, ReplayState, ReplaySelection},
+        replay::{Backfill, Replay, ReplayFilter, ReplaySelection, ReplayState},
         retention::RetentionPolicy,
         subscription::Patterns,
     },
@@ -115,7 +115,8 @@ fn ids(sources: &Sources) -> Vec<DeliveryId> {
 }
 
 pub(crate) async fn sources_are_found_by_state_endpoint_type_and_app(mut stage: Fixture) {
-    let (dead, expired) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Expired).await);
+    let (dead, expired) =
+        (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Expired).await);
     let closed = stage.one_in(DeliveryState::Dead).await;
     stage.request(closed, DeliveryAction::Close).await;
     stage.one_in(DeliveryState::Retrying).await;
@@ -154,10 +155,17 @@ pub(crate) async fn a_test_is_never_a_source(mut stage: Fixture) {
 pub(crate) async fn pages_neither_repeat_nor_miss_a_source(mut stage: Fixture) {
     let mut all = Vec::new();
     // A delivered source stays delivered: only the replay's progress keeps it from being found again.
-    for state in [DeliveryState::Dead, DeliveryState::Delivered, DeliveryState::Delivered, DeliveryState::Delivered, DeliveryState::Dead] {
+    for state in [
+        DeliveryState::Dead,
+        DeliveryState::Delivered,
+        DeliveryState::Delivered,
+        DeliveryState::Delivered,
+        DeliveryState::Dead,
+    ] {
         all.push(stage.one_in(state).await);
     }
-    let mut replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
+    let mut replay =
+        begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let mut taken = Vec::new();
     while replay.state == ReplayState::Running {
         let sources = search(&stage, &replay, 2).await;
@@ -186,8 +194,10 @@ pub(crate) async fn a_page_is_done_once_although_requested_often(mut stage: Fixt
 }
 
 pub(crate) async fn ended_deliveries_restart_and_delivered_ones_become_new_deliveries(mut stage: Fixture) {
-    let (dead, delivered) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
-    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
+    let (dead, delivered) =
+        (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+    let replay =
+        begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let done = finish(&mut stage, &replay).await;
     assert_eq!((done.replayed, done.state), (2, ReplayState::Finished));
     let again = stage.delivery(dead).await;
@@ -276,8 +286,10 @@ pub(crate) async fn events_published_for_later_are_not_backfilled_earlier(mut st
 }
 
 pub(crate) async fn an_erased_event_is_no_source_and_refused_if_erased_meanwhile(mut stage: Fixture) {
-    let (first, second) = (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
-    let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
+    let (first, second) =
+        (stage.one_in(DeliveryState::Dead).await, stage.one_in(DeliveryState::Delivered).await);
+    let replay =
+        begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead, DeliveryState::Delivered])).await;
     let sources = search(&stage, &replay, 10).await;
     let page = page(&mut stage, &replay, &sources);
     for delivery in [first, second] {
@@ -358,7 +370,9 @@ pub(crate) async fn a_resumed_replay_is_found_again_after_a_restart(mut stage: F
     assert_eq!(running, [Replay { changed_at: after(1), running_time: Duration::from_secs(1), ..replay }]);
 }
 
-pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(mut stage: Fixture) {
+pub(crate) async fn other_apps_cannot_see_or_stop_a_replay_and_it_is_deleted_with_its_app(
+    mut stage: Fixture,
+) {
     let replay = begin(&mut stage, deliveries(None, None, &[DeliveryState::Dead])).await;
     let other = stage.new_app().await;
     let store = stage.shared_store();

@@ -2,23 +2,23 @@
 //! is deleted only after its end was recorded.
 
 use crate::{
+    fixture::{Fixture, NOW, after, attempt, dead},
     health::roll_up,
-    fixture::{NOW, Fixture, after, attempt, dead},
 };
 use posthaste::{
     domain::{
-        contract::{Contract, RetentionPeriod, Retention},
-        delivery::{EndReason, DeliveryState},
+        contract::{Contract, Retention, RetentionPeriod},
+        delivery::{DeliveryState, EndReason},
         event::{DedupKey, DedupSpace},
-        live_update::LiveUpdate,
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
+        live_update::LiveUpdate,
         outcome::OutcomeClass,
         retention::RetentionPolicy,
         time::Timestamp,
         verdict::{DeadReason, Verdict},
     },
     store::{
-        deliveries::{Accepted, DeliveryAction, ActionResult},
+        deliveries::{Accepted, ActionResult, DeliveryAction},
         retention::{ExpireResult, OverdueEvents, OverdueSearch},
     },
 };
@@ -50,7 +50,13 @@ fn days(days: u64) -> RetentionPeriod {
     RetentionPeriod::For(Duration::from_secs(days * DAY))
 }
 
-async fn overdue(stage: &Fixture, keep: Retention, after_id: i64, most: u32, now: Timestamp) -> OverdueEvents {
+async fn overdue(
+    stage: &Fixture,
+    keep: Retention,
+    after_id: i64,
+    most: u32,
+    now: Timestamp,
+) -> OverdueEvents {
     let search = OverdueSearch { after_id, to_id: i64::MAX, most };
     stage.store().overdue(search, Arc::new(FixedRetention(keep, None)), now).await.unwrap()
 }
@@ -73,7 +79,10 @@ async fn expire(stage: &Fixture, keep: Retention, now: Timestamp) -> (ExpireResu
 }
 
 /// Deletes everything a day from now, except data of the kind that `lasts` selects.
-pub(crate) async fn keep_nothing_but(stage: &Fixture, lasts: impl Fn(&mut Retention) -> &mut RetentionPeriod) {
+pub(crate) async fn keep_nothing_but(
+    stage: &Fixture,
+    lasts: impl Fn(&mut Retention) -> &mut RetentionPeriod,
+) {
     let mut keep = an_hour();
     *lasts(&mut keep) = RetentionPeriod::Forever;
     expire(stage, keep, after(DAY)).await;
@@ -93,7 +102,10 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
     let carried = stage.only_leased();
     stage.record(carried, Verdict::Delivered, vec![attempt(OutcomeClass::Ok, 200)]).await;
     let as_new = DeliveryId::from_i64(stage.next_id() + 100_000);
-    assert!(matches!(stage.request(id, DeliveryAction::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
+    assert!(matches!(
+        stage.request(id, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await,
+        ActionResult::Made(_)
+    ));
     stage.request(as_new, DeliveryAction::Cancel).await;
     let dead_letter = stage.one_in(DeliveryState::Dead).await;
 
@@ -116,7 +128,8 @@ pub(crate) async fn an_event_is_deleted_with_all_its_data_and_no_other(mut stage
 }
 
 pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: Fixture) {
-    let (pending, retrying) = (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
+    let (pending, retrying) =
+        (stage.one_in(DeliveryState::Pending).await, stage.one_in(DeliveryState::Retrying).await);
     let held = stage.one_in(DeliveryState::Held).await;
     let carried = stage.leased().await;
     let (done, _) = expire(&stage, an_hour(), after(HOUR)).await;
@@ -133,7 +146,11 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
     }
     roll_up(&stage, after(HOUR)).await;
     let report = stage.store().health(stage.app, stage.endpoint, after(HOUR)).await.unwrap();
-    assert_eq!((report.hour.expired, report.hour.counted_ends()), (3, 0), "counted, and not against the receiver");
+    assert_eq!(
+        (report.hour.expired, report.hour.counted_ends()),
+        (3, 0),
+        "counted, and not against the receiver"
+    );
     assert_eq!(stage.delivery(carried.delivery.id).await.state, DeliveryState::InFlight, "left alone");
     assert_eq!(stage.store().find_queues().await.unwrap(), []);
 
@@ -147,7 +164,8 @@ pub(crate) async fn waiting_deliveries_end_on_record_before_deletion(mut stage: 
 }
 
 pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut stage: Fixture) {
-    let (id, waiting) = (stage.one_in(DeliveryState::Delivered).await, stage.one_in(DeliveryState::Retrying).await);
+    let (id, waiting) =
+        (stage.one_in(DeliveryState::Delivered).await, stage.one_in(DeliveryState::Retrying).await);
     let mut keep = Retention { events: days(30), ..an_hour() };
     let (done, _) = expire(&stage, keep, after(HOUR + 1)).await;
     assert_eq!((done.events, done.deliveries, done.attempts, done.payloads), (0, 0, 1, 1));
@@ -159,7 +177,10 @@ pub(crate) async fn payloads_and_histories_are_deleted_before_their_records(mut 
     assert_eq!(stage.history(waiting).await.len(), 1, "what waits keeps all it has");
     assert_eq!(overdue(&stage, keep, 0, 100, after(HOUR + 2)).await.ranges, [], "done is done");
     let as_new = DeliveryId::from_i64(stage.next_id());
-    assert!(matches!(stage.request(id, DeliveryAction::Replay { new_id, give_up_at: None }).await, ActionResult::Made(_)));
+    assert!(matches!(
+        stage.request(id, DeliveryAction::Replay { new_id: as_new, give_up_at: None }).await,
+        ActionResult::Made(_)
+    ));
     keep.events = RetentionPeriod::For(Duration::from_secs(1));
     let (done, _) = expire(&stage, keep, after(2 * HOUR)).await;
     let mut ended: Vec<_> = done.ended.iter().map(|(id, _)| *id).collect();
@@ -192,7 +213,8 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
 }
 
 pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: Fixture) {
-    let (cancelled, delivered) = (stage.one_in(DeliveryState::Cancelled).await, stage.one_in(DeliveryState::Delivered).await);
+    let (cancelled, delivered) =
+        (stage.one_in(DeliveryState::Cancelled).await, stage.one_in(DeliveryState::Delivered).await);
     let now = after(HOUR + 1);
     let ranges = overdue(&stage, an_hour(), 0, 100, now).await.ranges;
     assert_eq!(ranges.len(), 1);

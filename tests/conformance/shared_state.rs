@@ -1,12 +1,12 @@
 //! State that nodes share: outage-adjusted time, queues owned by another node, keys of events that another node removes.
 
 use crate::{
+    fixture::{NOW, after, attempt, retry_at},
     health::{plain, record_counted},
     two_nodes::{TwoNodes, play},
-    fixture::{NOW, after, attempt, retry_at},
 };
 use posthaste::{
-    domain::{outage_detector::OutageReport, event::DedupSpace, outcome::OutcomeClass, verdict::Verdict},
+    domain::{event::DedupSpace, outage_detector::OutageReport, outcome::OutcomeClass, verdict::Verdict},
     store::deliveries::{Accepted, DeliveryResult},
 };
 use std::time::Duration;
@@ -96,7 +96,15 @@ async fn simultaneous_failures_are_written_in_several_batches(mut pair: TwoNodes
     for carried in carried {
         let (attempts, verdict) = (vec![attempt(OutcomeClass::Http, 500)], retry_at(after(60)));
         let (switch_off, sighting, ended_at, contract) = (None, None, after(1), None);
-        store.record_result(DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract });
+        store.record_result(DeliveryResult {
+            leased: carried,
+            attempts,
+            verdict,
+            disable: switch_off,
+            health_sample: sighting,
+            ended_at,
+            contract,
+        });
     }
     held.let_go().await;
     accepted.await.unwrap().unwrap();

@@ -1,8 +1,8 @@
 //! Two nodes that write at the same moment: each event is accepted, leased and recorded once and in order.
 
 use crate::{
-    two_nodes::{TwoNodes, play},
     fixture::{after, attempt, retry_at},
+    two_nodes::{TwoNodes, play},
 };
 use posthaste::{
     domain::{
@@ -15,7 +15,7 @@ use posthaste::{
         ports::LeasedDelivery,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, DeliveryAction, ActionResult, NewEvent, DeliveryResult},
+    store::deliveries::{Accepted, ActionResult, DeliveryAction, DeliveryResult, NewEvent},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -51,7 +51,8 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: T
     let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
     held.until_waiting(1).await;
     let (store, app) = (pair.stage.shared_store(), pair.stage.app);
-    let cancelling = tokio::spawn(async move { store.act(app, id, DeliveryAction::Cancel, after(1), None).await });
+    let cancelling =
+        tokio::spawn(async move { store.act(app, id, DeliveryAction::Cancel, after(1), None).await });
     held.until_waiting(2).await;
     held.let_go().await;
     taking.await.unwrap().unwrap();
@@ -91,7 +92,8 @@ async fn refill_both(pair: &TwoNodes, hands: usize) -> [Vec<LeasedDelivery>; 2] 
 async fn two_nodes_refilling_one_queue_lease_each_delivery_once(mut pair: TwoNodes) {
     for _ in 0..10 {
         let drafts: Vec<_> = (0..40).map(|_| pair.stage.one_event()).collect();
-        let published: BTreeSet<DeliveryId> = drafts.iter().map(|new| new.deliveries[0].delivery.id).collect();
+        let published: BTreeSet<DeliveryId> =
+            drafts.iter().map(|new| new.deliveries[0].delivery.id).collect();
         pair.stage.store().accept(drafts).await.unwrap();
         let [here, there] = refill_both(&pair, 40).await;
         let mut carried: Vec<_> = here.iter().chain(&there).map(|carried| carried.delivery.id).collect();
@@ -133,12 +135,25 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
     assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
 }
 
-fn record_of(carried: LeasedDelivery, class: OutcomeClass, verdict: Verdict, sighting: Option<HealthSample>) -> DeliveryResult {
+fn record_of(
+    carried: LeasedDelivery,
+    class: OutcomeClass,
+    verdict: Verdict,
+    sighting: Option<HealthSample>,
+) -> DeliveryResult {
     let attempts = vec![attempt(class, if class == OutcomeClass::Ok { 200 } else { 500 })];
     let contract = sighting
         .is_some()
         .then(|| Arc::new(posthaste::domain::contract::Contract::builtin().unwrap()[0].clone()));
-    DeliveryResult { leased: carried, attempts, verdict, disable: None, health_sample: sighting, ended_at: after(11), contract }
+    DeliveryResult {
+        leased: carried,
+        attempts,
+        verdict,
+        disable: None,
+        health_sample: sighting,
+        ended_at: after(11),
+        contract,
+    }
 }
 
 async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut pair: TwoNodes) {

@@ -2,9 +2,9 @@
 //! statements of a transaction, and a batch written in steps begins with a statement that writes no such row.
 
 use crate::{
+    fixture::{after, retry_at},
     health::{counted, plain, record_counted},
     two_nodes::{TwoNodes, play, wait_until},
-    fixture::{after, retry_at},
 };
 use posthaste::{
     domain::{event::DedupSpace, verdict::Verdict},

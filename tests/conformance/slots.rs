@@ -1,8 +1,8 @@
 //! Id slots of nodes: each is used by one node at a time, and never by a node whose slot went to another.
 
 use crate::{
-    two_nodes::{Node, TwoNodes, play},
     fixture::{NOW, after, draft},
+    two_nodes::{Node, TwoNodes, play},
 };
 use posthaste::{
     domain::{

@@ -1,8 +1,8 @@
 //! The suite on SQLite, and tests of its file alone: which process may open it, and rows that cannot be written.
 
 use crate::{
-    recorder::RecordingListener,
     fixture::{Backend, NOW, draft, perform},
+    recorder::RecordingListener,
 };
 use posthaste::{
     domain::{
@@ -11,8 +11,8 @@ use posthaste::{
         ports::CommitListener,
     },
     store::{
-        QueryStore, ClusterStore, CommitWatch, DeliveryStore, ConfigStore, Store, StoreError,
-        sqlite::{SqliteOpenError, QueueLimits, SqliteStore},
+        ClusterStore, CommitWatch, ConfigStore, DeliveryStore, QueryStore, Store, StoreError,
+        sqlite::{QueueLimits, SqliteOpenError, SqliteStore},
     },
 };
 use rusqlite::Connection;
@@ -66,7 +66,9 @@ fn open_now(path: &Path) -> Result<SqliteStore, SqliteOpenError> {
 
 /// Opens a file, waiting until it is free. A child process that another test is starting may hold a closed file a moment longer:
 /// until it runs its own program, it has every file of this process open.
-fn once_free(open: impl Fn() -> Result<SqliteStore, SqliteOpenError>) -> Result<SqliteStore, SqliteOpenError> {
+fn once_free(
+    open: impl Fn() -> Result<SqliteStore, SqliteOpenError>,
+) -> Result<SqliteStore, SqliteOpenError> {
     let began = Instant::now();
     loop {
         match open() {

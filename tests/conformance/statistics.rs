@@ -1,28 +1,33 @@
 //! Queries of rolled-up statistics: by app, endpoint, event type and time.
 
 use crate::{
-    health::{EXHAUSTED, counted, plain, roll_up, record_counted},
-    fixture::{NOW, Fixture, after, attempt, dead, retry_at},
+    fixture::{Fixture, NOW, after, attempt, dead, retry_at},
+    health::{EXHAUSTED, counted, plain, record_counted, roll_up},
 };
 use posthaste::{
     domain::{
         delivery::DeliveryState,
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
-        statistics::{TimeRange, Counters},
+        statistics::{Counters, TimeRange},
         time::Timestamp,
-        verdict::{DueAction, DeadReason, Verdict},
+        verdict::{DeadReason, DueAction, Verdict},
     },
     store::{
         deliveries::DeliveryAction,
-        statistics::{StatisticsSubject, Statistics, StatisticsSearch},
+        statistics::{Statistics, StatisticsSearch, StatisticsSubject},
     },
 };
 use std::time::Duration;
 
 const DAY: u64 = 86_400;
 
-async fn ask(stage: &Fixture, app: Option<AppId>, of: StatisticsSubject, (from, to): (Timestamp, Timestamp)) -> Statistics {
+async fn ask(
+    stage: &Fixture,
+    app: Option<AppId>,
+    of: StatisticsSubject,
+    (from, to): (Timestamp, Timestamp),
+) -> Statistics {
     let span = TimeRange::of(from, to, to);
     let endpoints = vec![(stage.app, stage.endpoint)];
     stage.store().statistics(StatisticsSearch { app, subject: of, span, endpoints }).await.unwrap()
@@ -61,9 +66,10 @@ pub(crate) async fn what_happened_is_told_by_app_endpoint_and_event_type(mut sta
     }
     roll_up(&stage, after(2)).await;
     let app = stage.app;
-    for told in
-        [last_hour(&stage, Some(app), StatisticsSubject::Everything).await, last_hour(&stage, None, StatisticsSubject::Everything).await]
-    {
+    for told in [
+        last_hour(&stage, Some(app), StatisticsSubject::Everything).await,
+        last_hour(&stage, None, StatisticsSubject::Everything).await,
+    ] {
         let sums = total(&told);
         assert_eq!((sums.events, sums.succeeded, sums.failed, sums.delivered, sums.dead), (4, 2, 2, 2, 1));
         let failures: Vec<_> =
@@ -106,7 +112,10 @@ pub(crate) async fn every_end_is_counted_once_whoever_is_to_blame(mut stage: Fix
     stage.request(unmade, DeliveryAction::Retry).await;
     let again = stage.lease(unmade, after(30)).await;
     stage.record(again, dead(DeadReason::SerialisationFailed), vec![local()]).await;
-    assert_eq!((stage.delivery(unmade).await.state, counted(&stage).await), (DeliveryState::Dead, (4, 3, 1, 0)));
+    assert_eq!(
+        (stage.delivery(unmade).await.state, counted(&stage).await),
+        (DeliveryState::Dead, (4, 3, 1, 0))
+    );
 }
 
 pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its_ends(mut stage: Fixture) {
@@ -120,9 +129,13 @@ pub(crate) async fn a_long_window_is_the_sum_of_its_days_and_of_the_hours_at_its
     }
     for (first, last, wanted) in [(0, 10, 10), (1, 10, 9), (3, 5, 2), (9, 10, 1)] {
         let from = after(first * DAY + first * 3600);
-        let told =
-            ask(&stage, Some(stage.app), StatisticsSubject::Everything, (from, after(last * DAY + last * 3600 - 3600)))
-                .await;
+        let told = ask(
+            &stage,
+            Some(stage.app),
+            StatisticsSubject::Everything,
+            (from, after(last * DAY + last * 3600 - 3600)),
+        )
+        .await;
         assert_eq!(told.endpoints[0].1.succeeded, wanted, "days {first} to {last}");
         assert_eq!(total(&told).succeeded, wanted, "the series says the same");
         assert_eq!(told.event_types.iter().map(|(_, sums)| sums.succeeded).sum::<u64>(), wanted);
@@ -166,7 +179,8 @@ pub(crate) async fn what_is_held_and_what_waits_is_counted_as_it_is_now(mut stag
     stage.held_at_creation(other).await;
     let endpoints: Vec<(AppId, EndpointId)> = [endpoint, other].map(|each| (stage.app, each)).into();
     let span = TimeRange::of(NOW, NOW.plus(Duration::from_mins(1)), after(60));
-    let search = StatisticsSearch { app: Some(stage.app), subject: StatisticsSubject::Everything, span, endpoints };
+    let search =
+        StatisticsSearch { app: Some(stage.app), subject: StatisticsSubject::Everything, span, endpoints };
     let backlog = stage.store().statistics(search).await.unwrap().backlog;
     assert_eq!((backlog.waiting, backlog.held), (1, 1));
 }

@@ -2,20 +2,20 @@
 //! with any ids. Ids are only as good as the clock of the node that made them.
 
 use crate::{
-    ordering::{check_groups, group, order_by, apply_state},
+    fixture::{Fixture, NOW, after, attempt},
+    ordering::{apply_state, check_groups, group, order_by},
     two_nodes::{TwoNodes, play},
-    fixture::{NOW, Fixture, after, attempt},
 };
 use posthaste::{
     domain::{
         contract::WaitingWhenDisabled,
-        delivery::{DeliveryState, Availability},
+        delivery::{Availability, DeliveryState},
         id::DeliveryId,
         ordering::OnDead,
         outcome::OutcomeClass,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, DeliveryAction, NewEvent, AvailabilityChange},
+    store::deliveries::{Accepted, AvailabilityChange, DeliveryAction, NewEvent},
 };
 
 /// Makes drafts of one group with permits, the oldest id first.

@@ -2,19 +2,19 @@
 //! The cases also run on a file in memory, as the simulation of several nodes uses it.
 
 use crate::{
+    fixture::{Backend, Fixture, NOW},
     postgres::Database,
     recorder::RecordingListener,
     sqlite::NoWatch,
-    fixture::{Backend, NOW, Fixture},
 };
 use posthaste::{
     domain::{
-        ports::{LeasedDelivery, CommitListener},
+        ports::{CommitListener, LeasedDelivery},
         time::Timestamp,
     },
     store::{
         Store,
-        cluster::{Heartbeat, ClusterView},
+        cluster::{ClusterView, Heartbeat},
         deliveries::{Accepted, NewEvent},
         sqlite::{QueueLimits, SharedFile, SimNode},
     },
@@ -229,7 +229,7 @@ macro_rules! play {
         mod $shared {
             $(#[test]
             fn $case() {
-                crate::pair::perform(crate::pair::Shared::$shared(), super::$case);
+                crate::two_nodes::perform(crate::two_nodes::SharedStore::$shared(), super::$case);
             })+
         }
     };

@@ -1,15 +1,15 @@
 //! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
 use crate::{
-    sqlite::{block_on, open, new_location},
     fixture::{NOW, draft},
+    sqlite::{block_on, new_location, open},
 };
 use posthaste::{
     domain::{
         id::{AppId, EndpointId, EventId},
         ordering::OrderingMode,
     },
-    store::{QueryStore, ClusterStore, DeliveryStore},
+    store::{ClusterStore, DeliveryStore, QueryStore},
 };
 use rusqlite::Connection;
 use std::path::Path;
@@ -79,7 +79,8 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     make(&path, &format!("{ROWS} {LINES}"));
     let store = open(&path).unwrap();
     block_on(store.join(NOW)).unwrap();
-    let (app, endpoint, line) = (AppId::from_i64(1), EndpointId::from_i64(2), OrderingMode::Endpoint.ordering_key(None));
+    let (app, endpoint, line) =
+        (AppId::from_i64(1), EndpointId::from_i64(2), OrderingMode::Endpoint.ordering_key(None));
     let mut new = draft(app, &[endpoint], 14);
     new.deliveries[0].delivery.ordering_key = line;
     block_on(store.accept(vec![new])).unwrap();

@@ -2,8 +2,8 @@
 
 use crate::{
     article_receiver::ArticleReceiver,
-    harness::{from_now, wait_for},
     fixture::{Fixture, started},
+    harness::{from_now, wait_for},
 };
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::{
     article_receiver::ArticleReceiver,
-    fixture::{DATA, Published, Fixture, started},
+    fixture::{DATA, Fixture, Published, started},
 };
 use serde_json::{Value, json};
 use std::{

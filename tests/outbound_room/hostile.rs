@@ -4,7 +4,7 @@ use crate::receiver::{
     OK, ScriptedReceiver, assert_answered, assert_failed, client, post, post_within, request,
 };
 use posthaste::{
-    domain::outcome::{OutcomeClass, Outcome},
+    domain::outcome::{Outcome, OutcomeClass},
     outbound::{HttpSender, OutboundRequest},
 };
 use std::{sync::Arc, time::Duration};
@@ -227,7 +227,11 @@ async fn a_receiver_that_hangs_up_at_once_or_is_not_there_is_a_connect_failure()
     assert_failed(&post(&client(), &receiver.url()).await, OutcomeClass::Connect, "");
 
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    assert_failed(&post(&client(), &format!("http://{closed}/")).await, OutcomeClass::Connect, "connection refused");
+    assert_failed(
+        &post(&client(), &format!("http://{closed}/")).await,
+        OutcomeClass::Connect,
+        "connection refused",
+    );
 }
 
 #[tokio::test]

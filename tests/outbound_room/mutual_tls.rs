@@ -9,7 +9,7 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        outcome::{OutcomeClass, Outcome},
+        outcome::{Outcome, OutcomeClass},
         tls::{EndpointTls, TlsDocument},
     },
     outbound::{ClientOptions, HttpClient, HttpSender, OutboundRequest},

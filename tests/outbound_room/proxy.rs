@@ -249,9 +249,12 @@ async fn a_proxys_answer_about_the_receiver_counts_against_the_receiver() {
         let outcome = post(&client(&at("http", &saying(answer).await)), &url(&receiver)).await;
         assert_failed(&outcome, class, "the proxy");
     }
-    for (reply, class) in
-        [(2, OutcomeClass::AddressRefused), (3, OutcomeClass::Connect), (4, OutcomeClass::Connect), (5, OutcomeClass::Connect)]
-    {
+    for (reply, class) in [
+        (2, OutcomeClass::AddressRefused),
+        (3, OutcomeClass::Connect),
+        (4, OutcomeClass::Connect),
+        (5, OutcomeClass::Connect),
+    ] {
         let proxy = TestProxy::socks5_refusing(reply).await;
         let outcome = post(&client(&at("socks5", &proxy.receiver)), &url(&receiver)).await;
         assert_failed(&outcome, class, "proxy");

@@ -5,7 +5,7 @@ use posthaste::{
     domain::{
         address_policy::AddressPolicy,
         id::EndpointId,
-        outcome::{OutcomeClass, Outcome},
+        outcome::{Outcome, OutcomeClass},
         target_url::TargetUrl,
     },
     outbound::{

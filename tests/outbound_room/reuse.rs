@@ -173,7 +173,11 @@ async fn a_reused_connection_lost_within_an_answer_is_the_receivers_failure() {
     .await;
     let client = client();
     post(&client, &receiver.url()).await;
-    assert_failed(&post(&client, &receiver.url()).await, OutcomeClass::Connect, "closed before a complete answer");
+    assert_failed(
+        &post(&client, &receiver.url()).await,
+        OutcomeClass::Connect,
+        "closed before a complete answer",
+    );
 }
 
 /// A receiver on threads of its own that closes idle connections or writes to them at a moment that the test chooses.

@@ -121,7 +121,11 @@ async fn a_server_without_valid_tls_fails_cleanly() {
         peer.hang().await;
     })
     .await;
-    assert_failed(&post(&client(None), &url(&too_old)).await, OutcomeClass::Tls, "broke off the TLS handshake");
+    assert_failed(
+        &post(&client(None), &url(&too_old)).await,
+        OutcomeClass::Tls,
+        "broke off the TLS handshake",
+    );
     let closing = ScriptedReceiver::start(|_, peer| async move { drop(peer) }).await;
     assert_failed(&post(&client(None), &url(&closing)).await, OutcomeClass::Tls, "during the TLS handshake");
     let stalling = ScriptedReceiver::start(|_, peer| peer.hang()).await;

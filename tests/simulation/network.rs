@@ -6,7 +6,7 @@ use fastrand::Rng;
 use posthaste::{
     domain::{
         id::{AttemptId, EndpointId},
-        outcome::{OutcomeClass, Outcome, Timings},
+        outcome::{Outcome, OutcomeClass, Timings},
         time::Timestamp,
     },
     outbound::{HttpSender, OutboundRequest, SendFuture},

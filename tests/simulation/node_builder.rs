@@ -4,10 +4,10 @@ use crate::contracts;
 use posthaste::{
     domain::{
         address_policy::AddressPolicy,
-        contract::{Contract, RetentionPeriod},
         config_cache::ConfigCache,
-        id::IdGenerator,
+        contract::{Contract, RetentionPeriod},
         encryption::Keyring,
+        id::IdGenerator,
         metrics::Metrics,
         node_lease::NodeLease,
     },

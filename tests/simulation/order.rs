@@ -30,7 +30,10 @@ pub(crate) fn plan(
     }
     let mut switches = Vec::new();
     for (number, endpoint) in endpoints.iter_mut().enumerate() {
-        endpoint.ordered = pick(&mut rng, &[OrderingMode::None, OrderingMode::Endpoint, OrderingMode::Key, OrderingMode::Key]);
+        endpoint.ordered = pick(
+            &mut rng,
+            &[OrderingMode::None, OrderingMode::Endpoint, OrderingMode::Key, OrderingMode::Key],
+        );
         if endpoint.ordered.is_none() {
             continue;
         }

@@ -20,7 +20,7 @@ use posthaste::{
     service::Service,
     store::{
         ClusterStore,
-        sqlite::{QueueLimits, SqliteStore, CommitResult, SqliteCommitLoop},
+        sqlite::{CommitResult, QueueLimits, SqliteCommitLoop, SqliteStore},
     },
 };
 use rusqlite::Connection;
@@ -90,7 +90,8 @@ impl Process {
             in_flight_per_endpoint: 64,
             limits: world.sabotage.ceilings(plan.limits.node),
         };
-        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
+        let (lanes, events) =
+            EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
         let rung = Arc::new(Notify::new());
         let wake = {
             let rung = rung.clone();

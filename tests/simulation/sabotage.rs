@@ -4,10 +4,10 @@ use crate::{event_log::ProcessEnd, network::FakeHttpSender, process::Process};
 use posthaste::{
     domain::{
         audit::AuditEntry,
-        endpoint::{DisabledReason, DisabledBy, Disabled},
+        endpoint::{Disabled, DisabledBy, DisabledReason},
         id::{AppId, DeliveryId, EndpointId, EventId, InspectionId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
-        ports::{LeasedDelivery, CommitListener},
+        ports::{CommitListener, LeasedDelivery},
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
@@ -18,13 +18,14 @@ use posthaste::{
     store::{
         DeliveryStore, Reply, StoreError,
         cluster::Joined,
-        inbox::InboxBatch,
         deliveries::{
-            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, ActionResult, AdvanceRetries, AdvancedRetries, AvailabilityChange, DeliveryAction,
+            DeliveryResult, InspectionRequested, LeaseRequest, LeaseResult, NewEvent,
         },
-        notices::{MailOutcome, MailCursor, NoticeBatch},
+        inbox::InboxBatch,
+        notices::{MailCursor, MailOutcome, NoticeBatch},
         replays::{ReplayChanged, ReplayPage, ReplaySource},
-        retention::{ExpireResult, EventIdRanges},
+        retention::{EventIdRanges, ExpireResult},
         sqlite::SqliteStore,
     },
 };
@@ -337,7 +338,13 @@ impl DeliveryStore for SabotagedStore {
         self.store.act(app, delivery, ask, now, entry)
     }
 
-    fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize> {
+    fn apply_to_waiting(
+        &self,
+        endpoint: EndpointId,
+        settle: AvailabilityChange,
+        most: usize,
+        now: Timestamp,
+    ) -> Reply<'_, usize> {
         self.store.apply_to_waiting(endpoint, settle, most, now)
     }
 
@@ -345,7 +352,12 @@ impl DeliveryStore for SabotagedStore {
         self.store.erase_data(app, event, entry)
     }
 
-    fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult> {
+    fn expire(
+        &self,
+        ranges: EventIdRanges,
+        keeps: Arc<dyn RetentionPolicy>,
+        now: Timestamp,
+    ) -> Reply<'_, ExpireResult> {
         self.store.expire(ranges, keeps, now.plus(self.expires_early))
     }
 
@@ -378,7 +390,12 @@ impl DeliveryStore for SabotagedStore {
         self.store.start_next_inspection(per_app_max)
     }
 
-    fn finish_inspection(&self, id: InspectionId, report: Option<InspectionReport>, now: Timestamp) -> Reply<'_, bool> {
+    fn finish_inspection(
+        &self,
+        id: InspectionId,
+        report: Option<InspectionReport>,
+        now: Timestamp,
+    ) -> Reply<'_, bool> {
         self.store.finish_inspection(id, report, now)
     }
 

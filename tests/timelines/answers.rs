@@ -2,12 +2,13 @@
 
 use crate::fixture::{Behaviour, Fixture};
 use posthaste::domain::{
-    delivery::{EndReason, DeliveryState},
+    delivery::{DeliveryState, EndReason},
     outcome::OutcomeClass,
 };
 use std::time::Duration;
 
-const FAILURES: [OutcomeClass; 4] = [OutcomeClass::Timeout, OutcomeClass::Connect, OutcomeClass::Dns, OutcomeClass::Tls];
+const FAILURES: [OutcomeClass; 4] =
+    [OutcomeClass::Timeout, OutcomeClass::Connect, OutcomeClass::Dns, OutcomeClass::Tls];
 
 /// State soon after the first attempt.
 async fn after_one(contract: &str, does: Behaviour) -> (DeliveryState, Option<EndReason>, bool) {
@@ -38,7 +39,11 @@ async fn sendnomi_delivers_on_2xx_tries_again_on_3xx_and_5xx_and_never_on_4xx() 
         let after = after_one("sendnomi", Behaviour::Answer(status)).await;
         assert_eq!(after, (DeliveryState::Dead, refused, false), "{status}");
     }
-    assert_eq!(after_one("sendnomi", Behaviour::Answer(410)).await, (DeliveryState::Dead, refused, true), "410");
+    assert_eq!(
+        after_one("sendnomi", Behaviour::Answer(410)).await,
+        (DeliveryState::Dead, refused, true),
+        "410"
+    );
 }
 
 #[tokio::test(start_paused = true)]

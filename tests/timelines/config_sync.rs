@@ -7,16 +7,16 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        outage_detector::OutageReport,
+        api_key::SETTINGS_KEY_ID,
         config_cache::ConfigCache,
         endpoint::Endpoint,
         id::{EndpointId, IdGenerator, KeyId},
-        api_key::SETTINGS_KEY_ID,
+        node_lease::NodeLease,
+        outage_detector::OutageReport,
         ports::{Permit, Permits},
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
-        node_lease::NodeLease,
         time::Timestamp,
     },
     runtime::Clock,
@@ -28,7 +28,10 @@ use posthaste::{
     },
     store::{
         ClusterStore, ConfigStore, Reply,
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
+        cluster::{
+            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, PurgedRecords,
+            RollupResult,
+        },
         retention::{OverdueEvents, OverdueSearch},
         sqlite::SqliteStore,
     },
@@ -240,7 +243,9 @@ async fn another_contract_of_an_app_holds_for_its_endpoints_there_too() {
     let overrides = json!({ "timeout": "7s" });
     let patch = AppPatch { overrides: Patch::Value(overrides), ..AppPatch::default() };
     stage.service.change_app(ADMIN, "a", patch).await.unwrap();
-    second.hears(&stage, ConfigChanges { apps: vec![stage.entry.app().id], ..ConfigChanges::default() }).await;
+    second
+        .hears(&stage, ConfigChanges { apps: vec![stage.entry.app().id], ..ConfigChanges::default() })
+        .await;
     let entry = second.service.app(ADMIN, "a").unwrap();
     assert_eq!(entry.endpoint("ep").unwrap().contract.timeout, Duration::from_secs(7));
 }

@@ -31,7 +31,8 @@ async fn waiting_and_new_deliveries_of_a_disabled_endpoint_end_as_the_contract_s
 
 #[tokio::test(start_paused = true)]
 async fn held_deliveries_are_sent_when_the_endpoint_is_enabled_again() {
-    for (contract, ..) in WHEN_DISABLED.into_iter().filter(|(_, waiting, _)| *waiting == DeliveryState::Held) {
+    for (contract, ..) in WHEN_DISABLED.into_iter().filter(|(_, waiting, _)| *waiting == DeliveryState::Held)
+    {
         let stage = Fixture::new(contract, Behaviour::Answer(500)).await;
         stage.publish().await;
         stage.pass(Duration::from_secs(1)).await;

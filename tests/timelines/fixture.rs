@@ -5,11 +5,11 @@ use crate::node_builder::{LIMITS, NoWatch, NodeBuilder, QUEUE};
 use bytes::Bytes;
 use posthaste::{
     domain::{
-        delivery::Delivery,
         config_cache::{CachedApp, ConfigCache},
+        delivery::Delivery,
         id::IdGenerator,
-        outcome::{OutcomeClass, Outcome, Timings},
         node_lease::NodeLease,
+        outcome::{Outcome, OutcomeClass, Timings},
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, MailSettings},
@@ -21,7 +21,7 @@ use posthaste::{
     },
     store::{
         ClusterStore,
-        sqlite::{SqliteStore, CommitResult, SqliteCommitLoop},
+        sqlite::{CommitResult, SqliteCommitLoop, SqliteStore},
     },
 };
 use rusqlite::Connection;
@@ -102,7 +102,9 @@ impl HttpSender for Receiver {
 fn outcome(does: Behaviour) -> Outcome {
     let (class, status, retry_after) = match does {
         Behaviour::Answer(status) => (OutcomeClass::Http, Some(status), None),
-        Behaviour::AnswerLater(status, seconds) => (OutcomeClass::Http, Some(status), Some(seconds.to_string())),
+        Behaviour::AnswerLater(status, seconds) => {
+            (OutcomeClass::Http, Some(status), Some(seconds.to_string()))
+        }
         Behaviour::Fail(class) => (class, None, None),
         Behaviour::NotSent => unreachable!("nothing came of what was not sent"),
     };

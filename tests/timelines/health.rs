@@ -78,7 +78,11 @@ async fn zerofee_is_disabled_after_ten_failed_events_in_a_row_and_a_delivered_on
     let (reason, at) = disabled(&stage).expect("off");
     assert_eq!(reason, "auto_disabled_failures");
     let states: Vec<_> = stage.deliveries().await.iter().map(|delivery| delivery.state).collect();
-    assert_eq!(states[..2], [DeliveryState::Held, DeliveryState::Dead], "the tenth ended, the one on its way is held");
+    assert_eq!(
+        states[..2],
+        [DeliveryState::Held, DeliveryState::Dead],
+        "the tenth ended, the one on its way is held"
+    );
     assert_eq!(stage.deliveries().await[1].finished_at, Some(at), "with the end of the tenth");
     let (kind, told_at, facts) = notices(&stage).pop().unwrap();
     assert_eq!((kind, told_at), (NoticeKind::EndpointDisabled, at));
@@ -232,7 +236,8 @@ async fn an_outage_of_everything_counts_against_no_endpoint() {
         // Not even if the process starts again in the midst of it.
         stage.restart(Duration::from_secs(5)).await;
     }
-    let ended = stage.deliveries().await.iter().filter(|delivery| delivery.state == DeliveryState::Dead).count();
+    let ended =
+        stage.deliveries().await.iter().filter(|delivery| delivery.state == DeliveryState::Dead).count();
     assert!(ended > 10, "events end all the same: {ended}");
     for endpoint in stage.entry.endpoints().iter() {
         assert!(endpoint.record.disabled.is_none());

@@ -9,7 +9,7 @@ use posthaste::{
         contract::NoticeChannel,
         id::{AppId, ReplayId},
         notice::{Email, MailState},
-        replay::{ReplayFilter, Replay, ReplayState, ReplaySelection},
+        replay::{Replay, ReplayFilter, ReplaySelection, ReplayState},
         time::Timestamp,
     },
     outbound::SendMailResult,

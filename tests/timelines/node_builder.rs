@@ -3,13 +3,13 @@
 use posthaste::{
     domain::{
         address_policy::AddressPolicy,
-        contract::{Contract, RetentionPeriod},
         config_cache::ConfigCache,
-        id::IdGenerator,
-        ports::Permits,
+        contract::{Contract, RetentionPeriod},
         encryption::Keyring,
+        id::IdGenerator,
         metrics::Metrics,
         node_lease::NodeLease,
+        ports::Permits,
     },
     engine::{
         DeliveryWorker, EndpointQueues, Engine, EngineLimits, Intervals, QueueEvents, Renderer, SharedLimits,

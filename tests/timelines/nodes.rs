@@ -7,12 +7,12 @@ use crate::{
 };
 use posthaste::{
     domain::{
-        delivery::DeliveryState,
         config_cache::ConfigCache,
+        delivery::DeliveryState,
         id::IdGenerator,
-        outcome::{OutcomeClass, Outcome},
+        node_lease::{NodeLease, ShardOwnership},
+        outcome::{Outcome, OutcomeClass},
         ports::SendGate,
-        node_lease::{ShardOwnership, NodeLease},
         time::Timestamp,
     },
     engine::{EndpointQueues, Engine, Intervals, NodeSendGate},
@@ -21,7 +21,7 @@ use posthaste::{
     service::{Service, apps::NewApp, deliveries::DeliveryQuery, endpoints::NewEndpoint, replays::NewReplay},
     store::{
         ClusterStore,
-        sqlite::{SimCommitLoop, SharedFile, SimNode, CommitResult},
+        sqlite::{CommitResult, SharedFile, SimCommitLoop, SimNode},
     },
 };
 use serde_json::json;
@@ -133,7 +133,8 @@ impl TwoNodes {
         let service = desk.service(lanes.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
-        let gate = NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
+        let gate =
+            NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::new();
         let engine = desk.engine(lanes, events, Arc::new(line));
@@ -328,7 +329,8 @@ async fn a_replay_to_a_queue_that_another_node_owns_waits_for_capacity_there() {
     }
     for _ in 0..4 {
         town.pass(SECOND).await;
-        let waiting = first.states().await.into_iter().filter(|state| *state == DeliveryState::Pending).count();
+        let waiting =
+            first.states().await.into_iter().filter(|state| *state == DeliveryState::Pending).count();
         assert!(waiting <= uids.len() * 5, "a second's worth for each, but {waiting}");
     }
     town.pass(60 * SECOND).await;

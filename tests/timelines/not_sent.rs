@@ -11,7 +11,10 @@ async fn deliveries_that_may_not_be_sent_are_released_without_an_attempt_and_wit
     stage.pass(Duration::from_mins(10)).await;
     assert_eq!(stage.seen().len(), 1, "after the first refusal no other is tried");
     let delivery = stage.delivery().await;
-    assert_eq!((delivery.state, delivery.attempt_count, delivery.history_len), (DeliveryState::Pending, 0, 0));
+    assert_eq!(
+        (delivery.state, delivery.attempt_count, delivery.history_len),
+        (DeliveryState::Pending, 0, 0)
+    );
     assert!(delivery.due.is_some_and(|due| due <= stage.seen()[0]), "it is due as it was");
     assert_eq!(stage.queues.permits_out(), 0);
     stage.publish().await;

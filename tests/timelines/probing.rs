@@ -4,7 +4,7 @@
 use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
     domain::{
-        delivery::{Delivery, EndReason, DeliveryState},
+        delivery::{Delivery, DeliveryState, EndReason},
         ordering::OrderingMode,
         time::Timestamp,
     },

@@ -3,7 +3,7 @@
 
 use crate::fixture::{ADMIN, Behaviour, Fixture};
 use posthaste::{
-    domain::delivery::{EndReason, DeliveryState},
+    domain::delivery::{DeliveryState, EndReason},
     service::{deliveries::RequestedAction, events::EventQuery},
 };
 use std::time::Duration;
@@ -61,7 +61,10 @@ async fn a_dead_letter_is_kept_as_long_as_its_contract_says_and_can_be_replayed_
         stage.publish().await;
         stage.pass(DAY * 29).await;
         let month = left(&stage).await.unwrap_or_else(|| panic!("{contract}: gone"));
-        assert!(month.data && month.attempts > 0 && month.state == DeliveryState::Dead, "{contract}: {month:?}");
+        assert!(
+            month.data && month.attempts > 0 && month.state == DeliveryState::Dead,
+            "{contract}: {month:?}"
+        );
         stage.pass(DAY * 371).await;
         let year = left(&stage).await;
         assert_eq!(year.is_some(), for_ever, "{contract}: {year:?}");

@@ -2,7 +2,7 @@
 
 use crate::fixture::{ADMIN, Behaviour, Fixture, TAKES};
 use posthaste::domain::{
-    delivery::{EndReason, DeliveryState},
+    delivery::{DeliveryState, EndReason},
     time::Timestamp,
 };
 use std::time::Duration;

@@ -5,7 +5,9 @@ use super::{CheckLine, store::check_keyring};
 use crate::{
     config::Settings,
     domain::encryption::Keyring,
-    store::postgres::{self, DatabaseAddress, DatabaseState, MissingPrivilege, DatabaseInfo, PostgresOpenError},
+    store::postgres::{
+        self, DatabaseAddress, DatabaseInfo, DatabaseState, MissingPrivilege, PostgresOpenError,
+    },
 };
 use tokio::sync::oneshot;
 
@@ -89,8 +91,12 @@ fn advice(error: &PostgresOpenError) -> &'static str {
         PostgresOpenError::Unreachable(_) | PostgresOpenError::Away(_) => {
             "Look whether it runs, and whether host, port, name, password and sslmode are right."
         }
-        PostgresOpenError::Certificates(_) => "Give a PEM file of certificate authorities as sslrootcert, or none.",
-        PostgresOpenError::Pooled => "Write pooler=true behind the ? of the address, or name the server itself.",
+        PostgresOpenError::Certificates(_) => {
+            "Give a PEM file of certificate authorities as sslrootcert, or none."
+        }
+        PostgresOpenError::Pooled => {
+            "Write pooler=true behind the ? of the address, or name the server itself."
+        }
         PostgresOpenError::TooOld { .. } => "Upgrade the server to PostgreSQL 14 or later.",
         PostgresOpenError::Encoding { .. } => "Make a database whose encoding is UTF8, and name that one.",
         PostgresOpenError::Unsafe { .. } => "Change that setting: a 202 must survive a power cut.",

@@ -5,7 +5,7 @@ use super::CheckLine;
 use crate::{
     config::Settings,
     domain::{
-        encryption::{Keyring, EncryptionError},
+        encryption::{EncryptionError, Keyring},
         time::Timestamp,
     },
     store::sqlite::{self, SqliteOpenError},

@@ -2,8 +2,9 @@
 
 use crate::domain::{
     contract::{
-        BodyForm, NoticeChannel, Contract, DeadLetterNotice, SignatureEncoding, Jitter, JsonForm, RetentionPeriod, KeyForm, Pacing,
-        PublishedWhileDisabled, RetryAfter, Rotation, BodySource, StatusPattern, TimeForm, WaitingWhenDisabled,
+        BodyForm, BodySource, Contract, DeadLetterNotice, Jitter, JsonForm, KeyForm, NoticeChannel, Pacing,
+        PublishedWhileDisabled, RetentionPeriod, RetryAfter, Rotation, SignatureEncoding, StatusPattern,
+        TimeForm, WaitingWhenDisabled,
     },
     delivery::DeliveryState,
     time::{format_duration, humanize_duration},

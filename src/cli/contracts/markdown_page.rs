@@ -1,7 +1,7 @@
 //! Writes `docs/contracts.md` from the built-in contracts. A test fails when the checked-in file differs.
 
 use super::{describe, sample};
-use crate::domain::contract::{Contract, CONTRACT_FIELDS, OverrideLevel};
+use crate::domain::contract::{CONTRACT_FIELDS, Contract, OverrideLevel};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\

@@ -31,7 +31,8 @@ const CONFIRM_ABOVE: u64 = 1000;
 pub(super) async fn execute(entry: &'static CommandEntry, given: ArgMatches) -> anyhow::Result<ExitCode> {
     let app = entry.has_app_flag().then(|| given.get_one::<String>("app").cloned()).flatten();
     let settings = load_client(ServerFlags::from_arg_matches(&given)?.client_flags(app))?;
-    let asked = Execution { entry, given: &given, settings: &settings, client: ServerClient::new(&settings)? };
+    let asked =
+        Execution { entry, given: &given, settings: &settings, client: ServerClient::new(&settings)? };
     asked.execute().await
 }
 
@@ -64,7 +65,8 @@ impl Execution<'_> {
         match (follow, wait_limit_of(follow, self.given)) {
             (AfterAnswer::Delivery, Some(limit)) => {
                 let delivery = self.path_of("/v1/apps/{app}/deliveries/{delivery}", &answer)?;
-                let (answer, ended) = super::poll_until(&self.client, &delivery, limit, delivery_ended).await?;
+                let (answer, ended) =
+                    super::poll_until(&self.client, &delivery, limit, delivery_ended).await?;
                 self.show(&answer)?;
                 ended.exit()
             }

@@ -61,7 +61,9 @@ pub(in crate::config) const MAIL_FROM: ValueFormat<Option<Mailbox>> =
     ValueFormat::new(MAILBOX_FORM, |text| optional(text, Mailbox::parse));
 
 pub(in crate::config) const EMAIL_ADDRESS: ValueFormat<Option<String>> =
-    ValueFormat::new(EMAIL_ADDRESS_FORM, |text| optional(text, |text| is_email_address(text).then(|| text.to_owned())));
+    ValueFormat::new(EMAIL_ADDRESS_FORM, |text| {
+        optional(text, |text| is_email_address(text).then(|| text.to_owned()))
+    });
 
 pub(in crate::config) const MAILS_PER_MINUTE: ValueFormat<u32> =
     ValueFormat::new("a whole number from 1 to 6000", |text| {
@@ -74,7 +76,9 @@ pub(in crate::config) const PUBLIC_URL: ValueFormat<Option<String>> = ValueForma
 );
 
 pub(in crate::config) const APP_ID: ValueFormat<Option<String>> =
-    ValueFormat::new(EXTERNAL_ID_FORM, |text| optional(text, |text| is_external_id(text).then(|| text.to_owned())));
+    ValueFormat::new(EXTERNAL_ID_FORM, |text| {
+        optional(text, |text| is_external_id(text).then(|| text.to_owned()))
+    });
 
 fn smtp_server(text: &str) -> Option<SmtpServer> {
     let (host, port) = text.rsplit_once(':')?;

@@ -233,7 +233,11 @@ fn the_allow_list_allows_only_its_networks() {
 
 #[test]
 fn dev_allows_only_loopback_and_single_labels() {
-    let dev = AddressPolicy { dev: true, own_addresses: vec![Ipv4Addr::LOCALHOST.into()], ..AddressPolicy::default() };
+    let dev = AddressPolicy {
+        dev: true,
+        own_addresses: vec![Ipv4Addr::LOCALHOST.into()],
+        ..AddressPolicy::default()
+    };
     for (address, allowed) in [
         ("127.0.0.1:80", true),
         ("127.9.9.9:80", true),

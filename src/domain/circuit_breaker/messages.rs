@@ -1,6 +1,6 @@
 //! Texts for people: why a delivery is not sent now, and why an attempt was made when it was.
 
-use super::{CircuitBreaker, QuietPeriod, OpenState, Pause, BreakerState};
+use super::{BreakerState, CircuitBreaker, OpenState, Pause, QuietPeriod};
 use crate::domain::{
     rate_limit::RateLimit,
     time::{Timestamp, humanize_duration},
@@ -56,7 +56,9 @@ impl DelayReason {
             Self::AppOrNodeLimit => {
                 "as much is being sent as the limits of the app or of this node allow".to_owned()
             }
-            Self::EndpointLimit => "others are on their way to the endpoint, which takes no more at a time".to_owned(),
+            Self::EndpointLimit => {
+                "others are on their way to the endpoint, which takes no more at a time".to_owned()
+            }
         }
     }
 }

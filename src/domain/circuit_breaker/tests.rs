@@ -47,7 +47,11 @@ fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_coun
     opened();
     let mut one = CircuitBreaker::default();
     for _ in 0..30 {
-        assert_eq!(one.failed(&ended(1, 0, false), None), CircuitTransition::Unchanged, "one delivery says nothing");
+        assert_eq!(
+            one.failed(&ended(1, 0, false), None),
+            CircuitTransition::Unchanged,
+            "one delivery says nothing"
+        );
     }
     assert_eq!(one.failed(&ended(2, 0, false), None), CircuitTransition::Stopped);
     let mut mixed = CircuitBreaker::default();
@@ -62,7 +66,9 @@ fn ten_failures_of_two_deliveries_open_the_circuit_and_a_success_resets_the_coun
 
 #[test]
 fn with_an_order_failures_of_one_delivery_open_the_circuit() {
-    for (order, most) in [(OrderingMode::Endpoint, OPENS_AFTER_FAILURES_ORDERED), (OrderingMode::Key, OPENS_AFTER_FAILURES)] {
+    for (order, most) in
+        [(OrderingMode::Endpoint, OPENS_AFTER_FAILURES_ORDERED), (OrderingMode::Key, OPENS_AFTER_FAILURES)]
+    {
         let mut circuit = CircuitBreaker::default();
         let first = AttemptResult { order, ..ended(1, 0, false) };
         for _ in 1..most {
@@ -77,7 +83,10 @@ fn probes_start_after_five_seconds_and_back_off_to_five_minutes() {
     let mut circuit = opened();
     let probes: Vec<u64> = (0..9).map(|_| probe(&mut circuit, None).since(at(0)).as_secs()).collect();
     assert_eq!(probes, [5, 15, 35, 75, 155, 315, 615, 915, 1215]);
-    assert_eq!(circuit.delay_reason(at(1300)), Some(DelayReason::Open { failures: 19, probe_at: Some(at(1515)) }));
+    assert_eq!(
+        circuit.delay_reason(at(1300)),
+        Some(DelayReason::Open { failures: 19, probe_at: Some(at(1515)) })
+    );
     let mut patient = opened();
     probe(&mut patient, Some(requested_pause(503, Some(3600))));
     assert_eq!(patient.resumes_at(), Some(at(5 + 3600)), "as late as it asks");
@@ -94,9 +103,17 @@ fn requests_in_flight_at_opening_do_not_move_the_probe() {
         assert_eq!(circuit.failed(&ended(delivery, 3, false), None), CircuitTransition::Unchanged);
     }
     assert_eq!(circuit.resumes_at(), Some(at(5)));
-    assert_eq!(circuit.succeeded(&ended(60, 4, false), FULL), CircuitTransition::Recovered, "whatever succeeds");
+    assert_eq!(
+        circuit.succeeded(&ended(60, 4, false), FULL),
+        CircuitTransition::Recovered,
+        "whatever succeeds"
+    );
     let before = AttemptResult { started_at: at(0), ..ended(61, 5, false) };
-    assert_eq!(circuit.failed(&before, None), CircuitTransition::Unchanged, "it says nothing about the endpoint now");
+    assert_eq!(
+        circuit.failed(&before, None),
+        CircuitTransition::Unchanged,
+        "it says nothing about the endpoint now"
+    );
     assert_eq!(circuit.decide(at(5)), SendDecision::Send(Some(1)));
 }
 
@@ -130,13 +147,19 @@ fn concurrency_doubles_after_recovery_and_halves_on_failures() {
 #[test]
 fn a_pause_lasts_as_asked_or_doubles_each_time() {
     let mut circuit = CircuitBreaker::default();
-    assert_eq!(circuit.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12)))), CircuitTransition::Stopped);
+    assert_eq!(
+        circuit.failed(&ended(1, 0, false), Some(requested_pause(429, Some(12)))),
+        CircuitTransition::Stopped
+    );
     assert_eq!(circuit.decide(at(11)), SendDecision::Wait(Some(at(12))));
     assert_eq!(circuit.decide(at(12)), SendDecision::Send(Some(1)));
     let mut now = 12;
     let mut pauses = Vec::new();
     for _ in 0..7 {
-        assert_eq!(circuit.failed(&ended(1, now, false), Some(requested_pause(503, None))), CircuitTransition::Stopped);
+        assert_eq!(
+            circuit.failed(&ended(1, now, false), Some(requested_pause(503, None))),
+            CircuitTransition::Stopped
+        );
         let until = circuit.resumes_at().unwrap();
         pauses.push(until.since(at(now)).as_secs());
         now = until.since(at(0)).as_secs();
@@ -154,12 +177,19 @@ fn of_concurrent_requests_only_the_first_starts_a_pause_and_the_longest_wait_cou
     let together = |second| AttemptResult { started_at: at(0), ..ended(1, second, false) };
     assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), CircuitTransition::Stopped);
     for _ in 0..50 {
-        assert_eq!(circuit.failed(&together(1), Some(requested_pause(429, None))), CircuitTransition::Unchanged);
+        assert_eq!(
+            circuit.failed(&together(1), Some(requested_pause(429, None))),
+            CircuitTransition::Unchanged
+        );
     }
     assert_eq!(circuit.resumes_at(), Some(at(2)));
     circuit.failed(&together(1), Some(requested_pause(429, Some(30))));
     assert_eq!(circuit.resumes_at(), Some(at(31)));
-    assert_eq!(circuit.succeeded(&together(1), FULL), CircuitTransition::Unchanged, "what was out before ends no pause");
+    assert_eq!(
+        circuit.succeeded(&together(1), FULL),
+        CircuitTransition::Unchanged,
+        "what was out before ends no pause"
+    );
     assert_eq!(circuit.decide(at(30)), SendDecision::Wait(Some(at(31))));
 }
 

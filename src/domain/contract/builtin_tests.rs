@@ -17,7 +17,9 @@ fn row<T: PartialEq + fmt::Debug>(cell: impl Fn(&Contract) -> T, expected: [T; 5
 }
 
 fn names(list: &[StatusPattern]) -> Vec<String> {
-    list.iter().map(|statuses| serde_json::from_value(field_reader::FieldValue::write(statuses)).unwrap()).collect()
+    list.iter()
+        .map(|statuses| serde_json::from_value(field_reader::FieldValue::write(statuses)).unwrap())
+        .collect()
 }
 
 #[test]
@@ -177,7 +179,10 @@ fn notices() {
 #[test]
 fn dead_letters_ids_and_rendering() {
     let month = RetentionPeriod::For(30 * DAY);
-    row(|contract| contract.retention.dead_letters, [month, month, RetentionPeriod::Forever, month, RetentionPeriod::Forever]);
+    row(
+        |contract| contract.retention.dead_letters,
+        [month, month, RetentionPeriod::Forever, month, RetentionPeriod::Forever],
+    );
     row(|contract| contract.ids.event.clone(), ["evt", "evt", "evt", "msg", "evt"].map(str::to_owned));
     row(|contract| contract.ids.delivery.clone(), ["dlv"; 5].map(str::to_owned));
     row(|contract| contract.rendering.tries, [1, 1, 1, 1, 3]);
@@ -186,7 +191,7 @@ fn dead_letters_ids_and_rendering() {
 
 #[test]
 fn names_of_states() {
-    use crate::domain::delivery::{EndReason, DeliveryState};
+    use crate::domain::delivery::{DeliveryState, EndReason};
     let told = |contract: &Contract| {
         let mut told: Vec<String> =
             DeliveryState::ALL.iter().map(|state| contract.states.of(*state, None).to_owned()).collect();
@@ -245,7 +250,10 @@ fn standard() {
     assert_eq!([200, 204].map(meaning), [ResponseMeaning::Success; 2]);
     assert_eq!([301, 401, 404, 408, 425, 429, 500, 503].map(meaning), [ResponseMeaning::Retry; 8]);
     assert_eq!(meaning(410), ResponseMeaning::DisableEndpoint);
-    assert_eq!(standard.off, DisabledRule { waiting: WaitingWhenDisabled::Held, published: PublishedWhileDisabled::Held });
+    assert_eq!(
+        standard.off,
+        DisabledRule { waiting: WaitingWhenDisabled::Held, published: PublishedWhileDisabled::Held }
+    );
     assert_eq!(standard.health.off_after_failing_for, Some(5 * DAY));
     assert_eq!(standard.health.warning_after, Some(60 * HOUR), "at half that time");
     assert_eq!(standard.retention.dead_letters, RetentionPeriod::For(30 * DAY));

@@ -8,10 +8,10 @@ mod wire_format;
 
 use super::{
     Contract,
-    header_names::HeaderNames,
     delivery_rules::{Pacing, StatusPattern},
     field_reader::{FieldValue, Section},
-    template::{TemplateUse, Template},
+    header_names::HeaderNames,
+    template::{Template, TemplateUse},
 };
 use crate::domain::{field_error::FieldError, time::format_duration};
 use serde_json::{Map, Value, json};
@@ -140,7 +140,12 @@ pub(super) fn read_name(root: &Section) -> FieldResult<String> {
     Err(FieldError::new("name", "must be 1 to 64 characters out of a-z 0-9 _ -"))
 }
 
-fn read_template(section: &Section, name: &str, default: Option<&str>, place: TemplateUse) -> FieldResult<Template> {
+fn read_template(
+    section: &Section,
+    name: &str,
+    default: Option<&str>,
+    place: TemplateUse,
+) -> FieldResult<Template> {
     let source = match default {
         Some(default) => section.or(name, default.to_owned())?,
         None => section.required::<String>(name)?,
@@ -157,7 +162,13 @@ fn read_printable(section: &Section, name: &str, default: &str) -> FieldResult<S
     Err(FieldError::new(section.at(name), "must be printable ASCII characters"))
 }
 
-fn check_range(section: &Section, name: &str, duration: Duration, min: Duration, max: Duration) -> FieldResult<Duration> {
+fn check_range(
+    section: &Section,
+    name: &str,
+    duration: Duration,
+    min: Duration,
+    max: Duration,
+) -> FieldResult<Duration> {
     if (min..=max).contains(&duration) {
         return Ok(duration);
     }

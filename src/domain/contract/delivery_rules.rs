@@ -127,7 +127,9 @@ impl ResponseRules {
     /// Returns the meaning of a status; an exact status takes precedence over its class.
     pub fn meaning(&self, status: u16) -> ResponseMeaning {
         let hundred = StatusPattern::Class((status / 100) as u8);
-        self.find(StatusPattern::Exactly(status)).or_else(|| self.find(hundred)).unwrap_or(ResponseMeaning::Retry)
+        self.find(StatusPattern::Exactly(status))
+            .or_else(|| self.find(hundred))
+            .unwrap_or(ResponseMeaning::Retry)
     }
 
     /// Returns advice on a last response of this status, if `advise_rotation` lists it.

@@ -46,7 +46,8 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn required<T: FieldValue>(&self, name: &str) -> Result<T, FieldError> {
-        let missing = || FieldError::new(self.at(name), format!("is missing; it must be {}", T::allowed_form()));
+        let missing =
+            || FieldError::new(self.at(name), format!("is missing; it must be {}", T::allowed_form()));
         self.read(name, self.members.get(name).ok_or_else(missing)?)
     }
 
@@ -166,8 +167,8 @@ macro_rules! string_enum {
             }
         }
 
-        impl $crate::domain::contract::reader::Field for $name {
-            fn form() -> String {
+        impl $crate::domain::contract::field_reader::FieldValue for $name {
+            fn allowed_form() -> String {
                 [$(concat!("\"", $word, "\"")),+].join(" or ")
             }
 

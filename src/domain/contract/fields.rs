@@ -49,7 +49,11 @@ pub const CONTRACT_FIELDS: &[FieldRule] = &[
         Some(OverrideLevel::Operator),
         "printable ASCII; letters, digits, - and _ where a header's name has {brand}",
     ),
-    field("event_types", Some(OverrideLevel::Operator), "a list of at most 200 event types, for people to read"),
+    field(
+        "event_types",
+        Some(OverrideLevel::Operator),
+        "a list of at most 200 event types, for people to read",
+    ),
     field("user_agent", Some(OverrideLevel::Operator), "a template of {brand}, {version}"),
     field("timeout", Some(OverrideLevel::Portal), "1s to 1m; the operator: from 10ms"),
     field("pacing", Some(OverrideLevel::App), r#""strict", "adaptive""#),
@@ -108,14 +112,22 @@ pub const CONTRACT_FIELDS: &[FieldRule] = &[
     field("off.published", Some(OverrideLevel::App), r#""held", "cancelled", "none""#),
     field("health.off_after_failed_events", Some(OverrideLevel::App), "1 to 10000"),
     field("health.off_after_failing_for", Some(OverrideLevel::App), "10ms to 365d"),
-    field("health.warning_after", Some(OverrideLevel::App), "10ms to 365d, before health.off_after_failing_for"),
+    field(
+        "health.warning_after",
+        Some(OverrideLevel::App),
+        "10ms to 365d, before health.off_after_failing_for",
+    ),
     field("health.off_reason", Some(OverrideLevel::Operator), "1 to 64 characters out of a-z 0-9 _"),
     field(
         "health.degraded_above",
         Some(OverrideLevel::App),
         r#""1%" to "99%", together with health.degraded_window"#,
     ),
-    field("health.degraded_window", Some(OverrideLevel::App), "10ms to 30d, together with health.degraded_above"),
+    field(
+        "health.degraded_window",
+        Some(OverrideLevel::App),
+        "10ms to 30d, together with health.degraded_above",
+    ),
     field("notices.dead_letter", Some(OverrideLevel::App), r#""each", "digest", "none""#),
     field("notices.dead_letter_by", Some(OverrideLevel::App), r#""email", "list""#),
     field("notices.digest_window", Some(OverrideLevel::App), "10ms to 1d"),
@@ -142,8 +154,16 @@ pub const CONTRACT_FIELDS: &[FieldRule] = &[
     field("states.skipped", Some(OverrideLevel::Operator), STATE_NAME),
     field("states.serialisation_failed", Some(OverrideLevel::Operator), STATE_NAME),
     field("states.signing_failed", Some(OverrideLevel::Operator), STATE_NAME),
-    field("ids.event", Some(OverrideLevel::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
-    field("ids.delivery", Some(OverrideLevel::Operator), "1 to 16 characters out of a-z 0-9, the first a letter"),
+    field(
+        "ids.event",
+        Some(OverrideLevel::Operator),
+        "1 to 16 characters out of a-z 0-9, the first a letter",
+    ),
+    field(
+        "ids.delivery",
+        Some(OverrideLevel::Operator),
+        "1 to 16 characters out of a-z 0-9, the first a letter",
+    ),
     field("rendering.tries", Some(OverrideLevel::Operator), "1 to 10"),
     field("rendering.timeout", Some(OverrideLevel::Operator), "10ms to 1m"),
 ];
@@ -159,8 +179,10 @@ pub(super) fn for_each_field(
             visit(name, rule.least_level)?;
             continue;
         }
-        let inner: Vec<_> =
-            CONTRACT_FIELDS.iter().filter_map(|rule| Some((inside(rule.path, name)?, rule.least_level))).collect();
+        let inner: Vec<_> = CONTRACT_FIELDS
+            .iter()
+            .filter_map(|rule| Some((inside(rule.path, name)?, rule.least_level)))
+            .collect();
         if inner.is_empty() {
             let mut known: Vec<_> =
                 CONTRACT_FIELDS.iter().map(|rule| rule.path.split('.').next().unwrap_or(rule.path)).collect();

@@ -1,6 +1,8 @@
 //! Reads contracts from files. A file may be based on another contract and then gives only what differs.
 
-use super::{BUILT_IN, Contract, ContractError, ContractHash, codec, fields, overrides, field_reader::Section};
+use super::{
+    BUILT_IN, Contract, ContractError, ContractHash, codec, field_reader::Section, fields, overrides,
+};
 use crate::domain::field_error::{FieldError, nearest};
 use serde_json::Value;
 use std::sync::LazyLock;

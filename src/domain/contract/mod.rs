@@ -3,18 +3,18 @@
 //! All contracts are values of the fields below; none has code of its own. A `Contract` value has been validated as a
 //! whole.
 
-mod inheritance;
-mod header_names;
-mod delivery_rules;
+#[cfg(test)]
+mod builtin_tests;
 mod codec;
+mod delivery_rules;
+mod field_reader;
 mod fields;
 #[cfg(test)]
 pub(crate) mod fixtures;
-mod overrides;
+mod header_names;
+mod inheritance;
 mod notifications;
-mod field_reader;
-#[cfg(test)]
-mod builtin_tests;
+mod overrides;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -22,16 +22,16 @@ mod timeline;
 mod wire_format;
 
 pub use delivery_rules::{
-    ResponseMeaning, ResponseRules, Jitter, RetentionPeriod, DisabledRule, Pacing, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
-    RetryRule, StatusPattern, WaitingWhenDisabled,
+    DisabledRule, Jitter, Pacing, PublishedWhileDisabled, RenderingRule, ResponseMeaning, ResponseRules,
+    Retention, RetentionPeriod, RetryAfter, RetryRule, StatusPattern, WaitingWhenDisabled,
 };
 pub use fields::{CONTRACT_FIELDS, FieldRule, OverrideLevel};
-pub use notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, Percent, StateNames};
+pub use notifications::{DeadLetterNotice, HealthRule, NoticeChannel, Notices, Percent, StateNames};
 pub use template::{Segment, Template, Variable};
-pub use timeline::{TimelineEnd, TimeWindow, Timeline};
+pub use timeline::{TimeWindow, Timeline, TimelineEnd};
 pub use wire_format::{
-    BodyField, BodyForm, BodyRule, SignatureEncoding, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
-    SignatureRule, BodySource, TimeForm,
+    BodyField, BodyForm, BodyRule, BodySource, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
+    SignatureEncoding, SignatureRule, TimeForm,
 };
 
 use super::field_error::FieldError;

@@ -4,7 +4,7 @@ use super::{
     delivery_rules::percent,
     field_reader::{FieldValue, string_enum},
 };
-use crate::domain::delivery::{EndReason, DeliveryState};
+use crate::domain::delivery::{DeliveryState, EndReason};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -40,7 +40,9 @@ impl StateNames {
             (DeliveryState::Dead, Some(EndReason::SerialisationFailed)) => {
                 self.serialisation_failed.as_ref().unwrap_or(&self.dead)
             }
-            (DeliveryState::Dead, Some(EndReason::SigningFailed)) => self.signing_failed.as_ref().unwrap_or(&self.dead),
+            (DeliveryState::Dead, Some(EndReason::SigningFailed)) => {
+                self.signing_failed.as_ref().unwrap_or(&self.dead)
+            }
             (DeliveryState::Dead, _) => &self.dead,
         }
     }

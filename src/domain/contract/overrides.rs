@@ -1,10 +1,9 @@
 //! Overrides: fields of a contract that are replaced for one endpoint, as far as the setter may.
 
 use super::{
-    Contract,
-    header_names::BRAND,
-    codec,
+    Contract, codec,
     fields::{self, OverrideLevel},
+    header_names::BRAND,
 };
 use crate::domain::{field_error::FieldError, time::parse_duration};
 use serde_json::{Map, Value};
@@ -96,7 +95,10 @@ mod tests {
         assert_eq!(contract.https_only, Some(false));
         assert_eq!(contract.retry.give_up_after, standard.retry.give_up_after, "untouched fields stay");
         assert_ne!(contract.hash(), standard.hash());
-        assert_eq!(standard.with_overrides(&json!({}), OverrideLevel::Portal).unwrap().hash(), standard.hash());
+        assert_eq!(
+            standard.with_overrides(&json!({}), OverrideLevel::Portal).unwrap().hash(),
+            standard.hash()
+        );
     }
 
     #[test]
@@ -117,13 +119,22 @@ mod tests {
             refusal(&json!({ "name": "mine" }), OverrideLevel::Operator),
             "name: cannot be overridden; choose another contract"
         );
-        assert!(fixtures::standard().with_overrides(&json!({ "timeout": "2s" }), OverrideLevel::Portal).is_ok());
+        assert!(
+            fixtures::standard().with_overrides(&json!({ "timeout": "2s" }), OverrideLevel::Portal).is_ok()
+        );
     }
 
     #[test]
     fn bounds_hold_and_are_wider_for_the_operator() {
-        assert_eq!(refusal(&json!({ "timeout": "999ms" }), OverrideLevel::App), "timeout: must be from 1s to 1m");
-        assert!(fixtures::standard().with_overrides(&json!({ "timeout": "10ms" }), OverrideLevel::Operator).is_ok());
+        assert_eq!(
+            refusal(&json!({ "timeout": "999ms" }), OverrideLevel::App),
+            "timeout: must be from 1s to 1m"
+        );
+        assert!(
+            fixtures::standard()
+                .with_overrides(&json!({ "timeout": "10ms" }), OverrideLevel::Operator)
+                .is_ok()
+        );
         assert_eq!(
             refusal(&json!({ "timeout": "61s" }), OverrideLevel::Operator),
             "timeout: must be from 10ms to 1m"
@@ -131,10 +142,14 @@ mod tests {
         let waits = |count, wait| json!({ "retry": { "waits": vec![wait; count] } });
         assert!(fixtures::standard().with_overrides(&waits(32, "30d"), OverrideLevel::App).is_ok());
         assert!(
-            refusal(&waits(33, "1s"), OverrideLevel::App).starts_with("retry.waits: must be a list of at most 32")
+            refusal(&waits(33, "1s"), OverrideLevel::App)
+                .starts_with("retry.waits: must be a list of at most 32")
         );
         assert_eq!(refusal(&waits(2, "31d"), OverrideLevel::App), "retry.waits[0]: must be from 10ms to 30d");
-        assert!(refusal(&waits(1, "9ms"), OverrideLevel::App).starts_with("retry.waits[0]: must be a whole number"));
+        assert!(
+            refusal(&waits(1, "9ms"), OverrideLevel::App)
+                .starts_with("retry.waits[0]: must be a whole number")
+        );
     }
 
     #[test]
@@ -147,7 +162,10 @@ mod tests {
             refusal(&json!({ "time_out": "1s" }), OverrideLevel::App),
             "time_out: there is no such field; did you mean `timeout`?"
         );
-        assert_eq!(refusal(&json!({ "retry": "often" }), OverrideLevel::App), "retry: must be a table of fields");
+        assert_eq!(
+            refusal(&json!({ "retry": "often" }), OverrideLevel::App),
+            "retry: must be a table of fields"
+        );
         assert_eq!(refusal(&json!([]), OverrideLevel::App), "contract: must be an object");
     }
 

@@ -182,8 +182,13 @@ mod tests {
     #[test]
     fn unknown_and_misplaced_variables_are_refused_with_what_is_allowed() {
         let refusal = |source, place| Template::parse(source, place).unwrap_err();
-        assert_eq!(refusal("{colour}", TemplateUse::UserAgent), "has {colour}; it may name {brand}, {version}");
-        assert!(refusal("{body}", TemplateUse::Header).starts_with("has {body}; it may name {id}, {event_id}"));
+        assert_eq!(
+            refusal("{colour}", TemplateUse::UserAgent),
+            "has {colour}; it may name {brand}, {version}"
+        );
+        assert!(
+            refusal("{body}", TemplateUse::Header).starts_with("has {body}; it may name {id}, {event_id}")
+        );
         assert!(refusal("{signature}{body}", TemplateUse::SignedText).starts_with("has {signature}"));
         assert_eq!(refusal("{t}", TemplateUse::SignedText), "must contain {body}");
         assert_eq!(refusal("v1", TemplateUse::SignatureValue), "must contain {signature}");

@@ -123,7 +123,13 @@ fn a_status_named_exactly_beats_its_hundred() {
     };
     assert_eq!(
         [200, 204, 404, 409, 500].map(|status| answers.meaning(status)),
-        [ResponseMeaning::Success, ResponseMeaning::Never, ResponseMeaning::Never, ResponseMeaning::Success, ResponseMeaning::DisableEndpoint,]
+        [
+            ResponseMeaning::Success,
+            ResponseMeaning::Never,
+            ResponseMeaning::Never,
+            ResponseMeaning::Success,
+            ResponseMeaning::DisableEndpoint,
+        ]
     );
     assert_eq!([100, 302, 600, 999].map(|status| answers.meaning(status)), [ResponseMeaning::Retry; 4]);
 }
@@ -211,7 +217,7 @@ fn notices_without_a_channel_are_rejected() {
 
 #[test]
 fn states_have_our_names_unless_given_and_failures_before_sending_are_called_dead() {
-    use crate::domain::delivery::{EndReason, DeliveryState};
+    use crate::domain::delivery::{DeliveryState, EndReason};
     let overrides = json!({ "states": { "dead": "GONE", "held": "on hold" } });
     assert_eq!(refused(&overrides), "states.held: must be 1 to 64 characters out of A-Z a-z 0-9 _ -");
     let renamed = fixtures::standard()
@@ -223,8 +229,16 @@ fn states_have_our_names_unless_given_and_failures_before_sending_are_called_dea
     let unsigned = json!({ "states": { "signing_failed": "UNSIGNED", "dead": null } });
     let unsigned = renamed.with_overrides(&unsigned, OverrideLevel::Operator).unwrap();
     assert_eq!(unsigned.states.of(DeliveryState::Dead, Some(EndReason::SigningFailed)), "UNSIGNED");
-    assert_eq!(unsigned.states.of(DeliveryState::Dead, Some(EndReason::SerialisationFailed)), "dead", "null: our own");
-    assert!(fixtures::standard().with_overrides(&json!({ "states": { "dead": "x" } }), OverrideLevel::App).is_err());
+    assert_eq!(
+        unsigned.states.of(DeliveryState::Dead, Some(EndReason::SerialisationFailed)),
+        "dead",
+        "null: our own"
+    );
+    assert!(
+        fixtures::standard()
+            .with_overrides(&json!({ "states": { "dead": "x" } }), OverrideLevel::App)
+            .is_err()
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Times of the attempts that a contract makes if the receiver always fails at once.
 
 use super::Contract;
-use crate::domain::{delivery::DeliveryState, backoff, time::humanize_duration};
+use crate::domain::{backoff, delivery::DeliveryState, time::humanize_duration};
 use std::{fmt, time::Duration};
 
 /// Time after the first attempt; `earliest` and `latest` differ where jitter applies.
@@ -70,7 +70,9 @@ impl Contract {
             let (Some(earliest), Some(latest)) = (wait(0.0), wait(1.0)) else { break };
             next = next.plus(earliest, latest);
             if next.earliest >= give_up {
-                timeline.ends.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
+                timeline
+                    .ends
+                    .push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
                 return timeline;
             }
         }
@@ -80,7 +82,9 @@ impl Contract {
             timeline.ends.push(TimelineEnd { state: DeliveryState::Dead, at: end.until(give_up) });
         }
         if end.latest > give_up {
-            timeline.ends.push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
+            timeline
+                .ends
+                .push(TimelineEnd { state: DeliveryState::Expired, at: TimeWindow::exactly(give_up) });
         }
         timeline
     }
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
     use crate::domain::{
         contract::{OverrideLevel, fixtures},
-        outcome::{OutcomeClass, Outcome},
+        outcome::{Outcome, OutcomeClass},
         time::Timestamp,
         verdict::{DueAction, RetryContext, Verdict, decide},
     };
@@ -134,7 +138,11 @@ mod tests {
     #[test]
     fn age_ends_a_timeline_and_both_ends_are_listed_where_chance_decides() {
         let expires = varied(&json!({ "waits": ["1m", "1h", "1h"], "give_up_after": "61m" }));
-        assert_eq!(described(&expires), "T+0 T+1m; expired at T+1h1m", "too old exactly when it would be due");
+        assert_eq!(
+            described(&expires),
+            "T+0 T+1m; expired at T+1h1m",
+            "too old exactly when it would be due"
+        );
         let waits = varied(&json!({ "waits": ["1m"], "final_wait": "1h", "give_up_after": "30m" }));
         assert_eq!(described(&waits), "T+0 T+1m; expired at T+30m");
         let chance = varied(&json!({ "waits": ["1m", "1m"], "jitter": "full", "give_up_after": "90s" }));

@@ -1,7 +1,7 @@
 //! Position of a delivery in its ordering group, where the endpoint keeps order. The head of a group is as free as any other
 //! delivery; those queued behind it are never due, and are promoted one by one, in order.
 
-use super::{Delivery, EndReason, DeliveryState};
+use super::{Delivery, DeliveryState, EndReason};
 use crate::domain::{ordering::OrderingKey, time::Timestamp};
 
 impl Delivery {

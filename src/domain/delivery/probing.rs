@@ -1,10 +1,10 @@
 //! Transitions for pacing: manual priority, early probes of an endpoint, advanced retries.
 
-use super::{Delivery, TransitionError, DeliveryState};
+use super::{Delivery, DeliveryState, TransitionError};
 use crate::domain::{
     id::made_at,
     time::Timestamp,
-    verdict::{DueAction, DeadReason, Verdict},
+    verdict::{DeadReason, DueAction, Verdict},
 };
 
 impl Delivery {
@@ -51,7 +51,7 @@ impl Delivery {
 mod tests {
     use super::*;
     use crate::domain::{
-        delivery::{SavedState, Availability},
+        delivery::{Availability, SavedState},
         id::{AppId, DeliveryId, EndpointId, EventId, first_id_at},
     };
 
@@ -98,18 +98,26 @@ mod tests {
             delivery
         };
         let refused = Verdict::Dead { reason: DeadReason::RefusedByReceiver, disable_endpoint: false };
-        let ended = probed(&|delivery| delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap());
-        assert_eq!((ended.state, ended.saved_state, ended.due), (DeliveryState::Dead, None, None), "for good");
+        let ended = probed(&|delivery| {
+            delivery.apply_verdict(&refused, (1, 1), Availability::Enabled, later(61)).unwrap()
+        });
+        assert_eq!(
+            (ended.state, ended.saved_state, ended.due),
+            (DeliveryState::Dead, None, None),
+            "for good"
+        );
         for verdict in [
             Verdict::Retry { due: later(7200), then: DueAction::Exhaust },
             Verdict::RetryUncounted { due: later(61) },
             Verdict::Dead { reason: DeadReason::Exhausted, disable_endpoint: false },
         ] {
-            let failed =
-                probed(&|delivery| delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap());
+            let failed = probed(&|delivery| {
+                delivery.apply_verdict(&verdict, (1, 1), Availability::Enabled, later(61)).unwrap()
+            });
             assert_eq!(failed, Delivery { history_len: 1, attempt_count: 1, ..planned.clone() });
         }
-        let handed_back = probed(&|delivery| delivery.release(Availability::Enabled, later(60), later(61)).unwrap());
+        let handed_back =
+            probed(&|delivery| delivery.release(Availability::Enabled, later(60), later(61)).unwrap());
         assert_eq!(handed_back, planned, "released to its saved state");
         let taken_over = probed(&|delivery| delivery.take_over(Availability::Enabled, later(61)).unwrap());
         assert_eq!(taken_over, Delivery { history_len: 1, ..planned.clone() });
@@ -131,7 +139,9 @@ mod tests {
         assert!(!retrying(later(1)).is_manual);
         let mut asked = retrying(later(1));
         asked.retry(Availability::Enabled, later(2)).unwrap();
-        assert!(asked.is_manual && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1))));
+        assert!(
+            asked.is_manual && asked.saved_state.is_some_and(|back: SavedState| back.due == Some(later(1)))
+        );
         let mut dead = Delivery { state: DeliveryState::Dead, ..retrying(later(1)) };
         dead.replay(None, Availability::Enabled, later(2)).unwrap();
         assert!(!dead.is_manual, "a bulk replay has no priority");

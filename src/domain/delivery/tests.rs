@@ -11,7 +11,7 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use std::{collections::HashSet, time::Duration};
-use table::{COPY, Transition, TransitionKind, TableRow, expected, table};
+use table::{COPY, TableRow, Transition, TransitionKind, expected, table};
 
 const START: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
@@ -54,14 +54,16 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
     assert_eq!(after.attempt_count, before.attempt_count + numbered, "numbering continues");
     let is_replay = matches!(happening, Transition::Replay { .. });
     assert_eq!(after.retry_index, if is_replay { 0 } else { before.retry_index + used }, "its retry index");
-    let held_for = before.held_at.filter(|_| matches!(happening, Transition::Release)).map(|at| now.since(at));
+    let held_for =
+        before.held_at.filter(|_| matches!(happening, Transition::Release)).map(|at| now.since(at));
     if !is_replay {
         let give_up_at = before.give_up_at.map(|at| at.plus(held_for.unwrap_or_default()));
         assert_eq!(after.give_up_at, give_up_at, "its age stops while it is held");
     }
     assert_eq!(after.state == DeliveryState::Held, after.held_at.is_some());
     if after.state == DeliveryState::Expired && before.state != DeliveryState::Expired {
-        let came_back = by_hand && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
+        let came_back =
+            by_hand && matches!(before.saved_state, Some(SavedState { state: DeliveryState::Expired, .. }));
         let by_age = matches!(happening, Transition::Claim | Transition::Outlive);
         assert!(came_back || by_age, "only its age or its event's expires it");
     }
@@ -70,19 +72,25 @@ fn check_change(before: &Delivery, after: &Delivery, happening: Transition, now:
     match happening {
         Transition::Retry(_) => {
             let due = before.due;
-            let SavedState { state, reason, at_due, finished_at, .. } = after.saved_state.expect("a saved state");
+            let SavedState { state, reason, at_due, finished_at, .. } =
+                after.saved_state.expect("a saved state");
             assert_eq!((state, reason, at_due), (before.state, before.reason, before.at_due));
             assert_eq!((after.saved_state.and_then(|back| back.due), finished_at), (due, before.finished_at));
             assert_eq!(after.due, Some(now), "as soon as a permit is free");
         }
         Transition::Replay { give_up_at, .. } => {
-            assert_eq!((after.due, after.at_due, after.give_up_at), (Some(now), DueAction::Attempt, give_up_at));
+            assert_eq!(
+                (after.due, after.at_due, after.give_up_at),
+                (Some(now), DueAction::Attempt, give_up_at)
+            );
         }
         Transition::Release => {
             let due = if before.at_due == DueAction::Expire { after.give_up_at } else { before.due };
             assert_eq!((after.due, after.at_due), (due.max(Some(now)), before.at_due));
         }
-        Transition::HandBack(Availability::Enabled) => assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt)),
+        Transition::HandBack(Availability::Enabled) => {
+            assert_eq!((after.due, after.at_due), (Some(now), DueAction::Attempt))
+        }
         Transition::TakeOver(Availability::Enabled) if !by_hand => assert_eq!(after.due, Some(now)),
         Transition::Conclude { verdict: Verdict::Retry { due, then }, switch, .. }
             if !by_hand && matches!(switch, Availability::Enabled | Availability::DisabledHold) =>
@@ -126,7 +134,8 @@ fn run(newborn: Delivery, happenings: Vec<(Transition, u64)>) -> Vec<TableRow> {
             before_retry = Some(before.clone());
         }
         let came_back = before.saved_state.is_some() && before.state == DeliveryState::InFlight && {
-            matches!(happening.kind(), TransitionKind::Conclude | TransitionKind::TakeOver) && to.0 != DeliveryState::Delivered
+            matches!(happening.kind(), TransitionKind::Conclude | TransitionKind::TakeOver)
+                && to.0 != DeliveryState::Delivered
         };
         if came_back {
             check_return(&before_retry.take().expect("it was retried"), &delivery);
@@ -147,7 +156,9 @@ fn check_return(was: &Delivery, is: &Delivery) {
     };
     match is.state {
         DeliveryState::Held => assert_eq!(*is, Delivery { state: DeliveryState::Held, ..history(was) }),
-        DeliveryState::Cancelled if was.state == DeliveryState::Retrying => assert_eq!(is.retry_index, was.retry_index),
+        DeliveryState::Cancelled if was.state == DeliveryState::Retrying => {
+            assert_eq!(is.retry_index, was.retry_index)
+        }
         _ => assert_eq!(*is, history(was)),
     }
 }
@@ -190,14 +201,15 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         1 => Just(Verdict::Delivered),
         4 => (instant(), then).prop_map(|(due, then)| Verdict::Retry { due, then }),
         2 => instant().prop_map(|due| Verdict::RetryUncounted { due }),
-        3 => (reason, any::<bool>()).prop_map(|(reason, switch_off)| Verdict::Dead { reason, disable_endpoint }),
+        3 => (reason, any::<bool>()).prop_map(|(reason, disable_endpoint)| Verdict::Dead { reason, disable_endpoint }),
     ]
 }
 
 fn transition() -> impl Strategy<Value = Transition> {
-    let conclude = (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, switch)| {
-        Transition::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
-    });
+    let conclude =
+        (verdict(), 0u32..4, 0u32..4, availability()).prop_map(|(verdict, rows, numbered, switch)| {
+            Transition::Conclude { verdict, rows, numbered: numbered.min(rows), switch }
+        });
     let replay = (prop::option::of(instant()), availability())
         .prop_map(|(give_up_at, switch)| Transition::Replay { give_up_at, switch });
     prop_oneof![
@@ -317,7 +329,11 @@ fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
         (DeliveryState::Expired, replay),
         (DeliveryState::Delivered, Transition::ReplayAs(gone)),
     ] {
-        assert_eq!(happening.apply(&mut delivery_in(state), START), Err(TransitionError::EndpointDeleted), "{state:?}");
+        assert_eq!(
+            happening.apply(&mut delivery_in(state), START),
+            Err(TransitionError::EndpointDeleted),
+            "{state:?}"
+        );
     }
 }
 
@@ -325,7 +341,9 @@ fn retries_and_replays_to_a_deleted_endpoint_are_refused() {
 fn a_terminal_delivery_cannot_be_claimed_concluded_or_taken_over() {
     for state in DeliveryState::ALL.into_iter().filter(|state| state.is_terminal()) {
         let mut delivery = delivery_in(state);
-        for again in [Transition::Claim, ended(Verdict::Delivered), Transition::TakeOver(Availability::Enabled)] {
+        for again in
+            [Transition::Claim, ended(Verdict::Delivered), Transition::TakeOver(Availability::Enabled)]
+        {
             assert!(again.apply(&mut delivery, START).is_err());
         }
         assert_eq!(delivery, delivery_in(state));
@@ -343,7 +361,10 @@ fn a_retry_in_a_final_wait_goes_back_to_that_wait() {
     delivery.retry(Availability::Enabled, START).unwrap();
     assert_eq!(delivery.claim(START), Ok(ClaimResult::Attempt));
     delivery.apply_verdict(&last, (1, 1), Availability::Enabled, START).unwrap();
-    assert_eq!((delivery.state, delivery.due, delivery.at_due), (DeliveryState::Retrying, Some(due), DueAction::Exhaust));
+    assert_eq!(
+        (delivery.state, delivery.due, delivery.at_due),
+        (DeliveryState::Retrying, Some(due), DueAction::Exhaust)
+    );
     assert_eq!((delivery.retry_index, delivery.attempt_count), (1, 2));
     assert_eq!(delivery.claim(due), Ok(ClaimResult::Ended));
     assert_eq!((delivery.state, delivery.reason), (DeliveryState::Dead, Some(EndReason::Exhausted)));
@@ -355,7 +376,10 @@ fn states_and_reasons_have_names_of_their_own_and_states_are_read_back() {
         assert_eq!(DeliveryState::parse(state.name()), Some(state));
     }
     assert_eq!(DeliveryState::parse("Pending"), None);
-    assert_eq!(EndReason::ALL.map(EndReason::name).into_iter().collect::<HashSet<_>>().len(), EndReason::ALL.len());
+    assert_eq!(
+        EndReason::ALL.map(EndReason::name).into_iter().collect::<HashSet<_>>().len(),
+        EndReason::ALL.len()
+    );
     let mut worst_first = DeliveryState::ALL;
     worst_first.sort_by_key(|state| std::cmp::Reverse(state.severity()));
     let names = worst_first.map(DeliveryState::name);

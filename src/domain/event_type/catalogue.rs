@@ -67,7 +67,8 @@ impl Catalogue {
     /// Returns the type that this name is probably a misspelling of, if one that can be published is near.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         let is_near = |known: &&Arc<EventType>| {
-            known.archived_at().is_none() && known.record.name.len().abs_diff(name.len()) <= LENGTH_DIFFERENCE_MAX
+            known.archived_at().is_none()
+                && known.record.name.len().abs_diff(name.len()) <= LENGTH_DIFFERENCE_MAX
         };
         let near: Vec<&str> =
             self.0.values().filter(is_near).map(|known| known.record.name.as_str()).collect();
@@ -86,7 +87,9 @@ impl Catalogue {
         match found {
             Some(found) if found.is_as_published() => Ok(PinnedVersion::AsPublished(found.name.clone())),
             Some(found) => Ok(PinnedVersion::Converted(found.clone())),
-            None if versions.is_empty() && version == ONLY_VERSION => Ok(PinnedVersion::AsPublished(version.into())),
+            None if versions.is_empty() && version == ONLY_VERSION => {
+                Ok(PinnedVersion::AsPublished(version.into()))
+            }
             None => {
                 let names: Vec<&str> = versions.iter().map(|known| &*known.name).collect();
                 Err(UnknownVersion {

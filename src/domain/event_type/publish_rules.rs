@@ -3,7 +3,7 @@
 use super::{EventType, PayloadVersion};
 use crate::domain::{
     field_error::FieldError,
-    schema::{SchemaMismatch, SchemaCheckError},
+    schema::{SchemaCheckError, SchemaMismatch},
     time::Timestamp,
 };
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub enum PublishRuleError {
     Unknown { name: String, nearest: Option<String> },
     #[error("{name} is archived since {since}, and can be published no more")]
     Archived { name: String, since: Timestamp },
-    #[error("{misfit} ({name}, version {version})")]
+    #[error("{mismatch} ({name}, version {version})")]
     Mismatch { name: String, version: Arc<str>, mismatch: SchemaMismatch },
     #[error("could not be held against the schema in time ({name}, version {version})")]
     OutOfTime { name: String, version: Arc<str> },
@@ -43,11 +43,17 @@ impl EventType {
     }
 
     /// Validates published data against the enforced schema, if there is one. Stops soon after `keep_going` returns false.
-    pub fn validate(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), PublishRuleError> {
+    pub fn validate(
+        &self,
+        data: &[u8],
+        keep_going: impl FnMut() -> bool + 'static,
+    ) -> Result<(), PublishRuleError> {
         let Some(enforced) = &self.enforced else { return Ok(()) };
         let (name, version) = (self.record.name.clone(), enforced.name.clone());
         enforced.check(data, keep_going).map_err(|unfit| match unfit {
-            SchemaCheckError::Mismatch(misfit) => PublishRuleError::Mismatch { name, version, mismatch: misfit },
+            SchemaCheckError::Mismatch(misfit) => {
+                PublishRuleError::Mismatch { name, version, mismatch: misfit }
+            }
             SchemaCheckError::OutOfTime => PublishRuleError::OutOfTime { name, version },
         })
     }

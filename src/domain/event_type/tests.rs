@@ -95,7 +95,8 @@ fn an_unknown_pinned_version_is_refused_with_the_known_ones() {
         { "name": "2023-01-01", "function": "d => d" }, { "name": "2024-01-01" }, { "name": "2025-01-01", "schema": {} },
     ] }));
     let pinned = |event_type, version| types.pinned(event_type, version);
-    let is_converted = |version| matches!(pinned("payment.created", version), Ok(PinnedVersion::Converted(_)));
+    let is_converted =
+        |version| matches!(pinned("payment.created", version), Ok(PinnedVersion::Converted(_)));
     assert!(is_converted("2023-01-01") && is_converted("2025-01-01") && !is_converted("2024-01-01"));
     assert!(
         matches!(pinned("payment.created", "2024-01-01"), Ok(PinnedVersion::AsPublished(name)) if *name == *"2024-01-01")

@@ -4,8 +4,8 @@
 use super::check_source;
 use crate::domain::{
     field_error::FieldError,
-    schema::{SchemaMismatch, Schema, SchemaCheckError},
     payload_function::{self, FunctionError, FunctionLimits},
+    schema::{Schema, SchemaCheckError, SchemaMismatch},
 };
 use serde::{Deserialize, Serialize};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
@@ -108,14 +108,20 @@ impl PayloadVersion {
         };
         match self.check(&made, ask()) {
             Ok(()) => Ok(made),
-            Err(SchemaCheckError::Mismatch(misfit)) if self.has_function() => Err(ConversionError::Result(misfit)),
+            Err(SchemaCheckError::Mismatch(misfit)) if self.has_function() => {
+                Err(ConversionError::Result(misfit))
+            }
             Err(SchemaCheckError::Mismatch(misfit)) => Err(ConversionError::Data(misfit)),
             Err(SchemaCheckError::OutOfTime) => Err(ConversionError::CheckOutOfTime),
         }
     }
 
     /// Validates data of this version against its schema, if it has one. Stops soon after `keep_going` returns false.
-    pub fn check(&self, data: &[u8], keep_going: impl FnMut() -> bool + 'static) -> Result<(), SchemaCheckError> {
+    pub fn check(
+        &self,
+        data: &[u8],
+        keep_going: impl FnMut() -> bool + 'static,
+    ) -> Result<(), SchemaCheckError> {
         self.schema.as_ref().map_or(Ok(()), |schema| schema.check(data, keep_going))
     }
 }

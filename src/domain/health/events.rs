@@ -1,10 +1,10 @@
 //! Health events of an endpoint: their notices, and how the endpoint is disabled.
 
 use crate::domain::{
-    contract::{NoticeChannel, Contract},
-    endpoint::{DisabledReason, DisabledBy, Disabled},
+    contract::{Contract, NoticeChannel},
+    endpoint::{Disabled, DisabledBy, DisabledReason},
     id::{AppId, EndpointId},
-    notice::{NoticeDetails, NewNotice, NoticeKind},
+    notice::{NewNotice, NoticeDetails, NoticeKind},
     time::{Timestamp, format_duration},
 };
 
@@ -167,5 +167,15 @@ fn notice(
     facts: NoticeDetails,
 ) -> NewNotice {
     let endpoint = Some(endpoint);
-    NewNotice { app, kind, endpoint, delivery: None, replay: None, at, channel, digest_window: None, details: facts }
+    NewNotice {
+        app,
+        kind,
+        endpoint,
+        delivery: None,
+        replay: None,
+        at,
+        channel,
+        digest_window: None,
+        details: facts,
+    }
 }

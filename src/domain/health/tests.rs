@@ -14,7 +14,12 @@ const HOUR: Duration = Duration::from_hours(1);
 
 /// A failure this many hours after the start, on both clocks.
 fn failure(hours: u64, ends_event: bool) -> FailedAttempt<'static> {
-    FailedAttempt { at: START.plus(HOUR * hours as u32), adjusted_time: HOUR * hours as u32, error: "HTTP 500", ends_event }
+    FailedAttempt {
+        at: START.plus(HOUR * hours as u32),
+        adjusted_time: HOUR * hours as u32,
+        error: "HTTP 500",
+        ends_event,
+    }
 }
 
 fn sums(ended: u64, dead: u64) -> Counters {
@@ -45,7 +50,8 @@ fn bastionary_warns_at_48_hours_and_disables_at_72_standard_at_60_and_120() {
         let mut health = Health::default();
         for hour in 0..off_at {
             let news = health.failed(&failure(hour, true), &contract);
-            let warning = HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
+            let warning =
+                HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * off_at as u32) };
             assert_eq!(news.contains(&warning), hour == warned_at, "{} at {hour} h", contract.name);
             assert!(!news.iter().any(is_off), "{} at {hour} h", contract.name);
         }
@@ -66,7 +72,10 @@ fn a_late_warning_delays_disabling_and_few_failures_never_disable() {
     let news = health.failed(&failure(103, true), &bastionary);
     assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * 127) }]);
     assert_eq!(health.failed(&failure(126, true), &bastionary), []);
-    assert_eq!(health.failed(&failure(127, true), &bastionary), [HealthEvent::FailingTooLong { since: START }]);
+    assert_eq!(
+        health.failed(&failure(127, true), &bastionary),
+        [HealthEvent::FailingTooLong { since: START }]
+    );
 }
 
 #[test]
@@ -77,8 +86,11 @@ fn local_outages_delay_the_warning_and_the_disabling() {
     for hour in 0..10 {
         health.failed(&failure(hour, true), &bastionary);
     }
-    let back = |hours: u64| FailedAttempt { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
-    assert!(health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, HealthEvent::Warning { .. })));
+    let back =
+        |hours: u64| FailedAttempt { at: START.plus(HOUR * (hours as u32 + 72)), ..failure(hours, true) };
+    assert!(
+        health.failed(&back(10), &bastionary).iter().all(|news| !matches!(news, HealthEvent::Warning { .. }))
+    );
     let news = health.failed(&back(48), &bastionary);
     assert_eq!(news, [HealthEvent::Warning { since: START, disables_at: START.plus(HOUR * (72 + 72)) }]);
 }
@@ -101,7 +113,10 @@ fn ten_failures_are_failing_and_three_successes_recover_over_the_same_channel() 
     for _ in 0..9 {
         assert_eq!(health.failed(&failure(0, false), &standard), []);
     }
-    assert_eq!(health.failed(&failure(1, false), &standard), [HealthEvent::Failing { in_a_row: 10, since: START }]);
+    assert_eq!(
+        health.failed(&failure(1, false), &standard),
+        [HealthEvent::Failing { in_a_row: 10, since: START }]
+    );
     assert_eq!((health.state(), health.state_since()), (HealthState::Failing, Some(START.plus(HOUR))));
     assert_eq!(health.failed(&failure(1, false), &standard), [], "reported once");
     for _ in 1..RECOVERED_AFTER_SUCCESSES {
@@ -131,7 +146,11 @@ fn bastionary_is_degraded_above_80_percent_of_ten_and_not_before() {
     let degraded = HealthEvent::Degraded { percent: 81, since: START };
     assert_eq!(judge(&mut health, sums(100, 81), sums(20, 20)), Some(degraded));
     assert_eq!(judge(&mut health, sums(100, 61), sums(20, 1)), None, "hardly better");
-    assert_eq!(judge(&mut health, Counters::default(), Counters::default()), None, "nothing worked meanwhile");
+    assert_eq!(
+        judge(&mut health, Counters::default(), Counters::default()),
+        None,
+        "nothing worked meanwhile"
+    );
     let recovered = HealthEvent::Recovered { since: START, by: NoticeChannel::Email };
     assert_eq!(judge(&mut health, sums(100, 60), sums(20, 1)), Some(recovered));
     judge(&mut health, sums(100, 99), sums(20, 20));
@@ -166,7 +185,8 @@ fn events_that_end_without_an_attempt_count_as_failed() {
 fn notices_name_the_trouble_its_start_and_the_last_error() {
     let bastionary = fixtures::bastionary();
     let (app, endpoint) = (crate::domain::id::AppId::from_i64(1), crate::domain::id::EndpointId::from_i64(2));
-    let about = HealthContext { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
+    let about =
+        HealthContext { app, endpoint, contract: &bastionary, at: START, last_error: Some("HTTP 503") };
     let off_at = START.plus(HOUR * 24);
     let warning = HealthEvent::Warning { since: START, disables_at: off_at }.notice(&about);
     assert_eq!((warning.kind, warning.channel), (NoticeKind::EndpointWarning, NoticeChannel::Email));

@@ -4,13 +4,12 @@
 //! after its response cannot be seen from outside, and the texts do not pretend otherwise.
 
 use super::{
-    InspectionCheck, CheckName, InspectionFinding, InspectionReport,
+    CheckName, InspectionCheck, InspectionFinding, InspectionReport, messages,
     probe::{InspectionProbe, ProbeError},
-    messages,
 };
 use crate::domain::{
     contract::Contract,
-    outcome::{OutcomeClass, Outcome},
+    outcome::{Outcome, OutcomeClass},
     verdict::classify,
 };
 use std::time::Duration;
@@ -40,7 +39,10 @@ impl<'a> InspectionEvaluator<'a> {
 
     pub fn record_response(&mut self, probe: InspectionProbe, mut outcome: Outcome) {
         classify(&mut outcome, self.contract);
-        let (finding, advice) = if matches!(probe, InspectionProbe::Correct | InspectionProbe::Repeated | InspectionProbe::OddJson) {
+        let (finding, advice) = if matches!(
+            probe,
+            InspectionProbe::Correct | InspectionProbe::Repeated | InspectionProbe::OddJson
+        ) {
             evaluate_genuine(probe, &outcome)
         } else {
             evaluate_forged(probe, &outcome)
@@ -65,8 +67,11 @@ impl<'a> InspectionEvaluator<'a> {
         if probe == InspectionProbe::Correct {
             self.stopped_by = Some(came_back.clone());
         }
-        let finding =
-            if probe == InspectionProbe::Correct { InspectionFinding::Failed } else { InspectionFinding::Unknown };
+        let finding = if probe == InspectionProbe::Correct {
+            InspectionFinding::Failed
+        } else {
+            InspectionFinding::Unknown
+        };
         let check = self.check(probe, finding, Some(messages::UNSENDABLE.into()));
         self.checks.push(InspectionCheck { came_back, ..check });
     }
@@ -164,7 +169,12 @@ impl<'a> InspectionEvaluator<'a> {
         }
     }
 
-    fn check(&self, probe: InspectionProbe, finding: InspectionFinding, advice: Option<String>) -> InspectionCheck {
+    fn check(
+        &self,
+        probe: InspectionProbe,
+        finding: InspectionFinding,
+        advice: Option<String>,
+    ) -> InspectionCheck {
         InspectionCheck {
             name: probe.check(),
             finding,
@@ -196,8 +206,12 @@ fn evaluate_genuine(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFin
 /// Evaluates a request that a receiver must refuse.
 fn evaluate_forged(probe: InspectionProbe, outcome: &Outcome) -> (InspectionFinding, Option<String>) {
     match (outcome.class, outcome.status) {
-        (OutcomeClass::Ok, _) => (InspectionFinding::Failed, Some(messages::advice_on_accepted_forgery(probe).into())),
-        (OutcomeClass::Http, _) if asks_to_retry_later(outcome) => (InspectionFinding::Unknown, Some(messages::BUSY.into())),
+        (OutcomeClass::Ok, _) => {
+            (InspectionFinding::Failed, Some(messages::advice_on_accepted_forgery(probe).into()))
+        }
+        (OutcomeClass::Http, _) if asks_to_retry_later(outcome) => {
+            (InspectionFinding::Unknown, Some(messages::BUSY.into()))
+        }
         (OutcomeClass::Http, Some(400..500)) => (InspectionFinding::Passed, None),
         (OutcomeClass::Local | OutcomeClass::Dns | OutcomeClass::AddressRefused, _) => {
             (InspectionFinding::Unknown, Some(messages::LOCAL_FAILURE.into()))

@@ -1,6 +1,6 @@
 //! Texts of a report for the owner of the receiver: what was sent, what came back, why it matters, what to do.
 
-use super::probe::{OLD_TIMESTAMP_AGE, InspectionProbe};
+use super::probe::{InspectionProbe, OLD_TIMESTAMP_AGE};
 use crate::domain::{
     contract::{Contract, Variable},
     outcome::Outcome,
@@ -34,14 +34,18 @@ pub(super) fn sent(probe: InspectionProbe, contract: &Contract) -> String {
 
 pub(super) const fn why(probe: InspectionProbe) -> &'static str {
     match probe {
-        InspectionProbe::Correct => "Everything else can be judged only at a receiver that takes what is right.",
+        InspectionProbe::Correct => {
+            "Everything else can be judged only at a receiver that takes what is right."
+        }
         InspectionProbe::Tampered => {
             "Whoever can change a request on its way, or knows the form of one, could change amounts and accounts."
         }
         InspectionProbe::OldTimestamp => {
             "Whoever once recorded a request, from a log or a proxy, could send it again at any later time."
         }
-        InspectionProbe::UnknownSignature => "The address of a receiver is no secret: anybody can send it a request.",
+        InspectionProbe::UnknownSignature => {
+            "The address of a receiver is no secret: anybody can send it a request."
+        }
         InspectionProbe::Repeated => {
             "Every sender repeats itself: an answer can get lost, and then the same event comes again."
         }

@@ -109,7 +109,8 @@ impl<'a> InspectionSubject<'a> {
         random: [u8; 32],
     ) -> Result<Self, ProbeError> {
         let contract = &*endpoint.contract;
-        let judged_at = secret::validity_instant(endpoint.secrets.iter().map(|secret| secret.valid_from), now);
+        let judged_at =
+            secret::validity_instant(endpoint.secrets.iter().map(|secret| secret.valid_from), now);
         let valid = endpoint.secrets.iter().filter(|secret| secret.is_valid_at(judged_at));
         let lasting: Vec<Secret> = valid
             .map(|secret| Secret {
@@ -143,7 +144,8 @@ impl<'a> InspectionSubject<'a> {
         let first = self.inspection.as_i64() + 1 + 2 * place as i64;
         let (own_id, root) = (EventId::from_i64(first), DeliveryId::from_i64(first + 1));
         let public_id = own_id.with_prefix(self.app.id_prefix());
-        let earlier = |at: Timestamp| Timestamp::from_millis(at.as_millis() - OLD_TIMESTAMP_AGE.as_millis() as i64);
+        let earlier =
+            |at: Timestamp| Timestamp::from_millis(at.as_millis() - OLD_TIMESTAMP_AGE.as_millis() as i64);
         let is_old = probe == InspectionProbe::OldTimestamp;
         let data = self.data(probe, 100);
         let parts = EventParts {
@@ -166,7 +168,8 @@ impl<'a> InspectionSubject<'a> {
             now: if is_old { earlier(now) } else { now },
             body: &signed,
         };
-        let signer = if probe == InspectionProbe::UnknownSignature { &self.unknown_signer } else { &self.signer };
+        let signer =
+            if probe == InspectionProbe::UnknownSignature { &self.unknown_signer } else { &self.signer };
         let mut headers = request_headers::render_headers(contract, signer, &request)?;
         headers.push(inspection_header(self.inspection));
         let body = if probe == InspectionProbe::Tampered {

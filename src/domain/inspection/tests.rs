@@ -3,15 +3,15 @@
 use super::{
     CheckName, InspectionFinding, InspectionReport,
     evaluate::InspectionEvaluator,
-    probe::{INSPECTION_HEADER, InspectionProbe, ProbeRequest, InspectionSubject},
+    probe::{INSPECTION_HEADER, InspectionProbe, InspectionSubject, ProbeRequest},
 };
 use crate::domain::{
     app::{App, AppSettings},
-    contract::{Contract, SignatureEncoding, KeyForm, Variable, fixtures},
+    contract::{Contract, KeyForm, SignatureEncoding, Variable, fixtures},
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     event::TEST_EVENT_TYPE,
     id::{AppId, EndpointId, InspectionId},
-    outcome::{OutcomeClass, Outcome, Timings},
+    outcome::{Outcome, OutcomeClass, Timings},
     request_headers::Header,
     secret::{self, Secret},
     signer::Signer,
@@ -136,7 +136,9 @@ fn the_tampered_body_differs_in_one_value_and_carries_the_signature_of_the_origi
 
 #[test]
 fn the_old_request_is_signed_with_todays_secret_although_that_is_younger() {
-    for contract in fixtures::all().into_iter().filter(|contract| InspectionProbe::OldTimestamp.applies_to(contract)) {
+    for contract in
+        fixtures::all().into_iter().filter(|contract| InspectionProbe::OldTimestamp.applies_to(contract))
+    {
         let endpoint = endpoint(contract, None);
         let old = NOW.as_seconds() - 3600;
         let request = made(&endpoint, InspectionProbe::OldTimestamp);
@@ -159,8 +161,10 @@ fn an_unknown_signature_has_the_form_of_a_known_one_also_for_ed25519() {
         fixtures::all().into_iter().map(|contract| endpoint(contract, None)).collect();
     endpoints.push(endpoint(fixtures::standard(), Some(ed25519)));
     for endpoint in endpoints {
-        let (known, unknown) =
-            (signature(&endpoint, InspectionProbe::Correct), signature(&endpoint, InspectionProbe::UnknownSignature));
+        let (known, unknown) = (
+            signature(&endpoint, InspectionProbe::Correct),
+            signature(&endpoint, InspectionProbe::UnknownSignature),
+        );
         assert_ne!(known, unknown);
         assert_eq!(known.len(), unknown.len(), "{known} {unknown}");
         assert_eq!(known.split([',', '=']).next(), unknown.split([',', '=']).next());
@@ -206,7 +210,9 @@ fn an_endpoint_without_a_usable_secret_cannot_be_probed_and_says_so() {
     let mut endpoint = endpoint(fixtures::standard(), None);
     endpoint.secrets.clear();
     let app = app();
-    let Err(error) = InspectionSubject::new(ID, &app, &endpoint, NOW, [9; 32]) else { panic!("signed with nothing") };
+    let Err(error) = InspectionSubject::new(ID, &app, &endpoint, NOW, [9; 32]) else {
+        panic!("signed with nothing")
+    };
     let mut judge = InspectionEvaluator::new(&endpoint.contract);
     judge.record_unsendable(InspectionProbe::Correct, &error);
     assert!(!judge.should_continue());
@@ -230,7 +236,8 @@ fn finding(probe: InspectionProbe, outcome: Outcome) -> InspectionFinding {
 #[test]
 fn forged_requests_must_be_refused_with_a_4xx() {
     use InspectionFinding::{Failed, Passed, Unknown};
-    for probe in [InspectionProbe::Tampered, InspectionProbe::OldTimestamp, InspectionProbe::UnknownSignature] {
+    for probe in [InspectionProbe::Tampered, InspectionProbe::OldTimestamp, InspectionProbe::UnknownSignature]
+    {
         for (status, expected) in [
             (200, Failed),
             (204, Failed),
@@ -282,7 +289,10 @@ fn correct_requests_must_be_accepted_as_the_contract_means_it() {
 fn a_refused_correct_delivery_leaves_the_other_probes_unknown() {
     let contract = fixtures::zerofee();
     let mut judge = InspectionEvaluator::new(&contract);
-    judge.record_response(InspectionProbe::Correct, Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) });
+    judge.record_response(
+        InspectionProbe::Correct,
+        Outcome { response_body: "no\r\nsuch <key>".into(), ..answer(401) },
+    );
     assert!(!judge.should_continue());
     for probe in &InspectionProbe::ALL[1..] {
         judge.record_not_sent(*probe);
@@ -315,7 +325,8 @@ fn a_probe_that_does_not_apply_advises_to_remember_ids() {
 fn the_slowest_accepted_response_is_compared_with_the_advised_limit_and_the_timeout() {
     let time = |contract: &Contract, seconds: &[f64]| {
         let mut judge = InspectionEvaluator::new(contract);
-        for (probe, seconds) in [InspectionProbe::Correct, InspectionProbe::Repeated].into_iter().zip(seconds) {
+        for (probe, seconds) in [InspectionProbe::Correct, InspectionProbe::Repeated].into_iter().zip(seconds)
+        {
             let timings = Timings { total_us: (seconds * 1e6) as u32, ..Timings::default() };
             judge.record_response(probe, Outcome { timings, ..answer(200) });
         }

@@ -109,7 +109,10 @@ mod tests {
             let inside = format!(r#"{{"a":[1,"99999999999999999999\"",{lost} ],"b":1e999}}"#);
             assert_eq!(first_inexact_number(inside.as_bytes()), Some(lost));
         }
-        assert_eq!(first_inexact_number(br#"{"12345678901234567890":"12345678901234567890","t":true}"#), None);
+        assert_eq!(
+            first_inexact_number(br#"{"12345678901234567890":"12345678901234567890","t":true}"#),
+            None
+        );
     }
 
     proptest! {

@@ -1,11 +1,11 @@
 //! Texts of the notices about deliveries and replays, and the data of a notice's operational webhook.
 
-use super::{EventRef, NoticeDetails, NewNotice, Notice, NoticeKind, one_line};
+use super::{EventRef, NewNotice, Notice, NoticeDetails, NoticeKind, one_line};
 use crate::domain::{
     app::App,
-    contract::{NoticeChannel, Contract, DeadLetterNotice},
-    delivery::{Delivery, EndReason, DeliveryState},
     config_cache::ConfigCache,
+    contract::{Contract, DeadLetterNotice, NoticeChannel},
+    delivery::{Delivery, DeliveryState, EndReason},
     event::{Event, is_internal_type},
     id::{DeliveryId, ReplayId},
     replay::{Replay, ReplaySelection},

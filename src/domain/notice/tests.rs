@@ -3,9 +3,9 @@
 use super::*;
 use crate::domain::{
     app::{App, AppRules, AppSettings},
-    contract::{Contract, DeadLetterNotice, fixtures},
-    delivery::{Delivery, EndReason, DeliveryState},
     config_cache::ConfigCache,
+    contract::{Contract, DeadLetterNotice, fixtures},
+    delivery::{Delivery, DeliveryState, EndReason},
     endpoint::{Endpoint, EndpointRecord, EndpointSettings},
     event::BodyCache,
     subscription::Patterns,
@@ -114,7 +114,11 @@ fn dead(contract: &Contract, event_type: &str) -> Option<NewNotice> {
 #[test]
 fn the_five_contracts_notify_of_dead_letters_as_documented() {
     let bastionary = dead(&fixtures::bastionary(), "user.created").unwrap();
-    assert_eq!((bastionary.channel, bastionary.digest_window), (NoticeChannel::Email, None), "an e-mail for each");
+    assert_eq!(
+        (bastionary.channel, bastionary.digest_window),
+        (NoticeChannel::Email, None),
+        "an e-mail for each"
+    );
     let simpaisa = dead(&fixtures::simpaisa(), "payin.completed").unwrap();
     assert_eq!((simpaisa.channel, simpaisa.digest_window), (NoticeChannel::List, None));
     assert!(simpaisa.details.text.contains("is DLQ: 8 attempts failed"), "{}", simpaisa.details.text);
@@ -123,7 +127,10 @@ fn the_five_contracts_notify_of_dead_letters_as_documented() {
     }
     assert_eq!(fixtures::zerofee().notices.switched_off, NoticeChannel::Email);
     let standard = dead(&fixtures::standard(), "a.b").unwrap();
-    assert_eq!((standard.channel, standard.digest_window), (NoticeChannel::Email, Some(Duration::from_hours(1))));
+    assert_eq!(
+        (standard.channel, standard.digest_window),
+        (NoticeChannel::Email, Some(Duration::from_hours(1)))
+    );
 }
 
 #[test]

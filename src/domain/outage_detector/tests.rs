@@ -23,7 +23,12 @@ fn all(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: OutcomeClas
 }
 
 /// Records a request to each of these hosts, each of another app; returns how many of them count.
-fn one_of_each_app(blame: &OutageDetector, hosts: std::ops::Range<usize>, class: OutcomeClass, at: Timestamp) -> usize {
+fn one_of_each_app(
+    blame: &OutageDetector,
+    hosts: std::ops::Range<usize>,
+    class: OutcomeClass,
+    at: Timestamp,
+) -> usize {
     hosts.filter(|number| record(blame, AppId::from_i64(100 + *number as i64), *number, class, at)).count()
 }
 
@@ -52,7 +57,11 @@ fn a_local_outage_begins_when_most_hosts_fall_silent_and_ends_with_an_answer() {
             "a new host does not count either"
         );
     }
-    assert_eq!(all(&blame, 0..1, OutcomeClass::Http, after(4 * 86_400)), 1, "an error status is an answer too");
+    assert_eq!(
+        all(&blame, 0..1, OutcomeClass::Http, after(4 * 86_400)),
+        1,
+        "an error status is an answer too"
+    );
     assert!(!blame.is_local_outage());
     assert_eq!(all(&blame, 5..6, OutcomeClass::Connect, after(4 * 86_400)), 1);
 }
@@ -127,7 +136,11 @@ fn one_app_proves_an_outage_only_if_no_other_sends_or_its_hosts_have_many_names(
     let busy = started();
     one_of_each_app(&busy, 20..24, OutcomeClass::Http, START);
     all(&busy, 0..20, OutcomeClass::Http, after(3600));
-    assert_eq!(all(&busy, 0..20, OutcomeClass::Connect, after(3700)), 20, "no other app was tried for an hour");
+    assert_eq!(
+        all(&busy, 0..20, OutcomeClass::Connect, after(3700)),
+        20,
+        "no other app was tried for an hour"
+    );
     assert_eq!(all(&busy, 0..20, OutcomeClass::Connect, after(3700 + 1200)), 20, "no host answers for long");
     let spread = started();
     one_of_each_app(&spread, 20..24, OutcomeClass::Http, START);
@@ -200,7 +213,10 @@ fn the_adjusted_clock_stands_still_during_local_outages() {
 
 #[test]
 fn nodes_share_the_furthest_adjusted_clock_and_reports_of_outages() {
-    let heard = |seconds, is_ours| OutageReport { adjusted_time: Duration::from_secs(seconds), is_local_outage: is_ours };
+    let heard = |seconds, is_ours| OutageReport {
+        adjusted_time: Duration::from_secs(seconds),
+        is_local_outage: is_ours,
+    };
     let quiet = started();
     quiet.apply_report(heard(500, false), after(10));
     assert_eq!(quiet.report(after(20)), heard(510, false));

@@ -19,12 +19,9 @@ fn retention_period() -> impl Strategy<Value = RetentionPeriod> {
 }
 
 fn retention() -> impl Strategy<Value = Retention> {
-    (retention_period(), retention_period(), retention_period(), retention_period()).prop_map(|(events, attempts, payloads, dead_letters)| Retention {
-        events,
-        attempts,
-        payloads,
-        dead_letters,
-    })
+    (retention_period(), retention_period(), retention_period(), retention_period()).prop_map(
+        |(events, attempts, payloads, dead_letters)| Retention { events, attempts, payloads, dead_letters },
+    )
 }
 
 fn instant() -> impl Strategy<Value = Timestamp> {
@@ -239,7 +236,10 @@ fn a_waiting_delivery_ends_first_and_stays_on_record_without_its_payload() {
     let waiting = month(DeliveryState::Held, None);
     let (event, end) = (plain(waiting.keep), after(DAY * 30));
     let fate = decide(&event, &[waiting], end);
-    assert_eq!(fate, RetentionDecision { event: EventDecision::LosesData, deliveries: vec![DeliveryDecision::Ends] });
+    assert_eq!(
+        fate,
+        RetentionDecision { event: EventDecision::LosesData, deliveries: vec![DeliveryDecision::Ends] }
+    );
     let (event, ended) = apply_decision(event, &[waiting], end).unwrap();
     assert!(decide(&event, &ended, after(DAY * 59)).changes_nothing());
     assert_eq!(decide(&event, &ended, after(DAY * 60)).event, EventDecision::Goes);
@@ -300,7 +300,8 @@ fn a_scheduled_event_counts_from_its_time_and_a_replay_from_when_it_was_asked_fo
     let scheduled = EventFacts { deliver_at: Some(after(DAY * 20)), ..plain(done.keep) };
     assert!(decide(&scheduled, &[done], after(DAY * 49)).changes_nothing());
     assert_eq!(decide(&scheduled, &[done], after(DAY * 50)).event, EventDecision::Goes);
-    let replayed = DeliveryFacts { restarted_at: Some(after(DAY * 100)), ..month(DeliveryState::Pending, None) };
+    let replayed =
+        DeliveryFacts { restarted_at: Some(after(DAY * 100)), ..month(DeliveryState::Pending, None) };
     assert!(decide(&plain(done.keep), &[replayed], after(DAY * 129)).changes_nothing());
     let fate = decide(&plain(done.keep), &[replayed], after(DAY * 130));
     assert_eq!(fate.deliveries, [DeliveryDecision::Ends]);

@@ -19,7 +19,10 @@ fn a_mismatch_names_the_path_and_the_rule_but_not_the_value() {
         mismatch(&schema, r#"{"id":1,"amount":"a secret"}"#).unwrap(),
         "does not fit the schema at /amount: value is not of type \"number\""
     );
-    assert_eq!(mismatch(&schema, "{}").unwrap(), "does not fit the schema at /: \"id\" is a required property");
+    assert_eq!(
+        mismatch(&schema, "{}").unwrap(),
+        "does not fit the schema at /: \"id\" is a required property"
+    );
     assert!(mismatch(&schema, "{").unwrap().contains("cannot be read"));
 }
 
@@ -58,7 +61,9 @@ fn an_invalid_schema_is_refused_with_its_path() {
         assert!(Schema::compile(&bad).is_err(), "{bad}");
     }
     assert!(
-        Schema::compile(&json!({ "description": "x".repeat(SCHEMA_BYTES_MAX) })).unwrap_err().contains("at most")
+        Schema::compile(&json!({ "description": "x".repeat(SCHEMA_BYTES_MAX) }))
+            .unwrap_err()
+            .contains("at most")
     );
 }
 

@@ -29,7 +29,8 @@ impl TimeRange {
             let each = ROWS_PER_POINT.into_iter().find(|each| rows / each < POINTS_MAX);
             each.map(|each| Self::aligned(width, width.seconds() * each, from, to))
         };
-        let is_kept = |width: &Resolution| *width == Resolution::Day || from >= width.first_of(width.kept_for(), now);
+        let is_kept =
+            |width: &Resolution| *width == Resolution::Day || from >= width.first_of(width.kept_for(), now);
         let fitting = Resolution::ALL.into_iter().filter(is_kept).find_map(wide);
         fitting.unwrap_or_else(|| Self::aligned(Resolution::Day, Resolution::Day.seconds(), from, to))
     }
@@ -65,7 +66,10 @@ impl TimeRange {
     }
 
     /// Returns all points in order, including those without a row.
-    pub fn series(&self, rows: impl IntoIterator<Item = (Timestamp, Counters)>) -> Vec<(Timestamp, Counters)> {
+    pub fn series(
+        &self,
+        rows: impl IntoIterator<Item = (Timestamp, Counters)>,
+    ) -> Vec<(Timestamp, Counters)> {
         let (ms, from) = (self.step * 1000, self.from.as_millis());
         let starts = (from..self.to.as_millis()).step_by(usize::try_from(ms).unwrap_or(usize::MAX));
         let mut points: Vec<_> = starts.map(|at| (Timestamp::from_millis(at), Counters::default())).collect();
@@ -107,7 +111,10 @@ mod tests {
         }
         let long_ago = Timestamp::from_millis(NOW.as_millis() - 40 * 24 * HOUR);
         let span = TimeRange::of(long_ago, Timestamp::from_millis(long_ago.as_millis() + HOUR), NOW);
-        assert_eq!((span.resolution, span.to.as_millis() - span.from.as_millis()), (Resolution::Day, 24 * HOUR));
+        assert_eq!(
+            (span.resolution, span.to.as_millis() - span.from.as_millis()),
+            (Resolution::Day, 24 * HOUR)
+        );
     }
 
     proptest! {

@@ -2,15 +2,15 @@
 //! secret, another signed text, another encoding. The fewest differences win.
 
 use super::{
-    Diagnosis, SignatureAlgorithm, Mismatch, IncomingRequest, VerifyOptions, VerifyingKey,
-    parse::CapturedValues,
+    Diagnosis, IncomingRequest, Mismatch, SignatureAlgorithm, VerifyOptions, VerifyingKey,
+    body_variants::body_variants,
     decode,
     keys::{self, KeyMistake},
-    body_variants::body_variants,
+    parse::CapturedValues,
     verify,
 };
 use crate::domain::{
-    contract::{BodyForm, Contract, SignatureEncoding, JsonForm, Variable},
+    contract::{BodyForm, Contract, JsonForm, SignatureEncoding, Variable},
     json,
 };
 use base64::{
@@ -70,9 +70,8 @@ pub fn diagnose(
     }
     if *mismatch == Mismatch::MissingHeader(contract.signature.header.clone()) {
         let has = |name: &str| received.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.extend(others().filter(|other| has(&other.signature.header)).map(|other| Diagnosis::OtherHeader {
-            header: other.signature.header.clone(),
-            contract: other.name.clone(),
+        found.extend(others().filter(|other| has(&other.signature.header)).map(|other| {
+            Diagnosis::OtherHeader { header: other.signature.header.clone(), contract: other.name.clone() }
         }));
     }
     if *mismatch == Mismatch::WrongSignature {
@@ -97,15 +96,21 @@ fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<V
     let keys = candidate_keys(terms);
     let mut best: Option<Vec<Diagnosis>> = None;
     let bodies = std::iter::once((None, received.body.to_vec())).chain(
-        body_variants(received.body).into_iter().map(|(spelling, body)| (Some(Diagnosis::Body(spelling)), body)),
+        body_variants(received.body)
+            .into_iter()
+            .map(|(spelling, body)| (Some(Diagnosis::Body(spelling)), body)),
     );
     let odd_max = if received.body.len() <= PAIRED_SEARCH_BYTES_MAX { 2 } else { 1 };
     for (odd_body, body) in bodies {
         for candidate in &candidates {
             for (odd_text, text) in signed_texts(&candidate.known, &body) {
                 for (odd_key, key) in keys.iter().filter(|(_, key)| key.algorithm() == candidate.algorithm) {
-                    let odd =
-                        [candidate.deviation.as_ref(), odd_key.as_ref(), odd_text.as_ref(), odd_body.as_ref()];
+                    let odd = [
+                        candidate.deviation.as_ref(),
+                        odd_key.as_ref(),
+                        odd_text.as_ref(),
+                        odd_body.as_ref(),
+                    ];
                     let odd: Vec<Diagnosis> = odd.into_iter().flatten().cloned().collect();
                     let is_worth_it =
                         odd.len() <= odd_max && best.as_ref().is_none_or(|best| odd.len() < best.len());
@@ -152,7 +157,9 @@ fn signed_texts(known: &CapturedValues<'_>, body: &[u8]) -> Vec<(Option<Diagnosi
         Some((Some(Diagnosis::SignedText { signed: name, contract: signs.to_owned() }), text))
     };
     let own = known.signed_text(body).ok().map(|text| (None, text));
-    own.into_iter().chain(COMMON_SIGNED_TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other)).collect()
+    own.into_iter()
+        .chain(COMMON_SIGNED_TEXTS.iter().filter(|(name, _)| *name != signs).filter_map(other))
+        .collect()
 }
 
 fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
@@ -161,10 +168,13 @@ fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
     for signature in known.signatures() {
         let with = known.with_captures(&signature.values);
         let own = decode(rule.encoding, signature.text).map(|bytes| (None, bytes));
-        let others = other_encodings(signature.text)
+        let others = other_encodings(signature.text).into_iter().map(|(found, bytes)| {
+            (Some(Diagnosis::Encoding { found, contract: rule.encoding.name() }), bytes)
+        });
+        let all = own
             .into_iter()
-            .map(|(found, bytes)| (Some(Diagnosis::Encoding { found, contract: rule.encoding.name() }), bytes));
-        let all = own.into_iter().chain(others).filter(|(_, bytes)| bytes.len() == signature.algorithm.signature_length());
+            .chain(others)
+            .filter(|(_, bytes)| bytes.len() == signature.algorithm.signature_length());
         candidates.extend(all.map(|(odd, bytes)| Candidate {
             deviation: odd,
             algorithm: signature.algorithm,
@@ -179,8 +189,9 @@ fn candidates<'a>(known: &CapturedValues<'a>) -> Vec<Candidate<'a>> {
                 .iter()
                 .find_map(|name| piece.strip_prefix(name))
                 .unwrap_or(piece);
-            let both =
-                [SignatureEncoding::Hex, SignatureEncoding::Base64].into_iter().filter_map(|encoding| decode(encoding, text));
+            let both = [SignatureEncoding::Hex, SignatureEncoding::Base64]
+                .into_iter()
+                .filter_map(|encoding| decode(encoding, text));
             let fitting = both.filter(|bytes| bytes.len() == SignatureAlgorithm::Hmac.signature_length());
             candidates.extend(fitting.map(|bytes| Candidate {
                 deviation: bare(),

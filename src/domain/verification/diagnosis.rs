@@ -1,6 +1,6 @@
 //! Possible causes of a failed verification, in words, with advice.
 
-use super::{keys::KeyMistake, body_variants::BodyVariant};
+use super::{body_variants::BodyVariant, keys::KeyMistake};
 use std::fmt;
 
 /// A possible cause of a failed verification.

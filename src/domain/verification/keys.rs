@@ -73,7 +73,8 @@ fn key(rule: &SecretRule, secret: &str) -> Result<VerifyingKey, String> {
         && let Some(encoded) = secret.strip_prefix(PUBLIC_KEY_PREFIX)
     {
         let bytes = BASE64_STANDARD.decode(encoded).ok().filter(|bytes| bytes.len() == 32);
-        let message = || format!("must be \"{PUBLIC_KEY_PREFIX}\" and base64 of the 32 bytes of a public key");
+        let message =
+            || format!("must be \"{PUBLIC_KEY_PREFIX}\" and base64 of the 32 bytes of a public key");
         return bytes.map(VerifyingKey::Ed25519).ok_or_else(message);
     }
     match &key_bytes(rule, secret)? {

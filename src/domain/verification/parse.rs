@@ -1,6 +1,6 @@
 //! Parses headers by the templates that wrote them: id, time, signatures.
 
-use super::{SignatureAlgorithm, Mismatch, IncomingRequest};
+use super::{IncomingRequest, Mismatch, SignatureAlgorithm};
 use crate::domain::contract::{Contract, Segment, Template, Variable};
 
 /// Longer signature headers are not read: this product sends none.
@@ -69,7 +69,8 @@ impl<'a> CapturedValues<'a> {
                 let text = values.iter().find(|(variable, _)| *variable == Variable::Signature)?.1;
                 Some(CapturedSignature { algorithm: kind, text, values })
             };
-            by(SignatureAlgorithm::Hmac, &rule.hmac_sha256).or_else(|| by(SignatureAlgorithm::Ed25519, rule.ed25519.as_ref()?))
+            by(SignatureAlgorithm::Hmac, &rule.hmac_sha256)
+                .or_else(|| by(SignatureAlgorithm::Ed25519, rule.ed25519.as_ref()?))
         };
         if rule.separator.is_empty() {
             return one(self.signature).into_iter().collect();

@@ -1,6 +1,6 @@
 //! Verified requests of every contract, and each explanation for those that are not.
 
-use super::{keys::KeyMistake, body_variants::*, *};
+use super::{body_variants::*, keys::KeyMistake, *};
 use crate::domain::{
     body::EventParts,
     contract::fixtures,
@@ -57,7 +57,8 @@ fn verify_and_diagnose(
 /// Returns the clues of a request that was signed for `sent` and arrived as `came`.
 fn diagnose_changed(sent: &str, came: &str) -> Vec<Diagnosis> {
     let headers = signed(&fixtures::standard(), SECRET, sent.as_bytes());
-    let (mismatch, clues) = verify_and_diagnose(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
+    let (mismatch, clues) =
+        verify_and_diagnose(&fixtures::standard(), &[SECRET], &headers, came.as_bytes()).unwrap_err();
     assert_eq!(mismatch, Mismatch::WrongSignature);
     clues
 }
@@ -81,7 +82,8 @@ fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_bo
         let at = (contract.name != "orientedos").then(|| NOW.as_seconds());
         assert_eq!(genuine, Ok(Verified { signed_at: at }), "{}", contract.name);
         let other = BODY.replace("payment", "refund");
-        let (mismatch, clues) = verify_and_diagnose(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
+        let (mismatch, clues) =
+            verify_and_diagnose(&contract, &[SECRET], &headers, other.as_bytes()).unwrap_err();
         assert_eq!(mismatch, Mismatch::WrongSignature, "{}", contract.name);
         assert!(matches!(clues.last(), Some(Diagnosis::SecretOrBody { signatures: 1 })), "{clues:?}");
     }
@@ -89,7 +91,9 @@ fn a_request_signed_by_the_engine_is_genuine_under_every_contract_and_another_bo
 
 #[test]
 fn a_reserialised_body_is_recognised_by_its_original_form() {
-    let json = |spacing, escapes, is_sorted| vec![Diagnosis::Body(BodyVariant::Json { spacing, escapes, is_sorted })];
+    let json = |spacing, escapes, is_sorted| {
+        vec![Diagnosis::Body(BodyVariant::Json { spacing, escapes, is_sorted })]
+    };
     let value: Value = serde_json::from_str(BODY).unwrap();
     let compact = value.to_string();
     // As Node writes it: an envelope around data that a Python program published.
@@ -137,7 +141,9 @@ fn a_body_that_cannot_be_the_original_is_reported() {
     let clues = diagnose_changed(&number, &spaced);
     assert!(matches!(clues[..], [Diagnosis::Rewritten(_), Diagnosis::SecretOrBody { .. }]), "{clues:?}");
     let reordered = r#"{"type":"t","id":"evt_1","timestamp":"t","data":7}"#;
-    assert!(matches!(diagnose_changed(BODY, reordered)[..], [Diagnosis::Rewritten(why), _] if why.contains("order")));
+    assert!(
+        matches!(diagnose_changed(BODY, reordered)[..], [Diagnosis::Rewritten(why), _] if why.contains("order"))
+    );
     assert!(matches!(diagnose_changed(BODY, "")[..], [Diagnosis::EmptyBody, _]));
     assert!(matches!(diagnose_changed(BODY, "hello")[..], [Diagnosis::Rewritten(_), _]));
 }
@@ -173,7 +179,8 @@ fn a_wrongly_used_secret_is_recognised() {
     let (_, clues) = verify_and_diagnose(&sendnomi, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(clues, [Diagnosis::Key(KeyMistake::Decoded), Diagnosis::OtherContract("standard".into())]);
     let headers = signed(&standard, SECRET, b"{}");
-    let (mismatch, clues) = verify_and_diagnose(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
+    let (mismatch, clues) =
+        verify_and_diagnose(&standard, &[&format!("{SECRET}\n")], &headers, b"{}").unwrap_err();
     assert!(matches!(mismatch, Mismatch::UnusableSecret(_)), "{mismatch}");
     assert!(!mismatch.to_string().contains("AQEB"), "{mismatch}");
     assert_eq!(clues, [Diagnosis::Key(KeyMistake::Trimmed)]);
@@ -223,9 +230,13 @@ fn missing_empty_and_foreign_headers_are_named() {
     let (mismatch, clues) = verify_and_diagnose(&standard, &[SECRET], &headers, b"{}").unwrap_err();
     assert_eq!(mismatch, Mismatch::MissingHeader("webhook-signature".into()));
     assert_eq!(clues, [Diagnosis::OtherContract("zerofee".into())], "with the same secret it is that");
-    let (_, clues) =
-        verify_and_diagnose(&standard, &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="], &headers, b"{}")
-            .unwrap_err();
+    let (_, clues) = verify_and_diagnose(
+        &standard,
+        &["whsec_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="],
+        &headers,
+        b"{}",
+    )
+    .unwrap_err();
     let other = Diagnosis::OtherHeader { header: "x-zerofee-signature".into(), contract: "zerofee".into() };
     assert_eq!(clues, [other]);
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {

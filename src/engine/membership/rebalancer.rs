@@ -5,11 +5,11 @@ use super::{HeartbeatReply, MembershipState};
 use crate::{
     domain::{
         id::EndpointId,
-        node_lease::{ShardOwnership, SHARD_COUNT, NodeLease},
+        node_lease::{NodeLease, SHARD_COUNT, ShardOwnership},
     },
     store::{
         StoreError,
-        cluster::{Node, ClusterView},
+        cluster::{ClusterView, Node},
     },
 };
 use std::{
@@ -56,7 +56,9 @@ impl<'a> Rebalancer<'a> {
         let lanes = &self.shared.queues;
         let mut wanted = BTreeSet::new();
         if lanes.context.permit_pool.has_plenty() {
-            wanted.extend(self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.overloaded_queues));
+            wanted.extend(
+                self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.overloaded_queues),
+            );
             wanted.retain(|endpoint| lanes.config_cache.endpoint(*endpoint).is_some());
         }
         lanes.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());

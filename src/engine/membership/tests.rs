@@ -7,8 +7,8 @@ use super::*;
 use crate::{
     domain::{
         endpoint::Endpoint,
-        ports::{CommitListener, Permits},
         node_lease::SHARD_COUNT,
+        ports::{CommitListener, Permits},
     },
     engine::{
         QueueEvents,
@@ -93,7 +93,7 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
     sleep(3 * SECOND).await;
     let newcomer = FakeNode::to(&town);
     let epoch = newcomer.join(town.clock.now()).await.unwrap().epoch;
-    let lives = |seen| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
+    let lives = |config_version| newcomer.heartbeat(Heartbeat { config_version, ..Heartbeat::default() });
     for _ in 0..5 {
         lives(NodeLease::NO_CONFIG_VERSION).await.unwrap().unwrap();
         sleep(SECOND).await;
@@ -103,7 +103,10 @@ async fn a_node_that_has_not_read_the_configuration_yet_takes_no_shard_from_othe
         lives(0).await.unwrap().unwrap();
         sleep(SECOND).await;
     }
-    assert_eq!((node.owned_shards(), town.shards_of(epoch), town.shards_of(0)), (SHARD_COUNT / 2, 0, SHARD_COUNT / 2));
+    assert_eq!(
+        (node.owned_shards(), town.shards_of(epoch), town.shards_of(0)),
+        (SHARD_COUNT / 2, 0, SHARD_COUNT / 2)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +191,11 @@ async fn shards_are_balanced_within_a_few_heartbeats_of_every_join_and_leave() {
     );
     drop(second);
     sleep(15 * SECOND).await;
-    assert_eq!((first.owned_shards(), third.owned_shards()), (SHARD_COUNT, 0), "the one that stops still lives");
+    assert_eq!(
+        (first.owned_shards(), third.owned_shards()),
+        (SHARD_COUNT, 0),
+        "the one that stops still lives"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +217,10 @@ async fn a_shard_is_released_only_when_its_exclusive_queues_hold_no_permits() {
     assert!(!first.may_take(&last) && !second.may_take(&last), "neither has permits for it meanwhile");
     drop(hand);
     sleep(4 * SECOND).await;
-    assert_eq!((first.tenure().ownership(255), second.tenure().ownership(255)), (ShardOwnership::Remote, ShardOwnership::Local));
+    assert_eq!(
+        (first.tenure().ownership(255), second.tenure().ownership(255)),
+        (ShardOwnership::Remote, ShardOwnership::Local)
+    );
     assert!(!first.may_take(&last) && second.may_take(&last));
 }
 
@@ -315,7 +325,11 @@ async fn a_node_that_was_taken_over_drops_everything_and_joins_again() {
     let after = silent.tenure().epoch();
     assert_ne!(after, before);
     assert_eq!(silent.queues.permits_out(), 0, "what was queued is another's now");
-    assert_eq!(silent.tenure().config_version(), NodeLease::NO_CONFIG_VERSION, "the store may not be what it was");
+    assert_eq!(
+        silent.tenure().config_version(),
+        NodeLease::NO_CONFIG_VERSION,
+        "the store may not be what it was"
+    );
     assert_eq!(
         (silent.owned_shards(), other.owned_shards()),
         (0, SHARD_COUNT),

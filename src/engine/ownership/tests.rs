@@ -4,14 +4,14 @@ use super::*;
 use crate::{
     domain::{
         app::{App, AppRules, AppSettings},
-        delivery::Delivery,
         config_cache::ConfigCache,
+        delivery::Delivery,
         endpoint::{Endpoint, EndpointRecord, EndpointSettings, fixtures::endpoint},
-        event::{Event, BodyCache},
+        event::{BodyCache, Event},
         id::{AppId, DeliveryId, EventId},
+        node_lease::{shard_of, shard_of_app},
         ports::{CommitListener, Permits},
         rate_limit::{AppLimits, RateLimit},
-        node_lease::{shard_of, shard_of_app},
     },
     engine::{EngineLimits, QueueEvents, SharedLimits, endpoint_queue::RefillDecision},
 };
@@ -157,7 +157,9 @@ fn queues_of_an_app_with_limits_are_confirmed_again_when_the_app_was_changed() {
     put(&lanes, &endpoint);
     let change = |seconds| {
         let limits = Some(AppLimits { max_in_flight: Some(3), rate_limit: None });
-        lanes.config_cache.put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::MISSING_CONTRACT);
+        lanes
+            .config_cache
+            .put_app(App { updated_at: at(seconds), ..app(limits) }, AppRules::MISSING_CONTRACT);
         lanes.app_changed(APP);
     };
     change(1);

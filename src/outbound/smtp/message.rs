@@ -4,7 +4,7 @@ use crate::domain::{email_address::Mailbox, notice::Email};
 use lettre::{
     Address, Message,
     message::{
-        Mailbox,
+        Mailbox as MailAddress,
         header::{ContentType, HeaderName, HeaderValue},
     },
 };
@@ -24,8 +24,8 @@ pub(super) fn render(letter: &Email, from: &Mailbox) -> Result<RenderedMail, Str
     let since_epoch = Duration::from_millis(letter.at.as_millis().unsigned_abs());
     let by_ourselves = HeaderName::new_from_ascii_str("Auto-Submitted");
     let message = Message::builder()
-        .from(Mailbox::new(from.name.clone(), sender.clone()))
-        .to(Mailbox::new(None, to.clone()))
+        .from(MailAddress::new(from.name.clone(), sender.clone()))
+        .to(MailAddress::new(None, to.clone()))
         .subject(letter.subject.as_str())
         .message_id(Some(format!("<{}@{}>", letter.id, from.host())))
         .date(SystemTime::UNIX_EPOCH + since_epoch)

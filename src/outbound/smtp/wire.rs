@@ -64,7 +64,8 @@ impl MailStream {
         greeting: Vec<u8>,
     ) -> Result<Self, String> {
         let peer = stream.peer_addr();
-        let secured = tls::secure(connector, host, stream).await.map_err(|fault| fault.message.into_owned())?;
+        let secured =
+            tls::secure(connector, host, stream).await.map_err(|fault| fault.message.into_owned())?;
         Ok(Self { stream: secured, peer, greeting })
     }
 

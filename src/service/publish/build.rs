@@ -4,14 +4,14 @@ use super::{EndpointUid, PublishRequest, validate::dedup_keys};
 use crate::{
     domain::{
         app::App,
-        event::{Event, BodyCache},
+        event::{BodyCache, Event},
         id::{DeliveryId, EventId},
         subscribers::SubscriberIndex,
     },
     service::Service,
     store::{
-        fan_out::{fan_out, receives_deliveries},
         deliveries::NewEvent,
+        fan_out::{fan_out, receives_deliveries},
     },
 };
 use std::sync::Arc;

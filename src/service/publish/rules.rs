@@ -95,7 +95,10 @@ impl Service {
                 return Ok(None);
             }
             let nearest = if with_hint { catalogue.nearest(name) } else { None };
-            return Err(PublishRuleError::Unknown { name: name.to_owned(), nearest: nearest.map(str::to_owned) });
+            return Err(PublishRuleError::Unknown {
+                name: name.to_owned(),
+                nearest: nearest.map(str::to_owned),
+            });
         };
         known.check_not_archived()?;
         Ok(known.is_enforced().then(|| known.clone()))

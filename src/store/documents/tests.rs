@@ -3,9 +3,9 @@
 use super::*;
 use crate::domain::{
     contract::WaitingWhenDisabled,
-    endpoint::{DisabledReason, DisabledBy},
+    endpoint::{DisabledBy, DisabledReason},
     event_type::VersionDocument,
-    inspection::{InspectionCheck, CheckName, InspectionFinding},
+    inspection::{CheckName, InspectionCheck, InspectionFinding},
     notice::{DigestExample, EndpointCount},
     ordering::{OnDead, OrderingMode},
     quota::Quota,

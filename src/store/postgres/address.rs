@@ -331,7 +331,8 @@ mod tests {
     #[test]
     fn every_allowed_parameter_is_accepted_and_no_other() {
         for (name, _) in CLIENT_PARAMETERS {
-            let takes = |value: &&str| DatabaseAddress::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
+            let takes =
+                |value: &&str| DatabaseAddress::parse(&format!("postgres://me@db/ph?{name}={value}")).is_ok();
             let one = ["1", "::1", "postgres", "prefer", "any", "random"].into_iter().find(takes);
             assert!(one.is_some(), "{name}");
         }
@@ -344,7 +345,8 @@ mod tests {
     #[test]
     fn the_displayed_address_has_no_password() {
         let address =
-            DatabaseAddress::parse("postgres://me:hunter2@a.example.com:1,b.example.com:2/ph?pooler=true").unwrap();
+            DatabaseAddress::parse("postgres://me:hunter2@a.example.com:1,b.example.com:2/ph?pooler=true")
+                .unwrap();
         assert!(address.is_pooled);
         assert_eq!(address.to_string(), "a.example.com:1,b.example.com:2/ph");
         assert!(!format!("{address:?}").contains("hunter2"));

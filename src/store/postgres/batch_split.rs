@@ -2,7 +2,7 @@
 
 use crate::{
     domain::id::EndpointId,
-    store::sql::{CommandKind, Command},
+    store::sql::{Command, CommandKind},
 };
 use std::collections::{BTreeSet, HashSet};
 

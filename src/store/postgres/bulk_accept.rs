@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{EVENT, BulkOp, Result, WriterId, Command, event_row, lane, params},
+        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, lane, params},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -105,7 +105,8 @@ impl BulkAccept {
         batch: &mut [Box<dyn Command>],
         lost: &HashSet<EventId>,
     ) -> Result<Option<NewEventRows>> {
-        let mut born = NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
+        let mut born =
+            NewEventRows { events: ColumnRows::new(EVENTS), deliveries: ColumnRows::new(DELIVERIES) };
         each(batch, &self.gathered, &mut |new| {
             if lost.contains(&new.event.id) { Ok(()) } else { born.push(seat, new) }
         })?;
@@ -154,7 +155,11 @@ impl NewEventRows {
 }
 
 /// Returns the events that did not get all of their keys, if fewer keys were stored than claimed.
-pub(super) fn events_without_keys(tx: &Transaction<'_>, claims: &ColumnRows, stored: usize) -> Result<HashSet<EventId>> {
+pub(super) fn events_without_keys(
+    tx: &Transaction<'_>,
+    claims: &ColumnRows,
+    stored: usize,
+) -> Result<HashSet<EventId>> {
     if stored == claims.len() {
         return Ok(HashSet::new());
     }

@@ -2,21 +2,25 @@
 //! written together; every other command is applied by itself, after the collected ones wherever it could see them.
 
 use super::{
-    statement::Statement,
-    bulk_accept::{self, ACCEPT, BulkAccept, NewEventRows, CLAIM},
+    bulk_accept::{self, ACCEPT, BulkAccept, CLAIM, NewEventRows},
     bulk_complete::{BulkComplete, RECORD},
     sql::{Transaction, Uncommitted},
+    statement::Statement,
 };
 use crate::{
     domain::id::DeliveryId,
     store::sql::{
-        BulkOp, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, WriterId, Sql, ToValue, Command, added_by, params,
+        BulkOp, Command, LOG_STATISTICS, NEWEST_NOTICE, Result, Row, Sql, ToValue, WriterId, added_by, params,
     },
 };
 use std::collections::HashSet;
 
 /// Applies every command of a batch as if they ran one after the other.
-pub(super) fn apply_all(tx: &Transaction<'_>, seat: WriterId, batch: &mut [Box<dyn Command>]) -> Result<CommitTail> {
+pub(super) fn apply_all(
+    tx: &Transaction<'_>,
+    seat: WriterId,
+    batch: &mut [Box<dyn Command>],
+) -> Result<CommitTail> {
     let mut gathered = BulkWriter { seat, births: BulkAccept::default(), endings: BulkComplete::default() };
     for place in 0..batch.len() {
         gathered.add(tx, batch, place)?;
@@ -107,7 +111,11 @@ impl BulkWriter {
     }
 
     /// Writes what was collected, except for the new events that it returns, whose rows no other command has to see.
-    fn write_collected(&mut self, tx: &Transaction<'_>, batch: &mut [Box<dyn Command>]) -> Result<Option<NewEventRows>> {
+    fn write_collected(
+        &mut self,
+        tx: &Transaction<'_>,
+        batch: &mut [Box<dyn Command>],
+    ) -> Result<Option<NewEventRows>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
         let lane = params![-tx.epoch()];

@@ -6,7 +6,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{ATTEMPT, BulkOp, RecordResult, Result, Command, params},
+    store::sql::{ATTEMPT, BulkOp, Command, RecordResult, Result, params},
 };
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -68,7 +68,11 @@ impl BulkComplete {
     }
 
     /// Sets the results of the commands, of which `is_recorded` ones were written.
-    pub(super) fn set_results(&mut self, is_recorded: impl Fn(DeliveryId) -> bool, batch: &mut [Box<dyn Command>]) {
+    pub(super) fn set_results(
+        &mut self,
+        is_recorded: impl Fn(DeliveryId) -> bool,
+        batch: &mut [Box<dyn Command>],
+    ) {
         for (id, (place, delivery)) in self.gathered.drain() {
             if let BulkOp::Record(recording) = batch[place].bulk_op() {
                 recording.set_result(is_recorded(id).then_some(delivery));

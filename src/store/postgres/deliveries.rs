@@ -10,7 +10,7 @@ use crate::{
         delivery::{Delivery, DeliveryState},
         id::DeliveryId,
     },
-    store::sql::{Result, Sql, ToValue, ExpectedState, lane, params, write_saved_state},
+    store::sql::{ExpectedState, Result, Sql, ToValue, lane, params, write_saved_state},
 };
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -37,7 +37,7 @@ struct DeliveryTable {
 
 macro_rules! table {
     ($name:literal, $other:literal) => {
-        Table {
+        DeliveryTable {
             insert: concat!("INSERT INTO ", $name, " (", columns!(), ") VALUES (", values!(), ")"),
             update: concat!(
                 "UPDATE ",

@@ -5,17 +5,17 @@
 //! No request waits for the answer to the one before, so that a distant database gets heartbeats as often as a near one.
 
 use super::{
-    notify::NotifyMessage,
-    node::NodeHandle,
-    reply_guard::ReplyGuard,
     heartbeat_sql,
+    node::NodeHandle,
+    notify::NotifyMessage,
+    reply_guard::ReplyGuard,
     session::{Server, Session},
 };
 use crate::{
-    domain::{ports::CommitListener, node_lease::NodeLease},
+    domain::{node_lease::NodeLease, ports::CommitListener},
     store::{
         Reply,
-        cluster::{Heartbeat, ClusterView},
+        cluster::{ClusterView, Heartbeat},
         sql::{Result, answered, store_error},
     },
 };
@@ -118,7 +118,10 @@ impl HeartbeatHandle {
         self.order(HeartbeatCommand::View)
     }
 
-    fn order<T: Send + 'static>(&self, order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand) -> Reply<'static, T> {
+    fn order<T: Send + 'static>(
+        &self,
+        order: impl FnOnce(ReplyGuard<T>) -> HeartbeatCommand,
+    ) -> Reply<'static, T> {
         let (answer, comes) = oneshot::channel();
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(orders) => drop(orders.send(order(ReplyGuard::to(answer)))),
@@ -153,7 +156,15 @@ impl HeartbeatConnection {
         let (to_answer, answers) = unbounded_channel();
         let session = Session::listen(server, HEARTBEAT_TIMEOUT, Some(heard))?;
         let rest = session.timer(HEARTBEAT_INTERVAL)?;
-        let ear = Self { session, heard: hears, answers, to_answer, is_notifying: false, pause: None, heartbeat_timer: rest };
+        let ear = Self {
+            session,
+            heard: hears,
+            answers,
+            to_answer,
+            is_notifying: false,
+            pause: None,
+            heartbeat_timer: rest,
+        };
         if !server.is_pooled() {
             ear.ask(HeartbeatRequest::Listen, format!("LISTEN {CHANNEL}"))?;
         }
@@ -235,7 +246,13 @@ impl HeartbeatThread {
     }
 
     fn next(&mut self) -> HeartbeatInput {
-        let Self { connection: Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }), orders, .. } = self else {
+        let Self {
+            connection:
+                Some(HeartbeatConnection { session, heard, answers, pause, heartbeat_timer: rest, .. }),
+            orders,
+            ..
+        } = self
+        else {
             let Self { alone, orders, .. } = self;
             let order = alone.block_on(async { timeout(HEARTBEAT_INTERVAL, orders.recv()).await });
             return order.map_or(HeartbeatInput::Rested, HeartbeatInput::Order);
@@ -333,7 +350,12 @@ impl HeartbeatThread {
         self.node.lease.heartbeat(0, false);
     }
 
-    fn heartbeat_done(&mut self, sent: SentHeartbeat, owed: Option<ReplyGuard<Option<ClusterView>>>, view: Result<Option<ClusterView>>) {
+    fn heartbeat_done(
+        &mut self,
+        sent: SentHeartbeat,
+        owed: Option<ReplyGuard<Option<ClusterView>>>,
+        view: Result<Option<ClusterView>>,
+    ) {
         // Ignored if this node has joined again since.
         if sent.epoch == self.node.epoch() {
             self.node.lease.heartbeat(sent.at_us, matches!(view, Ok(Some(_))));
@@ -363,7 +385,10 @@ impl HeartbeatThread {
             if !bell.is_empty() {
                 ear.is_notifying = true;
                 // The text has only letters, digits and signs that need no escape.
-                ear.ask(HeartbeatRequest::Ring, format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.text(epoch)))?;
+                ear.ask(
+                    HeartbeatRequest::Ring,
+                    format!("SELECT pg_notify('{CHANNEL}', '{}')", bell.text(epoch)),
+                )?;
             }
             Ok(())
         });

@@ -6,7 +6,7 @@ use super::{session::to_postgres_sql, session_settings::SETTINGS, sql::CLOCK};
 use crate::{
     domain::time::Timestamp,
     store::{
-        cluster::{Heartbeat, SHARD_COUNT, ClusterView},
+        cluster::{ClusterView, Heartbeat, SHARD_COUNT},
         sql::{Columns, Error, Result, Row, Value, changes, nodes},
     },
 };
@@ -123,7 +123,13 @@ impl StatementResults {
             Ok(())
         })?;
         let version = self.one("n", |row| row.get(0))?;
-        Ok(ClusterView { nodes, shards, version, write_counter: written, may_take_over: self.one("c", |row| row.get(0))? })
+        Ok(ClusterView {
+            nodes,
+            shards,
+            version,
+            write_counter: written,
+            may_take_over: self.one("c", |row| row.get(0))?,
+        })
     }
 }
 

@@ -117,13 +117,15 @@ mod tests {
         let rest = "options=-c%20a%3D1&application_name=x&connect_timeout=3&tcp_user_timeout=4&keepalives=0&keepalives_idle=5\
              &keepalives_interval=6&keepalives_retries=7&sslnegotiation=direct&channel_binding=require\
              &target_session_attrs=read-write&sslmode=require";
-        let parse = |hosts: &str| DatabaseAddress::parse(&format!("postgres://me:secret@{hosts}/ph?{rest}")).unwrap();
+        let parse =
+            |hosts: &str| DatabaseAddress::parse(&format!("postgres://me:secret@{hosts}/ph?{rest}")).unwrap();
         let both = parse("a.example.com:1,b.example.com:2");
         assert_eq!(each_of(&both.config), [parse("a.example.com:1").config, parse("b.example.com:2").config]);
         let sockets = DatabaseAddress::parse("postgres:///ph?user=me&host=/a&host=/b&port=7").unwrap();
         let sockets = each_of(&sockets.config);
-        let alone =
-            |folder| DatabaseAddress::parse(&format!("postgres:///ph?user=me&host={folder}&port=7")).unwrap().config;
+        let alone = |folder| {
+            DatabaseAddress::parse(&format!("postgres:///ph?user=me&host={folder}&port=7")).unwrap().config
+        };
         assert_eq!(sockets, ["/a", "/b"].map(alone));
         let by_chance = DatabaseAddress::parse("postgres://me@a,b/ph?load_balance_hosts=random").unwrap();
         assert_eq!(each_of(&by_chance.config).len(), 1);

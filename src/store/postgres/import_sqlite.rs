@@ -134,7 +134,8 @@ fn start_copy(session: &Session, origin: &str) -> Result<(), ImportError> {
     let refused = Transaction::run(session, 0, |tx| {
         tx.execute(super::node::ENTER, &[])?;
         let tx: &dyn Sql = tx;
-        let alive = nodes::cluster_view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
+        let alive =
+            nodes::cluster_view(tx, now_of(tx)?)?.nodes.iter().filter(|node| !node.is_expired).count();
         if alive > 0 {
             return Ok(Some(ImportError::InUse(alive)));
         }
@@ -243,7 +244,8 @@ fn copy(
             from.each(&page, &params, |row| {
                 let values = all(row, columns.len())?;
                 let is_live = |(state, okey): (usize, usize)| {
-                    matches!(values[state], OwnedValue::Integer(..=3)) || !matches!(values[okey], OwnedValue::Null)
+                    matches!(values[state], OwnedValue::Integer(..=3))
+                        || !matches!(values[okey], OwnedValue::Null)
                 };
                 let insert = match state.zip(okey).filter(|_| table == DELIVERIES) {
                     Some(places) if is_live(places) => &insert_live,

@@ -2,64 +2,65 @@
 //! and a few connections that only read. All tables are in the schema `posthaste` of the database.
 
 mod address;
-mod statement;
-mod single_statement_commit;
-mod heartbeat;
-mod notify;
+mod batch_split;
 mod bulk_accept;
 mod bulk_commit;
-mod node;
+mod bulk_complete;
 mod columns;
 mod deliveries;
-mod bulk_complete;
-mod scan_watermarks;
+mod heartbeat;
+mod heartbeat_sql;
 mod hosts;
+mod import_sqlite;
 mod inbox;
 mod locks;
-mod probe;
-mod import_sqlite;
+mod migrations;
+mod node;
+mod notify;
 mod open;
-mod reply_guard;
 mod partitions;
-mod batch_split;
-mod writer_lease;
+mod probe;
 mod readers;
-mod heartbeat_sql;
+mod reply_guard;
+mod scan_watermarks;
 mod session;
 mod session_settings;
+mod single_statement_commit;
 mod sql;
+mod statement;
 mod tls;
 mod usage;
 mod value;
-mod migrations;
 mod writer;
+mod writer_lease;
 
 pub use super::sql::QueueLimits;
 pub use address::{DatabaseAddress, DatabaseAddressError};
-pub use probe::{MissingPrivilege, DatabaseInfo};
 pub use import_sqlite::{ImportError, import};
 pub use open::{DatabaseState, PostgresOpenError};
+pub use probe::{DatabaseInfo, MissingPrivilege};
 
 use super::{
     CommitWatch, Reply, Store,
-    cluster::{Heartbeat, Joined, ClusterView},
+    cluster::{ClusterView, Heartbeat, Joined},
     inbox::InboxEvent,
     sql::{
-        CommitEffects, Backend, MembershipBackend, CommandQueue, ReaderPool, Result, Sql, GroupCommit, WriterThread,
+        Backend, CommandQueue, CommitEffects, GroupCommit, MembershipBackend, ReaderPool, Result, Sql,
+        WriterThread,
         takeover::{self, TakenOver},
     },
 };
 use crate::domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp};
 use heartbeat::{HeartbeatHandle, NotifySender};
-use notify::NotifyMessage;
 use node::{BlockingSession, NodeHandle};
-use writer_lease::WriterLease;
+use notify::NotifyMessage;
 use session::{Server, Session};
 use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
     time::Duration,
 };
 use writer::SqliteCommitLoop;
+use writer_lease::WriterLease;
 
 /// Implements the store traits on one database.
 pub struct PostgresStore {
@@ -119,7 +120,8 @@ impl PostgresStore {
         let write = move |queue: Arc<CommandQueue>| match join_node(&to_write, watch.clone(), told.clone()) {
             Ok(OpenedNode { session, node: place, heartbeat: heart, notify_sender: ringer }) => {
                 let _ = opened.send(Ok((place.clone(), heart, ringer.clone())));
-                let writer = SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
+                let writer =
+                    SqliteCommitLoop::new(to_write, session, place, queue.clone(), ringer, told.clone());
                 GroupCommit::new(writer, queue, told, watch).run(window);
             }
             Err(error) => {
@@ -133,7 +135,16 @@ impl PostgresStore {
             is_open.recv().unwrap_or_else(|_| Err(not_prepared("its writer ended".to_owned())))?;
         let (readers, engine_readers) = (readers::on(&server), readers::on(&server));
         let ringer = Mutex::new(Some(ringer));
-        Ok(Self { queue, readers, engine_readers, thread, node: place, heartbeat: heart, handover, notify_sender: ringer })
+        Ok(Self {
+            queue,
+            readers,
+            engine_readers,
+            thread,
+            node: place,
+            heartbeat: heart,
+            handover,
+            notify_sender: ringer,
+        })
     }
 
     /// Returns a function that notifies other nodes of deliveries that were taken over, and the engine here if asked for.
@@ -166,7 +177,8 @@ impl Store for PostgresStore {
 impl MembershipBackend for PostgresStore {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined> {
         // The engine searches all endpoint queues when it starts. Until then no endpoint is loaded, and no queue is served.
-        let (aside, tell, handover) = (BlockingSession(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
+        let (aside, tell, handover) =
+            (BlockingSession(self.node.clone()), self.takeover_publisher(false), self.handover.clone());
         Box::pin(async move {
             let (joined, taken, inspections_wait) = aside.join(now).await?;
             tell(taken);

@@ -2,12 +2,12 @@
 //! this node's own row in `ledger`, as writer 1.
 
 use super::{
+    migrations::{self, is_busy},
     partitions,
-    writer_lease::WriterLease,
     session::{Server, Session},
     sql::Transaction,
-    migrations::{self, is_busy},
     writer::{ANSWER_TIMEOUT, may_succeed_later},
+    writer_lease::WriterLease,
 };
 use crate::{
     domain::{id::NODE_SLOTS, time::Timestamp},
@@ -15,9 +15,8 @@ use crate::{
         Reply, StoreError,
         cluster::Joined,
         sql::{
-            Error, NewNode, Result, WriterId, Sql, nodes, params, store_error,
-            takeover::{self, TakeoverSteps, TakenOver},
-            newest_id_and_inspections,
+            Error, NewNode, Result, Sql, WriterId, newest_id_and_inspections, nodes, params, store_error,
+            takeover::{self, TakenOver, TakeoverSteps},
         },
     },
 };
@@ -185,8 +184,8 @@ impl NodeHandle {
             });
             match done {
                 Err(error) if tries_left > 0 && is_busy(&error) => {
-                    let ended = self
-                        .with_session(|session| Transaction::run(session, epoch, end_dead_batches))?;
+                    let ended =
+                        self.with_session(|session| Transaction::run(session, epoch, end_dead_batches))?;
                     if ended > 0 {
                         tracing::warn!(epoch, "a dead node kept a batch open, which was ended");
                     } else {
@@ -315,9 +314,13 @@ pub(super) fn enter(session: &Session) -> Result<(i64, u8)> {
                 return Ok(entered);
             }
             Ok(None) if since.plus(nodes::JOIN_GRACE) <= now => {
-                return Err(Error::Wrong(format!("there are {NODE_SLOTS} nodes already, and no room for more")));
+                return Err(Error::Wrong(format!(
+                    "there are {NODE_SLOTS} nodes already, and no room for more"
+                )));
             }
-            Err(error) if tries_left == 0 || !is_busy(&error) && !may_succeed_later(&error) => return Err(error),
+            Err(error) if tries_left == 0 || !is_busy(&error) && !may_succeed_later(&error) => {
+                return Err(error);
+            }
             // Others may enter and leave meanwhile.
             Ok(None) => drop(tx),
             Err(_) => {

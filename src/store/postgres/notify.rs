@@ -144,13 +144,21 @@ mod tests {
     #[test]
     fn other_nodes_read_a_notification_as_it_was_sent() {
         for bell in [
-            NotifyMessage { waiting: lanes(3), manual: lanes(1), configuration: true, ..NotifyMessage::default() },
+            NotifyMessage {
+                waiting: lanes(3),
+                manual: lanes(1),
+                configuration: true,
+                ..NotifyMessage::default()
+            },
             NotifyMessage { inspections: true, notices: true, replays: true, ..NotifyMessage::default() },
         ] {
             assert_eq!(NotifyMessage::parse(&bell.text(7), 8), Some(bell.clone()));
             assert_eq!(NotifyMessage::parse(&bell.text(7), 7), None, "only by other nodes");
         }
-        assert_eq!(NotifyMessage::parse("7 w1 wx,y z9,9 c", 8), Some(NotifyMessage { configuration: true, ..NotifyMessage::default() }));
+        assert_eq!(
+            NotifyMessage::parse("7 w1 wx,y z9,9 c", 8),
+            Some(NotifyMessage { configuration: true, ..NotifyMessage::default() })
+        );
         assert_eq!(NotifyMessage::parse("", 8), None);
     }
 

@@ -1,11 +1,11 @@
 //! Opens a database: checks its promises, and migrates its schema. A refused database is left untouched.
 
 use super::{
-    node, partitions,
-    writer_lease::WriterLease,
-    session::{Server, Session},
     migrations::{self, MIGRATIONS, NEWEST, WITH_INBOX},
+    node, partitions,
+    session::{Server, Session},
     writer::ANSWER_TIMEOUT,
+    writer_lease::WriterLease,
 };
 use crate::store::sql::{Error, Result, Row, WriterId};
 use std::{error::Error as _, io, time::Duration};
@@ -59,7 +59,11 @@ pub enum PostgresOpenError {
 
 impl From<Error> for PostgresOpenError {
     fn from(error: Error) -> Self {
-        if is_temporary(&error) { Self::Away(error.to_string()) } else { Self::NotPrepared(error.to_string()) }
+        if is_temporary(&error) {
+            Self::Away(error.to_string())
+        } else {
+            Self::NotPrepared(error.to_string())
+        }
     }
 }
 
@@ -290,7 +294,10 @@ mod tests {
             assert!(fit.clone().check().is_ok(), "{fit:?}");
         }
         for (unfit, reason) in [
-            (ServerSettings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() }, "version 13.23"),
+            (
+                ServerSettings { number: 139_999, version: "13.23".to_owned(), ..safe.clone() },
+                "version 13.23",
+            ),
             (ServerSettings { encoding: "SQL_ASCII".to_owned(), ..safe.clone() }, "ENCODING 'UTF8'"),
             (ServerSettings { fsync: "off".to_owned(), ..safe.clone() }, "fsync = off"),
             (ServerSettings { full_page_writes: "off".to_owned(), ..safe.clone() }, "full_page_writes = off"),

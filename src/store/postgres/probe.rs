@@ -2,9 +2,9 @@
 //! Reads only.
 
 use super::{
+    migrations::{NEWEST, WITH_INBOX},
     open::{self, DatabaseState, PostgresOpenError},
     session::{Server, Session},
-    migrations::{NEWEST, WITH_INBOX},
 };
 use crate::store::sql::{Result, Row};
 use std::time::Duration;
@@ -70,10 +70,18 @@ fn rights(session: &Session, found: DatabaseState) -> Result<Option<MissingPrivi
     let role = asked.get(0)?;
     let Some(schema) = of_schema.first().map(|row| Row::new(row)) else {
         let may_make_it = asked.get(2)?;
-        return Ok(if may_make_it { None } else { Some(MissingPrivilege::NoSchema { role, database: asked.get(1)? }) });
+        return Ok(if may_make_it {
+            None
+        } else {
+            Some(MissingPrivilege::NoSchema { role, database: asked.get(1)? })
+        });
     };
     let (owner, is_ours, others): (String, bool, i64) = (schema.get(0)?, schema.get(1)?, schema.get(2)?);
     let must_be_prepared = found.prepared < NEWEST;
     let is_owner = is_ours && others == 0;
-    Ok(if is_owner { None } else { Some(MissingPrivilege::NotOwner { role, owner, others, must_be_prepared }) })
+    Ok(if is_owner {
+        None
+    } else {
+        Some(MissingPrivilege::NotOwner { role, owner, others, must_be_prepared })
+    })
 }

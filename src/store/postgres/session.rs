@@ -3,9 +3,9 @@
 
 use super::{
     address::DatabaseAddress,
-    statement::{StatementResult, Statement, pipeline},
     hosts::Hosts,
     open::PostgresOpenError,
+    statement::{Statement, StatementResult, pipeline},
     tls::DatabaseTlsConnector,
     value::FetchedRow,
 };
@@ -25,7 +25,7 @@ use tokio::{
     sync::mpsc::UnboundedSender,
     time::{Sleep, sleep, timeout},
 };
-use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, Statement};
+use tokio_postgres::{AsyncMessage, Client, SimpleQueryMessage, Statement as PreparedStatement};
 
 /// For connecting, encryption and login included.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(20);
@@ -52,7 +52,7 @@ impl Server {
 pub(super) struct Session {
     client: Arc<Client>,
     /// Prepared statements, by the text of the shared code; `None` where nothing may stay with the connection.
-    statements: Option<RefCell<HashMap<String, Statement>>>,
+    statements: Option<RefCell<HashMap<String, PreparedStatement>>>,
     /// Settings that were set for all later statements.
     kept: Cell<Option<&'static str>>,
     /// How long it waits for any one answer.
@@ -188,12 +188,12 @@ impl Session {
     }
 
     /// Prepares those of these that can be prepared, in their order.
-    pub(super) fn prepare(&self, asked: &[Statement<'_>]) -> Result<Vec<Option<Statement>>> {
+    pub(super) fn prepare(&self, asked: &[Statement<'_>]) -> Result<Vec<Option<PreparedStatement>>> {
         asked.iter().map(|asked| self.statement(asked)).collect()
     }
 
     /// Returns the prepared statement; `None` if there is nothing to prepare, or if none may be kept.
-    fn statement(&self, asked: &Statement<'_>) -> Result<Option<Statement>> {
+    fn statement(&self, asked: &Statement<'_>) -> Result<Option<PreparedStatement>> {
         let (Some(statements), Some(sql)) = (&self.statements, asked.sql()) else { return Ok(None) };
         if let Some(known) = statements.borrow().get(sql) {
             return Ok(Some(known.clone()));

@@ -3,15 +3,15 @@
 //! known or the writer is fenced, the batch is written in steps (`bulk.rs`), where each case is handled.
 
 use super::{
-    statement::{StatementResult, Statement},
-    bulk_accept::{ACCEPT_PARAMS, BulkAccept, NewEventRows, CLAIM_PARAMS, accepting, claiming},
+    bulk_accept::{ACCEPT_PARAMS, BulkAccept, CLAIM_PARAMS, NewEventRows, accepting, claiming},
+    bulk_complete::{BulkComplete, COMPLETE_PARAMS, recording},
     columns::{ColumnRows, ColumnTypes},
-    bulk_complete::{COMPLETE_PARAMS, BulkComplete, recording},
     locks::IS_UNHEALTHY,
+    statement::{Statement, StatementResult},
 };
 use crate::{
     domain::id::EndpointId,
-    store::sql::{BulkOp, NEWEST_NOTICE, Result, Row, WriterId, Command, added_by, params},
+    store::sql::{BulkOp, Command, NEWEST_NOTICE, Result, Row, WriterId, added_by, params},
 };
 use std::{
     collections::{BTreeSet, HashSet},
@@ -116,7 +116,9 @@ impl SimpleBatch {
                     }
                 }
                 BulkOp::Record(recording) if !endings.has(recording.delivery()) => {
-                    let Some(delivery) = recording.as_simple_delivery(seat.epoch, |_| true) else { return Ok(None) };
+                    let Some(delivery) = recording.as_simple_delivery(seat.epoch, |_| true) else {
+                        return Ok(None);
+                    };
                     endings.push(place, recording, delivery)?;
                 }
                 BulkOp::Nothing => {}

@@ -1,13 +1,13 @@
 //! Runs the shared statements in a PostgreSQL transaction.
 
 use super::{
-    statement::{StatementResult, Statement},
     columns::{ColumnRows, ColumnTypes},
     deliveries,
+    locks::{DIGESTS, HEALTH, LockRequest, ORDERING},
     scan_watermarks::ScanWatermarks,
-    locks::{DIGESTS, HEALTH, ORDERING, LockRequest},
     session::Session,
-    session_settings::{begin_sql, begin_read_sql},
+    session_settings::{begin_read_sql, begin_sql},
+    statement::{Statement, StatementResult},
 };
 use crate::{
     domain::{
@@ -17,8 +17,8 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, RowSink, Locks, BulkStatement, Result, Row, WriterId, Sql, ToValue, ExpectedState, begin_version, log_change,
-        params,
+        BulkStatement, ConfigChange, Error, ExpectedState, Locks, Result, Row, RowSink, Sql, ToValue,
+        WriterId, begin_version, log_change, params,
     },
 };
 use std::{
@@ -85,7 +85,8 @@ impl<'a> Transaction<'a> {
         (tx.writer_id, tx.watermarks) = (Some(seat), Some(floors));
         let (opening, wanted) = (begin_sql(session, first)?, LockRequest::of(locks));
         let params = wanted.params();
-        let asked: Vec<_> = [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
+        let asked: Vec<_> =
+            [Statement::Batch(&opening)].into_iter().chain(wanted.statements(&params)).collect();
         let answers = tx.pipeline(&asked)?;
         if let [_, .., taken] = &answers[..] {
             tx.held = RefCell::new(taken.read(|row| Ok((row.get(0)?, row.get(1)?)))?);
@@ -114,7 +115,17 @@ impl<'a> Transaction<'a> {
     fn new(session: &'a Session, epoch: i64) -> Self {
         let (held, late, version) = (RefCell::default(), RefCell::default(), Cell::new(None));
         let (seat, floors, has_failed) = (None, None, Cell::new(false));
-        Self { session, epoch, writer_id: seat, watermarks: floors, held, locked_later: late, version, has_failed, is_over: false }
+        Self {
+            session,
+            epoch,
+            writer_id: seat,
+            watermarks: floors,
+            held,
+            locked_later: late,
+            version,
+            has_failed,
+            is_over: false,
+        }
     }
 
     /// Runs statements that are not worth preparing.

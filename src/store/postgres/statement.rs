@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::time::timeout;
 use tokio_postgres::{
-    Client, Error, SimpleQueryMessage, Statement,
+    Client, Error, SimpleQueryMessage, Statement as PreparedStatement,
     types::{ToSql, Type},
 };
 
@@ -55,7 +55,11 @@ impl Statement<'_> {
     }
 
     /// Sends the statement when first polled; whole, with the types of its parameters, if it is not prepared.
-    pub(super) async fn answer(self, client: &Client, known: Option<&Statement>) -> Result<StatementResult, Error> {
+    pub(super) async fn answer(
+        self,
+        client: &Client,
+        known: Option<&PreparedStatement>,
+    ) -> Result<StatementResult, Error> {
         let mut answer = StatementResult::default();
         match (self, known) {
             (Self::Batch(sql), _) => {
@@ -96,7 +100,10 @@ fn all<'a>(bound: &'a [BoundValue<'a>], rows: &'a [&'a ColumnRows]) -> Vec<&'a (
 }
 
 /// Returns the parameters with their types; of an empty one the server finds the type.
-fn all_typed<'a>(bound: &'a [BoundValue<'a>], rows: &'a [&'a ColumnRows]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+fn all_typed<'a>(
+    bound: &'a [BoundValue<'a>],
+    rows: &'a [&'a ColumnRows],
+) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
     let columns = rows.iter().flat_map(|rows| rows.columns());
     let typed = bound.iter().map(|bound| (bound as &(dyn ToSql + Sync), bound.kind()));
     typed.chain(columns.map(|column| (column as &(dyn ToSql + Sync), column.kind()))).collect()

@@ -35,7 +35,7 @@ pub(super) struct BoundValue<'a>(pub(super) Value<'a>);
 impl BoundValue<'_> {
     pub(super) fn kind(&self) -> Type {
         match self.0 {
-            Value::Null => Type::MISSING_CONTRACT,
+            Value::Null => Type::UNKNOWN,
             Value::Integer(_) => Type::INT8,
             Value::Text(_) => Type::TEXT,
             Value::Blob(_) => Type::BYTEA,

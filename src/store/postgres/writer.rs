@@ -2,27 +2,27 @@
 //! `ledger`. So a batch is stored once, even if the answer to its COMMIT is lost, and never after another process took over.
 
 use super::{
-    single_statement_commit::{self, SimpleBatch},
-    heartbeat::NotifySender,
-    notify::NotifyMessage,
+    batch_split::{needs_global_lock, split_batch},
     bulk_commit,
+    heartbeat::NotifySender,
+    migrations::is_busy,
     node::{self, LOST_BATCHES, NodeHandle, StoredBatches},
-    scan_watermarks::ScanWatermarks,
+    notify::NotifyMessage,
     open,
-    batch_split::{split_batch, needs_global_lock},
-    writer_lease::WriterLease,
+    scan_watermarks::ScanWatermarks,
     session::{Server, Session},
     session_settings::keep_write_settings,
+    single_statement_commit::{self, SimpleBatch},
     sql::{Transaction, Uncommitted},
-    migrations::is_busy,
+    writer_lease::WriterLease,
 };
 use crate::{
     domain::{id::EndpointId, ports::CommitListener},
     store::{
         StoreError,
         sql::{
-            CommitEffects, BatchWriter, Error, Locks, CommandQueue, Result, WriterId, Sql, Command, newest_notice, params,
-            store_error,
+            BatchWriter, Command, CommandQueue, CommitEffects, Error, Locks, Result, Sql, WriterId,
+            newest_notice, params, store_error,
         },
     },
 };
@@ -135,7 +135,8 @@ impl SqliteCommitLoop {
         let session = self.session()?;
         keep_write_settings(session)?;
         // Until it is sent, it cannot be in doubt.
-        let answer = plain.run(seat, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
+        let answer =
+            plain.run(seat, last, |asked| session.prepare(&[asked]).map(|_| session.run_one(asked)))?;
         match answer.and_then(|answer| single_statement_commit::stored(&answer)) {
             Ok(None) => Ok(None),
             Ok(Some(newest_notice)) => {
@@ -153,7 +154,12 @@ impl SqliteCommitLoop {
         }
     }
 
-    fn commit_in_steps(&mut self, seat: WriterId, batch: &mut [Box<dyn Command>], locks: &Locks) -> Result<i64> {
+    fn commit_in_steps(
+        &mut self,
+        seat: WriterId,
+        batch: &mut [Box<dyn Command>],
+        locks: &Locks,
+    ) -> Result<i64> {
         let (epoch, last) = (self.epoch, self.last);
         let next = last + 1;
         let is_cold = needs_global_lock(batch);

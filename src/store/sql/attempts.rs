@@ -4,7 +4,7 @@ use super::{Error, Result, Row, Sql, ToValue, params, row::named};
 use crate::domain::{
     contract::ContractHash,
     id::{AttemptId, DeliveryId},
-    outcome::{Attempt, OutcomeClass, Outcome, Timings},
+    outcome::{Attempt, Outcome, OutcomeClass, Timings},
     time::Timestamp,
 };
 use crate::store::queries::AttemptRow;

@@ -1,9 +1,8 @@
 //! The audit log: written in the transaction of the change, listed newest first.
 
 use super::{
-    Error, Result, Row, Sql,
+    Error, Result, Row, Sql, params,
     queries::{fill, id_range},
-    params,
     row::named,
 };
 use crate::{
@@ -13,9 +12,9 @@ use crate::{
     },
     store::{
         audit::AuditFilter,
-        queries::{Cursor, Page},
-        deliveries::ActionResult,
         config::Inserted,
+        deliveries::ActionResult,
+        queries::{Cursor, Page},
         replays::ReplayChanged,
     },
 };
@@ -63,7 +62,11 @@ impl ChangeOutcome for ReplayChanged {
 }
 
 /// Writes the entry if something was changed; passes the answer on.
-pub(super) fn write_if_changed<T: ChangeOutcome>(tx: &dyn Sql, entry: Option<&AuditEntry>, answer: T) -> Result<T> {
+pub(super) fn write_if_changed<T: ChangeOutcome>(
+    tx: &dyn Sql,
+    entry: Option<&AuditEntry>,
+    answer: T,
+) -> Result<T> {
     if let Some(entry) = entry.filter(|_| answer.is_change()) {
         let detail = entry.detail.as_ref().map(ToString::to_string);
         tx.check_id(entry.id.as_i64())?;

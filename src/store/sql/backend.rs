@@ -1,6 +1,6 @@
 //! StorageSpace backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
-use super::{CommitEffects, MembershipBackend, CommandQueue, Result, Sql, command::FnCommand};
+use super::{CommandQueue, CommitEffects, MembershipBackend, Result, Sql, command::FnCommand};
 use crate::{
     domain::storage::StorageUsage,
     store::{Reply, inbox::InboxEvent},

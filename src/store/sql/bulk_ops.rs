@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{
     domain::{
-        delivery::{Delivery, DeliveryState, Availability},
+        delivery::{Availability, Delivery, DeliveryState},
         id::{DeliveryId, EndpointId},
         outcome::OutcomeClass,
         verdict::Verdict,
     },
     store::{
-        deliveries::{Accepted, NewEvent, DeliveryResult},
+        deliveries::{Accepted, DeliveryResult, NewEvent},
         sql::{Result, Sql, ToValue},
     },
 };
@@ -76,7 +76,15 @@ impl RecordResult {
         epoch: i64,
         is_well: impl FnOnce(EndpointId) -> bool,
     ) -> Option<Delivery> {
-        let DeliveryResult { leased: carried, attempts, verdict, disable: switch_off, health_sample: sighting, ended_at, contract } = &self.record;
+        let DeliveryResult {
+            leased: carried,
+            attempts,
+            verdict,
+            disable: switch_off,
+            health_sample: sighting,
+            ended_at,
+            contract,
+        } = &self.record;
         let mut delivery = carried.delivery.clone();
         let [attempt] = &attempts[..] else { return None };
         let is_ok = attempt.outcome.class == OutcomeClass::Ok;
@@ -88,7 +96,8 @@ impl RecordResult {
             && delivery.skipped_at.is_none()
             && (says_nothing || is_ok && is_well(delivery.endpoint));
         let slots = delivery_statements::slots(&self.record);
-        let is_concluded = is_plain && delivery.apply_verdict(verdict, slots, Availability::Enabled, *ended_at).is_ok();
+        let is_concluded =
+            is_plain && delivery.apply_verdict(verdict, slots, Availability::Enabled, *ended_at).is_ok();
         is_concluded.then_some(delivery)
     }
 
@@ -104,7 +113,8 @@ impl RecordResult {
 
     /// Sets its result: `None` where the delivery was not leased any more.
     pub(in crate::store) fn set_result(&mut self, delivery: Option<Delivery>) {
-        let plainly = |delivery| RecordedResult { delivery, disabled: None, woken: Vec::new(), health_changed: false };
+        let plainly =
+            |delivery| RecordedResult { delivery, disabled: None, woken: Vec::new(), health_changed: false };
         self.recorded = delivery.map(plainly);
     }
 }

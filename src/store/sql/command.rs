@@ -5,9 +5,9 @@ use crate::{
     domain::{
         endpoint::Disabled,
         event::DedupKey,
-        live_update::LiveUpdate,
         id::{AppId, EndpointId},
-        ports::{LeasedDelivery, CommitListener},
+        live_update::LiveUpdate,
+        ports::{CommitListener, LeasedDelivery},
         statistics::StatBatch,
         time::Timestamp,
     },

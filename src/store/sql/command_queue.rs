@@ -110,7 +110,8 @@ impl CommandQueue {
     /// Drops all waiting commands, unanswered and unwritten, and takes no more.
     pub(in crate::store) fn discard_all(&self) {
         let mut waiting = self.lock();
-        let forgotten = std::mem::replace(&mut *waiting, QueueState { is_closed: true, ..QueueState::default() });
+        let forgotten =
+            std::mem::replace(&mut *waiting, QueueState { is_closed: true, ..QueueState::default() });
         // Permits are released as these are dropped; a worker woken by that must find the queue unlocked.
         drop(waiting);
         drop(forgotten);

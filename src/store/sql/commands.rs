@@ -1,16 +1,17 @@
 //! Commands of the hot path: accept, record, lease and release, as commands of a batch.
 
 use super::{
-    CommitEffects, Error, BulkOp, CommandKind, Locks, Result, Sql, Command, health,
+    BulkOp, Command, CommandKind, CommitEffects, Error, Locks, Result, Sql,
     delivery_statements::{self, RecordedResult},
+    health,
     lease_due::{self, DueDelivery, EndedUnsent, LeasedParts},
 };
 use crate::{
     domain::{
-        delivery::{Delivery, DeliveryState, Availability},
+        delivery::{Availability, Delivery, DeliveryState},
         event::{DedupKey, TEST_EVENT_TYPE},
-        live_update::LiveUpdate,
         id::{AppId, EndpointId},
+        live_update::LiveUpdate,
         outcome::OutcomeClass,
         ports::{LeasedDelivery, Permit},
         statistics::StatBatch,
@@ -19,7 +20,7 @@ use crate::{
     },
     store::{
         StoreError,
-        deliveries::{Accepted, NewDelivery, NewEvent, DeliveryResult, LeaseResult, LeaseRequest},
+        deliveries::{Accepted, DeliveryResult, LeaseRequest, LeaseResult, NewDelivery, NewEvent},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -40,7 +41,9 @@ impl Accept {
         self.epoch = epoch;
         for new in &mut self.events {
             let at = new.event.accepted_at;
-            let is_old = |birth: &&mut NewDelivery| birth.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch));
+            let is_old = |birth: &&mut NewDelivery| {
+                birth.permit.as_ref().is_some_and(|hand| !hand.is_valid_for(epoch))
+            };
             for birth in new.deliveries.iter_mut().filter(is_old) {
                 birth.permit = None;
                 if birth.delivery.state == DeliveryState::InFlight {
@@ -60,8 +63,11 @@ impl Accept {
 impl Command for Accept {
     fn apply(&mut self, tx: &dyn Sql) -> Result<()> {
         self.set_epoch(tx.epoch());
-        self.results =
-            self.events.iter_mut().map(|event| delivery_statements::accept(tx, event)).collect::<Result<_, _>>()?;
+        self.results = self
+            .events
+            .iter_mut()
+            .map(|event| delivery_statements::accept(tx, event))
+            .collect::<Result<_, _>>()?;
         Ok(())
     }
 
@@ -106,8 +112,13 @@ impl Command for Accept {
                     Some(hand) => {
                         let event = new.event.clone();
                         let due = event.deliver_at.map_or(event.accepted_at, |at| at.max(event.accepted_at));
-                        let carried =
-                            LeasedDelivery { delivery: birth.delivery, event, due, permit: hand, epoch: self.epoch };
+                        let carried = LeasedDelivery {
+                            delivery: birth.delivery,
+                            event,
+                            due,
+                            permit: hand,
+                            epoch: self.epoch,
+                        };
                         after.carried.push(carried);
                     }
                     None => note_waiting(&birth.delivery, after),
@@ -176,7 +187,8 @@ impl Command for RecordResult {
     }
 
     fn locks(&self, locks: &mut Locks) {
-        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } = &self.record;
+        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, contract, .. } =
+            &self.record;
         let Delivery { app, endpoint, ordering_key: okey, .. } = carried.delivery;
         locks.queues.extend(okey.map(|_| endpoint));
         let is_dead = matches!(verdict, Verdict::Dead { .. }) && contract.is_some();
@@ -190,7 +202,8 @@ impl Command for RecordResult {
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
-        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } = &self.record;
+        let DeliveryResult { leased: carried, attempts, verdict, health_sample: sighting, ended_at, .. } =
+            &self.record;
         let Some(RecordedResult { delivery, .. }) = &self.recorded else { return };
         // A failed extra attempt, requested manually, leaves the delivery as it had ended.
         let has_ended = delivery.state.is_terminal() && !carried.delivery.restores_saved_state(verdict);
@@ -209,7 +222,9 @@ impl Command for RecordResult {
     }
 
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
-        if let Some(RecordedResult { delivery, disabled: went_off, woken, health_changed: is_turn }) = self.recorded {
+        if let Some(RecordedResult { delivery, disabled: went_off, woken, health_changed: is_turn }) =
+            self.recorded
+        {
             note_waiting(&delivery, after);
             after.live_updates.extend(is_turn.then(|| LiveUpdate::endpoint(delivery.app, delivery.endpoint)));
             after.waiting.extend(woken);
@@ -271,7 +286,9 @@ impl Command for LeaseDue {
     }
 
     fn add_statistics(&self, sums: &mut StatBatch) {
-        for EndedUnsent { delivery, event_type, is_blamed } in self.found.iter().flat_map(|found| &found.ended) {
+        for EndedUnsent { delivery, event_type, is_blamed } in
+            self.found.iter().flat_map(|found| &found.ended)
+        {
             if event_type != TEST_EVENT_TYPE {
                 sums.entry(delivery.app, Some(delivery.endpoint), event_type, self.now)
                     .add_end(delivery.state, *is_blamed);
@@ -355,7 +372,9 @@ impl Command for Release {
 
     fn committed(self: Box<Self>, after: &mut CommitEffects) {
         after.waiting.extend(self.waiting);
-        after.live_updates.extend(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
+        after
+            .live_updates
+            .extend(self.changed.into_iter().map(|(app, endpoint)| LiveUpdate::deliveries(app, endpoint)));
         let _ = self.reply.send(Ok(()));
     }
 

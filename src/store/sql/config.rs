@@ -1,22 +1,23 @@
 //! Apps, endpoints, keys and contracts: small tables, read whole at start.
 
 use super::{
-    ConfigChange, Error, Result, Row, Sql, maintenance, event_types, health, inspections, notices, params, row::named,
+    ConfigChange, Error, Result, Row, Sql, event_types, health, inspections, maintenance, notices, params,
+    row::named,
 };
 use crate::{
     domain::{
+        api_key::{ApiKey, KeyHash, Scope},
         app::App,
         contract::ContractHash,
-        endpoint::{EndpointRecord, EndpointSettings, EncryptedSecret, Disabled},
+        endpoint::{Disabled, EncryptedSecret, EndpointRecord, EndpointSettings},
         health::disabled_manually,
         id::{AppId, EndpointId, KeyId},
-        api_key::{ApiKey, KeyHash, Scope},
         portal_theme::EXPIRED_LINK_RETENTION,
         time::Timestamp,
     },
     store::{
+        config::{ConfigSnapshot, EndpointLabel, Inserted},
         documents::{self, StoredDocument},
-        config::{Inserted, EndpointLabel, ConfigSnapshot},
     },
 };
 use serde::de::DeserializeOwned;
@@ -49,8 +50,11 @@ pub(super) fn config_snapshot(connection: &dyn Sql) -> Result<ConfigSnapshot> {
         &[],
         |row| endpoint(row, &mut secrets),
     )?;
-    let keys =
-        connection.all(&format!("SELECT {KEY_COLUMNS} FROM keys WHERE revoked_at IS NULL ORDER BY id"), &[], key)?;
+    let keys = connection.all(
+        &format!("SELECT {KEY_COLUMNS} FROM keys WHERE revoked_at IS NULL ORDER BY id"),
+        &[],
+        key,
+    )?;
     let event_types = event_types::all(connection)?;
     Ok(ConfigSnapshot { apps, endpoints, keys, event_types })
 }
@@ -70,7 +74,10 @@ fn read_app(row: &Row<'_>, id: AppId) -> Result<App> {
     })
 }
 
-fn endpoint(row: &Row<'_>, secrets: &mut HashMap<EndpointId, Vec<EncryptedSecret>>) -> Result<EndpointRecord> {
+fn endpoint(
+    row: &Row<'_>,
+    secrets: &mut HashMap<EndpointId, Vec<EncryptedSecret>>,
+) -> Result<EndpointRecord> {
     let id = row.get(0)?;
     named(id, read_endpoint(row, id, secrets.remove(&id).unwrap_or_default()))
 }
@@ -288,7 +295,9 @@ pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Op
     let secrets = connection.all(
         "SELECT sealed, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
         params![id],
-        |row| Ok(EncryptedSecret { encrypted: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? }),
+        |row| {
+            Ok(EncryptedSecret { encrypted: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? })
+        },
     )?;
     connection.one(
         "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints

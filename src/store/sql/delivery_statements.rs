@@ -1,9 +1,9 @@
 //! Statements of the delivery store: accept, record, release, act, apply to waiting. Each runs inside the writer's batch.
 
 use super::{
-    Result, Row, Sql, ToValue, attempts, maintenance, dedup,
-    deliveries::{is_leased, read_delivery, update_leased, update_delivery},
-    health, notices,
+    Result, Row, Sql, ToValue, attempts, dedup,
+    deliveries::{is_leased, read_delivery, update_delivery, update_leased},
+    health, maintenance, notices,
     ordering::{self, NewlyDue},
     params,
     row::{self, DELIVERY},
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     domain::{
         contract::Contract,
-        delivery::{Delivery, TransitionError, DeliveryState, Availability},
+        delivery::{Availability, Delivery, DeliveryState, TransitionError},
         endpoint::{self, Disabled},
         event::{DedupKey, Event},
         id::{AppId, DeliveryId, EndpointId, EventId},
@@ -21,7 +21,9 @@ use crate::{
         time::Timestamp,
         verdict::Verdict,
     },
-    store::deliveries::{Accepted, DeliveryAction, ActionResult, NewDelivery, NewEvent, DeliveryResult, AvailabilityChange},
+    store::deliveries::{
+        Accepted, ActionResult, AvailabilityChange, DeliveryAction, DeliveryResult, NewDelivery, NewEvent,
+    },
 };
 
 /// Data of an event whose payload was erased.
@@ -159,7 +161,8 @@ pub(super) fn record_result(tx: &dyn Sql, record: &DeliveryResult) -> Result<Opt
     attempts::insert(tx, delivery.id, position, number, &record.attempts)?;
     let is_turn = seen.map_or(Ok(false), |seen| seen.write(tx))?;
     // A failed extra attempt, requested manually, leaves a dead delivery dead: its notice was written then.
-    let has_died = delivery.state == DeliveryState::Dead && !record.leased.delivery.restores_saved_state(&record.verdict);
+    let has_died = delivery.state == DeliveryState::Dead
+        && !record.leased.delivery.restores_saved_state(&record.verdict);
     if let Some(contract) = record.contract.as_ref().filter(|_| has_died) {
         let error = record.attempts.last().and_then(|last| last.outcome.error.as_deref());
         write_dead_letter_notice(tx, contract, &delivery, &record.leased.event, error)?;
@@ -182,11 +185,7 @@ pub(super) fn write_dead_letter_notice(
 }
 
 /// Disables the endpoint; returns its new revision, or `None` if it was disabled or gone already.
-pub(super) fn disable_endpoint(
-    tx: &dyn Sql,
-    endpoint: EndpointId,
-    off: &Disabled,
-) -> Result<Option<u32>> {
+pub(super) fn disable_endpoint(tx: &dyn Sql, endpoint: EndpointId, off: &Disabled) -> Result<Option<u32>> {
     let revision = tx.one(
         "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
          WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
@@ -310,7 +309,9 @@ pub(super) fn apply_to_waiting(
     now: Timestamp,
 ) -> Result<AppliedToWaiting> {
     // The call may be late: the endpoint may have been switched again since.
-    if (availability_of(tx, endpoint)? == Availability::Enabled) != matches!(settle, AvailabilityChange::Enabled { .. }) {
+    if (availability_of(tx, endpoint)? == Availability::Enabled)
+        != matches!(settle, AvailabilityChange::Enabled { .. })
+    {
         return Ok(AppliedToWaiting { count: 0, is_released: false, app: None });
     }
     tx.lock_queue(endpoint)?;

@@ -1,8 +1,9 @@
 //! The catalogue of event types: one small table, read whole at start.
 
 use super::{
-    Result, Row, Sql, audit, maintenance, params,
+    Result, Row, Sql, audit,
     config::{json, log_if_changed, to_json},
+    maintenance, params,
     row::named,
 };
 use crate::domain::{audit::AuditEntry, event_type::EventTypeRecord, id::EventTypeId};

@@ -4,7 +4,7 @@
 //! Commands that arrive during a commit form the next batch, so a single event is committed at once. Attempt results are
 //! written before new events.
 
-use super::{CommitEffects, Error, CommandQueue, Result, Sql, Command, notices, rollup, store_error};
+use super::{Command, CommandQueue, CommitEffects, Error, Result, Sql, notices, rollup, store_error};
 use crate::{
     domain::{ports::CommitListener, statistics::StatBatch},
     store::{CommitWatch, StoreError},
@@ -202,9 +202,9 @@ impl<S: BatchWriter> GroupCommit<S> {
                 CommitResult::Committed(size)
             }
             // As if it had never been sent.
-            Ok(None) => {
-                self.commit(doubt.batch, doubt.started).map_or(CommitResult::Failed, |()| CommitResult::Committed(size))
-            }
+            Ok(None) => self
+                .commit(doubt.batch, doubt.started)
+                .map_or(CommitResult::Failed, |()| CommitResult::Committed(size)),
             Err(error @ Error::Fenced(_)) => {
                 tracing::error!(%error, commands = size, "whether a batch was stored will not be known");
                 self.give_back(doubt.batch, &store_error(&error));

@@ -3,17 +3,20 @@
 
 use super::{
     Result, Row, Sql, adjusted_clock,
-    delivery_statements::{disable_endpoint, availability_of},
+    delivery_statements::{availability_of, disable_endpoint},
     notices, params, statistics,
 };
 use crate::{
     domain::{
         circuit_breaker::PausedUntil,
-        contract::{NoticeChannel, Contract},
-        delivery::{Delivery, Availability},
+        contract::{Contract, NoticeChannel},
+        delivery::{Availability, Delivery},
         endpoint::Disabled,
         event::{Event, TEST_EVENT_TYPE},
-        health::{HealthContext, FAILING_AFTER_FAILURES, FailedAttempt, Health, ClockedTime, HealthEvent, HealthState, TroubleNotice, HealthWindows},
+        health::{
+            ClockedTime, FAILING_AFTER_FAILURES, FailedAttempt, Health, HealthContext, HealthEvent,
+            HealthState, HealthWindows, TroubleNotice,
+        },
         id::{AppId, EndpointId},
         outcome::OutcomeClass,
         statistics::{Counters, Resolution},
@@ -21,9 +24,9 @@ use crate::{
         verdict::{DeadReason, Verdict},
     },
     store::{
-        queries::HealthReport,
         cluster::{HealthBootstrap, HealthCandidate},
         deliveries::DeliveryResult,
+        queries::HealthReport,
     },
 };
 use std::time::Duration;
@@ -61,7 +64,9 @@ fn read_row(row: &Row<'_>) -> Result<Health> {
     let moment = |at: usize| -> Result<Option<ClockedTime>> {
         let clock: Option<i64> = row.get(at + 1)?;
         let at: Option<Timestamp> = row.get(at)?;
-        Ok(at.zip(clock).map(|(at, clock)| ClockedTime { at, adjusted_time: adjusted_clock::duration(clock) }))
+        Ok(at
+            .zip(clock)
+            .map(|(at, clock)| ClockedTime { at, adjusted_time: adjusted_clock::duration(clock) }))
     };
     let told_by: Option<NoticeChannel> = row.get(11)?;
     Ok(Health {
@@ -172,7 +177,11 @@ pub(super) struct HealthUpdate<'a> {
 
 /// Computes the health after a result; `None` if nothing changes. The result of an endpoint that was disabled meanwhile
 /// changes nothing.
-pub(super) fn apply_result<'a>(tx: &dyn Sql, record: &'a DeliveryResult, switch: Availability) -> Result<Option<HealthUpdate<'a>>> {
+pub(super) fn apply_result<'a>(
+    tx: &dyn Sql,
+    record: &'a DeliveryResult,
+    switch: Availability,
+) -> Result<Option<HealthUpdate<'a>>> {
     let DeliveryResult { leased: carried, attempts, ended_at, .. } = record;
     let (Some(sighting), Some(contract)) = (&record.health_sample, &record.contract) else { return Ok(None) };
     let Some(last) = attempts.last().filter(|_| switch == Availability::Enabled) else { return Ok(None) };
@@ -258,7 +267,11 @@ pub(super) struct HealthChanges {
     pub(super) changed: Vec<(AppId, EndpointId)>,
 }
 
-pub(super) fn evaluate_health(tx: &dyn Sql, candidates: &[HealthCandidate], now: Timestamp) -> Result<HealthChanges> {
+pub(super) fn evaluate_health(
+    tx: &dyn Sql,
+    candidates: &[HealthCandidate],
+    now: Timestamp,
+) -> Result<HealthChanges> {
     let mut judged = HealthChanges::default();
     for HealthCandidate { app, endpoint, contract } in candidates {
         let whose = (*app, *endpoint);

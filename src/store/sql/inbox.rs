@@ -1,7 +1,7 @@
 //! Accepts events from the inbox: the event is stored and its row removed in one transaction, so that a crash neither loses
 //! it nor stores it twice.
 
-use super::{CommitEffects, Error, Locks, Result, Sql, Command, commands::Accept, params};
+use super::{Command, CommitEffects, Error, Locks, Result, Sql, commands::Accept, params};
 use crate::{
     domain::statistics::StatBatch,
     store::{StoreError, deliveries::Accepted},

@@ -1,19 +1,20 @@
 //! Inspections: few rows, each requested by a person, run by the engine.
 
 use super::{
-    Result, Row, Sql, params,
+    Result, Row, Sql,
     config::{optional_json, to_json},
+    params,
     row::named,
 };
 use crate::{
     domain::{
         id::{AppId, EndpointId, InspectionId},
-        inspection::{Inspection, INSPECTIONS_KEPT_PER_ENDPOINT, InspectionReport, InspectionState},
+        inspection::{INSPECTIONS_KEPT_PER_ENDPOINT, Inspection, InspectionReport, InspectionState},
         time::Timestamp,
     },
     store::{
-        queries::{Cursor, Page},
         deliveries::InspectionRequested,
+        queries::{Cursor, Page},
     },
 };
 
@@ -64,7 +65,12 @@ pub(super) fn start_next(tx: &dyn Sql, per_app_max: u32) -> Result<Option<Inspec
     tx.one(&sql, params![per_app_max, tx.epoch()], inspection)
 }
 
-pub(super) fn finish(tx: &dyn Sql, id: InspectionId, report: Option<&InspectionReport>, now: Timestamp) -> Result<bool> {
+pub(super) fn finish(
+    tx: &dyn Sql,
+    id: InspectionId,
+    report: Option<&InspectionReport>,
+    now: Timestamp,
+) -> Result<bool> {
     let (state, text) = match report {
         None => (InspectionState::Interrupted, None),
         Some(report) => (InspectionState::Finished, Some(to_json(report)?)),

@@ -2,9 +2,9 @@
 //! endpoint answers again.
 
 use super::{
-    Error, BulkStatement, Result, Sql, attempts,
+    BulkStatement, Error, Result, Sql, attempts,
     deliveries::update_delivery,
-    health, delivery_statements,
+    delivery_statements, health,
     ordering::NewlyDue,
     params,
     row::{self, DELIVERY, DELIVERY_COLUMNS, EVENT, EVENT_COLUMNS, EVENT_WITH_SMALL_DATA},
@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
         verdict::DueAction,
     },
-    store::deliveries::{AdvancedRetries, AdvanceRetries, LeaseRequest},
+    store::deliveries::{AdvanceRetries, AdvancedRetries, LeaseRequest},
 };
 use bytes::Bytes;
 use std::{
@@ -56,8 +56,10 @@ pub(super) struct EndedUnsent {
 }
 
 /// Manually requested deliveries; their index has the same condition.
-const MANUAL: PartFilter =
-    PartFilter { index: "INDEXED BY deliveries_by_hand", condition: "AND d.state = 0 AND d.asked IS NOT NULL" };
+const MANUAL: PartFilter = PartFilter {
+    index: "INDEXED BY deliveries_by_hand",
+    condition: "AND d.state = 0 AND d.asked IS NOT NULL",
+};
 
 #[derive(Clone, Copy, Default)]
 struct PartFilter {
@@ -250,7 +252,11 @@ pub(super) fn lease_due(
 
 /// Returns when the next delivery of each endpoint queue is due. If that is past, the next search starts there; if not, the
 /// whole queue is searched, since something older may have been added.
-fn find_next_dues(tx: &dyn Sql, wants: &[LeaseRequest], now: Timestamp) -> Result<HashMap<EndpointId, Timestamp>> {
+fn find_next_dues(
+    tx: &dyn Sql,
+    wants: &[LeaseRequest],
+    now: Timestamp,
+) -> Result<HashMap<EndpointId, Timestamp>> {
     let begins = |want: &LeaseRequest| (want.endpoint, tx.search_start(want.endpoint));
     let lanes: Vec<_> = wants.iter().map(begins).collect();
     let mut dues = next_dues(tx, &lanes)?;
@@ -300,7 +306,8 @@ fn lease_from_queue(
     let backlog_until = want.backlog_until.map_or(now, |until| until.min(now));
     let kind = PartFilter::default();
     let all = QueuePart { kind, after: from, until: backlog_until, most: want.permits.len(), bytes_max };
-    let by_hand = QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: want.manual_permits.len(), ..all };
+    let by_hand =
+        QueuePart { kind: MANUAL, after: EARLIEST, until: now, most: want.manual_permits.len(), ..all };
     let fresh = QueuePart { after: backlog_until, until: now, most: want.fresh_permits.len(), ..all };
     let mut found = LeasedParts::default();
     let (by_hand, has_more_by_hand) = claim(tx, want, &by_hand, (&mut found.ended, may_end), now)?;

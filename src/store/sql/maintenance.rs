@@ -1,6 +1,8 @@
 //! Joining a store alone, and maintenance: the newest id, endpoint queues with work, purging deleted apps.
 
-use super::{BulkStatement, Result, Row, Sql, audit, inspections, notices, ordering, params, statistics, takeover};
+use super::{
+    BulkStatement, Result, Row, Sql, audit, inspections, notices, ordering, params, statistics, takeover,
+};
 use crate::{
     domain::{
         id::{AppId, EndpointId, KeyId},

@@ -4,7 +4,7 @@ use crate::{
     domain::time::Timestamp,
     store::{
         Reply,
-        cluster::{Heartbeat, Joined, ClusterView},
+        cluster::{ClusterView, Heartbeat, Joined},
     },
 };
 

@@ -7,75 +7,75 @@
 mod adjusted_clock;
 mod attempts;
 mod audit;
-mod queries;
+mod backend;
+mod bulk_ops;
+mod bulk_statement;
 pub(super) mod changes;
-mod maintenance;
+mod command;
+mod command_queue;
 mod commands;
+mod config;
 mod dedup;
 mod deliveries;
-mod backend;
+mod delivery_statements;
 mod error;
 mod event_types;
-mod bulk_statement;
+mod group_commit;
 mod health;
-mod bulk_ops;
 mod inbox;
 mod inspections;
-mod delivery_statements;
+mod lease_due;
+mod maintenance;
 mod membership;
 pub(super) mod nodes;
 mod notices;
 mod ordering;
 mod outbox;
-mod command_queue;
+mod queries;
 mod readers;
 mod recent;
-mod lease_due;
-mod config;
-mod retention_delete;
 mod replays;
 mod retention;
+mod retention_delete;
+mod retention_records;
 mod rollup;
 mod row;
-mod store_impl;
-mod writer_id;
 mod shards;
 mod statistics;
-pub(super) mod takeover;
-mod writer_thread;
 mod statistics_query;
-mod group_commit;
-mod retention_records;
+mod store_impl;
+pub(super) mod takeover;
 mod value;
-mod command;
+mod writer_id;
+mod writer_thread;
 
 pub use command_queue::QueueLimits;
 pub use group_commit::CommitResult;
 
 pub(super) use attempts::COLUMNS_WRITTEN as ATTEMPT;
+pub(super) use backend::Backend;
+pub(super) use bulk_ops::BulkOp;
+pub(super) use bulk_statement::{BulkStatement, RowSink};
 pub(super) use changes::{ConfigChange, begin as begin_version, log as log_change};
-pub(super) use maintenance::{join_alone, newest_id_and_inspections};
+pub(super) use command::{Command, CommandKind, CommitEffects, Locks, answered};
+pub(super) use command_queue::CommandQueue;
 pub(super) use commands::RecordResult;
 pub(super) use deliveries::{ExpectedState, lane};
-pub(super) use backend::Backend;
-pub(super) use error::{Error, Result, store_error};
-pub(super) use bulk_statement::{RowSink, BulkStatement};
-pub(super) use bulk_ops::BulkOp;
 pub(super) use delivery_statements::{EVENT_COLUMNS_WRITTEN as EVENT, event_row};
+pub(super) use error::{Error, Result, store_error};
+pub(super) use group_commit::{BatchWriter, GroupCommit, TRIES_WHILE_CLOSING, added_by, apply_all};
+pub(super) use maintenance::{join_alone, newest_id_and_inspections};
 pub(super) use membership::MembershipBackend;
 pub(super) use nodes::NewNode;
 pub(super) use notices::{NEWEST as NEWEST_NOTICE, newest as newest_notice};
-pub(super) use command_queue::CommandQueue;
 pub(super) use readers::{ReadConnection, ReaderPool};
 #[cfg(test)]
 pub(super) use rollup::tests::roll_up_all;
 pub(super) use rollup::{LOG as LOG_STATISTICS, LogLine};
 pub(super) use row::write_saved_state;
+pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
 pub(super) use writer_id::WriterId;
 pub(super) use writer_thread::WriterThread;
-pub(super) use group_commit::{BatchWriter, TRIES_WHILE_CLOSING, GroupCommit, added_by, apply_all};
-pub(super) use value::{Columns, Row, ToValue, Value, WrongValue, params};
-pub(super) use command::{CommitEffects, CommandKind, Locks, Command, answered};
 
 use crate::domain::{
     delivery::{Delivery, DeliveryState},
@@ -117,7 +117,10 @@ pub(super) trait Sql {
     /// Writes waiting deliveries as in flight, which is all that changed of them; returns which rows were still what they
     /// were.
     fn lease_all(&self, taken: &[(DeliveryState, &Delivery)]) -> Result<Vec<bool>> {
-        taken.iter().map(|(from, delivery)| self.replace_delivery(ExpectedState::State(*from), delivery)).collect()
+        taken
+            .iter()
+            .map(|(from, delivery)| self.replace_delivery(ExpectedState::State(*from), delivery))
+            .collect()
     }
 
     /// Promotes a delivery that was queued in its ordering group: it becomes due then.

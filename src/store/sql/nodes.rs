@@ -7,7 +7,7 @@ use crate::{
         node_lease::NodeLease,
         time::Timestamp,
     },
-    store::cluster::{Heartbeat, Node, ClusterView},
+    store::cluster::{ClusterView, Heartbeat, Node},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -113,9 +113,14 @@ pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
 }
 
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
-pub(in crate::store) fn heartbeat(tx: &dyn Sql, beat: &Heartbeat, now: Timestamp) -> Result<Option<ClusterView>> {
+pub(in crate::store) fn heartbeat(
+    tx: &dyn Sql,
+    beat: &Heartbeat,
+    now: Timestamp,
+) -> Result<Option<ClusterView>> {
     let (until, help) = (now.plus(NODE_LEASE), overloaded_queues_text(beat));
-    let words = params![tx.epoch(), until, beat.config_version, beat.free_permits, help, now, beat.is_stopping];
+    let words =
+        params![tx.epoch(), until, beat.config_version, beat.free_permits, help, now, beat.is_stopping];
     if tx.execute(HEARTBEAT, words)? == 0 {
         return Ok(None);
     }
@@ -152,7 +157,11 @@ pub(in crate::store) fn node(row: &Row<'_>, now: Timestamp) -> Result<Node> {
         is_expired: row.get(4)?,
         config_version: row.get(5)?,
         free_permits: row.get(6)?,
-        overloaded_queues: help.split_whitespace().filter_map(|id| id.parse().ok()).map(EndpointId::from_i64).collect(),
+        overloaded_queues: help
+            .split_whitespace()
+            .filter_map(|id| id.parse().ok())
+            .map(EndpointId::from_i64)
+            .collect(),
         joined_at: row.get(8)?,
         is_stopping: row.get(9)?,
         lease_ms: row.get::<i64>(10)? - now.as_millis(),

@@ -2,21 +2,21 @@
 
 use super::{
     Result, Row, Sql,
-    queries::fill,
-    params,
     config::{json, optional_json, to_json},
+    params,
+    queries::fill,
     row::named,
 };
 use crate::{
     domain::{
         contract::NoticeChannel,
         id::{AppId, EndpointId, NoticeId},
-        notice::{EventRef, Digest, MailState, NewNotice, Notice, NoticeKind},
+        notice::{Digest, EventRef, MailState, NewNotice, Notice, NoticeKind},
         time::Timestamp,
     },
     store::{
-        queries::{Cursor, Page},
         notices::{NoticeFilter, NoticesWaiting, cursor_of},
+        queries::{Cursor, Page},
     },
 };
 use std::time::Duration;
@@ -81,7 +81,12 @@ pub(super) fn put_with_event(tx: &dyn Sql, notice: &NewNotice, event: Option<&Ev
 
 /// Counts the notice in the open digest of its app and kind; `false` if there is none. A digest that was already sent stays
 /// as it is, although a clock that was set back says it is open.
-fn count_in_digest(tx: &dyn Sql, notice: &NewNotice, event: Option<&EventRef>, mail: MailState) -> Result<bool> {
+fn count_in_digest(
+    tx: &dyn Sql,
+    notice: &NewNotice,
+    event: Option<&EventRef>,
+    mail: MailState,
+) -> Result<bool> {
     let found = tx.one(
         &format!(
             "SELECT {COLUMNS} FROM notices n

@@ -5,7 +5,7 @@
 //! A delivery without an ordering key costs no query.
 
 use super::{
-    Result, Sql, deliveries, params, config,
+    Result, Sql, config, deliveries, params,
     row::{self, DELIVERY, DELIVERY_COLUMNS},
 };
 use crate::domain::{
@@ -208,7 +208,10 @@ mod tests {
         newborn.start_in_flight();
         newborn.enqueue_behind_head(9);
         join(&store, &mut newborn, &event).unwrap();
-        assert_eq!((newborn.state, newborn.due, newborn.order_seq), (DeliveryState::Pending, Some(now), None));
+        assert_eq!(
+            (newborn.state, newborn.due, newborn.order_seq),
+            (DeliveryState::Pending, Some(now), None)
+        );
         store.insert_delivery(&newborn).unwrap();
         let mut second = Delivery { id: DeliveryId::from_i64(5), ..newborn };
         join(&store, &mut second, &event).unwrap();

@@ -12,7 +12,7 @@ use crate::{
         notice::{MailState, Notice, NoticeKind},
         time::Timestamp,
     },
-    store::notices::{MailOutcome, MailCursor, NoticeBatch},
+    store::notices::{MailCursor, MailOutcome, NoticeBatch},
 };
 
 /// Notices that one mail may hold.
@@ -99,7 +99,13 @@ fn notices_of_mail(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Not
 }
 
 /// Stores that the mail that starts with this notice was sent, or never will be.
-pub(super) fn finish_mail(tx: &dyn Sql, app: AppId, letter: NoticeId, end: &MailOutcome, now: Timestamp) -> Result<()> {
+pub(super) fn finish_mail(
+    tx: &dyn Sql,
+    app: AppId,
+    letter: NoticeId,
+    end: &MailOutcome,
+    now: Timestamp,
+) -> Result<()> {
     let (state, why) = match end {
         MailOutcome::Sent => (MailState::Sent, None),
         MailOutcome::Rejected(words) => (MailState::Refused, Some(words)),

@@ -14,8 +14,8 @@ use crate::{
         time::Timestamp,
     },
     store::queries::{
-        Cursor, DeliveryListFilter, EventFilter, LastError, DeliveryRow, Owner, Page, AttemptRow, ROWS_EXAMINED_MAX,
-        ObjectId,
+        AttemptRow, Cursor, DeliveryListFilter, DeliveryRow, EventFilter, LastError, ObjectId, Owner, Page,
+        ROWS_EXAMINED_MAX,
     },
 };
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -147,7 +147,13 @@ fn delivery_row(connection: &dyn Sql, row: &Row<'_>) -> Result<DeliveryRow> {
     let delivery = row::delivery(row)?;
     let last = if delivery.history_len == 0 { None } else { last_attempt(connection, delivery.id)? };
     let (last_error, last_contract, last_url) = last.unwrap_or_default();
-    Ok(DeliveryRow { delivery, event: row::event(row, DELIVERY_COLUMNS)?, last_error, last_contract, last_url })
+    Ok(DeliveryRow {
+        delivery,
+        event: row::event(row, DELIVERY_COLUMNS)?,
+        last_error,
+        last_contract,
+        last_url,
+    })
 }
 
 type LastAttempt = (Option<LastError>, Option<ContractHash>, Option<String>);

@@ -2,26 +2,25 @@
 
 use super::{
     Result, Row, Sql,
+    config::{json, to_json},
     deliveries::read_delivery,
     delivery_statements::{self, ReplayAs, availability_of},
     notices,
     ordering::NewlyDue,
-    params,
-    config::{json, to_json},
-    row,
+    params, row,
 };
 use crate::{
     domain::{
-        delivery::{Delivery, EndReason, DeliveryState},
+        delivery::{Delivery, DeliveryState, EndReason},
         event::{TEST_EVENT_TYPE, is_internal_type},
         id::{AppId, DeliveryId, EndpointId, EventId, ReplayId},
         notice::replay_finished,
-        replay::{Replay, ReplayState, ReplaySelection},
+        replay::{Replay, ReplaySelection, ReplayState},
         time::Timestamp,
     },
     store::{
-        queries::{Cursor, Page, ROWS_EXAMINED_MAX},
         deliveries::ActionResult,
+        queries::{Cursor, Page, ROWS_EXAMINED_MAX},
         replays::{ReplayChanged, ReplayPage, ReplaySource, ReplaySourceId, SourceSearch, Sources},
     },
 };

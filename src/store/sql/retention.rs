@@ -4,9 +4,10 @@
 //! change meanwhile, and does what the domain decides then.
 
 use super::{
-    Result, Row, Sql, maintenance,
+    Result, Row, Sql,
     deliveries::{read_delivery, update_delivery},
     delivery_statements::NO_DATA,
+    maintenance,
     ordering::NewlyDue,
     params,
     retention_delete::{self, ToDelete},
@@ -15,10 +16,13 @@ use super::{
 use crate::{
     domain::{
         contract::{Contract, RetentionPeriod},
-        delivery::{Delivery, EndReason, TransitionError, SavedState, DeliveryState},
+        delivery::{Delivery, DeliveryState, EndReason, SavedState, TransitionError},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
-        retention::{DeliveryFacts, DeliveryDecision, EventFacts, EventDecision, RetentionDecision, RetentionPolicy, decide},
+        retention::{
+            DeliveryDecision, DeliveryFacts, EventDecision, EventFacts, RetentionDecision, RetentionPolicy,
+            decide,
+        },
         statistics::StatBatch,
         time::Timestamp,
     },
@@ -107,7 +111,8 @@ fn is_near(first: i64, last: i64) -> bool {
 
 /// Whether anything is left to remove. Whether a history is gone already is looked up only where that decides.
 fn has_work(connection: &dyn Sql, found: &EventWithDeliveries, fate: &RetentionDecision) -> Result<bool> {
-    let is_done = |fate: DeliveryDecision| matches!(fate, DeliveryDecision::Stays | DeliveryDecision::LosesHistory);
+    let is_done =
+        |fate: DeliveryDecision| matches!(fate, DeliveryDecision::Stays | DeliveryDecision::LosesHistory);
     if fate.event != EventDecision::Stays || !fate.deliveries.iter().all(|fate| is_done(*fate)) {
         return Ok(true);
     }
@@ -176,12 +181,18 @@ struct RemovalStep {
 
 impl RemovalStep {
     /// Carries out the decision on one event; `false` if that is too much for one step and something is left.
-    fn carry_out(&mut self, tx: &dyn Sql, found: EventWithDeliveries, fate: &RetentionDecision) -> Result<bool> {
+    fn carry_out(
+        &mut self,
+        tx: &dyn Sql,
+        found: EventWithDeliveries,
+        fate: &RetentionDecision,
+    ) -> Result<bool> {
         if fate.event == EventDecision::Goes {
             return Ok(self.remove(found));
         }
         let mut is_needed = false;
-        let done = |expired: &ExpireResult| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
+        let done =
+            |expired: &ExpireResult| expired.ended.len() as u64 + expired.deliveries + expired.attempts;
         let before = done(&self.expired);
         for (delivery, fate) in found.deliveries.iter().zip(&fate.deliveries) {
             if done(&self.expired) - before >= STEP_ROWS as u64 {
@@ -197,7 +208,9 @@ impl RemovalStep {
                 }
                 DeliveryDecision::Ends => {
                     let now = self.now;
-                    if let Some(ended) = self.change(tx, delivery.id, |delivery| delivery.expire_by_retention(now))? {
+                    if let Some(ended) =
+                        self.change(tx, delivery.id, |delivery| delivery.expire_by_retention(now))?
+                    {
                         self.expired.ended.push((ended.id, ended.endpoint));
                         self.changed.insert((ended.app, ended.endpoint));
                         self.count(tx, &ended)?;
@@ -248,7 +261,9 @@ impl RemovalStep {
     fn remove(&mut self, found: EventWithDeliveries) -> bool {
         let is_too_much = found.deliveries.len() > STEP_ROWS;
         let most = if is_too_much { STEP_ROWS } else { found.deliveries.len() };
-        self.to_delete.deliveries.extend(found.deliveries.iter().rev().take(most).map(|delivery| delivery.id));
+        self.to_delete
+            .deliveries
+            .extend(found.deliveries.iter().rev().take(most).map(|delivery| delivery.id));
         if !is_too_much {
             self.to_delete.events.push((found.id, found.dedup));
         }
@@ -346,7 +361,8 @@ impl RetentionReader<'_> {
         }
         let restarted_at: Option<Timestamp> = row.get(7)?;
         let back = row.get::<Option<&str>>(8)?.map(row::read_saved_state).transpose()?;
-        let is_letter = |back: &SavedState| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
+        let is_letter =
+            |back: &SavedState| back.state == DeliveryState::Dead && back.reason != Some(EndReason::Closed);
         let facts = DeliveryFacts {
             state,
             is_closed,

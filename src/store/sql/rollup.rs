@@ -4,14 +4,15 @@
 mod added;
 
 use super::{
-    Error, RowSink, BulkStatement, Result, Row, Sql, adjusted_clock, params,
+    BulkStatement, Error, Result, Row, RowSink, Sql, adjusted_clock,
     config::{json, to_json},
+    params,
     statistics::trim,
 };
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{StatBatch, ResultCode, StatRow, Counters},
+        statistics::{Counters, ResultCode, StatBatch, StatRow},
         time::Timestamp,
     },
     store::cluster::RollupResult,

@@ -6,8 +6,8 @@ use super::{
 };
 use crate::domain::{
     contract::NoticeChannel,
-    delivery::{Delivery, EndReason, SavedState, DeliveryState},
-    event::{Event, BodyCache},
+    delivery::{Delivery, DeliveryState, EndReason, SavedState},
+    event::{BodyCache, Event},
     id::{
         AppId, AuditId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId,
     },
@@ -45,7 +45,8 @@ fn pick<T: Copy>(all: &[T], number: i64) -> Option<T> {
 }
 
 const CHANNELS: [NoticeChannel; 3] = [NoticeChannel::Email, NoticeChannel::List, NoticeChannel::None];
-const AT_DUE: [DueAction; 4] = [DueAction::Attempt, DueAction::Exhaust, DueAction::Expire, DueAction::ExhaustUncounted];
+const AT_DUE: [DueAction; 4] =
+    [DueAction::Attempt, DueAction::Exhaust, DueAction::Expire, DueAction::ExhaustUncounted];
 
 integer_column! {
     Timestamp: |at| at.as_millis(), |n| Some(Timestamp::from_millis(n));

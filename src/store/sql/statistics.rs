@@ -2,8 +2,9 @@
 //! queries them.
 
 use super::{
-    BulkStatement, Result, Row, Sql, ToValue, params,
+    BulkStatement, Result, Row, Sql, ToValue,
     config::{json, to_json},
+    params,
 };
 use crate::domain::{
     id::{AppId, EndpointId},

@@ -5,16 +5,17 @@ use super::{
     Result, Row, Sql,
     maintenance::find_queues,
     params,
-    statistics::{EVERY_APP, EVERY_ENDPOINT, COUNTERS, COUNTERS_COLUMNS, read},
+    statistics::{COUNTERS, COUNTERS_COLUMNS, EVERY_APP, EVERY_ENDPOINT, read},
 };
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{TimeRange, Counters},
+        statistics::{Counters, TimeRange},
         time::Timestamp,
     },
     store::statistics::{
-        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, StatisticsSubject, Statistics, StatisticsSearch, STATISTICS_ROWS_MAX,
+        BACKLOG_COUNTED_MAX, Backlog, ENDPOINTS_EXAMINED_MAX, STATISTICS_ROWS_MAX, Statistics,
+        StatisticsSearch, StatisticsSubject,
     },
 };
 use std::{
@@ -73,7 +74,12 @@ fn of_endpoint(
     )
 }
 
-fn of_type(connection: &dyn Sql, app: AppId, name: &str, span: &TimeRange) -> Result<Vec<(Timestamp, Counters)>> {
+fn of_type(
+    connection: &dyn Sql,
+    app: AppId,
+    name: &str,
+    span: &TimeRange,
+) -> Result<Vec<(Timestamp, Counters)>> {
     let seconds = span.resolution.seconds();
     connection.all(
         &format!("{STARTS} SELECT {COUNTERS}, start {OF_TYPE}"),
@@ -170,7 +176,9 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
     let known: HashSet<EndpointId> = search.endpoints.iter().map(|(_, endpoint)| *endpoint).collect();
     let is_asked = |endpoint: EndpointId| match &search.subject {
         StatisticsSubject::Endpoint(only) => *only == endpoint,
-        StatisticsSubject::Everything | StatisticsSubject::EventType(_) => search.app.is_none() || known.contains(&endpoint),
+        StatisticsSubject::Everything | StatisticsSubject::EventType(_) => {
+            search.app.is_none() || known.contains(&endpoint)
+        }
     };
     let mut backlog = Backlog::default();
     for (lane, due) in find_queues(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {

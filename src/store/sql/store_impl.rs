@@ -1,43 +1,44 @@
 //! Implements the store traits for every `Desk`; each method goes to the writer's batch or to a reader.
 
-mod queries;
 mod cluster;
+mod queries;
 
 use super::{
     Backend, Sql, audit,
-    commands::{Accept, Release, RecordResult, LeaseDue},
-    event_types,
-    inbox::AcceptInbox,
-    inspections, delivery_statements, outbox, lease_due, config, replays, retention,
     command::{answered, flush},
+    commands::{Accept, LeaseDue, RecordResult, Release},
+    config, delivery_statements, event_types,
+    inbox::AcceptInbox,
+    inspections, lease_due, outbox, replays, retention,
 };
 use crate::{
     domain::{
+        api_key::ApiKey,
         app::App,
         audit::AuditEntry,
         contract::ContractHash,
         delivery::DeliveryState,
         endpoint::EndpointRecord,
         event_type::EventTypeRecord,
-        live_update::LiveUpdate,
         id::{AppId, DeliveryId, EndpointId, EventId, EventTypeId, InspectionId, KeyId, NoticeId, ReplayId},
         inspection::{Inspection, InspectionReport},
-        api_key::ApiKey,
+        live_update::LiveUpdate,
         ports::LeasedDelivery,
         replay::{Replay, ReplayState},
         retention::RetentionPolicy,
         time::Timestamp,
     },
     store::{
-        DeliveryStore, ConfigStore, Reply,
-        inbox::InboxBatch,
+        ConfigStore, DeliveryStore, Reply,
+        config::{ConfigSnapshot, EndpointLabel, Inserted},
         deliveries::{
-            Accepted, DeliveryAction, ActionResult, AdvancedRetries, NewEvent, InspectionRequested, DeliveryResult, AdvanceRetries, LeaseResult, AvailabilityChange, LeaseRequest,
+            Accepted, ActionResult, AdvanceRetries, AdvancedRetries, AvailabilityChange, DeliveryAction,
+            DeliveryResult, InspectionRequested, LeaseRequest, LeaseResult, NewEvent,
         },
-        notices::{MailOutcome, MailCursor, NoticeBatch},
-        config::{Inserted, EndpointLabel, ConfigSnapshot},
+        inbox::InboxBatch,
+        notices::{MailCursor, MailOutcome, NoticeBatch},
         replays::{ReplayChanged, ReplayPage},
-        retention::{ExpireResult, EventIdRanges},
+        retention::{EventIdRanges, ExpireResult},
     },
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -63,7 +64,11 @@ impl<D: Backend> DeliveryStore for D {
         let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
         let (count, bytes) = weight(&events);
         let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
-        self.commands().push_accept(Box::new(AcceptInbox { accept, numbers, refused, removed: settled }), count, bytes);
+        self.commands().push_accept(
+            Box::new(AcceptInbox { accept, numbers, refused, removed: settled }),
+            count,
+            bytes,
+        );
         answered(answer)
     }
 
@@ -133,7 +138,13 @@ impl<D: Backend> DeliveryStore for D {
         Box::pin(async move { reply.await.map(|(brought, _)| brought) })
     }
 
-    fn apply_to_waiting(&self, endpoint: EndpointId, settle: AvailabilityChange, most: usize, now: Timestamp) -> Reply<'_, usize> {
+    fn apply_to_waiting(
+        &self,
+        endpoint: EndpointId,
+        settle: AvailabilityChange,
+        most: usize,
+        now: Timestamp,
+    ) -> Reply<'_, usize> {
         let reply = self.write_then(
             move |tx| delivery_statements::apply_to_waiting(tx, endpoint, settle, most, now),
             move |settled, after| {
@@ -147,15 +158,24 @@ impl<D: Backend> DeliveryStore for D {
     }
 
     fn erase_data(&self, app: AppId, event: EventId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), delivery_statements::erase_data(tx, app, event)?))
+        self.write(move |tx| {
+            audit::write_if_changed(tx, entry.as_ref(), delivery_statements::erase_data(tx, app, event)?)
+        })
     }
 
-    fn expire(&self, ranges: EventIdRanges, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, ExpireResult> {
+    fn expire(
+        &self,
+        ranges: EventIdRanges,
+        keeps: Arc<dyn RetentionPolicy>,
+        now: Timestamp,
+    ) -> Reply<'_, ExpireResult> {
         let reply = self.write_then(
             move |tx| retention::expire(tx, &ranges, &*keeps, now),
             |(_, (woken, changed)), after| {
                 after.waiting.extend(woken);
-                after.live_updates.extend(changed.iter().map(|(app, endpoint)| LiveUpdate::deliveries(*app, *endpoint)));
+                after
+                    .live_updates
+                    .extend(changed.iter().map(|(app, endpoint)| LiveUpdate::deliveries(*app, *endpoint)));
             },
         );
         Box::pin(async move { reply.await.map(|(expired, _)| expired) })
@@ -174,7 +194,9 @@ impl<D: Backend> DeliveryStore for D {
             |(replay, waiting), after| {
                 let endpoints: BTreeSet<EndpointId> = waiting.iter().map(|(endpoint, _)| *endpoint).collect();
                 for app in replay.iter().map(|replay| replay.app) {
-                    after.live_updates.extend(endpoints.iter().map(|endpoint| LiveUpdate::deliveries(app, *endpoint)));
+                    after
+                        .live_updates
+                        .extend(endpoints.iter().map(|endpoint| LiveUpdate::deliveries(app, *endpoint)));
                 }
                 after.waiting.extend(waiting);
             },
@@ -257,11 +279,15 @@ impl<D: Backend> ConfigStore for D {
     }
 
     fn add_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, Inserted> {
-        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::add_endpoint(tx, &endpoint)?))
+        self.write(move |tx| {
+            audit::write_if_changed(tx, entry.as_ref(), config::add_endpoint(tx, &endpoint)?)
+        })
     }
 
     fn change_endpoint(&self, endpoint: EndpointRecord, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::change_endpoint(tx, &endpoint)?))
+        self.write(move |tx| {
+            audit::write_if_changed(tx, entry.as_ref(), config::change_endpoint(tx, &endpoint)?)
+        })
     }
 
     fn change_endpoint_and_replay(
@@ -271,7 +297,8 @@ impl<D: Backend> ConfigStore for D {
         replays: Vec<(Replay, AuditEntry)>,
     ) -> Reply<'_, bool> {
         let change = move |tx: &dyn Sql| {
-            let is_changed = audit::write_if_changed(tx, Some(&entry), config::change_endpoint(tx, &endpoint)?)?;
+            let is_changed =
+                audit::write_if_changed(tx, Some(&entry), config::change_endpoint(tx, &endpoint)?)?;
             for (replay, entry) in replays.iter().filter(|_| is_changed) {
                 audit::write_if_changed(tx, Some(entry), replays::start(tx, replay)?)?;
             }
@@ -280,8 +307,15 @@ impl<D: Backend> ConfigStore for D {
         self.write_then(change, |is_changed, after| after.replays_wait |= *is_changed)
     }
 
-    fn remove_endpoint(&self, endpoint: EndpointId, now: Timestamp, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), config::remove_endpoint(tx, endpoint, now)?))
+    fn remove_endpoint(
+        &self,
+        endpoint: EndpointId,
+        now: Timestamp,
+        entry: Option<AuditEntry>,
+    ) -> Reply<'_, bool> {
+        self.write(move |tx| {
+            audit::write_if_changed(tx, entry.as_ref(), config::remove_endpoint(tx, endpoint, now)?)
+        })
     }
 
     fn app(&self, app: AppId) -> Reply<'_, Option<App>> {
@@ -321,7 +355,9 @@ impl<D: Backend> ConfigStore for D {
     }
 
     fn remove_event_type(&self, event_type: EventTypeId, entry: Option<AuditEntry>) -> Reply<'_, bool> {
-        self.write(move |tx| audit::write_if_changed(tx, entry.as_ref(), event_types::remove(tx, event_type)?))
+        self.write(move |tx| {
+            audit::write_if_changed(tx, entry.as_ref(), event_types::remove(tx, event_type)?)
+        })
     }
 
     fn store_contract(&self, hash: ContractHash, document: String) -> Reply<'_, ()> {

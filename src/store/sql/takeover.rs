@@ -8,9 +8,8 @@
 use super::{
     Result, Sql, attempts,
     deliveries::update_leased,
-    inspections,
     delivery_statements::availability_of,
-    nodes,
+    inspections, nodes,
     ordering::NewlyDue,
     params,
     row::{self, DELIVERY},
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     domain::{
         circuit_breaker::EARLY_PROBE_NOTE,
-        delivery::{Delivery, Availability},
+        delivery::{Availability, Delivery},
         id::{DeliveryId, EndpointId},
         time::Timestamp,
     },
@@ -186,7 +185,11 @@ pub(super) fn retire(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
 pub(in crate::store) fn delete_self(tx: &dyn Sql, now: Timestamp) -> Result<()> {
     let is_busy = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)
          OR EXISTS (SELECT 1 FROM inspections WHERE state < 2 AND state = 1 AND epoch = ?2)";
-    if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? { Ok(()) } else { delete_node(tx, tx.epoch(), now) }
+    if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? {
+        Ok(())
+    } else {
+        delete_node(tx, tx.epoch(), now)
+    }
 }
 
 /// Takes over all deliveries in flight of an earlier process, which is known to be dead before this one starts.

@@ -256,7 +256,10 @@ mod tests {
         assert!(matches!(restore(&copy, &target), Err(BackupError::Damaged { .. })));
         let foreign = folder.path().join("foreign.db");
         Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
-        assert!(matches!(restore(&foreign, &target), Err(BackupError::Open(SqliteOpenError::NotAStore { .. }))));
+        assert!(matches!(
+            restore(&foreign, &target),
+            Err(BackupError::Open(SqliteOpenError::NotAStore { .. }))
+        ));
         assert!(matches!(restore(&folder.path().join("none"), &target), Err(BackupError::NoStore(_))));
         assert!(!target.exists() && !with_suffix(&target, ".unfinished").exists());
     }

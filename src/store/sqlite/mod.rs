@@ -2,21 +2,21 @@
 
 mod backup;
 mod checkpointer;
-mod probe;
+mod migrations;
 mod node;
 pub(super) mod open;
+mod probe;
 mod readers;
 mod shared_file;
 mod sql;
-mod migrations;
 mod usage;
 mod writer;
 
-pub use super::sql::{QueueLimits, CommitResult};
-pub use backup::{BackupError, BackupContents, back_up, restore};
-pub use probe::{StoreInfo, probe, encrypted_values, process_using};
+pub use super::sql::{CommitResult, QueueLimits};
+pub use backup::{BackupContents, BackupError, back_up, restore};
 pub use node::{SimCommitLoop, SimNode};
 pub use open::SqliteOpenError;
+pub use probe::{StoreInfo, encrypted_values, probe, process_using};
 pub use shared_file::{LinkFault, SharedFile, StoreClock, StoreLink};
 pub use writer::SqliteCommitLoop;
 
@@ -62,7 +62,8 @@ impl SqliteStore {
         let bell: Arc<CheckpointSignal> = Arc::default();
         let io = |error| SqliteOpenError::Io { path: path.to_owned(), error };
         let checkpointer = Checkpointer::start(path, bell.clone()).map_err(io)?;
-        let write = move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);
+        let write =
+            move |queue| SqliteCommitLoop::new(opened.connection, queue, handover, watch, bell).run(window);
         let (queue, thread) = WriterThread::start(limits, write).map_err(io)?;
         Ok(Self {
             queue,

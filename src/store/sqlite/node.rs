@@ -1,18 +1,17 @@
 //! Several nodes on one file in memory, each with a queue and a writer of its own: simulates many nodes without a server. The
 //! caller's clock stands for the server's, and nodes do not notify each other.
 
-use super::shared_file::{SimTransaction, SharedFile};
+use super::shared_file::{SharedFile, SimTransaction};
 use crate::{
     domain::{ports::CommitListener, storage::StorageUsage, time::Timestamp},
     store::{
         CommitWatch, Reply, Store,
-        cluster::{Heartbeat, Joined, ClusterView},
+        cluster::{ClusterView, Heartbeat, Joined},
         sql::{
-            CommitEffects, BatchWriter, Backend, Error, MembershipBackend, CommandQueue, QueueLimits, Result, WriterId, Sql,
-            TRIES_WHILE_CLOSING, CommitResult, GroupCommit, Command, WriterThread, apply_all, newest_notice, nodes, params,
-            store_error,
-            takeover::{self, TakeoverSteps, TakenOver},
-            newest_id_and_inspections,
+            Backend, BatchWriter, Command, CommandQueue, CommitEffects, CommitResult, Error, GroupCommit,
+            MembershipBackend, QueueLimits, Result, Sql, TRIES_WHILE_CLOSING, WriterId, WriterThread,
+            apply_all, newest_id_and_inspections, newest_notice, nodes, params, store_error,
+            takeover::{self, TakenOver, TakeoverSteps},
         },
     },
 };
@@ -315,9 +314,9 @@ impl MembershipBackend for SimNode {
 
     fn take_over(&self, epoch: i64, now: Timestamp) -> Reply<'static, Option<usize>> {
         let node = self.clone();
-        Box::pin(
-            async move { Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.publish_takeover(taken))) },
-        )
+        Box::pin(async move {
+            Ok(takeover::take_over(&node, epoch, now).await?.map(|taken| node.publish_takeover(taken)))
+        })
     }
 
     fn nodes(&self) -> Reply<'static, ClusterView> {

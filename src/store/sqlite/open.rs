@@ -54,8 +54,10 @@ pub(in crate::store) fn open(path: &Path) -> Result<Opened, SqliteOpenError> {
         Err(TryLockError::WouldBlock) => return Err(SqliteOpenError::InUse(path.to_owned())),
         Err(TryLockError::Error(error)) => return Err(io(error)),
     }
-    let not_a_store =
-        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    let not_a_store = |error: rusqlite::Error| SqliteOpenError::NotAStore {
+        path: path.to_owned(),
+        detail: error.to_string(),
+    };
     // Events may contain secrets: only the owner may read the file, and SQLite gives its side files the same mode.
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path).map_err(io)?;
     let mut connection = Connection::open(path).map_err(not_a_store)?;
@@ -92,8 +94,10 @@ pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenError> {
-    let not_a_store =
-        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    let not_a_store = |error: rusqlite::Error| SqliteOpenError::NotAStore {
+        path: path.to_owned(),
+        detail: error.to_string(),
+    };
     keep_statements(connection).map_err(not_a_store)?;
     connection.busy_timeout(Duration::from_secs(5)).map_err(not_a_store)?;
     // Until the file is known to be a store, even the log that a killed process left beside it stays as it is.
@@ -119,8 +123,10 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenErr
 
 /// Refuses a file of another program or of a newer version; `true` if the file is new.
 pub(super) fn check_is_store(connection: &Connection, path: &Path) -> Result<bool, SqliteOpenError> {
-    let not_a_store =
-        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    let not_a_store = |error: rusqlite::Error| SqliteOpenError::NotAStore {
+        path: path.to_owned(),
+        detail: error.to_string(),
+    };
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, version) =
         (number("application_id").map_err(not_a_store)?, number("user_version").map_err(not_a_store)?);

@@ -26,8 +26,10 @@ pub fn probe(path: &Path) -> Result<Option<StoreInfo>, SqliteOpenError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),
     };
-    let unreadable =
-        |error: rusqlite::Error| SqliteOpenError::NotAStore { path: path.to_owned(), detail: error.to_string() };
+    let unreadable = |error: rusqlite::Error| SqliteOpenError::NotAStore {
+        path: path.to_owned(),
+        detail: error.to_string(),
+    };
     let connection = connection(path).map_err(unreadable)?;
     if open::check_is_store(&connection, path)? {
         return Ok(Some(StoreInfo { bytes, newest_at: None }));

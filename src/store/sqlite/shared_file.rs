@@ -12,7 +12,8 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Error, NewNode, Result, Row, WriterId, Sql, ToValue, ExpectedState, begin_version, log_change, nodes,
+        ConfigChange, Error, ExpectedState, NewNode, Result, Row, Sql, ToValue, WriterId, begin_version,
+        log_change, nodes,
     },
 };
 use rusqlite::{Connection, TransactionBehavior};
@@ -94,7 +95,13 @@ impl SharedFile {
         if passage == LinkFault::Cut {
             return Err(Error::Io(ErrorKind::ConnectionReset.into()));
         }
-        let done = run(&SimTransaction { store: &tx, epoch, writer_id: seat, now: (self.clock)(), version: Cell::new(None) })?;
+        let done = run(&SimTransaction {
+            store: &tx,
+            epoch,
+            writer_id: seat,
+            now: (self.clock)(),
+            version: Cell::new(None),
+        })?;
         if passage != LinkFault::Lost {
             tx.commit()?;
         }

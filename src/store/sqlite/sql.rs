@@ -9,7 +9,8 @@ use crate::{
         time::Timestamp,
     },
     store::sql::{
-        ConfigChange, Columns, Error, Result, Row, Sql, ToValue, Value, ExpectedState, lane, params, write_saved_state,
+        Columns, ConfigChange, Error, ExpectedState, Result, Row, Sql, ToValue, Value, lane, params,
+        write_saved_state,
     },
 };
 use rusqlite::{

@@ -6,7 +6,7 @@ use crate::{
     domain::ports::CommitListener,
     store::{
         CommitWatch,
-        sql::{BatchWriter, Error, CommandQueue, Result, CommitResult, GroupCommit, Command, apply_all},
+        sql::{BatchWriter, Command, CommandQueue, CommitResult, Error, GroupCommit, Result, apply_all},
     },
 };
 use rusqlite::Connection;

@@ -1,6 +1,6 @@
 //! Exit codes and their messages.
 
-use super::{CommandLine, AppSetup};
+use super::{AppSetup, CommandLine};
 use crate::fixture::{TestServer, text};
 use serde_json::json;
 

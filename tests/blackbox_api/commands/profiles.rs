@@ -1,7 +1,7 @@
 //! The profile file: its permissions, precedence of settings, and the servers that get its key.
 
 use super::CommandLine;
-use crate::{harness::ADMIN_KEY, fixture::TestServer};
+use crate::{fixture::TestServer, harness::ADMIN_KEY};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},

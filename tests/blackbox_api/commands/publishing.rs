@@ -1,9 +1,9 @@
 //! `posthaste publish`: unchanged bytes from any source, a single event or a file of them.
 
-use super::{CommandLine, AppSetup};
+use super::{AppSetup, CommandLine};
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX},
     harness::wait_for,
-    fixture::{HOOK, WAIT_MAX, TestServer},
 };
 use serde_json::{Value, json};
 

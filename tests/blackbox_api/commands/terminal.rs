@@ -1,10 +1,10 @@
 //! Behaviour at a terminal: questions, width, hidden input, and protection from control sequences of a server. The
 //! terminals here are made by script(1).
 
-use super::{CommandLine, AppSetup, RunOutput};
+use super::{AppSetup, CommandLine, RunOutput};
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, reply, text},
     harness::wait_for,
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, reply, text},
 };
 use serde_json::{Value, json};
 use std::process::Stdio;

@@ -2,8 +2,8 @@
 
 use super::CommandLine;
 use crate::{
+    fixture::{HOOK, TestServer, WAIT_MAX, receiver, text},
     harness::{Behaviour, TestReceiver, wait_until},
-    fixture::{HOOK, WAIT_MAX, TestServer, receiver, text},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -162,7 +162,9 @@ async fn events(desk: &CommandLine) {
         (&json!(true), &json!("shop"))
     );
     assert!(
-        desk.text_of("publish order.paid --id order-2 --data 2 --wait").await.contains("delivered     true\n")
+        desk.text_of("publish order.paid --id order-2 --data 2 --wait")
+            .await
+            .contains("delivered     true\n")
     );
     assert_eq!(
         desk.both("events list --event-type order.paid --from 1h", "order-2").await["data"]
@@ -197,8 +199,10 @@ fn shows(told: &str, field: &str, value: &str) -> bool {
 async fn deliveries(desk: &CommandLine, receiver: &TestReceiver) {
     receiver.behave("/broken", Behaviour::Status(500));
     let url = receiver.url("/broken");
-    desk.text_of(&format!("endpoints create --id broken --url {url} --event-types fail.* --overrides {QUICK}"))
-        .await;
+    desk.text_of(&format!(
+        "endpoints create --id broken --url {url} --event-types fail.* --overrides {QUICK}"
+    ))
+    .await;
     let [one, two] = &dead(desk, 2).await[..] else { panic!("two") };
     let listed = desk.both("deliveries list --status dead,expired --endpoint-id broken", "HTTP 500").await;
     assert_eq!(listed["data"].as_array().unwrap().len(), 2);
@@ -305,7 +309,10 @@ async fn portal_links(desk: &CommandLine) {
     assert!(told.contains("/portal/key_") && told.contains("#key=pht_"), "{told}");
     let listed = desk.both("portal-links list", &id).await;
     assert_eq!(listed["data"].as_array().unwrap().len(), 2);
-    assert_eq!(desk.text_of(&format!("portal-links revoke {id} --yes")).await, format!("revoke: {id}: done\n"));
+    assert_eq!(
+        desk.text_of(&format!("portal-links revoke {id} --yes")).await,
+        format!("revoke: {id}: done\n")
+    );
     let other = text(&listed["data"][1]["id"]);
     assert_eq!(desk.text_of(&format!("portal-links revoke {other} --yes --json")).await, "");
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::event_log::{Promise, Violation};
 use posthaste::domain::{
     contract::{PublishedWhileDisabled, WaitingWhenDisabled},
-    delivery::{EndReason, DeliveryState},
+    delivery::{DeliveryState, EndReason},
     outcome::OutcomeClass,
     time::Timestamp,
     verdict::DueAction,
@@ -66,8 +66,8 @@ pub(crate) fn check(
         (DeliveryState::Cancelled, Some(EndReason::Manual)) => standing.end == Some(CourseEnd::ByHand),
         (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)) => {
             let off = receiver.contract.off;
-            let cancels =
-                off.waiting == WaitingWhenDisabled::Cancelled || off.published != PublishedWhileDisabled::Held;
+            let cancels = off.waiting == WaitingWhenDisabled::Cancelled
+                || off.published != PublishedWhileDisabled::Held;
             standing.end.is_none() && cancels && receiver.switches.may_have_been_disabled(finished_at)
         }
         (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)) => {

@@ -7,8 +7,8 @@ use crate::{
     plan::{ActionKind, Plan},
 };
 use posthaste::domain::{
-    contract::{ResponseMeaning, Contract},
-    delivery::{EndReason, DeliveryState},
+    contract::{Contract, ResponseMeaning},
+    delivery::{DeliveryState, EndReason},
     event::TEST_EVENT_TYPE,
     id::{DeliveryId, EndpointId, EventId},
     outcome::OutcomeClass,
@@ -241,7 +241,9 @@ impl AttemptRow {
 
 fn is_gone(contract: &Contract, row: &AttemptRow) -> bool {
     row.class == OutcomeClass::Http
-        && row.status.is_some_and(|status| contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint)
+        && row
+            .status
+            .is_some_and(|status| contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint)
 }
 
 /// Builds SQL for the rows that exist and, from the archive, those that were removed, with when that was.

@@ -12,9 +12,9 @@ use crate::{
     plan::ActionKind,
 };
 use posthaste::domain::{
-    circuit_breaker::{UNNEEDED_PROBE_NOTE, EARLY_PROBE_NOTE},
-    contract::{ResponseMeaning, Jitter, Pacing, RetryAfter, WaitingWhenDisabled},
-    delivery::{Delivery, EndReason, DeliveryState},
+    circuit_breaker::{EARLY_PROBE_NOTE, UNNEEDED_PROBE_NOTE},
+    contract::{Jitter, Pacing, ResponseMeaning, RetryAfter, WaitingWhenDisabled},
+    delivery::{Delivery, DeliveryState, EndReason},
     id::made_at,
     outcome::OutcomeClass,
     time::Timestamp,
@@ -308,7 +308,8 @@ impl Course<'_> {
         if !self.is_test && !post.fresh && receiver.switches.is_certainly_disabled(at) {
             self.complain(Promise::AfterEnd, "an attempt to an endpoint that is off", at);
         }
-        let cancels = receiver.contract.off.waiting == WaitingWhenDisabled::Cancelled && standing.extra.is_none();
+        let cancels =
+            receiver.contract.off.waiting == WaitingWhenDisabled::Cancelled && standing.extra.is_none();
         let waited_from = receiver.excuses.latest(standing.last_end.max(standing.due.from.min(at)));
         if cancels && !self.is_test && receiver.switches.was_disabled_between(waited_from, at) {
             self.complain(Promise::AfterEnd, "an attempt after the endpoint's being off cancelled it", at);
@@ -318,7 +319,8 @@ impl Course<'_> {
     /// Whether the answer says that there is no point in trying again.
     fn refuses(&self, post: &SeenRequest) -> bool {
         let answers = &self.receiver.contract.answers;
-        let meaning = post.status.filter(|_| post.class == OutcomeClass::Http).map(|status| answers.meaning(status));
+        let meaning =
+            post.status.filter(|_| post.class == OutcomeClass::Http).map(|status| answers.meaning(status));
         matches!(meaning, Some(ResponseMeaning::Never | ResponseMeaning::DisableEndpoint))
     }
 

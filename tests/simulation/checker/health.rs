@@ -11,8 +11,8 @@ use crate::{
 };
 use posthaste::domain::{
     contract::ResponseMeaning,
-    delivery::{EndReason, DeliveryState},
-    endpoint::{DisabledReason, Disabled},
+    delivery::{DeliveryState, EndReason},
+    endpoint::{Disabled, DisabledReason},
     id::EndpointId,
     outcome::OutcomeClass,
     time::Timestamp,
@@ -76,8 +76,9 @@ impl<'a> EndpointHistory<'a> {
         let files: Vec<_> =
             evidence.files.iter().filter(|file| file.receiver == number && !is_test(file)).collect();
         let (mut attempts, mut gone) = (Vec::new(), Vec::new());
-        let switches_off =
-            |status| evidence.receivers[number].contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint;
+        let switches_off = |status| {
+            evidence.receivers[number].contract.answers.meaning(status) == ResponseMeaning::DisableEndpoint
+        };
         for file in &files {
             for row in file.rows.iter().filter(|row| row.class.is_numbered()) {
                 let ended_at = file.post_of(row).and_then(|post| post.ended_at);

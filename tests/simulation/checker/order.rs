@@ -9,7 +9,7 @@ use crate::{
     plan::AvailabilityAction,
 };
 use posthaste::domain::{
-    delivery::{EndReason, DeliveryState},
+    delivery::{DeliveryState, EndReason},
     id::EventId,
     ordering::{OnDead, OrderingMode},
     time::Timestamp,

@@ -9,7 +9,7 @@ use crate::{
 use posthaste::domain::{
     delivery::DeliveryState,
     id::{DeliveryId, EndpointId},
-    replay::{ReplayState, ReplaySelection},
+    replay::{ReplaySelection, ReplayState},
 };
 use rusqlite::Connection;
 use std::collections::BTreeMap;

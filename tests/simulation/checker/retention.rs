@@ -7,7 +7,7 @@ use crate::{
     plan::{ActionKind, DAY, MINUTE, RetentionPlan},
 };
 use posthaste::domain::{
-    delivery::{EndReason, DeliveryState},
+    delivery::{DeliveryState, EndReason},
     id::EventId,
     time::Timestamp,
 };
@@ -149,7 +149,8 @@ fn was_needed(evidence: &Evidence<'_>, id: EventId, keeps: &RetentionPlan, at: i
         let ended = file.finished_at.is_some_and(|finished| finished.as_millis() <= at);
         let is_gone = file.gone_at.is_some_and(|gone| gone.as_millis() <= at);
         let is_closed = file.reason == Some(EndReason::Closed);
-        let is_settled = matches!(file.state, DeliveryState::Delivered | DeliveryState::Cancelled) || is_closed;
+        let is_settled =
+            matches!(file.state, DeliveryState::Delivered | DeliveryState::Cancelled) || is_closed;
         closed_after(file, keeps).is_some_and(|closed| at < closed)
             || !ended
             || (is_dead_letter(file) && !is_gone)

@@ -17,7 +17,7 @@ use posthaste::{
     service::Service,
     store::{
         ClusterStore,
-        sqlite::{SimCommitLoop, QueueLimits, SimNode, CommitResult},
+        sqlite::{CommitResult, QueueLimits, SimCommitLoop, SimNode},
     },
 };
 use std::{
@@ -165,7 +165,7 @@ impl Node {
         town.state().running = Some((self.number, own));
         self.runtime.block_on(async {
             let asleep = own.saturating_duration_since(Instant::now());
-            tokio::time::promote_next(asleep).await;
+            tokio::time::advance(asleep).await;
         });
         town.state().running = None;
     }
@@ -299,7 +299,11 @@ impl NodeStart {
         let (tenure, clock) = (self.desk.tenure.clone(), self.clock.clone());
         let sabotage = town.sabotage;
         let ledger = self.desk.store.clone();
-        let honest = Box::new(NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger });
+        let honest = Box::new(NodeSendGate {
+            node_state: tenure.clone(),
+            clock: clock.clone(),
+            delivery_store: ledger,
+        });
         let (often, seldom) = (Duration::from_secs(2), Duration::from_secs(20));
         EngineParts {
             ledger: self.desk.store.clone(),

@@ -12,7 +12,7 @@ use crate::{
 use posthaste::{
     domain::{
         id::DeliveryId,
-        outcome::{OutcomeClass, Outcome},
+        outcome::{Outcome, OutcomeClass},
     },
     outbound::{GateClosed, HttpSender, OutboundRequest, SendFuture},
 };

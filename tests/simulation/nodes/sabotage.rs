@@ -3,7 +3,7 @@
 //! Every one acts from outside: directly in the file, or at the send gate of a node.
 
 use posthaste::{
-    domain::{ports::SendGate, node_lease::NodeLease, time::Monotonic},
+    domain::{node_lease::NodeLease, ports::SendGate, time::Monotonic},
     runtime::{Clock, VirtualClock},
 };
 use rusqlite::{Connection, params};

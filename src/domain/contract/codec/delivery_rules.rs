@@ -1,11 +1,11 @@
 //! Reads the sections for the course of a delivery: `retry`, `answers`, `off`, `retention`, `rendering`.
 
-use super::{DAY, FieldResult, DURATION_MIN, REQUEST_TIMEOUT_MAX, check_range};
+use super::{DAY, DURATION_MIN, FieldResult, REQUEST_TIMEOUT_MAX, check_range};
 use crate::domain::{
     contract::{
         delivery_rules::{
-            ResponseRules, Jitter, RetentionPeriod, DisabledRule, PublishedWhileDisabled, RenderingRule, Retention, RetryAfter,
-            RetryRule, StatusPattern, WaitingWhenDisabled,
+            DisabledRule, Jitter, PublishedWhileDisabled, RenderingRule, ResponseRules, Retention,
+            RetentionPeriod, RetryAfter, RetryRule, StatusPattern, WaitingWhenDisabled,
         },
         field_reader::Section,
     },
@@ -71,7 +71,9 @@ pub(super) fn read_off(off: &Section) -> FieldResult<DisabledRule> {
 pub(super) fn read_retention(retention: &Section) -> FieldResult<Retention> {
     let keep = |name| match retention.or(name, RetentionPeriod::For(DAY * 30))? {
         RetentionPeriod::Forever => Ok(RetentionPeriod::Forever),
-        RetentionPeriod::For(d) => check_range(retention, name, d, Duration::from_mins(1), DAY * 3650).map(RetentionPeriod::For),
+        RetentionPeriod::For(d) => {
+            check_range(retention, name, d, Duration::from_mins(1), DAY * 3650).map(RetentionPeriod::For)
+        }
     };
     Ok(Retention {
         events: keep("events")?,

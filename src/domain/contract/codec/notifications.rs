@@ -1,10 +1,10 @@
 //! Reads and writes the sections `states`, `health` and `notices`, and reads the list of event types.
 
-use super::{DAY, FieldResult, DURATION_MIN, check_range};
+use super::{DAY, DURATION_MIN, FieldResult, check_range};
 use crate::domain::{
     contract::{
-        notifications::{NoticeChannel, DeadLetterNotice, HealthRule, Notices, StateNames},
         field_reader::{FieldValue, Section},
+        notifications::{DeadLetterNotice, HealthRule, NoticeChannel, Notices, StateNames},
     },
     field_error::FieldError,
     subscription::check_event_type,

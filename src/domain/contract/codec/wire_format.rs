@@ -3,12 +3,12 @@
 use super::{FieldResult, read_printable, read_template};
 use crate::domain::{
     contract::{
-        header_names::HeaderNames,
         field_reader::Section,
-        template::{TemplateUse, Template},
+        header_names::HeaderNames,
+        template::{Template, TemplateUse},
         wire_format::{
-            BodyForm, BodyRule, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule, SignatureRule, BodySource,
-            TimeForm,
+            BodyForm, BodyRule, BodySource, IdPrefixes, JsonForm, KeyForm, Rotation, SecretRule,
+            SignatureRule, TimeForm,
         },
     },
     field_error::FieldError,
@@ -76,7 +76,10 @@ pub(super) fn read_secret(secret: &Section) -> FieldResult<SecretRule> {
     Ok(rule)
 }
 
-pub(super) fn read_headers(headers: &Section, names: &mut HeaderNames) -> FieldResult<BTreeMap<String, Template>> {
+pub(super) fn read_headers(
+    headers: &Section,
+    names: &mut HeaderNames,
+) -> FieldResult<BTreeMap<String, Template>> {
     let mut read = BTreeMap::new();
     for name in headers.members().keys() {
         let value = read_template(headers, name, None, TemplateUse::Header)?;

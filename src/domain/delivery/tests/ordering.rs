@@ -1,8 +1,8 @@
 //! Positions in an ordering group: kept while queued, left at the end.
 
-use super::{START, check_shape, new_delivery, delivery_in};
+use super::{START, check_shape, delivery_in, new_delivery};
 use crate::domain::{
-    delivery::{Delivery, EndReason, TransitionError, DeliveryState, Availability},
+    delivery::{Availability, Delivery, DeliveryState, EndReason, TransitionError},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -71,7 +71,10 @@ fn a_terminal_delivery_leaves_its_group_but_a_dead_one_only_if_skipped_or_closed
         let expected = match state {
             DeliveryState::Dead => [false, true],
             DeliveryState::Delivered | DeliveryState::Cancelled | DeliveryState::Expired => [true, true],
-            DeliveryState::Pending | DeliveryState::Retrying | DeliveryState::InFlight | DeliveryState::Held => [false, false],
+            DeliveryState::Pending
+            | DeliveryState::Retrying
+            | DeliveryState::InFlight
+            | DeliveryState::Held => [false, false],
         };
         assert_eq!(leaves, expected, "{state:?}");
     }

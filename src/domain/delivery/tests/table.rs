@@ -41,8 +41,10 @@ pub(super) enum Transition {
 type NextState = (DeliveryState, Option<EndReason>);
 pub(super) type TableRow = (DeliveryState, TransitionKind, NextState);
 
-const CANCELLED_BY_ENDPOINT: [NextState; 2] =
-    [(DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)), (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted))];
+const CANCELLED_BY_ENDPOINT: [NextState; 2] = [
+    (DeliveryState::Cancelled, Some(EndReason::EndpointDisabled)),
+    (DeliveryState::Cancelled, Some(EndReason::EndpointDeleted)),
+];
 const DIED: [NextState; 4] = [
     (DeliveryState::Dead, Some(EndReason::Exhausted)),
     (DeliveryState::Dead, Some(EndReason::RefusedByReceiver)),
@@ -70,7 +72,11 @@ pub(super) fn table() -> HashSet<TableRow> {
     add(&waiting, TransitionKind::Claim, &[(InFlight, None), (Expired, Some(EndReason::GaveUp))]);
     // Only a delivery that has used its last slot has a final wait.
     add(&[Retrying], TransitionKind::Claim, &[(Dead, Some(EndReason::Exhausted))]);
-    add(&[InFlight], TransitionKind::Conclude, &[(Delivered, None), (Retrying, None), (Pending, None), (Held, None)]);
+    add(
+        &[InFlight],
+        TransitionKind::Conclude,
+        &[(Delivered, None), (Retrying, None), (Pending, None), (Held, None)],
+    );
     for ended in [&DIED[..], &CANCELLED_BY_ENDPOINT, &BACK_TO] {
         add(&[InFlight], TransitionKind::Conclude, ended);
         add(&[InFlight], TransitionKind::TakeOver, ended);
@@ -119,7 +125,9 @@ impl Transition {
     pub(super) fn at(mut self, now: Timestamp) -> Self {
         let later = |at: &mut Timestamp| *at = now.plus(at.since(Timestamp::from_millis(0)));
         match &mut self {
-            Self::Conclude { verdict: Verdict::Retry { due, .. } | Verdict::RetryUncounted { due }, .. } => later(due),
+            Self::Conclude {
+                verdict: Verdict::Retry { due, .. } | Verdict::RetryUncounted { due }, ..
+            } => later(due),
             Self::Replay { give_up_at: Some(at), .. } => later(at),
             _ => {}
         }

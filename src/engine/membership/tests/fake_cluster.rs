@@ -3,18 +3,21 @@
 use super::super::LEASE;
 use crate::{
     domain::{
-        outage_detector::OutageReport,
         id::{EndpointId, KeyId},
+        node_lease::SHARD_COUNT,
+        outage_detector::OutageReport,
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
-        node_lease::SHARD_COUNT,
         time::{Monotonic, Timestamp},
     },
     runtime::{Clock, VirtualClock},
     store::{
         ClusterStore, Reply, StoreError,
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, Node, RollupResult, HealthBootstrap, HealthCandidate, ClusterView},
+        cluster::{
+            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, Node,
+            PurgedRecords, RollupResult,
+        },
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -147,7 +150,8 @@ impl ClusterStore for FakeNode {
     fn heartbeat(&self, beat: Heartbeat) -> Reply<'_, Option<ClusterView>> {
         let heard = self.answer(move |state, epoch| {
             let row = state.nodes.get_mut(&epoch)?;
-            *row = MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };
+            *row =
+                MemberRow { lease_until: self.cluster.clock.monotonic().plus(LEASE), last_heartbeat: beat };
             Some(())
         });
         Box::pin(async move { heard.await.map(|heard| heard.map(|()| self.cluster.view())) })
@@ -195,7 +199,10 @@ impl ClusterStore for FakeNode {
     }
 
     fn health_bootstrap(&self, _: Timestamp) -> Reply<'_, HealthBootstrap> {
-        self.answer(|state, _| HealthBootstrap { failing: state.failing.clone(), ..HealthBootstrap::default() })
+        self.answer(|state, _| HealthBootstrap {
+            failing: state.failing.clone(),
+            ..HealthBootstrap::default()
+        })
     }
 
     never! {

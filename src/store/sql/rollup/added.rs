@@ -4,7 +4,7 @@ use super::MinuteCounters;
 use crate::{
     domain::{
         id::{AppId, EndpointId},
-        statistics::{StatRow, Counters, Resolution},
+        statistics::{Counters, Resolution, StatRow},
         time::Timestamp,
     },
     store::sql::{
@@ -55,7 +55,8 @@ impl RowsToAdd {
             let fails = sums.failed + sums.dead_by_receiver() > 0;
             *endpoint != EVERY_ENDPOINT && (fails || endpoints.get(endpoint) == Some(&true))
         };
-        let suspects = self.rows.iter().filter(is_candidate).map(|((_, endpoint, ..), _)| *endpoint).collect();
+        let suspects =
+            self.rows.iter().filter(is_candidate).map(|((_, endpoint, ..), _)| *endpoint).collect();
         let by_type = named(tx, self.by_type)?;
         let count = self.rows.len() + by_type.len();
         add(tx, &OF_ENDPOINTS, self.rows)?;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     domain::{
-        outcome::{OutcomeClass, Outcome},
+        outcome::{Outcome, OutcomeClass},
         statistics::Resolution,
     },
     store::sqlite::open::open_in_memory,

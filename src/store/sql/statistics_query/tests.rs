@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     domain::{
-        outcome::{OutcomeClass, Outcome, Timings},
+        outcome::{Outcome, OutcomeClass, Timings},
         statistics::StatBatch,
     },
     store::{
@@ -67,7 +67,10 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
             .unwrap();
     }
     let span = TimeRange::of(ago(HOURS), NOW, NOW);
-    (open_reader(file).unwrap(), StatisticsSearch { app: Some(APP), subject: StatisticsSubject::Everything, span, endpoints })
+    (
+        open_reader(file).unwrap(),
+        StatisticsSearch { app: Some(APP), subject: StatisticsSubject::Everything, span, endpoints },
+    )
 }
 
 const DELIVERIES: &str =

@@ -1,14 +1,14 @@
 //! Implements `Cluster`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
-    Backend, MembershipBackend, adjusted_clock, changes, maintenance, health, inspections, nodes, replays, retention, rollup,
-    shards, retention_records,
+    Backend, MembershipBackend, adjusted_clock, changes, health, inspections, maintenance, nodes, replays,
+    retention, retention_records, rollup, shards,
 };
 use crate::{
     domain::{
-        outage_detector::OutageReport,
-        live_update::LiveUpdate,
         id::{EndpointId, KeyId},
+        live_update::LiveUpdate,
+        outage_detector::OutageReport,
         replay::Replay,
         retention::RetentionPolicy,
         storage::StorageUsage,
@@ -16,7 +16,10 @@ use crate::{
     },
     store::{
         ClusterStore, Reply,
-        cluster::{Heartbeat, ConfigChanges, PurgedRecords, Joined, RollupResult, SHARD_COUNT, HealthBootstrap, HealthCandidate, ClusterView},
+        cluster::{
+            ClusterView, ConfigChanges, HealthBootstrap, HealthCandidate, Heartbeat, Joined, PurgedRecords,
+            RollupResult, SHARD_COUNT,
+        },
         retention::{OverdueEvents, OverdueSearch},
     },
 };
@@ -28,7 +31,13 @@ fn answer<T: Send + 'static>(known: T) -> Reply<'static, T> {
 
 /// View of a store that can have only one node.
 fn alone() -> ClusterView {
-    ClusterView { nodes: Vec::new(), shards: vec![0; SHARD_COUNT], version: 0, write_counter: 0, may_take_over: true }
+    ClusterView {
+        nodes: Vec::new(),
+        shards: vec![0; SHARD_COUNT],
+        version: 0,
+        write_counter: 0,
+        may_take_over: true,
+    }
 }
 
 impl<D: Backend> ClusterStore for D {
@@ -104,7 +113,12 @@ impl<D: Backend> ClusterStore for D {
         })
     }
 
-    fn overdue(&self, search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> Reply<'_, OverdueEvents> {
+    fn overdue(
+        &self,
+        search: OverdueSearch,
+        keeps: Arc<dyn RetentionPolicy>,
+        now: Timestamp,
+    ) -> Reply<'_, OverdueEvents> {
         self.read_for_engine(move |connection| retention::overdue(connection, &search, &*keeps, now))
     }
 
@@ -144,11 +158,16 @@ impl<D: Backend> ClusterStore for D {
             return answer(mine);
         }
         Box::pin(async move {
-            let all = self.read_for_engine(move |connection| adjusted_clock::cluster_clock(connection, now)).await?;
+            let all = self
+                .read_for_engine(move |connection| adjusted_clock::cluster_clock(connection, now))
+                .await?;
             if adjusted_clock::must_be_written(mine, all) {
                 self.write(move |tx| adjusted_clock::write(tx, mine, now)).await?;
             }
-            Ok(OutageReport { adjusted_time: all.adjusted_time.max(mine.adjusted_time), is_local_outage: all.is_local_outage })
+            Ok(OutageReport {
+                adjusted_time: all.adjusted_time.max(mine.adjusted_time),
+                is_local_outage: all.is_local_outage,
+            })
         })
     }
 
@@ -161,9 +180,9 @@ impl<D: Backend> ClusterStore for D {
             move |tx| health::evaluate_health(tx, &suspects, now),
             |judged, after| {
                 after.switched_off.extend(judged.disabled.iter().cloned());
-                after
-                    .live_updates
-                    .extend(judged.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)));
+                after.live_updates.extend(
+                    judged.changed.iter().map(|(app, endpoint)| LiveUpdate::endpoint(*app, *endpoint)),
+                );
             },
         );
         Box::pin(async move { reply.await.map(drop) })

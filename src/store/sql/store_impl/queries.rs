@@ -1,7 +1,7 @@
 //! Implements `Browse`; every method goes to a reader.
 
 use crate::store::sql::{
-    Backend, audit, queries, dedup, health, inspections, notices, outbox, recent, replays, statistics_query,
+    Backend, audit, dedup, health, inspections, notices, outbox, queries, recent, replays, statistics_query,
 };
 use crate::{
     domain::{
@@ -16,12 +16,13 @@ use crate::{
     store::{
         QueryStore, Reply,
         audit::AuditFilter,
-        queries::{
-            Cursor, DeliveryListFilter, EventFilter, HealthReport, DeliveryRow, Owner, Page, AttemptRow, ObjectId,
-        },
-        inbox::InboxEvent,
         deliveries::Accepted,
-        notices::{NoticeFilter, NoticesWaiting, NoticeBatch},
+        inbox::InboxEvent,
+        notices::{NoticeBatch, NoticeFilter, NoticesWaiting},
+        queries::{
+            AttemptRow, Cursor, DeliveryListFilter, DeliveryRow, EventFilter, HealthReport, ObjectId, Owner,
+            Page,
+        },
         replays::{SourceSearch, Sources},
         statistics::{Statistics, StatisticsSearch},
     },
@@ -60,7 +61,11 @@ impl<D: Backend> QueryStore for D {
         self.read(move |connection| queries::deliveries_of(connection, event))
     }
 
-    fn delivery(&self, app: AppId, delivery: DeliveryId) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>> {
+    fn delivery(
+        &self,
+        app: AppId,
+        delivery: DeliveryId,
+    ) -> Reply<'_, Option<(DeliveryRow, Vec<AttemptRow>)>> {
         self.read(move |connection| queries::delivery(connection, app, delivery))
     }
 
@@ -91,7 +96,12 @@ impl<D: Backend> QueryStore for D {
         self.read(move |connection| queries::events_by_dedup_key(connection, &keys))
     }
 
-    fn queue(&self, lanes: Vec<EndpointId>, after: Option<Cursor>, limit: u32) -> Reply<'_, Page<DeliveryRow>> {
+    fn queue(
+        &self,
+        lanes: Vec<EndpointId>,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Reply<'_, Page<DeliveryRow>> {
         self.read(move |connection| queries::queue(connection, &lanes, after, limit))
     }
 
@@ -103,7 +113,9 @@ impl<D: Backend> QueryStore for D {
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<DeliveryRow>> {
-        self.read(move |connection| queries::dead_letters(connection, app, endpoint, closed_too, after, limit))
+        self.read(move |connection| {
+            queries::dead_letters(connection, app, endpoint, closed_too, after, limit)
+        })
     }
 
     fn replay_sources(&self, search: SourceSearch, most: usize) -> Reply<'_, Sources> {

@@ -75,7 +75,10 @@ fn a_failed_migration_leaves_nothing_and_can_be_applied_later() {
     let step = |sql| Migration { number: NEWEST + 1, oldest: NEWEST + 1, sql };
     let fails = step("CREATE TABLE half (id bigint); SELECT 1 / 0");
     let error = migrate(&stage.session, &known(&[fails])).unwrap_err();
-    assert!(matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("division by zero")), "{error}");
+    assert!(
+        matches!(&error, PostgresOpenError::NotPrepared(why) if why.contains("division by zero")),
+        "{error}"
+    );
     assert_eq!(stage.run("SELECT count(*) FROM posthaste.migrations"), NEWEST.to_string());
     assert_eq!(stage.run("SELECT to_regclass('posthaste.half') IS NULL"), "t");
     migrate(&stage.session, &known(&[step("CREATE TABLE half (id bigint)")])).unwrap();
