@@ -202,3 +202,6 @@ fn encryption_context(app: &App, record: &EndpointRecord) -> String {
 fn decryption_failed(error: &SealError) -> Error {
     Error::Internal(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

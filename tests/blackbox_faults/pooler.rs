@@ -75,7 +75,7 @@ async fn two_nodes_through_a_pooler_share_their_work_and_survive_its_restarts() 
 async fn an_unconfigured_pooler_is_refused_and_one_without_its_database_is_waited_for() {
     let mut world = DatabaseFixture::new("").await;
     let pooler = Pooler::start_for(&world.server.folder);
-    world.home.set("STORE", &pooler.unsaid("postgres"));
+    world.home.set("STORE", &pooler.address_as_server("postgres"));
     for command in ["serve", "check"] {
         let mut node = world.home.spawn(&[], &[command]);
         assert_eq!(node.exited().await.code(), Some(1), "{command}");

@@ -37,7 +37,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: Pair) {
     pair.be_steady();
     assert_eq!(pair.take_over().await, None, "it lives");
     pair.end_lease();
-    pair.set("steady_since = lease_until", pair.epoch);
+    pair.set("lease_unbroken_since = lease_until", pair.epoch);
     assert_eq!(pair.take_over().await, None, "who was away himself does not judge");
     let view = pair.view().await;
     assert_eq!(view.nodes.iter().map(|node| node.is_expired).collect::<Vec<_>>(), [false, true]);
@@ -102,7 +102,7 @@ async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: Pair
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
     assert!(pair.other.store.accept(vec![pair.stage.one()]).await.is_err());
-    pair.shared.run("UPDATE ledger SET writer = 0, fenced_at = NULL WHERE writer = -1");
+    pair.shared.run("UPDATE writer_batches SET writer = 0, fenced_at = NULL WHERE writer = -1");
     assert_eq!(pair.other.accept(pair.stage.one()).await, Accepted::New);
 }
 
@@ -161,7 +161,8 @@ async fn a_takeover_interrupted_before_the_fence_continues(pair: Pair) {
 }
 
 async fn a_takeover_interrupted_after_the_fence_continues(pair: Pair) {
-    let fence = "UPDATE ledger SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
+    let fence =
+        "UPDATE writer_batches SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
     interrupted(pair, Some(fence)).await;
 }
 
@@ -297,7 +298,7 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: Pair) {
         pair.other.store.changes(changes.version + 9).await.unwrap().is_all,
         "from a database that lost some"
     );
-    pair.shared.run("UPDATE clock SET forgotten = version");
+    pair.shared.run("UPDATE config_version SET trimmed_version = version");
     assert!(pair.other.store.changes(0).await.unwrap().is_all);
 }
 
@@ -353,7 +354,7 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
     assert!(!store.purge().await.unwrap());
     pair.other.store.beat(Beat { seen, ..Beat::default() }).await.unwrap();
     while store.purge().await.unwrap() {}
-    for table in ["events", "deliveries", "health", "purges"] {
+    for table in ["events", "deliveries", "health", "app_deletions"] {
         assert_eq!(pair.shared.run(&format!("SELECT count(*) FROM {table}")), "0", "{table}");
     }
 }

@@ -38,7 +38,7 @@ struct Table {
 
 const TABLES: [Table; 3] = [
     Table { name: "events", key: "id", bytes: "octet_length(data)" },
-    Table { name: "done", key: "id", bytes: "0" },
+    Table { name: "deliveries_ended", key: "id", bytes: "0" },
     Table { name: "attempts", key: "delivery", bytes: "coalesce(octet_length(response_body), 0)" },
 ];
 

@@ -159,7 +159,7 @@ impl Writer {
         let is_cold = is_cold(batch);
         let alone = if is_cold { ONE_AT_A_TIME } else { "" };
         let fence = format!(
-            "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
+            "{alone}UPDATE writer_batches SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
         let floors = self.floors.clone();
         let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, locks) {
@@ -334,7 +334,7 @@ impl Commit for Writer {
             let (tx, _) = Transaction::begin(session, epoch, "")?;
             let (mut found, newest_notice) = (cluster::stored(&tx)?, newest_notice(&tx)?);
             if matches!(found, Stored::Upto(found) if found == last) {
-                let count = "UPDATE ledger SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
+                let count = "UPDATE writer_batches SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
                 (&tx as &dyn Sql).execute(count, params![epoch, too_late])?;
                 tx.commit()?;
                 found = Stored::Upto(too_late);

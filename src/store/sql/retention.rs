@@ -4,7 +4,7 @@
 //! change meanwhile, and does what the domain decides then.
 
 use super::{
-    Result, Row, Sql, cluster,
+    Error, Result, Row, Sql, cluster,
     deliveries::{read_delivery, update_delivery},
     ledger::NO_DATA,
     order::Woken,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     domain::{
-        contract::{Contract, Keep},
+        contract::{Contract, ContractHash, Keep},
         delivery::{Delivery, Reason, Refusal, ReturnTo, State},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
@@ -279,7 +279,7 @@ impl Reader<'_> {
     fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<Read> {
         let mut read = Read { found: Vec::new(), examined: 0, reached: None };
         let sql =
-            "SELECT id, app, accepted_at, deliver_at, given_id IS NOT NULL, dedup, length(data) FROM events
+            "SELECT id, app, accepted_at, deliver_at, external_id IS NOT NULL, dedup, length(data) FROM events
              WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
         self.connection.each(sql, params![after_id, to_id, most], |row| {
             read.examined += 1;
@@ -375,7 +375,9 @@ impl Reader<'_> {
             self.connection.one("SELECT document FROM contracts WHERE hash = ?1", params![hash], |row| {
                 row.get::<String>(0)
             })?;
-        let contract = document.and_then(|document| Contract::from_json(&document).ok());
+        let contract = document.map(|document| Contract::from_json(&document)).transpose();
+        let contract =
+            contract.map_err(|error| Error::Wrong(format!("contract {}: {error}", ContractHash(hash))))?;
         let keep = contract.map(|contract| contract.retention.dead_letters);
         self.dead_letters.insert(hash, keep);
         Ok(keep)

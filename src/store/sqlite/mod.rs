@@ -4,11 +4,11 @@ mod backup;
 mod checkpointer;
 mod look;
 mod member;
+mod migrations;
 pub(super) mod open;
 mod readers;
 mod shared;
 mod sql;
-mod upgrade;
 mod usage;
 mod writer;
 
