@@ -261,4 +261,25 @@ mod tests {
         assert_ne!(key(1, DedupSpace::EventId), key(1, DedupSpace::IdempotencyKey));
         assert_ne!(key(1, DedupSpace::EventId), key(2, DedupSpace::EventId));
     }
+
+    fn hex(bytes: [u8; 16]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// As commit 80468f2 stored them. Another key or fingerprint would accept an event a second time, or refuse it.
+    #[test]
+    fn keys_and_fingerprints_are_the_same_in_every_version() {
+        let app = AppId::from_i64(381_691_298_467_282_944);
+        let key = |space, text| hex(DedupKey::new(app, space, text).0);
+        assert_eq!(key(DedupSpace::EventId, "paid-1"), "fe3949a9a55e13d6c513fdfa6f508f62");
+        assert_eq!(key(DedupSpace::IdempotencyKey, "idem-1"), "839740e19157b5a403dcc43aef816c74");
+        assert_eq!(key(DedupSpace::Notice, "1"), "64c712c6c787ef09353aafd7bb81107c");
+        let at = |millis| Some(Timestamp::from_millis(millis));
+        let created =
+            Fingerprint::new("order.paid", br#"{"total": 5}"#, at(1_767_323_045_678), Some("order-1"), None);
+        assert_eq!(hex(created.0), "89e12c1743513447b63ec28f8862b699");
+        let later =
+            Fingerprint::new("order.paid", br#"{"total": 10}"#, None, Some("order-9"), at(1_795_073_104_000));
+        assert_eq!(hex(later.0), "c9566b6893ef66738690262588b032d4");
+    }
 }

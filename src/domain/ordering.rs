@@ -115,6 +115,13 @@ mod tests {
         assert!(numbers.iter().all(|number| *number > 1), "{numbers:?}");
     }
 
+    /// As commit 80468f2 stored it. Another number would be another group.
+    #[test]
+    fn the_number_of_an_ordering_group_is_the_same_in_every_version() {
+        assert_eq!(OrderingKey::of("order-9").as_i64(), 7_269_423_979_332_677_445);
+        assert_eq!(OrderingKey::WHOLE_ENDPOINT.as_i64(), 1);
+    }
+
     #[test]
     fn only_ordered_deliveries_have_an_ordering_group() {
         assert_eq!(OrderingMode::None.ordering_key(Some("a")), None);

@@ -207,3 +207,6 @@ fn encryption_context(app: &App, record: &EndpointRecord) -> String {
 fn decryption_failed(error: &EncryptionError) -> Error {
     Error::Internal(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

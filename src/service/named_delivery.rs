@@ -105,8 +105,9 @@ impl Service {
             return Ok(contract.clone());
         }
         let document = self.config_store.contract(hash).await?;
-        // A contract that this version cannot read is no reason to hide the delivery.
-        let contract = document.and_then(|document| Contract::from_json(&document).ok()).map(Arc::new);
+        let contract = document.map(|document| Contract::from_json(&document)).transpose();
+        let contract = contract.map_err(|error| Error::Internal(format!("contract {hash}: {error}")))?;
+        let contract = contract.map(Arc::new);
         known.insert(hash, contract.clone());
         Ok(contract)
     }

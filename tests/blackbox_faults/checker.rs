@@ -49,7 +49,7 @@ pub(crate) fn dump(store: &Path) -> Vec<StoredDelivery> {
     assert_eq!(verdict, "ok", "the store is damaged");
     let mut statement = connection
         .prepare(
-            "SELECT e.given_id, p.uid, d.state,
+            "SELECT e.external_id, p.uid, d.state,
                     (SELECT count(*) FROM attempts a WHERE a.delivery = d.id),
                     (SELECT count(*) FROM attempts a WHERE a.delivery = d.id AND a.class = ?1)
              FROM deliveries d JOIN events e ON e.id = d.event JOIN endpoints p ON p.id = d.endpoint",
@@ -71,10 +71,10 @@ pub(crate) fn dump(store: &Path) -> Vec<StoredDelivery> {
 pub(crate) fn dump_database(server: &TestDatabaseServer) -> Vec<StoredDelivery> {
     let rows = server.run(
         "postgres",
-        "SELECT e.given_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
+        "SELECT e.external_id, p.uid, d.state, count(a.delivery), count(a.delivery) FILTER (WHERE a.class = 9)
          FROM posthaste.deliveries d JOIN posthaste.events e ON e.id = d.event
          JOIN posthaste.endpoints p ON p.id = d.endpoint LEFT JOIN posthaste.attempts a ON a.delivery = d.id
-         GROUP BY d.id, e.given_id, p.uid, d.state",
+         GROUP BY d.id, e.external_id, p.uid, d.state",
     );
     rows.unwrap().lines().map(StoredDelivery::read).collect()
 }
@@ -93,7 +93,7 @@ pub(crate) fn copy_store(from: &Path, to: &Path) {
 /// kill did.
 pub(crate) fn count_in_flight(store: &Path) -> usize {
     let connection = Connection::open_with_flags(store, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    let count = "SELECT count(*) FROM deliveries WHERE lane = 0";
+    let count = "SELECT count(*) FROM deliveries WHERE queue = 0";
     connection.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap() as usize
 }
 

@@ -214,7 +214,7 @@ async fn commits_whose_answers_are_lost_are_neither_repeated_nor_lost() {
     let is_another =
         |one: &WriterBatch, next: &WriterBatch| one.epoch == next.epoch && one.number < next.number;
     assert!(lost.is_sorted_by(is_another), "each time it was a batch of the writer: {lost:?}");
-    let counted = world.run("SELECT epoch, batch FROM posthaste.ledger WHERE writer = 0");
+    let counted = world.run("SELECT epoch, batch FROM posthaste.writer_batches WHERE writer = 0");
     assert_eq!(counted, format!("{}|{}", last.epoch, last.number), "that was done, and nothing since");
     wire.reconnect();
     let back = world.time_to_recover().await;

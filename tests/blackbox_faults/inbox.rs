@@ -279,7 +279,10 @@ async fn a_kill_between_reading_and_committing_the_inbox_neither_loses_nor_dupli
     shop.is_empty().await;
     assert_eq!(node.stop().await, Some(0), "{}", node.log());
     assert!(shop.received().values().all(|times| *times == 1), "{:?}", shop.received());
-    assert_eq!(shop.run("SELECT count(*) || ' ' || count(DISTINCT given_id) FROM posthaste.events"), "20 20");
+    assert_eq!(
+        shop.run("SELECT count(*) || ' ' || count(DISTINCT external_id) FROM posthaste.events"),
+        "20 20"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -313,7 +316,7 @@ async fn kills_while_products_publish_lose_nothing_and_repeat_only_what_was_in_f
     let again: usize = received.values().map(|times| times - 1).sum();
     println!("{} events, {again} came again, {carried} were in flight at a kill", received.len());
     assert!(again <= carried, "{again} came again, {carried} were in flight");
-    let stored = shop.run("SELECT count(*) || ' ' || count(DISTINCT given_id) FROM posthaste.events");
+    let stored = shop.run("SELECT count(*) || ' ' || count(DISTINCT external_id) FROM posthaste.events");
     assert_eq!(stored, format!("{0} {0}", expected.len()));
 }
 

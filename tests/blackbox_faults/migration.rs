@@ -42,7 +42,7 @@ async fn fill_store(home: &NodeFolder, receiver: &TestReceiver) -> Vec<Value> {
     let before = node.client.list("/v1/apps/shop/deliveries").await;
     node.kill().await;
     // As if the clock had gone backwards meanwhile: their order in the ordering group differs from that of their ids.
-    let turns = "UPDATE deliveries SET turn = 9 - turn WHERE turn IS NOT NULL";
+    let turns = "UPDATE deliveries SET order_seq = 9 - order_seq WHERE order_seq IS NOT NULL";
     assert_eq!(Connection::open(home.store()).unwrap().execute(turns, []).unwrap(), 4);
     before
 }
@@ -151,7 +151,7 @@ async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
     };
     migrate(0).await;
     // As if the migration had been interrupted before its last step.
-    run("UPDATE moving SET done = 0");
+    run("UPDATE sqlite_import SET finished = 0");
     for (harm, mend, said) in [
         (
             "CREATE TABLE public.kept AS SELECT * FROM events ORDER BY id LIMIT 1;
@@ -160,8 +160,8 @@ async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
             "events has 4 rows in the database and 5 in the store, counted as a whole",
         ),
         (
-            "UPDATE done SET state = 6, reason = 0 WHERE id = (SELECT max(id) FROM done)",
-            "UPDATE done SET state = 4, reason = NULL WHERE state = 6",
+            "UPDATE deliveries_ended SET state = 6, reason = 0 WHERE id = (SELECT max(id) FROM deliveries_ended)",
+            "UPDATE deliveries_ended SET state = 4, reason = NULL WHERE state = 6",
             "deliveries has 5 rows in the database and 5 in the store, counted as rows of each state",
         ),
         (
@@ -173,14 +173,14 @@ async fn a_copy_that_differs_from_its_source_is_detected_and_never_used() {
         run(harm);
         let output = migrate(1).await;
         assert!(output.contains(said) && output.contains("it is not to be used"), "{output}");
-        assert_eq!(run("SELECT done FROM moving"), "0", "{said}");
+        assert_eq!(run("SELECT finished FROM sqlite_import"), "0", "{said}");
         let mut early = home.spawn(&[], &["serve", "--store", &to]);
         assert_eq!(early.exited().await.code(), Some(1));
         assert!(early.log().contains("is not all there"), "{}", early.log());
         run(mend);
     }
     assert!(migrate(0).await.contains("moved and verified"));
-    assert_eq!(run("SELECT done FROM moving"), "1");
+    assert_eq!(run("SELECT finished FROM sqlite_import"), "1");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -217,7 +217,7 @@ impl StoredCounts {
         Self {
             deliveries: count("deliveries"),
             delivered: count("deliveries WHERE state = 4"),
-            in_ordering_group: count("deliveries WHERE okey IS NOT NULL"),
+            in_ordering_group: count("deliveries WHERE ordering_key IS NOT NULL"),
             unknown: count("attempts WHERE class = 9"),
         }
     }

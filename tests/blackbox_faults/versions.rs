@@ -59,9 +59,9 @@ async fn a_kill_during_the_migration_leaves_no_trace_and_one_of_many_nodes_migra
         wait_until("it is ready", LIMIT, async || node.log().contains("posthaste is ready")).await;
     }
     let steps = nodes.iter().map(|node| node.log().matches("the database was migrated").count());
-    assert_eq!(steps.sum::<usize>(), 4, "each of four steps was taken once");
-    assert_eq!(world.run("SELECT string_agg(number::text, ' ') FROM posthaste.migrations"), "1 2 3 4");
-    assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes WHERE knows = 4 AND dead = 0"), "3");
+    assert_eq!(steps.sum::<usize>(), 5, "each of five steps was taken once");
+    assert_eq!(world.run("SELECT string_agg(number::text, ' ') FROM posthaste.migrations"), "1 2 3 4 5");
+    assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes WHERE schema_known = 5 AND dead = 0"), "3");
     for node in &mut nodes {
         assert_eq!(node.stop().await, Some(0), "{}", node.log());
     }
@@ -86,12 +86,12 @@ async fn nodes_run_and_start_beside_the_next_version_if_that_only_added_columns_
         "SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'posthaste'::regnamespace
              AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migrations'",
     );
-    assert!(tables.contains("nodes") && tables.contains("live"), "{tables}");
+    assert!(tables.contains("nodes") && tables.contains("deliveries_open"), "{tables}");
     for table in tables.split(' ') {
         world.run(&format!("ALTER TABLE posthaste.{table} ADD COLUMN colour text NOT NULL DEFAULT 'red'"));
     }
     world.run("CREATE TABLE posthaste.paint (id bigint)");
-    world.run("INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (5, 4, sha256('paint'))");
+    world.run("INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (6, 5, sha256('paint'))");
     publish(&running, "beside").await;
     running.client.make_endpoint("a", "late", &world.receiver.url("/late"), json!({})).await;
     let mut started = world.home.start().await;
@@ -106,11 +106,11 @@ async fn nodes_run_and_start_beside_the_next_version_if_that_only_added_columns_
     // The next version but one removes a thing that this one needs. No node of this version may be left by then.
     assert_eq!(started.stop().await, Some(0), "{}", started.log());
     world.run(
-        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (6, 6, sha256('no colour'))",
+        "INSERT INTO posthaste.migrations (number, oldest, checksum) VALUES (7, 7, sha256('no colour'))",
     );
     let mut refused = world.home.spawn(&[], &["serve"]);
     assert_eq!(refused.exited().await.code(), Some(1));
     let said = refused.log();
-    assert!(said.contains("prepared by a newer Posthaste (migration 6, this one knows 4)"), "{said}");
+    assert!(said.contains("prepared by a newer Posthaste (migration 7, this one knows 5)"), "{said}");
     assert_eq!(world.run("SELECT count(*) FROM posthaste.nodes"), "0");
 }

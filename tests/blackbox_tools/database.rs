@@ -156,9 +156,9 @@ async fn a_partly_migrated_or_foreign_store_is_found() {
     assert_eq!(node.stop().await, Some(0));
     let lines = estate.check(0).await;
     assert!(!lines.contains("warning"), "{lines}");
-    estate.run("INSERT INTO posthaste.moving (only_row, origin, done) VALUES (1, 'a.db', 0)");
+    estate.run("INSERT INTO posthaste.sqlite_import (only_row, origin, finished) VALUES (1, 'a.db', 0)");
     has(&estate.check(1).await, "failed", "is not all there");
-    estate.run("UPDATE posthaste.moving SET done = 1");
+    estate.run("UPDATE posthaste.sqlite_import SET finished = 1");
     has(&estate.check(0).await, "ok", "is up to date");
     estate.connect_as("guest");
     has(&estate.check(1).await, "failed", "permission denied");

@@ -34,12 +34,12 @@ const LEASED_COUNT: u8 = 24;
 const ROWS: &[(&str, &str)] = &[
     (
         "events",
-        "id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, length(dedup), length(data)",
+        "id, app, type, external_id, created_at, accepted_at, key, deliver_at, skipped, length(dedup), length(data)",
     ),
     (
         "deliveries",
-        "id, app, event, endpoint, state, reason, place, attempt_count, history_len, sign(lane), due, at_due, \
-         give_up_at, finished_at, held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, turn",
+        "id, app, event, endpoint, state, reason, retry_index, attempt_count, history_len, sign(queue), due, due_action, \
+         give_up_at, finished_at, held_at, root, replay_of, return_to, restarted_at, ordering_key, manual, skipped_at, order_seq",
     ),
     (
         "attempts",
@@ -50,16 +50,16 @@ const ROWS: &[(&str, &str)] = &[
     (
         "health",
         "endpoint, app, consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at, \
-         warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since, paused_until",
+         warned_clock, successes, degraded_since, failing_since, healthy_since, notified_channel, notified_since, paused_until",
     ),
-    ("endpoints", "id, off, revision"),
+    ("endpoints", "id, disabled, revision"),
     (
         "statistics",
-        "app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, endings, unblamed, expired",
+        "app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, outcomes, dead_excused, expired",
     ),
     (
         "statistics_by_type",
-        "app, type, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, endings, unblamed, expired",
+        "app, type, width, start, ok, failed, delivered, dead, total_us, latency, last_ok_at, events, outcomes, dead_excused, expired",
     ),
     ("statistics_log", "id"),
     ("notices", "app, kind, endpoint, delivery, at, count"),

@@ -56,7 +56,7 @@ impl ExplainServer {
     pub(crate) async fn snapshot(&self) -> Client {
         let (client, connection) = tokio_postgres::connect(&self.0.address("postgres"), NoTls).await.unwrap();
         tokio::spawn(connection);
-        let keep = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM posthaste.clock";
+        let keep = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM posthaste.config_version";
         client.batch_execute(keep).await.unwrap();
         client
     }
@@ -151,7 +151,8 @@ pub(crate) struct OperationPlans {
 impl OperationPlans {
     /// Returns the first statement that exceeds the limits or scans a large table.
     pub(crate) fn first_excess(&self) -> Option<&StatementPlan> {
-        let tables = ["events_2024", "done_2024", "attempts_2024", "live", "dedup", "inbox"];
+        let tables =
+            ["events_2024", "deliveries_ended_2024", "attempts_2024", "deliveries_open", "dedup", "inbox"];
         let goes_through = |plan: &StatementPlan, table: &str| {
             let scans = plan.text.split("\"Seq Scan\"").skip(1);
             scans.into_iter().any(|scan| {

@@ -92,7 +92,7 @@ async fn a_client_frozen_in_a_batch_does_not_prevent_a_takeover(mut pair: TwoNod
     let mut frozen = Raw::connect(pair.shared.the_database());
     frozen.ask(&format!(
         "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '1s';
-         UPDATE posthaste.ledger SET batch = batch + 1 WHERE epoch = {} AND writer = 0",
+         UPDATE posthaste.writer_batches SET batch = batch + 1 WHERE epoch = {} AND writer = 0",
         pair.other.epoch
     ));
     frozen.read_until_ready();
@@ -115,7 +115,8 @@ async fn a_database_that_lost_commits_is_noticed_by_the_next_heartbeat(mut pair:
     pair.other.store.heartbeat(Heartbeat::default()).await.unwrap().expect("it lives");
     assert!(pair.other.store.can_record());
     let epoch = pair.other.epoch;
-    pair.shared.run(&format!("UPDATE ledger SET batch = batch - 1 WHERE epoch = {epoch} AND writer = 0"));
+    pair.shared
+        .run(&format!("UPDATE writer_batches SET batch = batch - 1 WHERE epoch = {epoch} AND writer = 0"));
     assert_eq!(pair.other.store.heartbeat(Heartbeat::default()).await.unwrap(), None);
     assert!(!pair.other.store.can_record(), "it begins nothing");
     let joined = pair.other.store.join(NOW).await.unwrap();

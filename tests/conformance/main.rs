@@ -263,6 +263,7 @@ macro_rules! conformance {
                     waiting_deliveries_end_on_record_before_deletion,
                     payloads_and_histories_are_deleted_before_their_records,
                     a_dead_letter_is_deleted_by_the_contract_it_died_under,
+                    an_unreadable_contract_stops_retention_and_is_named,
                     rows_changed_since_the_search_are_decided_again,
                     steps_are_bounded_and_a_search_continues_where_it_ended,
                     an_idempotency_key_is_kept_for_a_day_with_its_event,

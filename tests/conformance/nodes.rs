@@ -45,7 +45,7 @@ async fn a_takeover_needs_an_ended_lease_and_a_steady_node(mut pair: TwoNodes) {
     pair.age_node();
     assert_eq!(pair.take_over().await, None, "it lives");
     pair.end_lease();
-    pair.set("steady_since = lease_until", pair.epoch);
+    pair.set("lease_unbroken_since = lease_until", pair.epoch);
     assert_eq!(pair.take_over().await, None, "who was away himself does not judge");
     let view = pair.view().await;
     assert_eq!(view.nodes.iter().map(|node| node.is_expired).collect::<Vec<_>>(), [false, true]);
@@ -110,7 +110,7 @@ async fn without_its_fence_a_node_that_was_taken_over_could_write(mut pair: TwoN
     pair.end_lease();
     assert_eq!(pair.take_over().await, Some(0));
     assert!(pair.other.store.accept(vec![pair.stage.one_event()]).await.is_err());
-    pair.shared.run("UPDATE ledger SET writer = 0, fenced_at = NULL WHERE writer = -1");
+    pair.shared.run("UPDATE writer_batches SET writer = 0, fenced_at = NULL WHERE writer = -1");
     assert_eq!(pair.other.accept(pair.stage.one_event()).await, Accepted::New);
 }
 
@@ -169,7 +169,8 @@ async fn a_takeover_interrupted_before_the_fence_continues(pair: TwoNodes) {
 }
 
 async fn a_takeover_interrupted_after_the_fence_continues(pair: TwoNodes) {
-    let fence = "UPDATE ledger SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
+    let fence =
+        "UPDATE writer_batches SET writer = -1 - writer, fenced_at = 0 WHERE writer >= 0 AND epoch = ";
     interrupted(pair, Some(fence)).await;
 }
 
@@ -310,7 +311,7 @@ async fn configuration_changes_of_one_node_reach_the_others(mut pair: TwoNodes) 
         pair.other.store.changes(changes.version + 9).await.unwrap().is_all,
         "from a database that lost some"
     );
-    pair.shared.run("UPDATE clock SET forgotten = version");
+    pair.shared.run("UPDATE config_version SET trimmed_version = version");
     assert!(pair.other.store.changes(0).await.unwrap().is_all);
 }
 
@@ -366,7 +367,7 @@ async fn a_deleted_app_is_purged_once_every_node_knows_of_the_deletion(mut pair:
     assert!(!store.purge_deleted_apps().await.unwrap());
     pair.other.store.heartbeat(Heartbeat { config_version: seen, ..Heartbeat::default() }).await.unwrap();
     while store.purge_deleted_apps().await.unwrap() {}
-    for table in ["events", "deliveries", "health", "purges"] {
+    for table in ["events", "deliveries", "health", "app_deletions"] {
         assert_eq!(pair.shared.run(&format!("SELECT count(*) FROM {table}")), "0", "{table}");
     }
 }

@@ -24,7 +24,7 @@ use std::{sync::Arc, thread, time::Duration};
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// The first of February 2024.
 const OLD_DAY: i64 = 19_754;
-const TABLES: [&str; 3] = ["events", "done", "attempts"];
+const TABLES: [&str; 3] = ["events", "deliveries_ended", "attempts"];
 
 impl Backend for Arc<Database> {
     fn open(&self, handover: Arc<dyn CommitListener>, events_max: usize, bytes_max: usize) -> Arc<dyn Store> {
@@ -46,7 +46,7 @@ async fn stage() -> (Arc<Database>, Fixture) {
 fn partitions(database: &Database) -> String {
     database.run(
         "SELECT string_agg(CAST(inhrelid AS regclass)::text, ' ' ORDER BY inhrelid::regclass::text) FROM pg_inherits
-         WHERE inhparent IN ('posthaste.events'::regclass, 'posthaste.done'::regclass, 'posthaste.attempts'::regclass)",
+         WHERE inhparent IN ('posthaste.events'::regclass, 'posthaste.deliveries_ended'::regclass, 'posthaste.attempts'::regclass)",
     )
 }
 
@@ -186,7 +186,7 @@ fn a_failure_between_moving_and_dropping_changes_nothing() {
         stage.store().purge_deleted_apps().await.unwrap();
         assert_eq!(partitions(&database), before);
         must_be_there(&stage, event, delivery).await;
-        database.run("DROP VIEW on_events, on_done, on_attempts");
+        database.run("DROP VIEW on_events, on_deliveries_ended, on_attempts");
         stage.store().purge_deleted_apps().await.unwrap();
         assert!(!partitions(&database).contains("20240201"));
         must_be_there(&stage, event, delivery).await;
@@ -221,7 +221,7 @@ fn a_partition_in_use_is_dropped_the_next_time() {
             let database = database.clone();
             move || {
                 database.run(
-                    "BEGIN; LOCK TABLE posthaste.events, posthaste.done, posthaste.attempts IN ACCESS SHARE MODE;
+                    "BEGIN; LOCK TABLE posthaste.events, posthaste.deliveries_ended, posthaste.attempts IN ACCESS SHARE MODE;
                      SELECT pg_advisory_lock(1);
                      DO 'BEGIN WHILE NOT EXISTS (SELECT FROM pg_tables WHERE tablename = ''seen'') LOOP PERFORM pg_sleep(0.02); END LOOP; END'; COMMIT",
                 )

@@ -46,7 +46,7 @@ const REPLAYED: usize = 5;
 fn insert_rows(server: &ExplainServer, stage: &Fixture, rows: i64) {
     let first = |day: i64| first_id_at(Timestamp::from_millis(day * DAY_MS));
     for day in FIRST_DAY..FIRST_DAY + DAYS {
-        for table in ["events", "done", "attempts"] {
+        for table in ["events", "deliveries_ended", "attempts"] {
             let (low, high, number) = (first(day), first(day + 1), 20_240_201 + day - FIRST_DAY);
             server.run(&format!(
                 "CREATE TABLE {table}_{number} PARTITION OF {table} FOR VALUES FROM ({low}) TO ({high})"
@@ -61,20 +61,20 @@ fn insert_rows(server: &ExplainServer, stage: &Fixture, rows: i64) {
     server.run(&format!(
             "INSERT INTO events (id, app, type, created_at, accepted_at, skipped, data)
                  SELECT id, CASE n % 100 WHEN 0 THEN {app} ELSE n % 100 END, 'a.b', 0, 0, 0, '{{}}' FROM {ids};
-             INSERT INTO done (id, app, event, endpoint, state, reason, place, attempt_count, history_len, at_due, finished_at)
+             INSERT INTO deliveries_ended (id, app, event, endpoint, state, reason, retry_index, attempt_count, history_len, due_action, finished_at)
                  SELECT id + 1, CASE n % 100 WHEN 0 THEN {app} ELSE n % 100 END, id, {endpoint},
                      CASE n % 50 WHEN 0 THEN 5 ELSE 4 END, CASE n % 50 WHEN 0 THEN 0 END, 0, 1, 1, 0, n FROM {ids};
              INSERT INTO attempts (delivery, position, started_at, total_us, class) SELECT id + 1, 1, 0, 0, 0 FROM {ids};
              INSERT INTO dedup (key, event, fingerprint) SELECT decode(md5(n::text), 'hex'), id, '' FROM {ids};
              INSERT INTO inbox (app, type, data, event_id, error) SELECT {app}, 't', '1', n, 'refused' FROM {ids} WHERE n % 20 = 0;
-             INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due)
+             INSERT INTO deliveries_open (id, app, event, endpoint, state, retry_index, attempt_count, history_len, queue, due, due_action)
                  SELECT id + 2, {app}, id, {endpoint} + n % 500 * 10, 0, 0, 0, 0, {endpoint} + n % 500 * 10, n, 0
                  FROM {ids} WHERE n % 20 < 2;
-             INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due, okey, turn)
+             INSERT INTO deliveries_open (id, app, event, endpoint, state, retry_index, attempt_count, history_len, queue, due, due_action, ordering_key, order_seq)
                  SELECT id + 3, {app}, id, {endpoint}, 0, 0, 0, 0, {endpoint}, 253402300799000, 0, n / 100 % {GROUPS}, n
                  FROM {ids} WHERE n % 100 = 7"
         ));
-    server.run("ANALYZE events; ANALYZE done; ANALYZE attempts; ANALYZE live; ANALYZE dedup; ANALYZE inbox");
+    server.run("ANALYZE events; ANALYZE deliveries_ended; ANALYZE attempts; ANALYZE deliveries_open; ANALYZE dedup; ANALYZE inbox");
 }
 
 /// Adds two deliveries to an ordering group in which others wait, and delivers the leased one, so that the next is promoted.
@@ -91,12 +91,12 @@ async fn pass_through_group(stage: &mut Fixture, okey: OrderingKey) {
 /// Checks that both ends of a group's queue are found in the index, without a sort.
 fn check_group_index(plans: &[StatementPlan]) {
     let is_it = |plan: &&StatementPlan| {
-        plan.query.contains("ORDER BY turn DESC") || plan.query.contains("ORDER BY d.turn")
+        plan.query.contains("ORDER BY order_seq DESC") || plan.query.contains("ORDER BY d.order_seq")
     };
     let plans: Vec<_> = plans.iter().filter(is_it).collect();
     assert_eq!(plans.len(), 4, "of two that join, and twice when the first ends");
     for StatementPlan { text, .. } in plans {
-        assert!(text.contains("live_behind") && !text.contains("\"Sort\""), "{text}");
+        assert!(text.contains("deliveries_open_order_queue") && !text.contains("\"Sort\""), "{text}");
     }
 }
 
@@ -275,12 +275,15 @@ fn unaffected(index: &str, notes: &PlanLog<'_>, by: &[&'static str]) -> Vec<Stri
 async fn control((mut stage, server): (Fixture, ExplainServer), rows: i64) {
     let mut unmissed = Vec::new();
     for (round, (index, by)) in (7..).zip([
-        ("live_by_lane", ["a refill", "what is next in all lanes", "retries brought forward"].as_slice()),
-        ("live_later", &["the deliveries of an event"]),
-        ("done_dead", &["dead letters"]),
-        ("live_behind", &["a line"]),
+        (
+            "deliveries_open_by_queue",
+            ["a refill", "what is next in all lanes", "retries brought forward"].as_slice(),
+        ),
+        ("deliveries_open_later", &["the deliveries of an event"]),
+        ("deliveries_ended_dead", &["dead letters"]),
+        ("deliveries_open_order_queue", &["a line"]),
         ("inbox_by_app", &["an inbox"]),
-        ("live_first", &["a line"]),
+        ("deliveries_open_order_head", &["a line"]),
     ]) {
         server.toggle(index);
         let mut notes = PlanLog::of(&server);
@@ -289,11 +292,11 @@ async fn control((mut stage, server): (Fixture, ExplainServer), rows: i64) {
         unmissed.extend(unaffected(index, &notes, by));
     }
     // Many other operations would take long without this index.
-    server.toggle("live_pkey");
+    server.toggle("deliveries_open_pkey");
     let mut notes = PlanLog::of(&server);
     fail(&mut stage, &mut notes).await;
-    server.toggle("live_pkey");
-    unmissed.extend(unaffected("live_pkey", &notes, &["one handed back", "many failures"]));
+    server.toggle("deliveries_open_pkey");
+    unmissed.extend(unaffected("deliveries_open_pkey", &notes, &["one handed back", "many failures"]));
     assert!(unmissed.is_empty(), "no operation misses {unmissed:?}");
 }
 
@@ -317,14 +320,14 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         let (lane, first) = (stage.endpoint, waiting + 1_000_000);
         let copy = |rows: &str| {
             server.run(&format!(
-                "INSERT INTO live (id, app, event, endpoint, state, place, attempt_count, history_len, lane, due, at_due)
-                     SELECT {first} + n, app, event, endpoint, state, place, attempt_count, history_len, lane, n, at_due
-                     FROM live, {rows} AS n WHERE id = {waiting}"
+                "INSERT INTO deliveries_open (id, app, event, endpoint, state, retry_index, attempt_count, history_len, queue, due, due_action)
+                     SELECT {first} + n, app, event, endpoint, state, retry_index, attempt_count, history_len, queue, n, due_action
+                     FROM deliveries_open, {rows} AS n WHERE id = {waiting}"
             ))
         };
         copy("generate_series(1, 60000)");
         let snapshot = server.snapshot().await;
-        server.run(&format!("DELETE FROM live WHERE id BETWEEN {first} AND {first} + 50000; ANALYZE live"));
+        server.run(&format!("DELETE FROM deliveries_open WHERE id BETWEEN {first} AND {first} + 50000; ANALYZE deliveries_open"));
         let mut most = Vec::new();
         for _ in 0..3 {
             let written = server.written();
@@ -336,7 +339,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         assert!(most[0] > 1_000, "else this shows nothing: {most:?}");
         assert!(most[1..].iter().all(|blocks| *blocks < POINT_LIMITS.0), "{most:?}");
         // An older delivery enters the queue and is found when no other is left in it.
-        server.run(&format!("DELETE FROM live WHERE id > {first} AND lane > 0"));
+        server.run(&format!("DELETE FROM deliveries_open WHERE id > {first} AND queue > 0"));
         copy("generate_series(-7, -7)");
         assert_eq!(stage.refill(lane, 5, after(0)).await.next_due, Some(Timestamp::from_millis(-7)));
         drop(stage.recorder.take_leased());
@@ -360,7 +363,7 @@ fn a_statistics_row_is_found_by_its_key_with_any_table_statistics() {
                 stage.store().roll_up(Duration::ZERO, after(1)).await.unwrap();
                 let plans = server.since(written);
                 let plans: Vec<_> =
-                    plans.iter().filter(|plan| plan.query.contains("given.place FROM")).collect();
+                    plans.iter().filter(|plan| plan.query.contains("given.position FROM")).collect();
                 assert_eq!(plans.len(), 2, "of endpoints and of event types");
                 for StatementPlan { text, .. } in plans {
                     assert!(text.contains("_pkey") && !text.contains("_by_age"), "{text}");

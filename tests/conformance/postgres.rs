@@ -57,6 +57,15 @@ impl Database {
         Self(name)
     }
 
+    /// A database with what this dump holds.
+    pub(crate) fn restored(dump: &str) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let name = format!("restored_{}", MADE.fetch_add(1, Ordering::Relaxed));
+        SERVER.run("postgres", &format!("CREATE DATABASE {name} TEMPLATE template0")).unwrap();
+        SERVER.load(&name, dump);
+        Self(name)
+    }
+
     pub(crate) fn new_place() -> Box<dyn Backend> {
         Box::new(Self::new())
     }
@@ -228,7 +237,7 @@ fn a_commit_before_a_takeover_is_not_reported_as_lost() {
     );
     let dead = database.run("UPDATE posthaste.nodes SET lease_until = 0 RETURNING epoch").parse().unwrap();
     let second = database.open().unwrap();
-    database.run("UPDATE posthaste.nodes SET steady_since = 0");
+    database.run("UPDATE posthaste.nodes SET lease_unbroken_since = 0");
     assert_eq!(block_on(second.take_over(dead, Timestamp::from_millis(0))).unwrap(), Some(0));
     wire.reconnect();
     wait_until(
@@ -281,7 +290,7 @@ fn a_database_that_lost_confirmed_commits_is_not_written_to() {
     let database = Database::new();
     let store = database.open().unwrap();
     publish(&store, 3).unwrap();
-    database.run("UPDATE posthaste.ledger SET batch = batch - 1 WHERE writer = 0");
+    database.run("UPDATE posthaste.writer_batches SET batch = batch - 1 WHERE writer = 0");
     let error = publish(&store, 10).unwrap_err();
     assert!(matches!(&error, StoreError::Unavailable(why) if why.contains("lost")), "{error}");
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
@@ -328,7 +337,7 @@ fn a_batch_whose_connection_broke_at_its_commit_is_written_again() {
     assert_eq!(database.run("SELECT last_value FROM posthaste.commits"), "2", "it broke");
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "1");
     // Two batches were counted when it was not found, so the broken commit would come too late from then on.
-    assert_eq!(database.run("SELECT max(batch) FROM posthaste.ledger"), "3");
+    assert_eq!(database.run("SELECT max(batch) FROM posthaste.writer_batches"), "3");
 }
 
 #[test]
@@ -347,7 +356,7 @@ fn a_commit_whose_answer_was_lost_is_not_repeated() {
     }
     publish(&store, 40).unwrap();
     assert_eq!(database.run("SELECT count(*) FROM posthaste.events"), "4");
-    assert_eq!(database.run("SELECT max(batch) FROM posthaste.ledger"), "4");
+    assert_eq!(database.run("SELECT max(batch) FROM posthaste.writer_batches"), "4");
 }
 
 /// A database behind a wire.

@@ -18,6 +18,7 @@ use posthaste::{
         verdict::{DeadReason, Verdict},
     },
     store::{
+        StoreError,
         deliveries::{Accepted, ActionResult, DeliveryAction},
         retention::{ExpireResult, OverdueEvents, OverdueSearch},
     },
@@ -210,6 +211,22 @@ pub(crate) async fn a_dead_letter_is_deleted_by_the_contract_it_died_under(mut s
     stage.request(closed, DeliveryAction::Close).await;
     let keep = Retention { dead_letters: RetentionPeriod::Forever, ..an_hour() };
     assert_eq!(expire(&stage, keep, after(HOUR + 1)).await.0.events, 2, "closed is done with");
+}
+
+/// Without its contract, a dead letter would be deleted by another one.
+pub(crate) async fn an_unreadable_contract_stops_retention_and_is_named(mut stage: Fixture) {
+    let mut contract = Contract::builtin().unwrap().swap_remove(0);
+    contract.retention.dead_letters = days(7);
+    let mut attempt = attempt(OutcomeClass::Http, 500);
+    attempt.contract = contract.hash();
+    let unreadable = contract.to_json().replace("\"dead_letters\"", "\"dead_mails\"");
+    stage.store().store_contract(contract.hash(), unreadable).await.unwrap();
+    stage.concluded(dead(DeadReason::Exhausted), attempt).await;
+    let keep = Retention { events: days(30), ..an_hour() };
+    let search = OverdueSearch { after_id: 0, to_id: i64::MAX, most: 100 };
+    let found = stage.store().overdue(search, Arc::new(FixedRetention(keep, None)), after(DAY)).await;
+    let StoreError::Corrupt(what) = found.unwrap_err() else { panic!("another error") };
+    assert!(what.contains(&contract.hash().to_string()) && what.contains("dead_mails"), "{what}");
 }
 
 pub(crate) async fn rows_changed_since_the_search_are_decided_again(mut stage: Fixture) {

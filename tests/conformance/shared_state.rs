@@ -71,7 +71,7 @@ async fn an_event_that_is_being_removed_is_published_as_new(mut pair: TwoNodes) 
     });
     pair.until_waiting(1).await;
     let remove = format!(
-        "DELETE FROM live WHERE event = {id}; DELETE FROM dedup WHERE event = {id}; DELETE FROM events WHERE id = {id}; COMMIT"
+        "DELETE FROM deliveries_open WHERE event = {id}; DELETE FROM dedup WHERE event = {id}; DELETE FROM events WHERE id = {id}; COMMIT"
     );
     remover.batch_execute(&remove).await.unwrap();
     assert_eq!(accepted.await.unwrap().unwrap(), [Accepted::New]);

@@ -46,7 +46,7 @@ async fn an_event_published_at_two_nodes_under_one_key_is_stored_once(mut pair: 
 
 async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: TwoNodes) {
     let id = pair.stage.waiting().await;
-    let held = pair.hold("UPDATE ON live").await;
+    let held = pair.hold("UPDATE ON deliveries_open").await;
     let (other, want) = (pair.other.store.clone(), pair.stage.refill_request(pair.stage.endpoint, 1));
     let taking = tokio::spawn(async move { other.lease_due(vec![want], after(1)).await });
     held.until_waiting(1).await;
@@ -66,7 +66,7 @@ async fn a_delivery_being_leased_by_another_node_cannot_be_cancelled(mut pair: T
 async fn deliveries_being_leased_are_skipped_and_not_waited_for(mut pair: TwoNodes) {
     let (first, second) = (pair.stage.waiting().await, pair.stage.waiting().await);
     let taking = pair.client().await;
-    let lock = format!("BEGIN; SELECT 1 FROM live WHERE id = {} FOR UPDATE", first.as_i64());
+    let lock = format!("BEGIN; SELECT 1 FROM deliveries_open WHERE id = {} FOR UPDATE", first.as_i64());
     taking.batch_execute(&lock).await.unwrap();
     pair.stage.refill(pair.stage.endpoint, 2, after(20)).await;
     assert_eq!(pair.stage.only_leased().delivery.id, second);
@@ -132,7 +132,7 @@ async fn the_order_of_a_group_holds_across_two_nodes(mut pair: TwoNodes) {
             store.flush().await.unwrap();
         }
     }
-    assert_eq!(pair.shared.run("SELECT count(*) FROM live"), "0");
+    assert_eq!(pair.shared.run("SELECT count(*) FROM deliveries_open"), "0");
 }
 
 fn record_of(
@@ -194,7 +194,7 @@ async fn two_nodes_that_record_failures_of_the_same_endpoints_never_deadlock(mut
     let counted =
         "SELECT min(consecutive_failures) || ' ' || max(consecutive_failures) || ' ' || count(*) FROM health";
     assert_eq!(pair.shared.run(counted), "20 20 20");
-    assert_eq!(pair.shared.run("SELECT count(*) FROM live WHERE state = 1"), "400");
+    assert_eq!(pair.shared.run("SELECT count(*) FROM deliveries_open WHERE state = 1"), "400");
     let circles = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
     assert_eq!(pair.shared.run(circles), "0");
 }

@@ -85,7 +85,7 @@ async fn a_batch_for_an_unhealthy_endpoint_is_written_in_steps(mut pair: TwoNode
 async fn a_delivery_no_longer_leased_is_neither_recorded_nor_counted(mut pair: TwoNodes) {
     let (gone, kept) = (pair.stage.leased().await, pair.stage.leased().await);
     let (ids, store) = ([gone.delivery.id, kept.delivery.id], pair.stage.shared_store());
-    pair.shared.run(&format!("DELETE FROM live WHERE id = {}", ids[0].as_i64()));
+    pair.shared.run(&format!("DELETE FROM deliveries_open WHERE id = {}", ids[0].as_i64()));
     let (blocking, accepted) = (pair.stage.one_event(), pair.stage.one_event());
     pair.stage.recorder.gate.shut();
     let blocking = store.accept(vec![blocking]);

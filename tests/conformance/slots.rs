@@ -25,8 +25,8 @@ impl TwoNodes {
     fn crowd(&self, lease_until: i64) {
         for slot in 2..NODE_SLOTS {
             self.shared.run(&format!(
-                "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands,
-                     stopping, help)
+                "INSERT INTO nodes (epoch, id_slot, name, version, host, pid, joined_at, lease_until, lease_unbroken_since, dead, seen_version, free_permits,
+                     stopping, overloaded_endpoints)
                  VALUES ({}, {slot}, 'crowd', '', '', 1, 0, {lease_until}, 0, 0, 0, 0, 0, '')",
                 1000 + i64::from(slot)
             ));

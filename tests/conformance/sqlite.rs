@@ -244,27 +244,27 @@ fn rows_outside_the_state_table_cannot_be_written() {
         ("state = 4", "delivered without an end"),
         ("finished_at = 1", "an end while it waits"),
         ("due = NULL", "waiting for nothing"),
-        ("lane = NULL", "waiting where nobody looks"),
-        ("lane = 7", "waiting in a lane of another endpoint"),
-        ("lane = 0", "waiting and carried"),
+        ("queue = NULL", "waiting where nobody looks"),
+        ("queue = 7", "waiting in a lane of another endpoint"),
+        ("queue = 0", "waiting and carried"),
         ("state = 2", "carried and in its lane"),
-        ("state = 2, lane = NULL", "carried by nobody"),
+        ("state = 2, queue = NULL", "carried by nobody"),
         ("state = 3", "held and in its lane"),
-        ("state = 5, lane = NULL, finished_at = 1", "dead without a reason"),
+        ("state = 5, queue = NULL, finished_at = 1", "dead without a reason"),
         ("reason = 1", "a reason while it waits"),
-        ("state = 4, lane = NULL, finished_at = 1, reason = 0", "delivered with a reason"),
-        ("state = 8, lane = NULL, finished_at = 1, reason = 0", "no such state"),
+        ("state = 4, queue = NULL, finished_at = 1, reason = 0", "delivered with a reason"),
+        ("state = 8, queue = NULL, finished_at = 1, reason = 0", "no such state"),
         ("state = -1", "no such state"),
         ("return_to = 'somewhere'", "a way back that leads nowhere"),
         ("due = 253402300799000", "behind nobody"),
-        ("okey = 1, due = 253402300799000, state = 1", "behind others, and tried before"),
-        ("okey = 1, state = 4, lane = NULL, finished_at = 1", "in a line, and delivered"),
+        ("ordering_key = 1, due = 253402300799000, state = 1", "behind others, and tried before"),
+        ("ordering_key = 1, state = 4, queue = NULL, finished_at = 1", "in a line, and delivered"),
     ] {
         let changed = connection.execute(&format!("UPDATE deliveries SET {change} WHERE id = 4"), []);
         assert!(changed.is_err(), "{why}: {change}");
     }
     let dead =
-        "UPDATE deliveries SET state = 5, lane = NULL, due = NULL, finished_at = 1, reason = 0 WHERE id = 4";
+        "UPDATE deliveries SET state = 5, queue = NULL, due = NULL, finished_at = 1, reason = 0 WHERE id = 4";
     assert_eq!(connection.execute(dead, []), Ok(1), "and one that it has");
 }
 

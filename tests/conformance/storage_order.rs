@@ -119,7 +119,7 @@ async fn who_joins_a_line_waits_until_whoever_joined_before_it_is_stored(mut pai
     order_by(&pair.stage, OnDead::Block).await;
     let mut drafts = drafts(&mut pair.stage, 3);
     let first = pair.stage.publish(drafts.remove(0)).await;
-    let held = pair.hold("INSERT ON live").await;
+    let held = pair.hold("INSERT ON deliveries_open").await;
     let (second, third) = (drafts.remove(1), drafts.remove(0));
     let ids = [&second, &third].map(|new| new.deliveries[0].delivery.id);
     assert!(ids[1] < ids[0]);

@@ -153,7 +153,7 @@ impl TwoNodes {
 
     /// Makes the stage's node old enough to declare others dead.
     pub(crate) fn age_node(&self) {
-        self.set("steady_since = 0", self.epoch);
+        self.set("lease_unbroken_since = 0", self.epoch);
     }
 
     pub(crate) fn set(&self, what: &str, epoch: i64) {

@@ -1,5 +1,7 @@
 //! A file of the first version: opening it upgrades it with all its data, or leaves it unchanged.
 
+mod names;
+
 use crate::{
     fixture::{NOW, draft},
     sqlite::{block_on, new_location, open},
@@ -14,7 +16,7 @@ use posthaste::{
 use rusqlite::Connection;
 use std::path::Path;
 
-const FIRST: &str = include_str!("../../src/store/sqlite/upgrade/first.sql");
+const FIRST: &str = include_str!("../../src/store/sqlite/migrations/0001_first.sql");
 
 /// An app with an endpoint, an event, and a waiting delivery.
 const ROWS: &str = "
@@ -86,7 +88,7 @@ fn a_group_of_an_older_version_keeps_its_order_before_new_deliveries() {
     block_on(store.accept(vec![new])).unwrap();
     drop(store);
     let connection = Connection::open(&path).unwrap();
-    let sql = "SELECT group_concat(id) FROM (SELECT id FROM deliveries WHERE turn IS NOT NULL ORDER BY turn)";
+    let sql = "SELECT group_concat(id) FROM (SELECT id FROM deliveries WHERE order_seq IS NOT NULL ORDER BY order_seq)";
     let turns: String = connection.query_row(sql, [], |row| row.get(0)).unwrap();
     assert_eq!(turns, "20,30,15");
 }

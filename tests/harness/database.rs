@@ -3,7 +3,12 @@
 
 use super::server_shell::ServerShell;
 use rustix::process::{Pid, Signal, kill_process};
-use std::{net::TcpListener, path::PathBuf, process::Command};
+use std::{
+    io::Write,
+    net::TcpListener,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 /// Shell script: prints the server's folder, then runs the commands on its input until that ends.
 const SERVER_SCRIPT: &str = r#"
@@ -103,26 +108,28 @@ impl TestDatabaseServer {
         }
     }
 
+    /// Runs a dump, which may be too long for an argument.
+    pub(crate) fn load(&self, database: &str, dump: &str) {
+        let mut psql = self.psql(database).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        psql.stdin.take().unwrap().write_all(dump.as_bytes()).unwrap();
+        assert!(psql.wait().unwrap().success(), "the dump was not loaded");
+    }
+
+    fn psql(&self, database: &str) -> Command {
+        let mut psql = Command::new(self.programs.join("psql"));
+        let port = self.port.to_string();
+        psql.args(["-h", &self.folder, "-p", &port, "-U", "posthaste", "-d", database, "-XAtq"]);
+        psql.args(["-v", "ON_ERROR_STOP=1"]);
+        psql
+    }
+
     pub(crate) fn address(&self, database: &str) -> String {
         address(&self.folder, database)
     }
 
     /// Runs statements in a connection of its own.
     pub(crate) fn run(&self, database: &str, sql: &str) -> Result<String, String> {
-        let mut psql = Command::new(self.programs.join("psql"));
-        psql.args([
-            "-h",
-            &self.folder,
-            "-p",
-            &self.port.to_string(),
-            "-U",
-            "posthaste",
-            "-d",
-            database,
-            "-XAtqc",
-            sql,
-        ]);
-        let output = psql.output().unwrap();
+        let output = self.psql(database).args(["-c", sql]).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         let said = || format!("{sql}: {}", text(&output.stderr));
         output.status.success().then(|| text(&output.stdout)).ok_or_else(said)

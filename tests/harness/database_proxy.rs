@@ -44,7 +44,7 @@ pub(crate) struct WriterBatch {
 }
 
 /// Part of the single statement that is a whole batch; its parameters are the epoch and the previous batch.
-const SINGLE_STATEMENT_BATCH: &[u8] = b"UPDATE ledger SET batch = batch + 1";
+const SINGLE_STATEMENT_BATCH: &[u8] = b"UPDATE writer_batches SET batch = batch + 1";
 
 impl WriterBatch {
     /// Reads the batch from the Bind message of such a statement.
@@ -60,7 +60,7 @@ impl WriterBatch {
 
     fn begun_by(message: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(message);
-        let (_, counted) = text.split_once("UPDATE ledger SET batch = ")?;
+        let (_, counted) = text.split_once("UPDATE writer_batches SET batch = ")?;
         let (number, of) = counted.split_once(" WHERE epoch = ")?;
         let (epoch, _) = of.split_once(" AND writer = 0 ")?;
         Some(Self { epoch: epoch.parse().ok()?, number: number.parse().ok()? })

@@ -28,9 +28,9 @@ const ARCHIVE: &str = "
         INSERT INTO gone_attempts SELECT a.*, c.at FROM attempts a, archive_clock c
             WHERE a.delivery = old.delivery AND a.position = old.position;
     END;
-    CREATE TABLE went_off (endpoint INTEGER NOT NULL, off TEXT NOT NULL);
-    CREATE TRIGGER endpoint_goes_off AFTER UPDATE OF off ON endpoints WHEN old.off IS NULL AND new.off IS NOT NULL BEGIN
-        INSERT INTO went_off VALUES (new.id, new.off);
+    CREATE TABLE went_off (endpoint INTEGER NOT NULL, disabled TEXT NOT NULL);
+    CREATE TRIGGER endpoint_goes_off AFTER UPDATE OF disabled ON endpoints WHEN old.disabled IS NULL AND new.disabled IS NOT NULL BEGIN
+        INSERT INTO went_off VALUES (new.id, new.disabled);
     END;
     CREATE TABLE warned (endpoint INTEGER NOT NULL, at INTEGER NOT NULL);
     CREATE TRIGGER endpoint_is_warned AFTER INSERT ON notices WHEN new.kind = 1 BEGIN

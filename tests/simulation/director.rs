@@ -203,7 +203,7 @@ impl Director {
                 Process::start(&self.world);
                 continue;
             };
-            let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE lane IS NOT NULL AND due IS NOT 253402300799000) + (SELECT count(*) FROM replays WHERE state = 0)";
+            let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE queue IS NOT NULL AND due IS NOT 253402300799000) + (SELECT count(*) FROM replays WHERE state = 0)";
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
             let in_hand = self.world.office().map_or(1, |office| office.lanes.permits_out());

@@ -86,7 +86,7 @@ pub(crate) fn notes(disk: &Connection) -> Vec<EndNote> {
 pub(crate) fn groups_without_head(disk: &Connection) -> i64 {
     disk.query_row(
         "SELECT count(*) FROM (SELECT sum(due IS NOT 253402300799000) AS firsts FROM deliveries
-             WHERE okey IS NOT NULL GROUP BY endpoint, okey HAVING firsts <> 1)",
+             WHERE ordering_key IS NOT NULL GROUP BY endpoint, ordering_key HAVING firsts <> 1)",
         [],
         |row| row.get(0),
     )

@@ -57,7 +57,7 @@ impl ServiceAccess {
     /// Returns the endpoints that memory and store see differently.
     pub(crate) fn differs_from(&self, disk: &Connection) -> Vec<String> {
         let mut rows = disk
-            .prepare("SELECT id, revision, off IS NOT NULL FROM endpoints WHERE deleted_at IS NULL")
+            .prepare("SELECT id, revision, disabled IS NOT NULL FROM endpoints WHERE deleted_at IS NULL")
             .unwrap();
         let stored = rows
             .query_map([], |row| Ok((row.get(0).map(EndpointId::from_i64)?, (row.get(1)?, row.get(2)?))))
@@ -179,7 +179,7 @@ impl Process {
         while tries_left > 0 && self.commit().is_some_and(|turn| turn != CommitResult::Nothing) {
             tries_left -= usize::from(had_trouble);
         }
-        let carried = "SELECT count(*) FROM deliveries WHERE lane = 0";
+        let carried = "SELECT count(*) FROM deliveries WHERE queue = 0";
         let in_flight =
             self.with_disk(|disk| disk.query_row(carried, [], |row| row.get::<_, i64>(0)).unwrap());
         if !had_trouble && was_in_time && in_flight.is_some_and(|count| count > 0) {

@@ -123,7 +123,7 @@ impl Sabotage {
         match self {
             Self::LoseCommits(snapshots) => snapshots.take(disk),
             Self::Impatient => {
-                let sql = "UPDATE deliveries SET due = due - 3000 WHERE state = 1 AND at_due = 0 AND id % 3 = 0 AND due % 2 = 0";
+                let sql = "UPDATE deliveries SET due = due - 3000 WHERE state = 1 AND due_action = 0 AND id % 3 = 0 AND due % 2 = 0";
                 let _ = disk.execute(sql, []);
             }
             Self::DropWaiting => {
@@ -133,13 +133,13 @@ impl Sabotage {
             }
             Self::StepUpEarly => {
                 let sql =
-                    "UPDATE deliveries SET okey = NULL, turn = NULL, due = (SELECT at FROM archive_clock) WHERE id IN
+                    "UPDATE deliveries SET ordering_key = NULL, order_seq = NULL, due = (SELECT at FROM archive_clock) WHERE id IN
                     (SELECT id FROM deliveries WHERE due = 253402300799000 LIMIT 1)";
                 let _ = disk.execute(sql, []);
             }
             Self::StayBehind => {
-                let sql = "UPDATE deliveries SET due = 253402300799000, turn = 1 WHERE id IN
-                    (SELECT id FROM deliveries WHERE okey IS NOT NULL AND state = 0 AND return_to IS NULL LIMIT 1)";
+                let sql = "UPDATE deliveries SET due = 253402300799000, order_seq = 1 WHERE id IN
+                    (SELECT id FROM deliveries WHERE ordering_key IS NOT NULL AND state = 0 AND return_to IS NULL LIMIT 1)";
                 let _ = disk.execute(sql, []);
             }
             _ => {}

@@ -22,7 +22,7 @@ const FAILS: Behaviour = Behaviour::Answer(503);
 /// Returns the notices, in order.
 pub(crate) fn notices(stage: &Fixture) -> Vec<(NoticeKind, Timestamp, NoticeDetails)> {
     stage.on_disk(|disk| {
-        let mut rows = disk.prepare("SELECT kind, at, facts FROM notices ORDER BY id").unwrap();
+        let mut rows = disk.prepare("SELECT kind, at, details FROM notices ORDER BY id").unwrap();
         let read = |row: &rusqlite::Row<'_>| {
             let facts: String = row.get(2)?;
             let kind = NoticeKind::ALL[row.get::<_, u8>(0)? as usize];

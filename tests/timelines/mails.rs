@@ -192,7 +192,7 @@ async fn five_hundred_endpoints_that_flap_are_a_mail_a_minute_and_not_five_hundr
         assert!(last.subject.contains("notices, the first: "), "{}", last.subject);
         (mails, told) = (service.taken().len(), now);
     }
-    let unsent = "SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NULL";
+    let unsent = "SELECT count(*) FROM notices WHERE email_state = 1 AND open_until IS NULL";
     assert_eq!(stage.on_disk(|disk| disk.query_row(unsent, [], |row| row.get::<_, i64>(0)).unwrap()), 0);
 }
 

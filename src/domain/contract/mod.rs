@@ -15,6 +15,7 @@ mod header_names;
 mod inheritance;
 mod notifications;
 mod overrides;
+mod stored;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,6 @@ pub use wire_format::{
 };
 
 use super::field_error::FieldError;
-use aws_lc_rs::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -108,26 +108,6 @@ impl Contract {
     /// The contracts that come with the product. Fails only if the product was built with a broken one.
     pub fn builtin() -> Result<Vec<Self>, ContractError> {
         BUILT_IN.iter().map(|(file, text)| Self::from_toml(file, text)).collect()
-    }
-
-    /// Reads what `to_json` wrote.
-    pub fn from_json(text: &str) -> Result<Self, ContractError> {
-        let file = || "stored contract".to_owned();
-        let document: Value = serde_json::from_str(text)
-            .map_err(|error| ContractError::Syntax { file: file(), message: error.to_string() })?;
-        Self::from_document(&document).map_err(|source| ContractError::Field { file: file(), source })
-    }
-
-    /// The canonical form: every field, defaults included, in one order, without spaces.
-    pub fn to_json(&self) -> String {
-        codec::write(self).to_string()
-    }
-
-    pub fn hash(&self) -> ContractHash {
-        let digest = digest::digest(&digest::SHA256, self.to_json().as_bytes());
-        let mut hash = [0; 16];
-        hash.copy_from_slice(&digest.as_ref()[..16]);
-        ContractHash(hash)
     }
 
     fn from_document(document: &Value) -> Result<Self, FieldError> {

@@ -91,6 +91,7 @@ fn a_body_that_could_not_be_written_is_refused() {
     let body = |body: serde_json::Value| {
         let mut document = serde_json::to_value(fixtures::standard()).unwrap();
         document["body"] = body;
+        document["format"] = 1.into();
         Contract::from_json(&document.to_string()).map_err(|error| error.to_string())
     };
     let (id, data) = (json!({ "name": "id", "from": "event_id" }), json!({ "name": "data", "from": "data" }));

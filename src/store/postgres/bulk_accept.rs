@@ -33,7 +33,7 @@ pub(super) fn accepting(given: &str, first: usize) -> [String; 2] {
     [
         format!("INSERT INTO events ({EVENT}) SELECT published.* FROM {given}{events} AS published"),
         format!(
-            "INSERT INTO live (id, app, event, endpoint, state, lane, due, give_up_at, place, attempt_count, history_len, at_due)
+            "INSERT INTO deliveries_open (id, app, event, endpoint, state, queue, due, give_up_at, retry_index, attempt_count, history_len, due_action)
              SELECT born.*, 0, 0, 0, 0 FROM {given}{deliveries} AS born"
         ),
     ]

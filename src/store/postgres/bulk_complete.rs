@@ -25,15 +25,15 @@ pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
     let (rows, delivered) = (COMPLETED.unnest(first), DeliveryState::Delivered as i64);
     format!(
         "ended AS MATERIALIZED (
-             SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, place, attempt_count, history_len, finished_at)),
+             SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, retry_index, attempt_count, history_len, finished_at)),
          gone AS (
-             DELETE FROM live l USING ended r WHERE l.id = r.delivery
-                 AND CASE WHEN l.state = 2 THEN l.lane = {lane} ELSE false END
+             DELETE FROM deliveries_open l USING ended r WHERE l.id = r.delivery
+                 AND CASE WHEN l.state = 2 THEN l.queue = {lane} ELSE false END
              RETURNING l.app, l.event, l.endpoint, l.give_up_at, l.root, l.replay_of, l.restarted_at, r.*),
          over AS (
-             INSERT INTO done (id, app, event, endpoint, state, place, attempt_count, history_len, at_due, give_up_at,
+             INSERT INTO deliveries_ended (id, app, event, endpoint, state, retry_index, attempt_count, history_len, due_action, give_up_at,
                  finished_at, root, replay_of, restarted_at)
-             SELECT delivery, app, event, endpoint, {delivered}, place, attempt_count, history_len, 0, give_up_at,
+             SELECT delivery, app, event, endpoint, {delivered}, retry_index, attempt_count, history_len, 0, give_up_at,
                  finished_at, root, replay_of, restarted_at FROM gone),
          history AS (INSERT INTO attempts ({ATTEMPT}) SELECT {ATTEMPT} FROM gone)"
     )

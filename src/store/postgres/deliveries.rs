@@ -16,8 +16,8 @@ use std::{collections::HashSet, sync::LazyLock};
 
 macro_rules! columns {
     () => {
-        "id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due, at_due, give_up_at, finished_at,
-         held_at, root, replay_of, return_to, restarted_at, okey, asked, skipped_at, turn"
+        "id, app, event, endpoint, state, reason, retry_index, attempt_count, history_len, queue, due, due_action, give_up_at, finished_at,
+         held_at, root, replay_of, return_to, restarted_at, ordering_key, manual, skipped_at, order_seq"
     };
 }
 
@@ -46,12 +46,12 @@ macro_rules! table {
                 columns!(),
                 ") = (",
                 values!(),
-                ") WHERE id = ?1 AND state = ?24 AND (state <> 2 OR lane = ?25)"
+                ") WHERE id = ?1 AND state = ?24 AND (state <> 2 OR queue = ?25)"
             ),
             fetch: concat!(
                 "WITH gone AS (DELETE FROM ",
                 $other,
-                " WHERE id = ?1 AND state = ?24 AND (state <> 2 OR lane = ?25) RETURNING id) ",
+                " WHERE id = ?1 AND state = ?24 AND (state <> 2 OR queue = ?25) RETURNING id) ",
                 "INSERT INTO ",
                 $name,
                 " (",
@@ -64,8 +64,8 @@ macro_rules! table {
     };
 }
 
-const LIVE: DeliveryTable = table!("live", "done");
-const DONE: DeliveryTable = table!("done", "live");
+const LIVE: DeliveryTable = table!("deliveries_open", "deliveries_ended");
+const DONE: DeliveryTable = table!("deliveries_ended", "deliveries_open");
 
 fn is_live(delivery: &Delivery) -> bool {
     !delivery.state.is_terminal() || delivery.ordering_key.is_some()
@@ -91,7 +91,7 @@ const TO_LEASE: ColumnTypes = ColumnTypes("nn");
 
 static LEASE: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "UPDATE live l SET state = ?1, lane = ?2, due = NULL FROM {} AS taken (id, state)
+        "UPDATE deliveries_open l SET state = ?1, queue = ?2, due = NULL FROM {} AS taken (id, state)
          WHERE l.id = taken.id AND l.state = taken.state RETURNING l.id",
         TO_LEASE.unnest(3)
     )

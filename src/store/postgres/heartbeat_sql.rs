@@ -34,7 +34,7 @@ pub(super) fn heartbeat_sql(epoch: i64, beat: &Heartbeat) -> String {
         u8::from(*is_stopping).to_string(),
     ];
     let said = with_values(nodes::HEARTBEAT, &values);
-    let stored = format!("SELECT batch FROM ledger WHERE epoch = {epoch} AND writer = 0");
+    let stored = format!("SELECT batch FROM writer_batches WHERE epoch = {epoch} AND writer = 0");
     format!("BEGIN; {SETTINGS}; {said}; {stored}; {}; COMMIT", view_statements(epoch))
 }
 

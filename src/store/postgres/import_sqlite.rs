@@ -28,8 +28,8 @@ const TABLES: [(&str, &[&str]); 21] = [
     ("keys", &["id"]),
     ("contracts", &["hash"]),
     ("event_types", &["id"]),
-    ("purges", &["app"]),
-    ("newest", &["only_row"]),
+    ("app_deletions", &["app"]),
+    ("id_watermark", &["only_row"]),
     ("events", &["id"]),
     (DELIVERIES, &["id"]),
     ("attempts", &["delivery", "position"]),
@@ -42,7 +42,7 @@ const TABLES: [(&str, &[&str]); 21] = [
     ("statistics", &["app", "endpoint", "width", "start"]),
     ("statistics_by_type", &["app", "width", "start", "type"]),
     ("statistics_log", &["id"]),
-    ("accountable", &["only_row"]),
+    ("adjusted_clock", &["only_row"]),
 ];
 /// Split into two tables in PostgreSQL.
 const DELIVERIES: &str = "deliveries";
@@ -108,7 +108,7 @@ pub fn import(
     start_copy(&session, &format!("{} up to {newest}", path.display()))?;
     // Made while the tables are empty: a row without a day would stay in the rest partition for good.
     partitions::make_for(&session, |table, key, from| {
-        let table = if table == "done" { DELIVERIES } else { table };
+        let table = if table == "deliveries_ended" { DELIVERIES } else { table };
         let next = format!("SELECT min({key}) FROM {table} WHERE {key} >= ?1");
         (source as &dyn Sql).one(&next, params![from], |row| row.get(0)).map(Option::flatten)
     })?;
@@ -124,7 +124,7 @@ pub fn import(
             tx.execute(&sequence, &[])?;
         }
         tx.execute(super::locks::LOCK_ALL_HEALTH, &[])?;
-        tx.execute("UPDATE moving SET done = 1", &[])
+        tx.execute("UPDATE sqlite_import SET finished = 1", &[])
     })?;
     Ok(counts)
 }
@@ -139,7 +139,7 @@ fn start_copy(session: &Session, origin: &str) -> Result<(), ImportError> {
         if alive > 0 {
             return Ok(Some(ImportError::InUse(alive)));
         }
-        let begun = "SELECT origin, done FROM moving";
+        let begun = "SELECT origin, finished FROM sqlite_import";
         if let Some((known, done)) = tx.one(begun, &[], |row| Ok((row.get::<String>(0)?, row.get(1)?)))? {
             return Ok(match done {
                 _ if known != origin => Some(ImportError::OfAnother(known)),
@@ -152,7 +152,10 @@ fn start_copy(session: &Session, origin: &str) -> Result<(), ImportError> {
                 return Ok(Some(ImportError::NotEmpty));
             }
         }
-        tx.execute("INSERT INTO moving (only_row, origin, done) VALUES (1, ?1, 0)", params![origin])?;
+        tx.execute(
+            "INSERT INTO sqlite_import (only_row, origin, finished) VALUES (1, ?1, 0)",
+            params![origin],
+        )?;
         Ok(None)
     })?;
     refused.map_or(Ok(()), Err)
@@ -224,8 +227,9 @@ fn copy(
     let (listed, key) = (columns.join(", "), keys.join(", "));
     let insert =
         |into: &str| format!("INSERT INTO {into} ({listed}) VALUES ({})", numbered(1, columns.len()));
-    let (insert, insert_live, insert_done) = (insert(table), insert("live"), insert("done"));
-    let (state, okey) = (place("state"), place("okey"));
+    let (insert, insert_live, insert_done) =
+        (insert(table), insert("deliveries_open"), insert("deliveries_ended"));
+    let (state, okey) = (place("state"), place("ordering_key"));
     let total = count(from, table)?;
     let (mut last, mut there) = Transaction::run(session, 0, |tx| {
         let tx: &dyn Sql = tx;
@@ -292,7 +296,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Tables about a store's own nodes, which are not copied.
-    const OF_NODES: [&str; 5] = ["changes", "clock", "ledger", "nodes", "shards"];
+    const OF_NODES: [&str; 5] = ["config_changes", "config_version", "writer_batches", "nodes", "shards"];
 
     #[test]
     fn every_table_of_a_store_is_copied_or_is_about_its_nodes() {

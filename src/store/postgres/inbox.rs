@@ -21,12 +21,12 @@ const SELECT_WAITING: &str = "WITH RECURSIVE apps (app) AS (
          SELECT (SELECT min(i.app) FROM inbox i WHERE i.error IS NULL AND i.app > apps.app) FROM apps WHERE apps.app IS NOT NULL),
      page AS (
          SELECT i.* FROM apps CROSS JOIN LATERAL (
-             SELECT x.*, row_number() OVER (ORDER BY x.id) AS place FROM inbox x
+             SELECT x.*, row_number() OVER (ORDER BY x.id) AS position FROM inbox x
              WHERE x.error IS NULL AND x.app = apps.app ORDER BY x.id LIMIT ?1) AS i
-         ORDER BY i.place, i.id LIMIT ?1)
+         ORDER BY i.position, i.id LIMIT ?1)
      SELECT id, app, type, event_id, key,
          CAST(floor(extract(epoch FROM at) * 1000) AS bigint), convert_to(CAST(data AS text), 'UTF8')
-     FROM (SELECT p.*, sum(octet_length(CAST(p.data AS text))) OVER (ORDER BY p.place, p.id) AS upto FROM page p) AS w
+     FROM (SELECT p.*, sum(octet_length(CAST(p.data AS text))) OVER (ORDER BY p.position, p.id) AS upto FROM page p) AS w
      WHERE upto - octet_length(CAST(data AS text)) < ?2 ORDER BY id";
 
 pub(super) fn waiting(tx: &dyn Sql) -> Result<Vec<InboxEvent>> {

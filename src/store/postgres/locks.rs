@@ -24,7 +24,7 @@ macro_rules! numbers {
 macro_rules! unwell {
     () => {
         "(h.consecutive_failures > 0 OR h.failed_events > 0 OR h.failing_since IS NOT NULL
-             OR h.degraded_since IS NOT NULL OR h.told_by IS NOT NULL)"
+             OR h.degraded_since IS NOT NULL OR h.notified_channel IS NOT NULL)"
     };
 }
 
@@ -34,9 +34,9 @@ pub(super) const IS_UNHEALTHY: &str = unwell!();
 macro_rules! wanted {
     () => {
         concat!(
-            "SELECT 0 AS kind, lane AS endpoint FROM ",
+            "SELECT 0 AS kind, queue AS endpoint FROM ",
             numbers!("?1"),
-            " AS lane
+            " AS queue
              UNION SELECT 1, failed FROM ",
             numbers!("?2"),
             " AS failed

@@ -28,9 +28,12 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, oldest: 1, sql: include_str!("migrations/0002_inbox.sql") },
     Migration { number: 3, oldest: 1, sql: include_str!("migrations/0003_inbox_by_app.sql") },
     Migration { number: 4, oldest: 1, sql: include_str!("migrations/0004_only_publish.sql") },
+    Migration { number: RENAMING, oldest: RENAMING, sql: include_str!("migrations/0005_names.sql") },
 ];
 /// The migration that made the inbox.
 pub(super) const WITH_INBOX: i64 = 2;
+/// The migration that renamed tables and columns: the only one that needs all older nodes stopped.
+pub(super) const RENAMING: i64 = 5;
 pub(super) const NEWEST: i64 = MIGRATIONS.len() as i64;
 /// A step waits for locks half a second at a time, because later transactions wait as well; then it pauses for longer.
 const MIGRATION_TRIES: usize = 20;
@@ -107,7 +110,7 @@ pub(super) fn announce_version(tx: &Transaction<'_>, epoch: i64, newest: i64) ->
             "a newer version prepared the database, beside which this one cannot work",
         ));
     }
-    sql.execute("UPDATE nodes SET knows = ?2 WHERE epoch = ?1", params![epoch, newest]).map(drop)
+    sql.execute("UPDATE nodes SET schema_known = ?2 WHERE epoch = ?1", params![epoch, newest]).map(drop)
 }
 
 /// Result of a try to apply a migration.
@@ -161,7 +164,7 @@ fn attempt(session: &Session, migration: &Migration) -> Result<ApplyResult> {
     }
     let asks_for_more = "SELECT 1 FROM posthaste.migrations WHERE number < ?1 HAVING max(oldest) < ?2";
     if !session.query(asks_for_more, params![*number, *oldest])?.is_empty() {
-        let living = fence_older(session, *oldest)?;
+        let living = fence_older(session, migration)?;
         if living > 0 {
             return Ok(ApplyResult::Needed(living));
         }
@@ -173,14 +176,20 @@ fn attempt(session: &Session, migration: &Migration) -> Result<ApplyResult> {
 
 /// Fences nodes that know less than this, if their lease is over; returns how many living ones remain. A fenced node notices
 /// it when it comes back; no node enters until this transaction ends.
-fn fence_older(session: &Session, oldest: i64) -> Result<i64> {
-    let older = format!("knows < {oldest} AND dead = 0");
+fn fence_older(session: &Session, migration: &Migration) -> Result<i64> {
+    // Until the renaming is done, the old names hold.
+    let (batches, slot, known) = if migration.number > RENAMING {
+        ("writer_batches", "id_slot", "schema_known")
+    } else {
+        ("ledger", "slot", "knows")
+    };
+    let older = format!("{known} < {} AND dead = 0", migration.oldest);
     session.run(&format!(
         "{ENTER};
-         UPDATE ledger SET writer = -1 - writer, fenced_at = ({CLOCK}) WHERE writer >= 0
+         UPDATE {batches} SET writer = -1 - writer, fenced_at = ({CLOCK}) WHERE writer >= 0
              AND epoch IN (SELECT epoch FROM nodes WHERE {older} AND lease_until < ({CLOCK}));
-         UPDATE nodes SET dead = 1, slot = -epoch WHERE {older}
-             AND NOT EXISTS (SELECT 1 FROM ledger l WHERE l.epoch = nodes.epoch AND l.writer >= 0)"
+         UPDATE nodes SET dead = 1, {slot} = -epoch WHERE {older}
+             AND NOT EXISTS (SELECT 1 FROM {batches} b WHERE b.epoch = nodes.epoch AND b.writer >= 0)"
     ))?;
     let rows = session.query(&format!("SELECT count(*) FROM nodes WHERE {older}"), &[])?;
     rows.first().map_or(Ok(0), |row| Row::new(row).get(0))

@@ -147,8 +147,9 @@ impl NodeHandle {
     /// Runs a step in a transaction that increments this node's second row in `ledger`; again after a conflict. Blocks.
     fn fenced<T>(&self, run: &mut impl FnMut(&dyn Sql, Timestamp) -> Result<T>) -> Result<T> {
         let epoch = self.epoch();
-        let fence =
-            format!("UPDATE ledger SET batch = batch + 1 WHERE epoch = {epoch} AND writer = 1 RETURNING 1");
+        let fence = format!(
+            "UPDATE writer_batches SET batch = batch + 1 WHERE epoch = {epoch} AND writer = 1 RETURNING 1"
+        );
         let mut attempt = || {
             self.with_session(|session| {
                 let (tx, counted) = Transaction::begin(session, epoch, &fence)?;
@@ -282,7 +283,8 @@ pub(super) enum StoredBatches {
 
 /// Reads how far the batches of this epoch are stored. Waits for a batch that is being committed.
 pub(super) fn stored(tx: &Transaction<'_>) -> Result<StoredBatches> {
-    let sql = "SELECT batch, writer >= 0 FROM ledger WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
+    let sql =
+        "SELECT batch, writer >= 0 FROM writer_batches WHERE epoch = ?1 AND writer IN (0, -1) FOR UPDATE";
     let found = (tx as &dyn Sql).one(sql, params![tx.epoch()], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(match found {
         Some((batch, true)) => StoredBatches::Upto(batch),
@@ -294,7 +296,7 @@ pub(super) fn stored(tx: &Transaction<'_>) -> Result<StoredBatches> {
 /// Ends the server's processes that are in the middle of a dead node's batch; returns how many. A transaction that has
 /// incremented a row and not ended is recorded in that row.
 fn end_dead_batches(tx: &Transaction<'_>) -> Result<i64> {
-    let sql = "SELECT count(pg_terminate_backend(a.pid)) FROM ledger l JOIN pg_stat_activity a ON a.backend_xid = l.xmax
+    let sql = "SELECT count(pg_terminate_backend(a.pid)) FROM writer_batches l JOIN pg_stat_activity a ON a.backend_xid = l.xmax
          WHERE l.epoch IN (SELECT epoch FROM nodes WHERE dead = 1) AND l.writer >= 0 AND a.pid <> pg_backend_pid()";
     (tx as &dyn Sql).number(sql, &[])
 }
@@ -339,7 +341,7 @@ fn enter_now(tx: &Transaction<'_>, waits_since: Timestamp, now: Timestamp) -> Re
     let epoch = (tx as &dyn Sql).number(random, &[])?;
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let new = NewNode { epoch, name: name.trim().to_owned(), host: host(), pid: std::process::id() };
-    if (tx as &dyn Sql).exists("SELECT EXISTS (SELECT 1 FROM moving WHERE done = 0)", &[])? {
+    if (tx as &dyn Sql).exists("SELECT EXISTS (SELECT 1 FROM sqlite_import WHERE finished = 0)", &[])? {
         return Err(Error::Fenced("a store is being moved into this database: it is not complete yet"));
     }
     let Some(slot) = nodes::enter(tx, &new, waits_since, now)? else { return Ok(None) };

@@ -40,7 +40,7 @@ pub enum PostgresOpenError {
     )]
     TooNew { found: i64 },
     #[error(
-        "{nodes} nodes of an older version work on the database, which could not go on with this one: it was not touched; stop them first"
+        "{nodes} nodes of an older version use the database and cannot work beside this version: it was not changed; stop all of them, then start this one"
     )]
     Needed { nodes: i64 },
     #[error(
@@ -86,7 +86,7 @@ pub(super) fn open(server: &Server, pulse: &WriterLease) -> Result<(Session, Wri
 
 fn try_open(server: &Server, pulse: &WriterLease) -> Result<(Session, WriterId), PostgresOpenError> {
     let (session, to_work) = connect_and_migrate(server)?;
-    if number(&session, "SELECT count(*) FROM posthaste.moving WHERE done = 0")? > 0 {
+    if number(&session, "SELECT count(*) FROM posthaste.sqlite_import WHERE finished = 0")? > 0 {
         return Err(PostgresOpenError::HalfMoved);
     }
     // A row without a day's partition is stored in the rest partition until there is one.

@@ -38,7 +38,7 @@ struct PartitionedTable {
 
 const TABLES: [PartitionedTable; 3] = [
     PartitionedTable { name: "events", key: "id", bytes: "octet_length(data)" },
-    PartitionedTable { name: "done", key: "id", bytes: "0" },
+    PartitionedTable { name: "deliveries_ended", key: "id", bytes: "0" },
     PartitionedTable { name: "attempts", key: "delivery", bytes: "coalesce(octet_length(response_body), 0)" },
 ];
 

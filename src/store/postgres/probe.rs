@@ -2,7 +2,7 @@
 //! Reads only.
 
 use super::{
-    migrations::{NEWEST, WITH_INBOX},
+    migrations::{NEWEST, RENAMING, WITH_INBOX},
     open::{self, DatabaseState, PostgresOpenError},
     session::{Server, Session},
 };
@@ -41,24 +41,33 @@ const SCHEMA: &str =
 const PUBLISHER: &str =
     "SELECT 1 FROM pg_roles r WHERE r.rolname = 'posthaste_publisher' AND has_schema_privilege(r.oid, 'posthaste', 'USAGE')
         AND has_function_privilege(r.oid, 'posthaste.publish(text, text, json, text, text)', 'EXECUTE')";
-const SELECT_ENCRYPTED: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.endpoints e ON e.id = s.endpoint WHERE e.deleted_at IS NULL
+const SELECT_ENCRYPTED: &str = "SELECT s.encrypted FROM posthaste.secrets s JOIN posthaste.endpoints e ON e.id = s.endpoint WHERE e.deleted_at IS NULL
+     UNION ALL SELECT encrypted_headers FROM posthaste.endpoints WHERE deleted_at IS NULL AND encrypted_headers IS NOT NULL
+     UNION ALL SELECT encrypted_tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND encrypted_tls IS NOT NULL";
+const IS_HALF_IMPORTED: &str = "SELECT 1 FROM posthaste.sqlite_import WHERE finished = 0";
+/// Statements for a database before the migration that renamed tables and columns.
+const SELECT_ENCRYPTED_BEFORE: &str = "SELECT s.sealed FROM posthaste.secrets s JOIN posthaste.endpoints e ON e.id = s.endpoint WHERE e.deleted_at IS NULL
      UNION ALL SELECT headers FROM posthaste.endpoints WHERE deleted_at IS NULL AND headers IS NOT NULL
      UNION ALL SELECT tls FROM posthaste.endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL";
+const IS_HALF_IMPORTED_BEFORE: &str = "SELECT 1 FROM posthaste.moving WHERE done = 0";
 
 /// Returns facts about a database. Refuses what `open` would refuse.
 pub(super) fn probe(server: &Server) -> Result<DatabaseInfo, PostgresOpenError> {
     let found = open::probe(server)?;
     let session = Session::connect(server, PROBE_ANSWER_TIMEOUT)?;
-    if found.prepared >= WITH_INBOX
-        && !session.query("SELECT 1 FROM posthaste.moving WHERE done = 0", &[])?.is_empty()
-    {
+    let (encrypted, is_half_imported) = if found.prepared >= RENAMING {
+        (SELECT_ENCRYPTED, IS_HALF_IMPORTED)
+    } else {
+        (SELECT_ENCRYPTED_BEFORE, IS_HALF_IMPORTED_BEFORE)
+    };
+    if found.prepared >= WITH_INBOX && !session.query(is_half_imported, &[])?.is_empty() {
         return Err(PostgresOpenError::HalfMoved);
     }
     let mut lacks: Vec<MissingPrivilege> = rights(&session, found)?.into_iter().collect();
     if found.prepared >= WITH_INBOX && session.query(PUBLISHER, &[])?.is_empty() {
         lacks.push(MissingPrivilege::NoPublisher);
     }
-    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(SELECT_ENCRYPTED, &[])? };
+    let sealed = if found.prepared == 0 { Vec::new() } else { session.query(encrypted, &[])? };
     let sealed = sealed.iter().map(|row| Row::new(row).get(0)).collect::<Result<_>>()?;
     Ok(DatabaseInfo { found, missing: lacks, encrypted: sealed })
 }

@@ -74,7 +74,7 @@ fn statement(parts: BatchParts) -> String {
     }
     format!(
         "WITH counted AS (
-             UPDATE ledger SET batch = batch + 1 WHERE {} RETURNING 1),
+             UPDATE writer_batches SET batch = batch + 1 WHERE {} RETURNING 1),
          {}
          SELECT (SELECT count(*) FROM counted), ({NEWEST_NOTICE}){answer}",
         counts_if.join(" AND "),

@@ -277,22 +277,26 @@ impl Sql for Transaction<'_> {
     }
 
     fn promote(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        self.execute("UPDATE live SET due = ?2, turn = NULL WHERE id = ?1", params![delivery, due])?;
+        self.execute(
+            "UPDATE deliveries_open SET due = ?2, order_seq = NULL WHERE id = ?1",
+            params![delivery, due],
+        )?;
         Ok(())
     }
 
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>> {
-        let sql = "WITH over AS (DELETE FROM done WHERE id = ?1 RETURNING endpoint, okey),
-                 gone AS (DELETE FROM live WHERE id = ?1 RETURNING endpoint, okey)
-             SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
+        let sql =
+            "WITH over AS (DELETE FROM deliveries_ended WHERE id = ?1 RETURNING endpoint, ordering_key),
+                 gone AS (DELETE FROM deliveries_open WHERE id = ?1 RETURNING endpoint, ordering_key)
+             SELECT endpoint, ordering_key FROM over UNION ALL SELECT endpoint, ordering_key FROM gone";
         (self as &dyn Sql).one(sql, params![delivery], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     fn delete_each(&self, ids: &[DeliveryId]) -> Result<Vec<(EndpointId, Option<OrderingKey>)>> {
         let sql = "WITH ids AS (SELECT id FROM {given}),
-                 over AS (DELETE FROM done WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey),
-                 gone AS (DELETE FROM live WHERE id IN (SELECT id FROM ids) RETURNING endpoint, okey)
-             SELECT endpoint, okey FROM over UNION ALL SELECT endpoint, okey FROM gone";
+                 over AS (DELETE FROM deliveries_ended WHERE id IN (SELECT id FROM ids) RETURNING endpoint, ordering_key),
+                 gone AS (DELETE FROM deliveries_open WHERE id IN (SELECT id FROM ids) RETURNING endpoint, ordering_key)
+             SELECT endpoint, ordering_key FROM over UNION ALL SELECT endpoint, ordering_key FROM gone";
         let mut deleted = Vec::new();
         self.query_each_row(
             &BulkStatement { sql, columns: "id", shape: "n" },
@@ -307,8 +311,8 @@ impl Sql for Transaction<'_> {
 
     fn delete_deliveries(&self, app: AppId, after: i64, upto: i64) -> Result<()> {
         for sql in [
-            "DELETE FROM live WHERE app = ?1 AND id > ?2 AND id <= ?3",
-            "DELETE FROM done WHERE app = ?1 AND id > ?2 AND id <= ?3",
+            "DELETE FROM deliveries_open WHERE app = ?1 AND id > ?2 AND id <= ?3",
+            "DELETE FROM deliveries_ended WHERE app = ?1 AND id > ?2 AND id <= ?3",
         ] {
             self.execute(sql, params![app, after, upto])?;
         }
@@ -329,14 +333,14 @@ impl Sql for Transaction<'_> {
 
     fn lock_delivery(&self, delivery: DeliveryId) -> Result<()> {
         // A row goes back from `done` to `live` only through this code, and one node at a time does that.
-        if self.execute("SELECT 1 FROM live WHERE id = ?1 FOR UPDATE", params![delivery])? == 0 {
-            self.execute("SELECT 1 FROM done WHERE id = ?1 FOR UPDATE", params![delivery])?;
+        if self.execute("SELECT 1 FROM deliveries_open WHERE id = ?1 FOR UPDATE", params![delivery])? == 0 {
+            self.execute("SELECT 1 FROM deliveries_ended WHERE id = ?1 FOR UPDATE", params![delivery])?;
         }
         Ok(())
     }
 
     fn to_change(&self) -> (&'static str, &'static str) {
-        ("live", "FOR UPDATE OF d SKIP LOCKED")
+        ("deliveries_open", "FOR UPDATE OF d SKIP LOCKED")
     }
 
     fn start_queue_search(&self) {

@@ -165,7 +165,7 @@ impl SqliteCommitLoop {
         let is_cold = needs_global_lock(batch);
         let alone = if is_cold { ONE_AT_A_TIME } else { "" };
         let fence = format!(
-            "{alone}UPDATE ledger SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
+            "{alone}UPDATE writer_batches SET batch = {next} WHERE epoch = {epoch} AND writer = 0 AND batch = {last} RETURNING 1"
         );
         let floors = self.watermarks.clone();
         let (tx, counted) = match Transaction::begin_at(self.session()?, seat, floors, &fence, locks) {
@@ -340,7 +340,7 @@ impl BatchWriter for SqliteCommitLoop {
             let (tx, _) = Transaction::begin(session, epoch, "")?;
             let (mut found, newest_notice) = (node::stored(&tx)?, newest_notice(&tx)?);
             if matches!(found, StoredBatches::Upto(found) if found == last) {
-                let count = "UPDATE ledger SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
+                let count = "UPDATE writer_batches SET batch = ?2 WHERE epoch = ?1 AND writer = 0";
                 (&tx as &dyn Sql).execute(count, params![epoch, too_late])?;
                 tx.commit()?;
                 found = StoredBatches::Upto(too_late);

@@ -14,7 +14,8 @@ const LOCAL_OUTAGE_VALID: Duration = Duration::from_secs(30);
 
 /// Returns the stored time, and when it was written.
 pub(super) fn clock(connection: &dyn Sql) -> Result<Option<(Duration, Timestamp)>> {
-    connection.one("SELECT clock, at FROM accountable", &[], |row| Ok((duration(row.get(0)?), row.get(1)?)))
+    connection
+        .one("SELECT clock, at FROM adjusted_clock", &[], |row| Ok((duration(row.get(0)?), row.get(1)?)))
 }
 
 pub(super) fn duration(ms: i64) -> Duration {
@@ -23,7 +24,7 @@ pub(super) fn duration(ms: i64) -> Duration {
 
 /// Returns the time that all nodes together have counted.
 pub(super) fn cluster_clock(connection: &dyn Sql, now: Timestamp) -> Result<OutageReport> {
-    let written = connection.one("SELECT clock, ours_at FROM accountable", &[], |row| {
+    let written = connection.one("SELECT clock, local_outage_at FROM adjusted_clock", &[], |row| {
         Ok((duration(row.get(0)?), row.get::<Option<Timestamp>>(1)?))
     })?;
     let (accountable, ours_at) = written.unwrap_or_default();
@@ -51,11 +52,11 @@ pub(super) fn write_if_needed(tx: &dyn Sql, clock: Duration, now: Timestamp, wri
 
 /// Stores the time, unless the stored one is further.
 pub(super) fn write(tx: &dyn Sql, mine: OutageReport, now: Timestamp) -> Result<()> {
-    let sql = "INSERT INTO accountable (only_row, clock, at, ours_at) VALUES (1, ?1, ?2, ?3)
+    let sql = "INSERT INTO adjusted_clock (only_row, clock, at, local_outage_at) VALUES (1, ?1, ?2, ?3)
          ON CONFLICT (only_row) DO UPDATE SET
-             at = CASE WHEN excluded.clock >= accountable.clock THEN excluded.at ELSE accountable.at END,
-             clock = CASE WHEN excluded.clock >= accountable.clock THEN excluded.clock ELSE accountable.clock END,
-             ours_at = coalesce(excluded.ours_at, accountable.ours_at)";
+             at = CASE WHEN excluded.clock >= adjusted_clock.clock THEN excluded.at ELSE adjusted_clock.at END,
+             clock = CASE WHEN excluded.clock >= adjusted_clock.clock THEN excluded.clock ELSE adjusted_clock.clock END,
+             local_outage_at = coalesce(excluded.local_outage_at, adjusted_clock.local_outage_at)";
     let ours_at = mine.is_local_outage.then_some(now);
     tx.execute(sql, params![mine.adjusted_time.as_millis() as i64, now, ours_at])?;
     Ok(())

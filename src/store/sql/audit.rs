@@ -71,7 +71,7 @@ pub(super) fn write_if_changed<T: ChangeOutcome>(
         let detail = entry.detail.as_ref().map(ToString::to_string);
         tx.check_id(entry.id.as_i64())?;
         tx.execute(
-            "INSERT INTO audit (id, at, key, key_name, scope, app, action, thing, detail)
+            "INSERT INTO audit (id, at, key, key_name, scope, app, action, object, detail)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
                 entry.id,
@@ -99,7 +99,7 @@ pub(super) fn list(
     let (low, high) = id_range(filter.from, filter.to, after);
     let of_app = if filter.app.is_some() { "a.app = ?4" } else { "CAST(?4 AS bigint) IS NULL" };
     let sql = format!(
-        "SELECT a.id, a.at, a.key, a.key_name, a.scope, a.app, a.action, a.thing, a.detail,
+        "SELECT a.id, a.at, a.key, a.key_name, a.scope, a.app, a.action, a.object, a.detail,
                 a.app IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = a.app)
          FROM audit a WHERE a.id >= ?1 AND a.id < ?2 AND {of_app} ORDER BY a.id DESC LIMIT ?3"
     );

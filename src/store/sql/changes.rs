@@ -16,7 +16,7 @@ const CHANGES_KEPT: Duration = Duration::from_hours(1);
 /// Old entries are removed once in so many versions.
 const PRUNE_EVERY: i64 = 64;
 
-pub(in crate::store) const VERSION: &str = "SELECT version FROM clock WHERE only_row = 1";
+pub(in crate::store) const VERSION: &str = "SELECT version FROM config_version WHERE only_row = 1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum ChangedKind {
@@ -59,28 +59,32 @@ impl From<EventTypeId> for ConfigChange {
 
 /// Inserts the row of the clock where it is missing.
 pub(super) fn prepare(tx: &dyn Sql) -> Result<()> {
-    let sql = "INSERT INTO clock (only_row, version, forgotten) VALUES (1, 0, 0) ON CONFLICT DO NOTHING";
+    let sql = "INSERT INTO config_version (only_row, version, trimmed_version) VALUES (1, 0, 0) ON CONFLICT DO NOTHING";
     tx.execute(sql, &[])?;
     Ok(())
 }
 
 /// Starts a version: once in a transaction.
 pub(in crate::store) fn begin(tx: &dyn Sql, now: Timestamp) -> Result<i64> {
-    let version =
-        tx.number("UPDATE clock SET version = version + 1 WHERE only_row = 1 RETURNING version", &[])?;
+    let version = tx.number(
+        "UPDATE config_version SET version = version + 1 WHERE only_row = 1 RETURNING version",
+        &[],
+    )?;
     if version % PRUNE_EVERY == 0 {
         let before = now.as_millis().saturating_sub(CHANGES_KEPT.as_millis() as i64);
-        let old = "SELECT max(version) FROM changes WHERE at < ?1";
+        let old = "SELECT max(version) FROM config_changes WHERE at < ?1";
         let forgotten = tx.number(old, params![before])?;
-        tx.execute("DELETE FROM changes WHERE version <= ?1", params![forgotten])?;
-        let note = "UPDATE clock SET forgotten = ?1 WHERE only_row = 1 AND forgotten < ?1";
+        tx.execute("DELETE FROM config_changes WHERE version <= ?1", params![forgotten])?;
+        let note =
+            "UPDATE config_version SET trimmed_version = ?1 WHERE only_row = 1 AND trimmed_version < ?1";
         tx.execute(note, params![forgotten])?;
     }
     Ok(version)
 }
 
 pub(in crate::store) fn log(tx: &dyn Sql, version: i64, change: ConfigChange, now: Timestamp) -> Result<()> {
-    let sql = "INSERT INTO changes (version, kind, id, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    let sql =
+        "INSERT INTO config_changes (version, kind, id, at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
     tx.execute(sql, params![version, change.kind as i64, change.id, now])?;
     Ok(())
 }
@@ -92,12 +96,13 @@ pub(super) fn version(connection: &dyn Sql) -> Result<i64> {
 /// Returns the changes since a version. Also accepts a version that does not exist yet: the database may have lost what it
 /// confirmed.
 pub(super) fn since(connection: &dyn Sql, after: i64) -> Result<ConfigChanges> {
-    let forgotten = connection.number("SELECT forgotten FROM clock WHERE only_row = 1", &[])?;
+    let forgotten =
+        connection.number("SELECT trimmed_version FROM config_version WHERE only_row = 1", &[])?;
     let mut changes = ConfigChanges { version: version(connection)?, ..ConfigChanges::default() };
     if after < forgotten || after > changes.version {
         return Ok(ConfigChanges { is_all: true, ..changes });
     }
-    let sql = "SELECT DISTINCT kind, id FROM changes WHERE version > ?1 ORDER BY kind, id";
+    let sql = "SELECT DISTINCT kind, id FROM config_changes WHERE version > ?1 ORDER BY kind, id";
     connection.each(sql, params![after], |row| {
         let id: i64 = row.get(1)?;
         match row.get::<i64>(0)? {

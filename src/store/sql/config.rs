@@ -25,7 +25,7 @@ use std::collections::HashMap;
 
 /// Columns that `key` reads, in its order.
 const KEY_COLUMNS: &str =
-    "id, hash, shown, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
+    "id, hash, prefix, scope, app, name, created_at, expires_at, last_used_at, revoked_at, theme";
 
 /// Expired links that each new link removes at most, so that they do not pile up.
 const EXPIRED_LINKS_REMOVED_MAX: i64 = 100;
@@ -35,7 +35,7 @@ pub(super) fn config_snapshot(connection: &dyn Sql) -> Result<ConfigSnapshot> {
         connection.all("SELECT id, uid, settings, created_at, updated_at FROM apps ORDER BY id", &[], app)?;
     let mut secrets: HashMap<EndpointId, Vec<EncryptedSecret>> = HashMap::new();
     connection.each(
-        "SELECT endpoint, sealed, valid_from, valid_until FROM secrets ORDER BY endpoint, position",
+        "SELECT endpoint, encrypted, valid_from, valid_until FROM secrets ORDER BY endpoint, position",
         &[],
         |row| {
             let secret =
@@ -45,7 +45,7 @@ pub(super) fn config_snapshot(connection: &dyn Sql) -> Result<ConfigSnapshot> {
         },
     )?;
     let endpoints = connection.all(
-        "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints
+        "SELECT id, app, uid, settings, disabled, encrypted_headers, encrypted_tls, revision, created_at, updated_at FROM endpoints
          WHERE deleted_at IS NULL ORDER BY id",
         &[],
         |row| endpoint(row, &mut secrets),
@@ -197,7 +197,7 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
     tx.execute("DELETE FROM endpoints WHERE app = ?1", params![app])?;
     tx.execute("DELETE FROM keys WHERE app = ?1", params![app])?;
     tx.execute("DELETE FROM replays WHERE app = ?1", params![app])?;
-    tx.execute("INSERT INTO purges (app, done) VALUES (?1, 0)", params![app])?;
+    tx.execute("INSERT INTO app_deletions (app, deleted_up_to) VALUES (?1, 0)", params![app])?;
     tx.log_change(app.into())?;
     Ok(true)
 }
@@ -205,7 +205,7 @@ pub(super) fn remove_app(tx: &dyn Sql, app: AppId) -> Result<bool> {
 pub(super) fn add_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<Inserted> {
     tx.check_id(endpoint.id.as_i64())?;
     let added = tx.execute(
-        "INSERT INTO endpoints (id, app, uid, settings, off, headers, tls, revision, created_at, updated_at)
+        "INSERT INTO endpoints (id, app, uid, settings, disabled, encrypted_headers, encrypted_tls, revision, created_at, updated_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING",
         params![
             endpoint.id,
@@ -232,7 +232,7 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
     tx.execute("DELETE FROM secrets WHERE endpoint = ?1", params![endpoint.id])?;
     for (position, secret) in endpoint.secrets.iter().enumerate() {
         tx.execute(
-            "INSERT INTO secrets (endpoint, position, sealed, valid_from, valid_until) VALUES (?1, ?2, ?3, ?4, ?5)",
+            "INSERT INTO secrets (endpoint, position, encrypted, valid_from, valid_until) VALUES (?1, ?2, ?3, ?4, ?5)",
             params![endpoint.id, position as i64, secret.encrypted, secret.valid_from, secret.valid_until],
         )?;
     }
@@ -242,14 +242,14 @@ fn write_secrets(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<()> {
 pub(super) fn change_endpoint(tx: &dyn Sql, endpoint: &EndpointRecord) -> Result<bool> {
     // A delivery made as held meanwhile sees whether the endpoint is enabled.
     tx.lock_queue(endpoint.id)?;
-    let before = "SELECT off IS NOT NULL, settings FROM endpoints WHERE id = ?1";
+    let before = "SELECT disabled IS NOT NULL, settings FROM endpoints WHERE id = ?1";
     let before = tx.one(before, params![endpoint.id], |row| {
         let settings: EndpointSettings = named(endpoint.id, json(row, 1))?;
         Ok((row.get::<bool>(0)?, settings.url != endpoint.settings.url))
     })?;
     let (was_off, has_moved) = before.map_or((None, false), |(is_off, has_moved)| (Some(is_off), has_moved));
     let changed = tx.execute(
-        "UPDATE endpoints SET settings = ?3, off = ?4, headers = ?5, tls = ?6, revision = ?2, updated_at = ?7
+        "UPDATE endpoints SET settings = ?3, disabled = ?4, encrypted_headers = ?5, encrypted_tls = ?6, revision = ?2, updated_at = ?7
          WHERE id = ?1 AND revision = CAST(?2 AS bigint) - 1 AND deleted_at IS NULL",
         params![
             endpoint.id,
@@ -284,7 +284,7 @@ pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp
         params![endpoint],
     )?;
     let changed = tx.execute(
-        "UPDATE endpoints SET deleted_at = ?2, headers = NULL, tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
+        "UPDATE endpoints SET deleted_at = ?2, encrypted_headers = NULL, encrypted_tls = NULL WHERE id = ?1 AND deleted_at IS NULL",
         params![endpoint, now],
     )?;
     log_if_changed(tx, changed, endpoint)
@@ -293,14 +293,14 @@ pub(super) fn remove_endpoint(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp
 /// Returns an endpoint as it is stored now; the engine reads it after a receiver said that it is gone.
 pub(super) fn endpoint_record(connection: &dyn Sql, id: EndpointId) -> Result<Option<EndpointRecord>> {
     let secrets = connection.all(
-        "SELECT sealed, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
+        "SELECT encrypted, valid_from, valid_until FROM secrets WHERE endpoint = ?1 ORDER BY position",
         params![id],
         |row| {
             Ok(EncryptedSecret { encrypted: row.get(0)?, valid_from: row.get(1)?, valid_until: row.get(2)? })
         },
     )?;
     connection.one(
-        "SELECT id, app, uid, settings, off, headers, tls, revision, created_at, updated_at FROM endpoints
+        "SELECT id, app, uid, settings, disabled, encrypted_headers, encrypted_tls, revision, created_at, updated_at FROM endpoints
          WHERE id = ?1 AND deleted_at IS NULL",
         params![id],
         |row| endpoint(row, &mut HashMap::from([(id, secrets.clone())])),

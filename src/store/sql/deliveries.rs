@@ -89,7 +89,7 @@ fn update(
 
 /// Whether it is in flight under this epoch.
 pub(super) fn is_leased(tx: &dyn Sql, id: DeliveryId, epoch: i64) -> Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = ?1 AND state = 2 AND lane = ?2)";
+    let sql = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = ?1 AND state = 2 AND queue = ?2)";
     tx.exists(sql, params![id, -epoch])
 }
 

@@ -58,7 +58,7 @@ pub(super) fn accept(tx: &dyn Sql, new: &mut NewEvent) -> Result<Accepted> {
 
 macro_rules! event_columns {
     () => {
-        "id, app, type, given_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data"
+        "id, app, type, external_id, created_at, accepted_at, key, deliver_at, skipped, dedup, data"
     };
 }
 
@@ -98,7 +98,7 @@ pub(in crate::store) fn event_row(
 
 /// Returns the endpoint's availability, as this transaction sees it.
 pub(super) fn availability_of(tx: &dyn Sql, endpoint: EndpointId) -> Result<Availability> {
-    let sql = "SELECT off FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
+    let sql = "SELECT disabled FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
     let read = |row: &Row<'_>| row::named(endpoint, super::config::read_disabled(row.get(0)?));
     let off = tx.one(sql, params![endpoint], read)?;
     Ok(off.map_or(Availability::Deleted, |off| endpoint::availability(off.as_ref())))
@@ -187,8 +187,8 @@ pub(super) fn write_dead_letter_notice(
 /// Disables the endpoint; returns its new revision, or `None` if it was disabled or gone already.
 pub(super) fn disable_endpoint(tx: &dyn Sql, endpoint: EndpointId, off: &Disabled) -> Result<Option<u32>> {
     let revision = tx.one(
-        "UPDATE endpoints SET off = ?2, revision = revision + 1, updated_at = ?3
-         WHERE id = ?1 AND off IS NULL AND deleted_at IS NULL RETURNING revision",
+        "UPDATE endpoints SET disabled = ?2, revision = revision + 1, updated_at = ?3
+         WHERE id = ?1 AND disabled IS NULL AND deleted_at IS NULL RETURNING revision",
         params![endpoint, super::config::write_disabled(off)?, off.at],
         |row| row.get(0),
     )?;
@@ -320,7 +320,7 @@ pub(super) fn apply_to_waiting(
         let sql = format!("SELECT {DELIVERY} FROM {table} d WHERE {condition} LIMIT ?2 {lock}");
         tx.all(&sql, params![endpoint, most as i64], row::delivery)
     };
-    let (held, waiting) = ("d.state = 3 AND d.endpoint = ?1 ORDER BY d.id", "d.lane = ?1");
+    let (held, waiting) = ("d.state = 3 AND d.endpoint = ?1 ORDER BY d.id", "d.queue = ?1");
     let mut found = match settle {
         AvailabilityChange::Enabled { .. } => of(held)?,
         AvailabilityChange::Disabled(_) => of(waiting)?,

@@ -38,7 +38,7 @@ const HEALTHY_WITHIN: Duration = Duration::from_hours(72);
 macro_rules! columns {
     () => {
         "consecutive_failures, failed_events, first_failed_at, first_failed_clock, last_error, warned_at,
-         warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+         warned_clock, successes, degraded_since, failing_since, healthy_since, notified_channel, notified_since,
          paused_until, paused_status"
     };
 }
@@ -49,15 +49,15 @@ const SELECT_HEALTH: &str = concat!("SELECT ", columns!(), " FROM health WHERE e
 const SELECT_HEALTH_WITH_CLOCK: &str = concat!(
     "SELECT ",
     columns!(),
-    ", (SELECT clock FROM accountable) FROM (SELECT 1 AS one) AS one LEFT JOIN health ON endpoint = ?1"
+    ", (SELECT clock FROM adjusted_clock) FROM (SELECT 1 AS one) AS one LEFT JOIN health ON endpoint = ?1"
 );
 const COLUMNS: usize = 15;
 const UPSERT_HEALTH: &str = "INSERT INTO health (endpoint, app, consecutive_failures, failed_events, first_failed_at,
-     first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by,
-     told_since, paused_until, paused_status)
+     first_failed_clock, last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, notified_channel,
+     notified_since, paused_until, paused_status)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
      ON CONFLICT (endpoint) DO UPDATE SET (app, consecutive_failures, failed_events, first_failed_at, first_failed_clock,
-     last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, told_by, told_since,
+     last_error, warned_at, warned_clock, successes, degraded_since, failing_since, healthy_since, notified_channel, notified_since,
      paused_until, paused_status) = (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 
 fn read_row(row: &Row<'_>) -> Result<Health> {

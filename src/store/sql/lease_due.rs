@@ -57,8 +57,8 @@ pub(super) struct EndedUnsent {
 
 /// Manually requested deliveries; their index has the same condition.
 const MANUAL: PartFilter = PartFilter {
-    index: "INDEXED BY deliveries_by_hand",
-    condition: "AND d.state = 0 AND d.asked IS NOT NULL",
+    index: "INDEXED BY deliveries_manual",
+    condition: "AND d.state = 0 AND d.manual IS NOT NULL",
 };
 
 #[derive(Clone, Copy, Default)]
@@ -82,7 +82,7 @@ fn due_of(tx: &dyn Sql, endpoint: EndpointId, part: &QueuePart) -> Result<Vec<(D
     let (PartFilter { index, condition }, (table, lock)) = (part.kind, tx.to_change());
     let sql = format!(
         "SELECT {DELIVERY}, {EVENT_WITH_SMALL_DATA}, length(e.data) FROM {table} d {index} JOIN events e ON e.id = d.event
-         WHERE d.lane = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4 {lock}"
+         WHERE d.queue = ?1 AND d.due > ?2 AND d.due <= ?3 {condition} ORDER BY d.due, d.id LIMIT ?4 {lock}"
     );
     let (mut due, mut bytes, mut unread) = (Vec::new(), 0, Vec::new());
     let share = (part.bytes_max / part.most) as i64;
@@ -109,10 +109,10 @@ fn read_bodies(tx: &dyn Sql, places: &[usize], due: &mut [(Delivery, Event)]) ->
         return Ok(());
     }
     let events: Vec<(i64, EventId)> = places.iter().map(|place| (*place as i64, due[*place].1.id)).collect();
-    let sql = "SELECT given.place, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
+    let sql = "SELECT given.position, e.data FROM {given} CROSS JOIN events e WHERE e.id = given.event";
     let mut found = 0;
     tx.query_each_row(
-        &BulkStatement { sql, columns: "place, event", shape: "nn" },
+        &BulkStatement { sql, columns: "position, event", shape: "nn" },
         &mut |give| events.iter().try_for_each(|(place, event)| give(params![place, event])),
         &mut |row| {
             due[row.get::<i64>(0)? as usize].1.data = Bytes::from(row.get::<Vec<u8>>(1)?);
@@ -198,7 +198,7 @@ fn probe(tx: &dyn Sql, endpoint: EndpointId, now: Timestamp) -> Result<Option<Du
     let found = tx.one(
         &format!(
             "SELECT {DELIVERY}, {EVENT} FROM {table} d INDEXED BY deliveries_retrying JOIN events e ON e.id = d.event
-             WHERE d.lane = ?1 AND d.due > ?2 AND d.state = 1 AND d.at_due = 0 ORDER BY d.due, d.id LIMIT 1 {lock}"
+             WHERE d.queue = ?1 AND d.due > ?2 AND d.state = 1 AND d.due_action = 0 ORDER BY d.due, d.id LIMIT 1 {lock}"
         ),
         params![endpoint, now],
         |row| Ok((row::delivery(row)?, row::event(row, DELIVERY_COLUMNS)?)),
@@ -275,13 +275,13 @@ fn next_dues(
     lanes: &[(EndpointId, Option<Timestamp>)],
 ) -> Result<HashMap<EndpointId, Timestamp>> {
     let sql = format!(
-        "SELECT given.lane, (SELECT d.due FROM {} d WHERE d.lane = given.lane AND d.due >= given.due
+        "SELECT given.queue, (SELECT d.due FROM {} d WHERE d.queue = given.queue AND d.due >= given.due
              ORDER BY d.due LIMIT 1) FROM {{given}}",
         tx.to_change().0
     );
     let mut dues = HashMap::new();
     tx.query_each_row(
-        &BulkStatement { sql: &sql, columns: "lane, due", shape: "nn" },
+        &BulkStatement { sql: &sql, columns: "queue, due", shape: "nn" },
         &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(EARLIEST)])),
         &mut |row| {
             if let Some(due) = row.get(1)? {
@@ -334,7 +334,7 @@ pub(super) fn advance_retries(
     let found: Vec<(Delivery, bool)> = tx.all(
         &format!(
             "SELECT {DELIVERY}, coalesce((SELECT a.started_at FROM attempts a WHERE a.delivery = d.id AND a.position = d.history_len), 0) < ?5
-                 FROM {table} d WHERE d.lane = ?1 AND (d.due, d.id) > (?2, ?3) AND d.due > ?4 AND d.due < ?7
+                 FROM {table} d WHERE d.queue = ?1 AND (d.due, d.id) > (?2, ?3) AND d.due > ?4 AND d.due < ?7
                  ORDER BY d.due, d.id LIMIT ?6 {lock}"
         ),
         params![endpoint, due, id, now, recovered_at, most as i64, Timestamp::NEVER],

@@ -32,7 +32,7 @@ fn newest_id(tx: &dyn Sql) -> Result<i64> {
         "SELECT max(id) FROM (
              SELECT max(id) AS id FROM events UNION ALL SELECT max(id) FROM deliveries UNION ALL SELECT max(id) FROM apps
              UNION ALL SELECT max(id) FROM endpoints UNION ALL SELECT max(id) FROM keys UNION ALL SELECT max(id) FROM replays
-             UNION ALL SELECT max(id) FROM audit UNION ALL SELECT max(id) FROM event_types UNION ALL SELECT id FROM newest
+             UNION ALL SELECT max(id) FROM audit UNION ALL SELECT max(id) FROM event_types UNION ALL SELECT id FROM id_watermark
              UNION ALL SELECT max(id) + ?1 - 1 FROM inspections) AS made",
         params![inspection::IDS_PER_INSPECTION],
     )
@@ -40,7 +40,7 @@ fn newest_id(tx: &dyn Sql) -> Result<i64> {
 
 /// Called before rows are deleted that may be the newest.
 pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
-    let sql = "INSERT INTO newest (only_row, id) VALUES (1, ?1) ON CONFLICT (only_row) DO UPDATE SET id = excluded.id";
+    let sql = "INSERT INTO id_watermark (only_row, id) VALUES (1, ?1) ON CONFLICT (only_row) DO UPDATE SET id = excluded.id";
     tx.execute(sql, params![newest_id(tx)?])?;
     Ok(())
 }
@@ -56,11 +56,11 @@ pub(super) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Times
 /// Jumps from endpoint queue to endpoint queue along the index, however much waits in them.
 fn all_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
     connection.all(
-        "WITH RECURSIVE found (lane) AS (
-             SELECT min(lane) FROM deliveries WHERE lane > 0
+        "WITH RECURSIVE found (queue) AS (
+             SELECT min(queue) FROM deliveries WHERE queue > 0
              UNION ALL
-             SELECT (SELECT min(lane) FROM deliveries WHERE lane > found.lane) FROM found WHERE found.lane IS NOT NULL)
-         SELECT lane, (SELECT min(due) FROM deliveries d WHERE d.lane = found.lane) FROM found WHERE lane IS NOT NULL",
+             SELECT (SELECT min(queue) FROM deliveries WHERE queue > found.queue) FROM found WHERE found.queue IS NOT NULL)
+         SELECT queue, (SELECT min(due) FROM deliveries d WHERE d.queue = found.queue) FROM found WHERE queue IS NOT NULL",
         &[],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )
@@ -72,12 +72,12 @@ pub(super) fn queues_with_due(
     now: Timestamp,
 ) -> Result<Vec<EndpointId>> {
     let sql = format!(
-        "SELECT given.lane FROM {{given}} WHERE EXISTS (SELECT 1 FROM {} d WHERE d.lane = given.lane AND d.due <= given.due)",
+        "SELECT given.queue FROM {{given}} WHERE EXISTS (SELECT 1 FROM {} d WHERE d.queue = given.queue AND d.due <= given.due)",
         connection.to_change().0
     );
     let mut behind = Vec::new();
     connection.query_each_row(
-        &BulkStatement { sql: &sql, columns: "lane, due", shape: "nn" },
+        &BulkStatement { sql: &sql, columns: "queue, due", shape: "nn" },
         &mut |give| lanes.iter().try_for_each(|lane| give(params![lane, now])),
         &mut |row| {
             behind.push(row.get(0)?);
@@ -90,7 +90,7 @@ pub(super) fn queues_with_due(
 /// Returns endpoints that are disabled or gone and still have a queue, enabled endpoints with held deliveries, and those
 /// whose dead deliveries block others although they skip them.
 pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
-    let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN off IS NOT NULL THEN 1 ELSE 0 END
+    let switch = "SELECT CASE WHEN deleted_at IS NOT NULL THEN 2 WHEN disabled IS NOT NULL THEN 1 ELSE 0 END
          FROM endpoints WHERE id = ?1";
     let off = |endpoint: EndpointId| -> Result<i64> {
         Ok(connection.one(switch, params![endpoint], |row| row.get(0))?.unwrap_or(2))
@@ -122,9 +122,9 @@ pub(super) fn endpoints_to_apply(connection: &dyn Sql) -> Result<Vec<EndpointId>
 
 /// A node that has not seen yet that an app is gone may still accept events for it, so nothing is removed before all nodes
 /// have seen it. This node itself may not follow the configuration, and then accepts none.
-const NEXT_TO_PURGE: &str = "SELECT app, done FROM purges p WHERE NOT EXISTS (
-         SELECT 1 FROM changes c JOIN nodes n ON n.seen < c.version
-         WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen <= 0))
+const NEXT_TO_PURGE: &str = "SELECT app, deleted_up_to FROM app_deletions p WHERE NOT EXISTS (
+         SELECT 1 FROM config_changes c JOIN nodes n ON n.seen_version < c.version
+         WHERE c.kind = 0 AND c.id = p.app AND n.dead = 0 AND NOT (n.epoch = ?1 AND n.seen_version <= 0))
      ORDER BY app LIMIT 1";
 
 /// Purges one step of a deleted app: first its audit log, its notices and statistics, then its events in id order.
@@ -168,9 +168,9 @@ pub(super) fn purge(tx: &dyn Sql) -> Result<bool> {
     if end.is_none() {
         // Rows that were recorded while the app was being removed.
         tx.execute("DELETE FROM health WHERE app = ?1", params![app])?;
-        tx.execute("DELETE FROM purges WHERE app = ?1", params![app])?;
+        tx.execute("DELETE FROM app_deletions WHERE app = ?1", params![app])?;
     } else {
-        tx.execute("UPDATE purges SET done = ?2 WHERE app = ?1", params![app, upto])?;
+        tx.execute("UPDATE app_deletions SET deleted_up_to = ?2 WHERE app = ?1", params![app, upto])?;
     }
     Ok(true)
 }

@@ -25,15 +25,14 @@ const LAST_BATCHES_KEPT: Duration = Duration::from_hours(24);
 /// SQL of a heartbeat and of a cluster view. `?1` of a heartbeat is the epoch, `?2` the end of its lease, `?6` the time; of
 /// the others `?1` is the epoch, and of nodes `?1` is the time.
 pub(in crate::store) const HEARTBEAT: &str =
-    "UPDATE nodes SET lease_until = ?2, seen = ?3, free_hands = ?4, help = ?5, stopping = ?7,
-         steady_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE steady_since END
+    "UPDATE nodes SET lease_until = ?2, seen_version = ?3, free_permits = ?4, overloaded_endpoints = ?5, stopping = ?7,
+         lease_unbroken_since = CASE WHEN lease_until < ?6 THEN ?6 ELSE lease_unbroken_since END
      WHERE epoch = ?1 AND dead = 0";
-pub(in crate::store) const NODES: &str = "SELECT epoch, slot, name, version, dead = 1 OR lease_until < ?1, seen, free_hands, help, joined_at, stopping,
-         lease_until FROM nodes ORDER BY slot < 0, slot";
-pub(in crate::store) const WRITE_COUNTER: &str =
-    "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM ledger WHERE writer IN (0, -1) AND epoch <> ?1";
+pub(in crate::store) const NODES: &str = "SELECT epoch, id_slot, name, version, dead = 1 OR lease_until < ?1, seen_version, free_permits, overloaded_endpoints, joined_at, stopping,
+         lease_until FROM nodes ORDER BY id_slot < 0, id_slot";
+pub(in crate::store) const WRITE_COUNTER: &str = "SELECT CAST(coalesce(sum(batch), 0) AS bigint) FROM writer_batches WHERE writer IN (0, -1) AND epoch <> ?1";
 /// Whether this node may take over others: `?2` is the time, `?3` since when its lease must not have lapsed.
-pub(in crate::store) const IS_STEADY: &str = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND steady_since < ?3)";
+pub(in crate::store) const IS_STEADY: &str = "SELECT EXISTS (SELECT 1 FROM nodes WHERE epoch = ?1 AND dead = 0 AND lease_until >= ?2 AND lease_unbroken_since < ?3)";
 
 /// A process that joins.
 pub(in crate::store) struct NewNode {
@@ -63,7 +62,7 @@ pub(in crate::store) fn enter(
     shards::prepare(tx)?;
     changes::prepare(tx)?;
     tx.execute(
-        "INSERT INTO nodes (epoch, slot, name, version, host, pid, joined_at, lease_until, steady_since, dead, seen, free_hands, stopping, help)
+        "INSERT INTO nodes (epoch, id_slot, name, version, host, pid, joined_at, lease_until, lease_unbroken_since, dead, seen_version, free_permits, stopping, overloaded_endpoints)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?7, 0, ?9, 0, 0, '')",
         params![
             new.epoch,
@@ -78,24 +77,24 @@ pub(in crate::store) fn enter(
         ],
     )?;
     for writer in [0_i64, 1] {
-        let sql = "INSERT INTO ledger (epoch, writer, batch) VALUES (?1, ?2, 0)";
+        let sql = "INSERT INTO writer_batches (epoch, writer, batch) VALUES (?1, ?2, 0)";
         tx.execute(sql, params![new.epoch, writer])?;
     }
     let long_ago = Timestamp::from_millis(now.as_millis() - LAST_BATCHES_KEPT.as_millis() as i64);
-    tx.execute("DELETE FROM ledger WHERE writer < 0 AND fenced_at < ?1", params![long_ago])?;
+    tx.execute("DELETE FROM writer_batches WHERE writer < 0 AND fenced_at < ?1", params![long_ago])?;
     Ok(Some(slot))
 }
 
 fn free_slot(tx: &dyn Sql) -> Result<Option<u8>> {
-    let free = "WITH RECURSIVE every (slot) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT slot + 1 FROM every WHERE slot < ?1)
-         SELECT min(slot) FROM every WHERE slot NOT IN (SELECT slot FROM nodes)";
+    let free = "WITH RECURSIVE every (id_slot) AS (SELECT CAST(0 AS bigint) UNION ALL SELECT id_slot + 1 FROM every WHERE id_slot < ?1)
+         SELECT min(id_slot) FROM every WHERE id_slot NOT IN (SELECT id_slot FROM nodes)";
     Ok(tx.one(free, params![NODE_SLOTS - 1], |row| row.get(0))?.flatten())
 }
 
 /// Fences dead nodes that are not fenced yet, so that their slots are free. Their deliveries in flight are left for the
 /// takeover.
 fn evict(tx: &dyn Sql, may_judge: bool, now: Timestamp) -> Result<()> {
-    let over = "SELECT epoch FROM nodes WHERE slot >= 0 AND (dead = 1 OR lease_until < ?1) ORDER BY epoch";
+    let over = "SELECT epoch FROM nodes WHERE id_slot >= 0 AND (dead = 1 OR lease_until < ?1) ORDER BY epoch";
     let over: Vec<i64> = tx.all(over, params![may_judge.then_some(now)], |row| row.get(0))?;
     over.into_iter().try_for_each(|epoch| takeover::retire(tx, epoch, now))
 }
@@ -103,13 +102,13 @@ fn evict(tx: &dyn Sql, may_judge: bool, now: Timestamp) -> Result<()> {
 /// Frees the slot of a node that writes nothing more: the ids it assigned are stored, or never will be, so that another node
 /// may continue behind them. Its row keeps a number that no node has.
 pub(super) fn release_slot(tx: &dyn Sql, epoch: i64) -> Result<()> {
-    tx.execute("UPDATE nodes SET slot = -epoch WHERE epoch = ?1 AND slot >= 0", params![epoch])?;
+    tx.execute("UPDATE nodes SET id_slot = -epoch WHERE epoch = ?1 AND id_slot >= 0", params![epoch])?;
     Ok(())
 }
 
 /// Returns the slot of this process, if it was not taken over.
 pub(in crate::store) fn slot(tx: &dyn Sql) -> Result<Option<u8>> {
-    tx.one("SELECT slot FROM nodes WHERE epoch = ?1 AND dead = 0", params![tx.epoch()], |row| row.get(0))
+    tx.one("SELECT id_slot FROM nodes WHERE epoch = ?1 AND dead = 0", params![tx.epoch()], |row| row.get(0))
 }
 
 /// Writes a heartbeat and returns the cluster view; `None` if this node was taken over.
@@ -202,7 +201,7 @@ pub(in crate::store) fn find_dead(
         Ok(())
     })?;
     let unknown =
-        "SELECT DISTINCT -lane FROM deliveries WHERE lane < 0 AND -lane NOT IN (SELECT epoch FROM nodes)";
+        "SELECT DISTINCT -queue FROM deliveries WHERE queue < 0 AND -queue NOT IN (SELECT epoch FROM nodes)";
     dead.extend(tx.all(unknown, &[], |row| row.get::<i64>(0))?);
     Ok(DeadNodes { dead, in_doubt_for })
 }
@@ -213,7 +212,7 @@ pub(super) fn in_flight_elsewhere(
     epoch: i64,
     endpoints: &[EndpointId],
 ) -> Result<Vec<EndpointId>> {
-    let sql = "SELECT DISTINCT endpoint FROM deliveries INDEXED BY deliveries_by_lane WHERE lane < 0 AND lane <> ?1";
+    let sql = "SELECT DISTINCT endpoint FROM deliveries INDEXED BY deliveries_by_queue WHERE queue < 0 AND queue <> ?1";
     let carried: BTreeSet<EndpointId> =
         connection.all(sql, params![-epoch], |row| row.get(0))?.into_iter().collect();
     Ok(endpoints.iter().copied().filter(|endpoint| carried.contains(endpoint)).collect())
@@ -235,7 +234,7 @@ mod tests {
             assert_eq!(enter(i64::from(slot) + 1), Some(slot));
         }
         assert_eq!(enter(100), None);
-        Sql::execute(&store, "DELETE FROM nodes WHERE slot = 7", &[]).unwrap();
+        Sql::execute(&store, "DELETE FROM nodes WHERE id_slot = 7", &[]).unwrap();
         assert_eq!(enter(100), Some(7));
     }
 
@@ -276,14 +275,14 @@ mod tests {
             assert_eq!(enter(i64::from(slot) + 1, 0, 0), Some(slot));
         }
         assert_eq!(enter(100, 0, 9_000), None, "all of them are alive");
-        Sql::execute(&store, "UPDATE nodes SET dead = 1 WHERE slot = 7", &[]).unwrap();
+        Sql::execute(&store, "UPDATE nodes SET dead = 1 WHERE id_slot = 7", &[]).unwrap();
         assert_eq!(enter(101, 9_000, 9_000), Some(7));
-        let fenced = "SELECT count(*) FROM ledger WHERE epoch = 8 AND writer < 0";
+        let fenced = "SELECT count(*) FROM writer_batches WHERE epoch = 8 AND writer < 0";
         assert_eq!((&store as &dyn Sql).number(fenced, &[]).unwrap(), 2, "it writes nothing more");
-        Sql::execute(&store, "UPDATE nodes SET lease_until = 99000 WHERE slot <> 30", &[]).unwrap();
+        Sql::execute(&store, "UPDATE nodes SET lease_until = 99000 WHERE id_slot <> 30", &[]).unwrap();
         assert_eq!(enter(102, 10_001, 13_000), None, "the last to join does not take over yet");
         assert_eq!(enter(102, 10_001, 13_001), Some(30));
-        let silent = "SELECT count(*) FROM nodes WHERE dead = 1 AND slot < 0";
+        let silent = "SELECT count(*) FROM nodes WHERE dead = 1 AND id_slot < 0";
         assert_eq!(
             (&store as &dyn Sql).number(silent, &[]).unwrap(),
             2,

@@ -25,8 +25,8 @@ use std::time::Duration;
 const UNSENT_KEPT_LONGER: Duration = Duration::from_hours(7 * 24);
 
 /// Columns that `read` reads, in its order.
-pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n.replay, n.at, n.facts, n.event, n.digest, \
-     n.count, n.mail, n.mail_error, n.mailed_at";
+pub(super) const COLUMNS: &str = "n.id, n.app, n.kind, n.endpoint, n.delivery, n.replay, n.at, n.details, n.event, n.digest, \
+     n.count, n.email_state, n.email_error, n.emailed_at";
 
 /// Writes a notice in the transaction of the change it reports; an open digest counts it instead. The engine is notified
 /// after the commit.
@@ -38,7 +38,7 @@ pub(super) fn put(tx: &dyn Sql, notice: &NewNotice) -> Result<()> {
 pub(super) fn warning_waits(tx: &dyn Sql, app: AppId, endpoint: EndpointId) -> Result<bool> {
     tx.exists(
         "SELECT EXISTS (SELECT 1 FROM notices
-             WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL AND endpoint = ?3)",
+             WHERE app = ?1 AND kind = ?2 AND email_state = 1 AND open_until IS NULL AND endpoint = ?3)",
         params![app, NoticeKind::EndpointWarning, endpoint],
     )
 }
@@ -60,7 +60,7 @@ pub(super) fn put_with_event(tx: &dyn Sql, notice: &NewNotice, event: Option<&Ev
         digest = Some(to_json(&Digest::new(notice, event))?);
     }
     tx.execute(
-        "INSERT INTO notices (app, kind, endpoint, delivery, replay, at, facts, event, digest, count, open_until, mail, hook)
+        "INSERT INTO notices (app, kind, endpoint, delivery, replay, at, details, event, digest, count, open_until, email_state, webhook_pending)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, 1)",
         params![
         notice.app,
@@ -90,7 +90,7 @@ fn count_in_digest(
     let found = tx.one(
         &format!(
             "SELECT {COLUMNS} FROM notices n
-             WHERE n.app = ?1 AND n.kind = ?2 AND n.open_until > ?3 AND n.letter IS NULL AND n.hook = 1"
+             WHERE n.app = ?1 AND n.kind = ?2 AND n.open_until > ?3 AND n.email_group IS NULL AND n.webhook_pending = 1"
         ),
         params![notice.app, notice.kind, notice.at],
         read,
@@ -101,9 +101,9 @@ fn count_in_digest(
     let count = open.count.saturating_add(1);
     let facts = notice.merged_into_digest(&open.details, count);
     let counted = tx.execute(
-        "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, facts = ?5, event = ?6, digest = ?7,
-             mail = CASE WHEN mail > ?8 THEN mail ELSE ?8 END
-         WHERE id = ?1 AND open_until IS NOT NULL AND letter IS NULL AND hook = 1",
+        "UPDATE notices SET count = ?2, endpoint = ?3, delivery = ?4, details = ?5, event = ?6, digest = ?7,
+             email_state = CASE WHEN email_state > ?8 THEN email_state ELSE ?8 END
+         WHERE id = ?1 AND open_until IS NOT NULL AND email_group IS NULL AND webhook_pending = 1",
         params![
             open.id,
             count,
@@ -176,9 +176,9 @@ pub(super) fn one(connection: &dyn Sql, app: AppId, id: NoticeId) -> Result<Opti
 pub(super) fn waiting(connection: &dyn Sql) -> Result<NoticesWaiting> {
     let count = |sql: &str| connection.number(sql, &[]).map(|n| n as u64);
     Ok(NoticesWaiting {
-        mails: count("SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NULL")?
-            + count("SELECT count(*) FROM notices WHERE mail = 1 AND open_until IS NOT NULL")?,
-        webhooks: count("SELECT count(*) FROM notices WHERE hook = 1")?,
+        mails: count("SELECT count(*) FROM notices WHERE email_state = 1 AND open_until IS NULL")?
+            + count("SELECT count(*) FROM notices WHERE email_state = 1 AND open_until IS NOT NULL")?,
+        webhooks: count("SELECT count(*) FROM notices WHERE webhook_pending = 1")?,
     })
 }
 
@@ -188,7 +188,7 @@ pub(super) fn delete_old(tx: &dyn Sql, before: Timestamp, most: i64) -> Result<u
     let long_before = Timestamp::from_millis(before.as_millis().saturating_sub(kept_ms));
     tx.execute(
         "DELETE FROM notices WHERE id IN (SELECT id FROM notices
-             WHERE at < ?1 AND (mail <> 1 AND hook = 0 OR at < ?2) ORDER BY at LIMIT ?3)",
+             WHERE at < ?1 AND (email_state <> 1 AND webhook_pending = 0 OR at < ?2) ORDER BY at LIMIT ?3)",
         params![before, long_before, most],
     )
 }

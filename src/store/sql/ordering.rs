@@ -44,10 +44,10 @@ pub(super) fn join(tx: &dyn Sql, newborn: &mut Delivery, event: &Event) -> Resul
 /// Returns whether the group has a head, and the last order number of those queued.
 fn group_ends(tx: &dyn Sql, endpoint: EndpointId, okey: OrderingKey) -> Result<(bool, Option<i64>)> {
     let ends = tx.one(
-        "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_first
-                 WHERE endpoint = ?1 AND okey = ?2 AND due IS DISTINCT FROM 253402300799000),
-             (SELECT turn FROM deliveries INDEXED BY deliveries_behind
-                 WHERE endpoint = ?1 AND okey = ?2 AND due = 253402300799000 ORDER BY turn DESC LIMIT 1)",
+        "SELECT EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_order_head
+                 WHERE endpoint = ?1 AND ordering_key = ?2 AND due IS DISTINCT FROM 253402300799000),
+             (SELECT order_seq FROM deliveries INDEXED BY deliveries_order_queue
+                 WHERE endpoint = ?1 AND ordering_key = ?2 AND due = 253402300799000 ORDER BY order_seq DESC LIMIT 1)",
         params![endpoint, okey],
         |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
@@ -88,8 +88,8 @@ pub(super) fn promote_next(
     }
     let next = tx.one(
         &format!(
-            "SELECT {DELIVERY}, e.deliver_at FROM deliveries d INDEXED BY deliveries_behind LEFT JOIN events e ON e.id = d.event
-             WHERE d.endpoint = ?1 AND d.okey = ?2 AND d.due = 253402300799000 ORDER BY d.turn LIMIT 1"
+            "SELECT {DELIVERY}, e.deliver_at FROM deliveries d INDEXED BY deliveries_order_queue LEFT JOIN events e ON e.id = d.event
+             WHERE d.endpoint = ?1 AND d.ordering_key = ?2 AND d.due = 253402300799000 ORDER BY d.order_seq LIMIT 1"
         ),
         params![endpoint, okey],
         |row| Ok((row::delivery(row)?, row.get(DELIVERY_COLUMNS)?)),
@@ -140,7 +140,7 @@ pub(super) fn skip_dead(
     let blocking: Vec<Delivery> = tx.all(
         &format!(
             "SELECT {DELIVERY} FROM deliveries d INDEXED BY deliveries_blocking
-             WHERE d.endpoint = ?1 AND d.okey IS NOT NULL AND d.state = 5 LIMIT ?2"
+             WHERE d.endpoint = ?1 AND d.ordering_key IS NOT NULL AND d.state = 5 LIMIT ?2"
         ),
         params![endpoint, most as i64],
         row::delivery,
@@ -158,10 +158,10 @@ pub(super) fn skip_dead(
 pub(super) fn unskipped(connection: &dyn Sql) -> Result<Vec<EndpointId>> {
     let blocked: Vec<EndpointId> = connection.all(
         "WITH RECURSIVE found (endpoint) AS (
-             SELECT min(endpoint) FROM deliveries WHERE okey IS NOT NULL AND state = 5
+             SELECT min(endpoint) FROM deliveries WHERE ordering_key IS NOT NULL AND state = 5
              UNION ALL
              SELECT (SELECT min(endpoint) FROM deliveries
-                 WHERE okey IS NOT NULL AND state = 5 AND endpoint > found.endpoint)
+                 WHERE ordering_key IS NOT NULL AND state = 5 AND endpoint > found.endpoint)
              FROM found WHERE found.endpoint IS NOT NULL)
          SELECT endpoint FROM found WHERE endpoint IS NOT NULL",
         &[],

@@ -22,7 +22,7 @@ const DIGESTS_CLOSED_MAX: usize = 250;
 
 /// Uses an index of ready notices only, so that apps with open digests cost nothing.
 const NEXT_APP: &str =
-    "SELECT min(app) FROM notices WHERE mail = 1 AND open_until IS NULL AND app > ?1 AND app <= ?2";
+    "SELECT min(app) FROM notices WHERE email_state = 1 AND open_until IS NULL AND app > ?1 AND app <= ?2";
 
 /// Returns the next mail: of the first app after the cursor that has something to send. Examines only apps that have
 /// something to send now or are still collecting; the latter are at most as many as mails go out in a minute.
@@ -56,7 +56,8 @@ pub(super) fn close(tx: &dyn Sql, now: Timestamp) -> Result<usize> {
 
 /// Returns the mail that was formed before and not sent yet, else forms a new one.
 fn form_mail(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> {
-    let formed = "SELECT min(letter) FROM notices WHERE app = ?1 AND mail = 1 AND letter IS NOT NULL";
+    let formed =
+        "SELECT min(email_group) FROM notices WHERE app = ?1 AND email_state = 1 AND email_group IS NOT NULL";
     if let Some(letter) = tx.one(formed, params![app], |row| row.get::<Option<NoticeId>>(0))?.flatten() {
         return notices_of_mail(tx, app, letter);
     }
@@ -73,7 +74,7 @@ fn form_mail(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
     let members = if gathered.is_empty() { alone } else { gathered };
     let Some(&letter) = members.first() else { return Ok(Vec::new()) };
     for member in members {
-        tx.execute("UPDATE notices SET letter = ?2 WHERE id = ?1", params![member, letter])?;
+        tx.execute("UPDATE notices SET email_group = ?2 WHERE id = ?1", params![member, letter])?;
     }
     notices_of_mail(tx, app, letter)
 }
@@ -81,7 +82,7 @@ fn form_mail(tx: &dyn Sql, app: AppId, is_resting: bool) -> Result<Vec<Notice>> 
 /// Returns notices of a kind that wait for a mail, oldest first, without open digests.
 fn ready(tx: &dyn Sql, app: AppId, kind: NoticeKind, most: usize) -> Result<Vec<NoticeId>> {
     tx.all(
-        "SELECT id FROM notices WHERE app = ?1 AND kind = ?2 AND mail = 1 AND open_until IS NULL
+        "SELECT id FROM notices WHERE app = ?1 AND kind = ?2 AND email_state = 1 AND open_until IS NULL
          ORDER BY id LIMIT ?3",
         params![app, kind, most as i64],
         |row| row.get(0),
@@ -91,7 +92,7 @@ fn ready(tx: &dyn Sql, app: AppId, kind: NoticeKind, most: usize) -> Result<Vec<
 fn notices_of_mail(tx: &dyn Sql, app: AppId, letter: NoticeId) -> Result<Vec<Notice>> {
     tx.all(
         &format!(
-            "SELECT {COLUMNS} FROM notices n WHERE n.app = ?1 AND n.letter = ?2 AND n.mail = 1 ORDER BY n.id"
+            "SELECT {COLUMNS} FROM notices n WHERE n.app = ?1 AND n.email_group = ?2 AND n.email_state = 1 ORDER BY n.id"
         ),
         params![app, letter],
         read,
@@ -113,7 +114,7 @@ pub(super) fn finish_mail(
     };
     let at = (state != MailState::None).then_some(now);
     tx.execute(
-        "UPDATE notices SET mail = ?3, mail_error = ?4, mailed_at = ?5 WHERE app = ?1 AND letter = ?2 AND mail = 1",
+        "UPDATE notices SET email_state = ?3, email_error = ?4, emailed_at = ?5 WHERE app = ?1 AND email_group = ?2 AND email_state = 1",
         params![app, letter, state, why, at],
     )?;
     Ok(())
@@ -123,7 +124,7 @@ pub(super) fn finish_mail(
 pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBatch> {
     let notices = connection.all(
         &format!(
-            "SELECT {COLUMNS} FROM notices n WHERE n.hook = 1 AND n.open_until IS NULL ORDER BY n.id LIMIT ?1"
+            "SELECT {COLUMNS} FROM notices n WHERE n.webhook_pending = 1 AND n.open_until IS NULL ORDER BY n.id LIMIT ?1"
         ),
         params![most as i64],
         read,
@@ -133,7 +134,7 @@ pub(super) fn unpublished(connection: &dyn Sql, most: usize) -> Result<NoticeBat
 
 pub(super) fn mark_published(tx: &dyn Sql, notices: &[NoticeId]) -> Result<()> {
     for notice in notices {
-        tx.execute("UPDATE notices SET hook = 0 WHERE id = ?1", params![notice])?;
+        tx.execute("UPDATE notices SET webhook_pending = 0 WHERE id = ?1", params![notice])?;
     }
     Ok(())
 }
@@ -154,7 +155,7 @@ mod tests {
     fn notice(store: &dyn Sql, app: i64, open_until: Option<i64>, mail: MailState) {
         store
             .execute(
-                "INSERT INTO notices (app, kind, at, facts, count, open_until, mail, hook)
+                "INSERT INTO notices (app, kind, at, details, count, open_until, email_state, webhook_pending)
                  VALUES (?1, ?2, 1, '{\"text\":\"\"}', 1, ?3, ?4, 0)",
                 params![app, NoticeKind::DeliveryDead, open_until, mail],
             )
@@ -174,7 +175,7 @@ mod tests {
         let plan: String = store
             .query_row(&format!("EXPLAIN QUERY PLAN {NEXT_APP}"), [0, i64::MAX], |row| row.get("detail"))
             .unwrap();
-        assert!(plan.contains("SEARCH") && plan.contains("notices_to_mail"), "{plan}");
+        assert!(plan.contains("SEARCH") && plan.contains("notices_to_email"), "{plan}");
         let nothing = next_mail(&store, &from(0), NOW).unwrap();
         assert!(nothing.notices.is_empty());
         assert_eq!(nothing.closes_at, Some(Timestamp::from_millis(NOW.as_millis() + 1)));

@@ -245,7 +245,7 @@ pub(super) fn queue(
 ) -> Result<Page<DeliveryRow>> {
     let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MIN, id: 0 });
     let next_in_lane = "SELECT due, id FROM deliveries
-                        WHERE lane = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
+                        WHERE queue = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
     // One more than the page holds shows whether there is a next page.
     let most = limit as usize + 1;
     let mut first: BTreeSet<(i64, i64)> = BTreeSet::new();
@@ -299,7 +299,7 @@ pub(super) fn dead_letters(
 }
 
 pub(super) fn waiting_count(connection: &dyn Sql) -> Result<u64> {
-    Ok(connection.number("SELECT count(*) FROM deliveries WHERE lane > 0", &[])? as u64)
+    Ok(connection.number("SELECT count(*) FROM deliveries WHERE queue > 0", &[])? as u64)
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use std::{cmp::Reverse, collections::BTreeSet};
 const NEWEST_DELIVERIES: &str = "SELECT id FROM
          (SELECT id, endpoint, history_len FROM deliveries WHERE id > ?3 ORDER BY id DESC LIMIT ?4) AS newest
      WHERE endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
-const IN_FLIGHT: &str = "SELECT id FROM deliveries INDEXED BY deliveries_by_lane
-     WHERE lane <= 0 AND endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
+const IN_FLIGHT: &str = "SELECT id FROM deliveries INDEXED BY deliveries_by_queue
+     WHERE queue <= 0 AND endpoint = ?1 AND history_len > 0 ORDER BY id DESC LIMIT ?2";
 /// The first and the last that wait for another attempt: a probe may be at either end.
 const RETRYING: [&str; 2] = [
     "SELECT id FROM deliveries INDEXED BY deliveries_retrying
-     WHERE lane = ?1 AND state = 1 AND at_due = 0 ORDER BY due LIMIT ?2",
+     WHERE queue = ?1 AND state = 1 AND due_action = 0 ORDER BY due LIMIT ?2",
     "SELECT id FROM deliveries INDEXED BY deliveries_retrying
-     WHERE lane = ?1 AND state = 1 AND at_due = 0 ORDER BY due DESC LIMIT ?2",
+     WHERE queue = ?1 AND state = 1 AND due_action = 0 ORDER BY due DESC LIMIT ?2",
 ];
 
 pub(super) fn attempts(

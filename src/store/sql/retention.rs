@@ -4,7 +4,7 @@
 //! change meanwhile, and does what the domain decides then.
 
 use super::{
-    Result, Row, Sql,
+    Error, Result, Row, Sql,
     deliveries::{read_delivery, update_delivery},
     delivery_statements::NO_DATA,
     maintenance,
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     domain::{
-        contract::{Contract, RetentionPeriod},
+        contract::{Contract, ContractHash, RetentionPeriod},
         delivery::{Delivery, DeliveryState, EndReason, SavedState, TransitionError},
         event::TEST_EVENT_TYPE,
         id::{AppId, DeliveryId, EndpointId, EventId, made_at},
@@ -294,7 +294,7 @@ impl RetentionReader<'_> {
     fn read(&mut self, after_id: i64, to_id: i64, most: u32) -> Result<EventPage> {
         let mut read = EventPage { found: Vec::new(), examined: 0, reached: None };
         let sql =
-            "SELECT id, app, accepted_at, deliver_at, given_id IS NOT NULL, dedup, length(data) FROM events
+            "SELECT id, app, accepted_at, deliver_at, external_id IS NOT NULL, dedup, length(data) FROM events
              WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
         self.connection.each(sql, params![after_id, to_id, most], |row| {
             read.examined += 1;
@@ -391,7 +391,9 @@ impl RetentionReader<'_> {
             self.connection.one("SELECT document FROM contracts WHERE hash = ?1", params![hash], |row| {
                 row.get::<String>(0)
             })?;
-        let contract = document.and_then(|document| Contract::from_json(&document).ok());
+        let contract = document.map(|document| Contract::from_json(&document)).transpose();
+        let contract =
+            contract.map_err(|error| Error::Wrong(format!("contract {}: {error}", ContractHash(hash))))?;
         let keep = contract.map(|contract| contract.retention.dead_letters);
         self.dead_letters.insert(hash, keep);
         Ok(keep)

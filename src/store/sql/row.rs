@@ -81,9 +81,9 @@ pub(super) fn named<T>(row: impl Display, read: Result<T>) -> Result<T> {
 }
 
 /// Columns that `delivery` reads, in its order.
-pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.place, d.attempt_count, \
-     d.history_len, d.due, d.at_due, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
-     d.held_at, d.restarted_at, d.okey, d.asked, d.skipped_at, d.turn";
+pub(super) const DELIVERY: &str = "d.id, d.app, d.event, d.endpoint, d.state, d.reason, d.retry_index, d.attempt_count, \
+     d.history_len, d.due, d.due_action, d.give_up_at, d.finished_at, d.root, d.replay_of, d.return_to, \
+     d.held_at, d.restarted_at, d.ordering_key, d.manual, d.skipped_at, d.order_seq";
 pub(super) const DELIVERY_COLUMNS: usize = 22;
 
 pub(super) fn delivery(row: &Row<'_>) -> Result<Delivery> {
@@ -122,7 +122,7 @@ fn read_delivery(row: &Row<'_>, id: DeliveryId) -> Result<Delivery> {
 macro_rules! event_with {
     ($data:literal) => {
         concat!(
-            "e.id, e.app, e.type, e.given_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, ",
+            "e.id, e.app, e.type, e.external_id, e.created_at, e.accepted_at, e.key, e.deliver_at, e.skipped, ",
             $data
         )
     };

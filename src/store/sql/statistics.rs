@@ -22,7 +22,7 @@ pub(super) const EVERY_ENDPOINT: EndpointId = EndpointId::from_i64(0);
 
 macro_rules! sums {
     () => {
-        "events, ok, failed, delivered, dead, unblamed, expired, total_us, latency, endings, last_ok_at"
+        "events, ok, failed, delivered, dead, dead_excused, expired, total_us, latency, outcomes, last_ok_at"
     };
 }
 
@@ -51,12 +51,12 @@ pub(super) fn add<T: ToValue>(
 ) -> Result<()> {
     let mut sums: Vec<RowCounters<T>> = sums.into_iter().collect();
     let before = format!(
-        "SELECT {COUNTERS}, given.place FROM {{given}} CROSS JOIN {name} s
+        "SELECT {COUNTERS}, given.position FROM {{given}} CROSS JOIN {name} s
          WHERE s.app = given.app AND s.{of} = given.whose AND s.width = given.width AND s.start = given.start"
     );
     let mut found = Vec::new();
     tx.query_each_row(
-        &BulkStatement { sql: &before, columns: "place, app, whose, width, start", shape: key },
+        &BulkStatement { sql: &before, columns: "position, app, whose, width, start", shape: key },
         &mut |give| {
             (0_i64..).zip(&sums).try_for_each(|(place, ((app, whose, width, start), _))| {
                 give(params![place, app, whose, width.seconds(), start])
@@ -106,8 +106,8 @@ pub(super) fn add<T: ToValue>(
 pub(super) const COUNTERS: &str = sums!();
 /// These columns of the row that an upsert brings.
 const EXCLUDED: &str =
-    "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.unblamed,
-     excluded.expired, excluded.total_us, excluded.latency, excluded.endings, excluded.last_ok_at";
+    "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.dead_excused,
+     excluded.expired, excluded.total_us, excluded.latency, excluded.outcomes, excluded.last_ok_at";
 /// Number of columns in `SUMS`.
 pub(super) const COUNTERS_COLUMNS: usize = 11;
 

@@ -100,7 +100,7 @@ fn by_endpoint(
     pieces: &[TimeRange],
 ) -> Result<Vec<(EndpointId, Counters)>> {
     let sql = format!(
-        "SELECT CAST(coalesce(sum(failed + unblamed + expired), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint)
+        "SELECT CAST(coalesce(sum(failed + dead_excused + expired), 0) AS bigint), CAST(coalesce(sum(ok), 0) AS bigint)
          {OF_ENDPOINT}"
     );
     let mut ranked = Vec::new();
@@ -163,7 +163,7 @@ fn busiest_types(connection: &dyn Sql, app: AppId, pieces: &[TimeRange]) -> Resu
 }
 
 const COUNT_WAITING: &str = "SELECT count(*) FROM
-     (SELECT 1 FROM deliveries WHERE lane = ?1 AND lane IS NOT NULL LIMIT ?2) AS counted";
+     (SELECT 1 FROM deliveries WHERE queue = ?1 AND queue IS NOT NULL LIMIT ?2) AS counted";
 const COUNT_HELD: &str =
     "SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE endpoint = ?1 AND state = 3 LIMIT ?2) AS counted";
 

@@ -118,7 +118,8 @@ fn mark_dead(tx: &dyn Sql, epoch: i64) -> Result<()> {
 /// Fences a node: its writers find no row to increment any more, and its slot is free for others. Waits for a batch that one
 /// of them is committing.
 pub(in crate::store) fn fence(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
-    let sql = "UPDATE ledger SET writer = -1 - writer, fenced_at = ?2 WHERE epoch = ?1 AND writer >= 0";
+    let sql =
+        "UPDATE writer_batches SET writer = -1 - writer, fenced_at = ?2 WHERE epoch = ?1 AND writer >= 0";
     tx.execute(sql, params![epoch, now])?;
     nodes::release_slot(tx, epoch)
 }
@@ -135,8 +136,9 @@ struct SweepResult {
 /// Makes deliveries due that are in flight under this epoch, with an attempt "outcome unknown" each. No delivery is leased
 /// under it after its writers were fenced.
 fn sweep(tx: &dyn Sql, epoch: i64, after: DeliveryId, now: Timestamp) -> Result<SweepResult> {
-    let sql =
-        format!("SELECT {DELIVERY} FROM deliveries d WHERE d.lane = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3");
+    let sql = format!(
+        "SELECT {DELIVERY} FROM deliveries d WHERE d.queue = ?1 AND d.id > ?2 ORDER BY d.id LIMIT ?3"
+    );
     let carried: Vec<Delivery> = tx.all(&sql, params![-epoch, after, SWEEP_STEP_ROWS], row::delivery)?;
     let is_last = (carried.len() as i64) < SWEEP_STEP_ROWS;
     let next = carried.last().map(|last| last.id).filter(|_| !is_last);
@@ -183,7 +185,7 @@ pub(super) fn retire(tx: &dyn Sql, epoch: i64, now: Timestamp) -> Result<()> {
 
 /// Deletes this process's node, unless it still has a delivery in flight or a running inspection.
 pub(in crate::store) fn delete_self(tx: &dyn Sql, now: Timestamp) -> Result<()> {
-    let is_busy = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE lane = ?1)
+    let is_busy = "SELECT EXISTS (SELECT 1 FROM deliveries WHERE queue = ?1)
          OR EXISTS (SELECT 1 FROM inspections WHERE state < 2 AND state = 1 AND epoch = ?2)";
     if tx.exists(is_busy, params![-tx.epoch(), tx.epoch()])? {
         Ok(())

@@ -1,9 +1,69 @@
-//! Migrates a store of an older version, in one transaction: killed at any point, it is still the older one.
+//! The numbered schema steps of the embedded store, all in one transaction: killed at any point, it is still the older one.
 //!
-//! `schema.sql` is the target schema. Every missing table, column or index is added, and a changed index is made again;
-//! nothing is ever removed. Only a column that must not be empty needs an entry in `FILLED`.
+//! `PRAGMA user_version` is the number of the last step. Steps are forward only, and a released one is never changed; the next
+//! change is another step. `schema.sql` is where they lead: new files are made by it.
 
 use rusqlite::{Connection, OptionalExtension};
+use std::collections::BTreeSet;
+
+/// The schema up to step 5. Steps 1 to 4 only added tables, columns and indexes to the first one.
+const TABLES: &str = include_str!("migrations/0005_tables.sql");
+
+struct Step {
+    number: i64,
+    run: fn(&Connection) -> Result<(), MigrationError>,
+}
+
+const STEPS: &[Step] = &[
+    Step { number: 5, run: add_missing },
+    Step { number: 6, run: |store| Ok(store.execute_batch(include_str!("migrations/0006_names.sql"))?) },
+];
+
+/// The step that this version was built with.
+pub(super) const NEWEST: i64 = STEPS[STEPS.len() - 1].number;
+
+/// The reason why a file cannot be migrated.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MigrationError {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    /// No step leads on from what the file has.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+/// Takes the steps after `found`. The caller commits all of them or none.
+pub(super) fn migrate(store: &Connection, found: i64) -> Result<(), MigrationError> {
+    if found < 1 {
+        return Err(MigrationError::Unknown(format!("it says that its schema is {found}")));
+    }
+    if found == 5 {
+        must_have_tables(store)?;
+    }
+    STEPS.iter().filter(|step| step.number > found).try_for_each(|step| (step.run)(store))
+}
+
+/// Refuses a file that says it is at step 5 and has other tables.
+fn must_have_tables(store: &Connection) -> Result<(), MigrationError> {
+    let known = tables()?;
+    let mut names =
+        known.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL")?;
+    let names = names.query_map([], |row| row.get::<_, String>(0))?;
+    for table in names.filter(|name| !name.as_ref().is_ok_and(|name| name.starts_with("sqlite_"))) {
+        let table = table?;
+        let sorted = |of| columns(of, &table).map(|columns| columns.into_iter().collect::<BTreeSet<_>>());
+        if sorted(store)? != sorted(&known)? {
+            return Err(MigrationError::Unknown(format!("its table {table} is not the one of schema 5")));
+        }
+    }
+    Ok(())
+}
+
+fn tables() -> rusqlite::Result<Connection> {
+    let known = Connection::open_in_memory()?;
+    known.execute_batch(TABLES)?;
+    Ok(known)
+}
 
 /// Columns that get a value in rows of older versions: table, column, declaration, statement that fills it.
 const FILLED: &[(&str, &str, &str, &str)] = &[
@@ -27,8 +87,10 @@ const WITH_APP_AND_TYPE: &str = "UPDATE statistics_log SET document =
 /// Older versions promoted the deliveries queued in an ordering group by their ids; new ones are queued behind them all.
 const IN_TURN: &str = "UPDATE deliveries SET turn = id WHERE okey IS NOT NULL AND due = 253402300799000";
 
-/// Brings `store` to the schema of `wanted`, which holds the schema of this version and nothing else.
-pub(super) fn upgrade(store: &Connection, wanted: &Connection) -> rusqlite::Result<()> {
+/// Adds every table, column and index of step 5 that is missing, and makes changed indexes again. Only a column that must not
+/// be empty needs an entry in `FILLED`.
+fn add_missing(store: &Connection) -> Result<(), MigrationError> {
+    let wanted = &tables()?;
     let mut objects = wanted.prepare(
         "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type = 'index', rowid",
     )?;
@@ -65,103 +127,4 @@ fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{
-        domain::time::Timestamp,
-        store::{sql::roll_up_all, sqlite::open::open_in_memory},
-    };
-    use std::collections::BTreeSet;
-
-    /// The schema of the first version that was in use.
-    const FIRST: &str = include_str!("upgrade/first.sql");
-
-    fn first() -> Connection {
-        let store = Connection::open_in_memory().unwrap();
-        store.execute_batch(FIRST).unwrap();
-        store
-    }
-
-    /// Returns tables with their columns, and indexes as they were made.
-    fn shape(connection: &Connection) -> BTreeSet<String> {
-        let mut shape = BTreeSet::new();
-        let mut names =
-            connection.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").unwrap();
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        for object in names.query_map([], read).unwrap() {
-            let (kind, name, sql): (String, String, String) = object.unwrap();
-            if kind == "table" {
-                let columns = columns(connection, &name).unwrap();
-                shape.extend(columns.into_iter().map(|(column, kind)| format!("{name}.{column} {kind}")));
-            } else {
-                shape.insert(sql);
-            }
-        }
-        shape
-    }
-
-    #[test]
-    fn an_upgraded_store_has_everything_that_a_new_one_has() {
-        let (store, new) = (first(), open_in_memory().unwrap());
-        assert_ne!(shape(&store), shape(&new));
-        upgrade(&store, &new).unwrap();
-        assert_eq!(shape(&store), shape(&new));
-    }
-
-    #[test]
-    fn an_upgrade_of_an_up_to_date_store_changes_nothing() {
-        let (store, new) = (first(), open_in_memory().unwrap());
-        let version = |store: &Connection| store.pragma_query_value(None, "schema_version", |row| row.get(0));
-        upgrade(&store, &new).unwrap();
-        let before: i64 = version(&store).unwrap();
-        upgrade(&store, &new).unwrap();
-        assert_eq!(version(&store).unwrap(), before);
-    }
-
-    #[test]
-    fn keys_of_the_first_version_keep_their_scope() {
-        let store = first();
-        store
-            .execute_batch(
-                "INSERT INTO keys (id, hash, shown, app, created_at) VALUES (1, x'00', 'phk_a', NULL, 0), (2, x'01', 'phk_b', 7, 0)",
-            )
-            .unwrap();
-        upgrade(&store, &open_in_memory().unwrap()).unwrap();
-        let scope = |id: i64| {
-            store
-                .query_row("SELECT scope FROM keys WHERE id = ?1", [id], |row| row.get::<_, String>(0))
-                .unwrap()
-        };
-        assert_eq!((scope(1), scope(2)), ("admin".into(), "app".into()));
-    }
-
-    #[test]
-    fn statistics_of_version_3_are_kept_and_its_log_is_rolled_up() {
-        let (store, new) = (open_in_memory().unwrap(), open_in_memory().unwrap());
-        store
-            .execute_batch(
-                "ALTER TABLE statistics DROP COLUMN events; ALTER TABLE statistics DROP COLUMN endings;
-                 ALTER TABLE statistics DROP COLUMN unblamed; ALTER TABLE statistics DROP COLUMN expired;
-                 INSERT INTO apps (id, uid, settings, created_at, updated_at) VALUES (7, 'a', '{}', 0, 0);
-                 INSERT INTO endpoints (id, app, uid, settings, revision, created_at, updated_at)
-                     VALUES (9, 7, 'e', '{}', 1, 0, 0);
-                 INSERT INTO statistics (app, endpoint, width, start, ok, failed, delivered, dead, total_us, latency)
-                     VALUES (7, 9, 60, 1800000000000, 3, 0, 3, 0, 40, '{\"5\":3}');
-                 INSERT INTO statistics_log (document)
-                     VALUES ('[[9,30000000,2,1,2,0,90,5,[[5,3]]],[8,30000000,1,0,1,0,9,0,[[5,1]]]]');",
-            )
-            .unwrap();
-        upgrade(&store, &new).unwrap();
-        roll_up_all(&store, Timestamp::from_millis(1_800_000_010_000));
-        let counted = |endpoint: i64| {
-            let sums = "SELECT ok, failed, latency, endings FROM statistics WHERE app = 7 AND endpoint = ?1 AND width = 60";
-            store
-                .query_row(sums, [endpoint], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-                .unwrap()
-        };
-        let expected: (i64, i64, String, String) = (5, 1, r#"{"5":6}"#.into(), "{}".into());
-        assert_eq!(counted(9), expected);
-        // Counters of a whole app start with the log: older versions stored none.
-        assert_eq!(counted(0), (2, 1, r#"{"5":3}"#.into(), "{}".into()));
-    }
-}
+mod tests;

@@ -60,7 +60,7 @@ impl NodeIdentity {
 
     /// Returns why the writer's row could not be incremented.
     fn fenced(&self, tx: &SimTransaction<'_>, epoch: i64) -> Result<Error> {
-        let is_there = "SELECT EXISTS (SELECT 1 FROM ledger WHERE epoch = ?1 AND writer = 0)";
+        let is_there = "SELECT EXISTS (SELECT 1 FROM writer_batches WHERE epoch = ?1 AND writer = 0)";
         if !(tx as &dyn Sql).exists(is_there, params![epoch])? {
             return Ok(Error::Fenced("another node took over from this one"));
         }
@@ -182,7 +182,8 @@ impl BatchWriter for SimWriter {
         }
         let last = self.last;
         let stored = self.file.run_at(epoch, Some(seat), |tx| {
-            let fence = "UPDATE ledger SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
+            let fence =
+                "UPDATE writer_batches SET batch = ?2 + 1 WHERE epoch = ?1 AND writer = 0 AND batch = ?2";
             if tx.execute(fence, params![epoch, last])? == 0 {
                 return Err(self.identity.fenced(tx, epoch)?);
             }
@@ -203,7 +204,7 @@ impl BatchWriter for SimWriter {
 
     fn resolve_doubt(&mut self) -> Result<Option<i64>> {
         let (epoch, next) = (self.epoch, self.last + 1);
-        let sql = "SELECT batch FROM ledger WHERE epoch = ?1 AND writer IN (0, -1)";
+        let sql = "SELECT batch FROM writer_batches WHERE epoch = ?1 AND writer IN (0, -1)";
         let (last, newest_notice) =
             self.file.run(0, |tx| Ok(((tx as &dyn Sql).number(sql, params![epoch])?, newest_notice(tx)?)))?;
         self.identity.is_in_doubt.store(false, SeqCst);

@@ -1,6 +1,6 @@
 //! Opens the file: lock, pragmas, schema version. A second process on the same store is refused.
 
-use super::migrations;
+use super::migrations::{self, MigrationError, NEWEST};
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -10,8 +10,6 @@ use std::{
 };
 
 const SCHEMA: &str = include_str!("schema.sql");
-/// Raised with every change of `schema.sql`; `upgrade` brings older stores here.
-const SCHEMA_VERSION: i64 = 5;
 /// More than there are: otherwise the least used would be prepared again and again, which costs more than running them.
 const STATEMENT_CACHE_SIZE: usize = 512;
 /// "phst": files of other programs are never touched.
@@ -30,9 +28,13 @@ pub enum SqliteOpenError {
     #[error("{path} cannot be prepared ({detail}): what was in it is unchanged; mend that and start again")]
     NotPrepared { path: PathBuf, detail: String },
     #[error(
-        "{path} was written by a newer Posthaste (schema {found}, this one knows {SCHEMA_VERSION}): it was not touched; start that version"
+        "{path} was written by a newer Posthaste (schema {found}, this one knows {NEWEST}): it was not touched; start that version"
     )]
     TooNew { path: PathBuf, found: i64 },
+    #[error(
+        "{path} has a schema that this Posthaste does not know ({detail}): what was in it is unchanged; start the version that wrote it, or restore a backup"
+    )]
+    Unknown { path: PathBuf, detail: String },
 }
 
 /// The file with its lock; the lock lives as long as this does.
@@ -114,9 +116,12 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), SqliteOpenErr
     set_pragmas(connection).map_err(not_prepared)?;
     if is_new {
         create(connection).map_err(not_prepared)?;
-    } else if found < SCHEMA_VERSION {
-        migrate(connection).map_err(not_prepared)?;
-        tracing::info!(path = %path.display(), from = found, to = SCHEMA_VERSION, "upgraded the store");
+    } else if found < NEWEST {
+        migrate(connection, found).map_err(|error| match error {
+            MigrationError::Sqlite(error) => not_prepared(error),
+            MigrationError::Unknown(detail) => SqliteOpenError::Unknown { path: path.to_owned(), detail },
+        })?;
+        tracing::info!(path = %path.display(), from = found, to = NEWEST, "upgraded the store");
     }
     Ok(())
 }
@@ -137,7 +142,7 @@ pub(super) fn check_is_store(connection: &Connection, path: &Path) -> Result<boo
         let detail = "it belongs to another program".to_owned();
         return Err(SqliteOpenError::NotAStore { path: path.to_owned(), detail });
     }
-    if version > SCHEMA_VERSION {
+    if version > NEWEST {
         return Err(SqliteOpenError::TooNew { path: path.to_owned(), found: version });
     }
     Ok(is_new)
@@ -170,17 +175,16 @@ fn set_pragmas(connection: &Connection) -> rusqlite::Result<()> {
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     let tx = connection.transaction()?;
     tx.execute_batch(SCHEMA)?;
-    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    tx.pragma_update(None, "user_version", NEWEST)?;
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
     tx.commit()
 }
 
-fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    let wanted = open_in_memory()?;
+fn migrate(connection: &mut Connection, found: i64) -> Result<(), MigrationError> {
     let tx = connection.transaction()?;
-    migrations::upgrade(&tx, &wanted)?;
-    tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-    tx.commit()
+    migrations::migrate(&tx, found)?;
+    tx.pragma_update(None, "user_version", NEWEST)?;
+    Ok(tx.commit()?)
 }
 
 #[cfg(test)]

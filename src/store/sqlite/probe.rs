@@ -47,10 +47,15 @@ pub fn encrypted_values(path: &Path) -> Vec<Vec<u8>> {
     let read = |sql: &str| -> rusqlite::Result<Vec<Vec<u8>>> {
         connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
     };
-    // A store of an older version has fewer of them.
+    // A store of an older version has other names for them, and fewer of them.
     let found = [
+        read("SELECT encrypted FROM secrets JOIN endpoints ON id = endpoint WHERE deleted_at IS NULL"),
         read("SELECT sealed FROM secrets JOIN endpoints ON id = endpoint WHERE deleted_at IS NULL"),
+        read(
+            "SELECT encrypted_headers FROM endpoints WHERE deleted_at IS NULL AND encrypted_headers IS NOT NULL",
+        ),
         read("SELECT headers FROM endpoints WHERE deleted_at IS NULL AND headers IS NOT NULL"),
+        read("SELECT encrypted_tls FROM endpoints WHERE deleted_at IS NULL AND encrypted_tls IS NOT NULL"),
         read("SELECT tls FROM endpoints WHERE deleted_at IS NULL AND tls IS NOT NULL"),
     ];
     found.into_iter().filter_map(Result::ok).flatten().collect()

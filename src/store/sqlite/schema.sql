@@ -1,6 +1,6 @@
--- Everything the embedded store keeps. Ids are time-ordered integers, so tables grow at their right edge and need no
--- index on time. `lane` is the queue: the endpoint's id while waiting, while carried the epoch of whoever does so, negated (0
--- where there is one process), NULL otherwise.
+-- The schema of the embedded store; `migrations/` leads older files here. Ids are time-ordered integers, so tables grow at
+-- their right edge and need no index on time. `queue` of a delivery is the endpoint's id while it waits; in flight it is the
+-- negated epoch of the node that sends it (0 with one process); otherwise it is NULL.
 
 CREATE TABLE apps (
     id INTEGER PRIMARY KEY,
@@ -15,9 +15,9 @@ CREATE TABLE endpoints (
     app INTEGER NOT NULL,
     uid TEXT NOT NULL,
     settings TEXT NOT NULL,
-    off TEXT,
-    headers BLOB,
-    tls BLOB,
+    disabled TEXT,
+    encrypted_headers BLOB,
+    encrypted_tls BLOB,
     revision INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE endpoints (
 CREATE TABLE secrets (
     endpoint INTEGER NOT NULL,
     position INTEGER NOT NULL,
-    sealed BLOB NOT NULL,
+    encrypted BLOB NOT NULL,
     valid_from INTEGER NOT NULL,
     valid_until INTEGER,
     PRIMARY KEY (endpoint, position)
@@ -37,7 +37,7 @@ CREATE TABLE secrets (
 CREATE TABLE keys (
     id INTEGER PRIMARY KEY,
     hash BLOB NOT NULL,
-    shown TEXT NOT NULL,
+    prefix TEXT NOT NULL,
     scope TEXT NOT NULL,
     app INTEGER,
     name TEXT,
@@ -64,14 +64,14 @@ CREATE TABLE event_types (
     updated_at INTEGER NOT NULL
 ) STRICT;
 
--- Deleted apps whose events and deliveries are still being removed, and up to which id that is done.
-CREATE TABLE purges (
+-- Deleted apps whose events and deliveries are still being removed, and the id up to which that is done.
+CREATE TABLE app_deletions (
     app INTEGER PRIMARY KEY,
-    done INTEGER NOT NULL
+    deleted_up_to INTEGER NOT NULL
 ) STRICT;
 
--- The newest id there was when rows were last deleted: no id is given out twice, even if the clock is set back.
-CREATE TABLE newest (
+-- The largest id at the last deletion of rows: no id is assigned twice, even if the clock is set back.
+CREATE TABLE id_watermark (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     id INTEGER NOT NULL
 ) STRICT;
@@ -80,7 +80,7 @@ CREATE TABLE events (
     id INTEGER PRIMARY KEY,
     app INTEGER NOT NULL,
     type TEXT NOT NULL,
-    given_id TEXT,
+    external_id TEXT,
     created_at INTEGER NOT NULL,
     accepted_at INTEGER NOT NULL,
     key TEXT,
@@ -97,12 +97,12 @@ CREATE TABLE deliveries (
     endpoint INTEGER NOT NULL,
     state INTEGER NOT NULL,
     reason INTEGER,
-    place INTEGER NOT NULL,
+    retry_index INTEGER NOT NULL,
     attempt_count INTEGER NOT NULL,
     history_len INTEGER NOT NULL,
-    lane INTEGER,
+    queue INTEGER,
     due INTEGER,
-    at_due INTEGER NOT NULL,
+    due_action INTEGER NOT NULL,
     give_up_at INTEGER,
     finished_at INTEGER,
     held_at INTEGER,
@@ -110,38 +110,38 @@ CREATE TABLE deliveries (
     replay_of INTEGER,
     return_to TEXT,
     restarted_at INTEGER,
-    okey INTEGER,
-    asked INTEGER,
+    ordering_key INTEGER,
+    manual INTEGER,
     skipped_at INTEGER,
-    turn INTEGER,
+    order_seq INTEGER,
     CHECK (state BETWEEN 0 AND 7),
     CHECK ((state >= 4) = (finished_at IS NOT NULL)),
     CHECK ((state >= 5) = (reason IS NOT NULL)),
     CHECK ((state = 3) = (held_at IS NOT NULL)),
-    -- IS, because a CHECK lets an unknown pass: what waits in no lane would never be found again.
-    CHECK (CASE WHEN state <= 1 THEN lane IS endpoint AND due IS NOT NULL WHEN state = 2 THEN lane IS NOT NULL AND lane <= 0 ELSE lane IS NULL END),
+    -- IS, because a CHECK passes NULL: a waiting delivery in no queue would never be found.
+    CHECK (CASE WHEN state <= 1 THEN queue IS endpoint AND due IS NOT NULL WHEN state = 2 THEN queue IS NOT NULL AND queue <= 0 ELSE queue IS NULL END),
     CHECK (return_to IS NULL OR state IN (0, 2, 3) AND return_to GLOB '[1567],*'),
-    CHECK (okey IS NULL OR state <= 3 OR state = 5),
-    CHECK (CASE WHEN due IS 253402300799000 THEN okey IS NOT NULL AND turn IS NOT NULL AND state IN (0, 3) ELSE turn IS NULL END)
+    CHECK (ordering_key IS NULL OR state <= 3 OR state = 5),
+    CHECK (CASE WHEN due IS 253402300799000 THEN ordering_key IS NOT NULL AND order_seq IS NOT NULL AND state IN (0, 3) ELSE order_seq IS NULL END)
 ) STRICT;
 
-CREATE INDEX deliveries_by_lane ON deliveries (lane, due) WHERE lane IS NOT NULL;
--- A probe takes the first of these where nothing is due.
-CREATE INDEX deliveries_retrying ON deliveries (lane, due) WHERE state = 1 AND at_due = 0;
+CREATE INDEX deliveries_by_queue ON deliveries (queue, due) WHERE queue IS NOT NULL;
+-- A probe takes the first of these when nothing is due.
+CREATE INDEX deliveries_retrying ON deliveries (queue, due) WHERE state = 1 AND due_action = 0;
 CREATE INDEX deliveries_held ON deliveries (endpoint) WHERE state = 3;
 CREATE INDEX deliveries_dead ON deliveries (app, finished_at) WHERE state = 5;
--- What a person waits for is found in a lane of any length.
-CREATE INDEX deliveries_by_hand ON deliveries (lane, due)
-    WHERE lane IS NOT NULL AND state = 0 AND asked IS NOT NULL;
--- The first deliveries of an event follow its id; only later ones (replays, backfills) need to be looked up.
+-- Manually requested deliveries are found in a queue of any length.
+CREATE INDEX deliveries_manual ON deliveries (queue, due)
+    WHERE queue IS NOT NULL AND state = 0 AND manual IS NOT NULL;
+-- The first deliveries of an event follow its id; only later ones (replays, backfills) need an index.
 CREATE INDEX deliveries_later ON deliveries (event) WHERE id > event + 65535;
 
--- Lines of deliveries that are kept in order: (endpoint, okey). Each has at most one first, which waits, is carried, is held or
--- is dead and in the way; the others wait behind it, due never, which is the end of the year 9999. Their
--- turns are in the order of the commits that put them there.
-CREATE UNIQUE INDEX deliveries_first ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due IS NOT 253402300799000;
-CREATE INDEX deliveries_behind ON deliveries (endpoint, okey, turn) WHERE okey IS NOT NULL AND due = 253402300799000;
-CREATE INDEX deliveries_blocking ON deliveries (endpoint) WHERE okey IS NOT NULL AND state = 5;
+-- Ordering groups: (endpoint, ordering_key). Each has at most one head, which waits, is in flight, is held, or is dead and
+-- blocks; the others are queued behind it, due at the end of the year 9999, which means never. `order_seq` follows the order of
+-- the commits that queued them.
+CREATE UNIQUE INDEX deliveries_order_head ON deliveries (endpoint, ordering_key) WHERE ordering_key IS NOT NULL AND due IS NOT 253402300799000;
+CREATE INDEX deliveries_order_queue ON deliveries (endpoint, ordering_key, order_seq) WHERE ordering_key IS NOT NULL AND due = 253402300799000;
+CREATE INDEX deliveries_blocking ON deliveries (endpoint) WHERE ordering_key IS NOT NULL AND state = 5;
 
 CREATE TABLE attempts (
     delivery INTEGER NOT NULL,
@@ -166,15 +166,15 @@ CREATE TABLE attempts (
     PRIMARY KEY (delivery, position)
 ) STRICT, WITHOUT ROWID;
 
--- The producer's event ids and Idempotency-Keys, hashed with their app. An event's own keys stand in `events.dedup`, 16 bytes
--- each, so that they can go when the event goes.
+-- The producer's event ids and Idempotency-Keys, hashed with their app. `events.dedup` has the keys of an event, 16 bytes each,
+-- so that they are deleted with it.
 CREATE TABLE dedup (
     key BLOB PRIMARY KEY,
     event INTEGER NOT NULL,
     fingerprint BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Pieces of work that send many past deliveries or events again; `reached` is the last id that was looked at.
+-- Replays and backfills. `reached` is the last id that was examined.
 CREATE TABLE replays (
     id INTEGER PRIMARY KEY,
     app INTEGER NOT NULL,
@@ -197,8 +197,7 @@ CREATE TABLE replays (
 CREATE INDEX replays_by_app ON replays (app, id);
 CREATE INDEX replays_running ON replays (id) WHERE state = 0;
 
--- Receivers that were or are to be inspected. At most one of an endpoint waits (0) or runs (1); a report is there when it
--- finished (2).
+-- Inspections of receivers. At most one of an endpoint waits (0) or runs (1); a finished one (2) has a report.
 CREATE TABLE inspections (
     id INTEGER PRIMARY KEY,
     app INTEGER NOT NULL,
@@ -217,7 +216,7 @@ CREATE TABLE inspections (
 CREATE UNIQUE INDEX inspections_open ON inspections (endpoint) WHERE state < 2;
 CREATE INDEX inspections_by_endpoint ON inspections (endpoint);
 
--- Who changed what, when; written in the transaction of the change. `app` is NULL for what belongs to no app.
+-- Changes with their keys and times, written in the transaction of the change. `app` is NULL where no app is concerned.
 CREATE TABLE audit (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -226,14 +225,15 @@ CREATE TABLE audit (
     scope TEXT NOT NULL,
     app INTEGER,
     action TEXT NOT NULL,
-    thing TEXT NOT NULL,
+    object TEXT NOT NULL,
     detail TEXT
 ) STRICT;
 
 CREATE INDEX audit_by_app ON audit (app, id);
 
--- The outbox of notices. A digest counts what comes until it closes, which takes its `open_until` away; `mail` says what became of its e-mail, `letter` is the
--- first notice of the mail it goes in once that is put together, `hook` is 1 until its operational webhook is published.
+-- The outbox of notices. A digest counts events until it closes, which clears `open_until`. `email_state` is the state of its
+-- e-mail, `email_group` the first notice of the e-mail that it is sent in, `webhook_pending` 1 until its operational webhook is
+-- published.
 CREATE TABLE notices (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     app INTEGER NOT NULL,
@@ -242,28 +242,28 @@ CREATE TABLE notices (
     delivery INTEGER,
     replay INTEGER,
     at INTEGER NOT NULL,
-    facts TEXT NOT NULL,
+    details TEXT NOT NULL,
     event TEXT,
     digest TEXT,
     count INTEGER NOT NULL,
     open_until INTEGER,
-    mail INTEGER NOT NULL,
-    letter INTEGER,
-    mail_error TEXT,
-    mailed_at INTEGER,
-    hook INTEGER NOT NULL
+    email_state INTEGER NOT NULL,
+    email_group INTEGER,
+    email_error TEXT,
+    emailed_at INTEGER,
+    webhook_pending INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX notices_by_app ON notices (app, id);
 CREATE INDEX notices_by_age ON notices (at);
-CREATE INDEX notices_to_mail ON notices (app, kind, id) WHERE mail = 1 AND open_until IS NULL;
-CREATE INDEX notices_in_letters ON notices (app, letter) WHERE mail = 1 AND letter IS NOT NULL;
-CREATE INDEX notices_to_publish ON notices (id) WHERE hook = 1;
+CREATE INDEX notices_to_email ON notices (app, kind, id) WHERE email_state = 1 AND open_until IS NULL;
+CREATE INDEX notices_in_emails ON notices (app, email_group) WHERE email_state = 1 AND email_group IS NOT NULL;
+CREATE INDEX notices_to_publish ON notices (id) WHERE webhook_pending = 1;
 CREATE INDEX notices_digests ON notices (app, kind, open_until) WHERE open_until IS NOT NULL;
 CREATE INDEX notices_closing ON notices (open_until) WHERE open_until IS NOT NULL;
 
--- What is known of endpoints that failed since they were made or switched on; one without a row is healthy. `..._clock` is
--- accountable time in milliseconds.
+-- Health of endpoints that failed since they were made or enabled; one without a row is healthy. `..._clock` is outage-adjusted
+-- time in milliseconds.
 CREATE TABLE health (
     endpoint INTEGER PRIMARY KEY,
     app INTEGER NOT NULL,
@@ -278,8 +278,8 @@ CREATE TABLE health (
     degraded_since INTEGER,
     failing_since INTEGER,
     healthy_since INTEGER,
-    told_by INTEGER,
-    told_since INTEGER,
+    notified_channel INTEGER,
+    notified_since INTEGER,
     paused_until INTEGER,
     paused_status INTEGER
 ) STRICT;
@@ -288,9 +288,9 @@ CREATE INDEX health_in_trouble ON health (app) WHERE degraded_since IS NOT NULL 
 CREATE INDEX health_failed ON health (endpoint) WHERE first_failed_at IS NOT NULL;
 CREATE INDEX health_degraded ON health (endpoint) WHERE degraded_since IS NOT NULL;
 
--- Sums of attempts and of how deliveries ended by endpoint, in rows of a minute (`width` 60), an hour (3600) and a day (86400). Endpoint 0 is all of an app,
--- app 0 all of them. `latency` counts attempts by bucket n, up to 2^n microseconds, and `endings` by status or class, negative
--- where that is a failure.
+-- Counters of attempts and ended deliveries by endpoint, in rows of a minute (`width` 60), an hour (3600) and a day (86400).
+-- Endpoint 0 is all of an app, app 0 is all apps. `latency` counts attempts by bucket n, up to 2^n microseconds; `outcomes` counts
+-- them by status or class, negative for failures; `dead_excused` are dead deliveries that do not count against the receiver.
 CREATE TABLE statistics (
     app INTEGER NOT NULL,
     endpoint INTEGER NOT NULL,
@@ -304,15 +304,15 @@ CREATE TABLE statistics (
     latency TEXT NOT NULL,
     last_ok_at INTEGER,
     events INTEGER NOT NULL,
-    endings TEXT NOT NULL,
-    unblamed INTEGER NOT NULL,
+    outcomes TEXT NOT NULL,
+    dead_excused INTEGER NOT NULL,
     expired INTEGER NOT NULL,
     PRIMARY KEY (app, endpoint, width, start)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX statistics_by_age ON statistics (width, start);
 
--- The same by event type; type * is all those for which there was no room.
+-- Counters by event type; type * is all types beyond the limit.
 CREATE TABLE statistics_by_type (
     app INTEGER NOT NULL,
     type TEXT NOT NULL,
@@ -326,50 +326,49 @@ CREATE TABLE statistics_by_type (
     latency TEXT NOT NULL,
     last_ok_at INTEGER,
     events INTEGER NOT NULL,
-    endings TEXT NOT NULL,
-    unblamed INTEGER NOT NULL,
+    outcomes TEXT NOT NULL,
+    dead_excused INTEGER NOT NULL,
     expired INTEGER NOT NULL,
     PRIMARY KEY (app, width, start, type)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX statistics_by_type_by_age ON statistics_by_type (width, start);
 
--- What each commit adds to the statistics, until that is rolled up.
+-- Counters of each commit, until they are rolled up.
 CREATE TABLE statistics_log (
     id INTEGER PRIMARY KEY,
     document TEXT NOT NULL
 ) STRICT;
 
--- How much time has passed for which receivers can be held to account, when that was written, and when a node last found that
--- nothing without an answer says anything about anybody.
-CREATE TABLE accountable (
+-- The outage-adjusted time, the time of its last write, and when a node last found an outage of its own.
+CREATE TABLE adjusted_clock (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     clock INTEGER NOT NULL,
     at INTEGER NOT NULL,
-    ours_at INTEGER
+    local_outage_at INTEGER
 ) STRICT;
 
--- Nodes that share the store, each start of one under an epoch of its own. A file has one process, which needs none of these; the
--- simulation of many nodes is played on one.
+-- Nodes that share the store; each start has an epoch of its own. A file has one process, which needs none of these: they are
+-- for the simulation of many nodes.
 CREATE TABLE nodes (
     epoch INTEGER PRIMARY KEY CHECK (epoch > 0),
-    slot INTEGER NOT NULL UNIQUE,
+    id_slot INTEGER NOT NULL UNIQUE,
     name TEXT NOT NULL,
     version TEXT NOT NULL,
     host TEXT NOT NULL,
     pid INTEGER NOT NULL,
     joined_at INTEGER NOT NULL,
     lease_until INTEGER NOT NULL,
-    steady_since INTEGER NOT NULL,
+    lease_unbroken_since INTEGER NOT NULL,
     dead INTEGER NOT NULL CHECK (dead IN (0, 1)),
-    seen INTEGER NOT NULL,
-    free_hands INTEGER NOT NULL,
+    seen_version INTEGER NOT NULL,
+    free_permits INTEGER NOT NULL,
     stopping INTEGER NOT NULL,
-    help TEXT NOT NULL
+    overloaded_endpoints TEXT NOT NULL
 ) STRICT;
 
--- The number of the last batch that each writer committed; below 0 is a writer that was fenced.
-CREATE TABLE ledger (
+-- The number of the last batch of each writer; a fenced writer is below 0.
+CREATE TABLE writer_batches (
     epoch INTEGER NOT NULL,
     writer INTEGER NOT NULL,
     batch INTEGER NOT NULL,
@@ -378,21 +377,21 @@ CREATE TABLE ledger (
     CHECK ((writer < 0) = (fenced_at IS NOT NULL))
 ) STRICT, WITHOUT ROWID;
 
--- The epoch at which each shard of the endpoints is at home; 0 if it is free.
+-- The epoch of the node that owns each shard of the endpoints; 0 if it is free.
 CREATE TABLE shards (
     shard INTEGER PRIMARY KEY CHECK (shard BETWEEN 0 AND 255),
     epoch INTEGER NOT NULL
 ) STRICT;
 
--- The version of the configuration, and up to which it is not known any more what changed.
-CREATE TABLE clock (
+-- The version of the configuration, and the version up to which its changes are no longer known.
+CREATE TABLE config_version (
     only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
     version INTEGER NOT NULL,
-    forgotten INTEGER NOT NULL
+    trimmed_version INTEGER NOT NULL
 ) STRICT;
 
--- What each version changed: an app (kind 0), an endpoint (1), a key (2) or an event type (3).
-CREATE TABLE changes (
+-- Changes of each version: an app (kind 0), an endpoint (1), a key (2) or an event type (3).
+CREATE TABLE config_changes (
     version INTEGER NOT NULL,
     kind INTEGER NOT NULL,
     id INTEGER NOT NULL,

@@ -81,13 +81,13 @@ impl Sql for Connection {
     }
 
     fn promote(&self, delivery: DeliveryId, due: Option<Timestamp>) -> Result<()> {
-        let sql = "UPDATE deliveries SET due = ?2, turn = NULL WHERE id = ?1";
+        let sql = "UPDATE deliveries SET due = ?2, order_seq = NULL WHERE id = ?1";
         Sql::execute(self, sql, params![delivery, due])?;
         Ok(())
     }
 
     fn delete_delivery(&self, delivery: DeliveryId) -> Result<Option<(EndpointId, Option<OrderingKey>)>> {
-        let sql = "DELETE FROM deliveries WHERE id = ?1 RETURNING endpoint, okey";
+        let sql = "DELETE FROM deliveries WHERE id = ?1 RETURNING endpoint, ordering_key";
         (self as &dyn Sql).one(sql, params![delivery], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
@@ -130,8 +130,8 @@ impl Sql for Connection {
 pub(super) fn insert_delivery(store: &Connection, delivery: &Delivery, epoch: i64) -> Result<()> {
     Sql::execute(
         store,
-        "INSERT INTO deliveries (id, app, event, endpoint, state, reason, place, attempt_count, history_len, lane, due,
-             at_due, give_up_at, finished_at, root, replay_of, held_at, okey, asked, turn)
+        "INSERT INTO deliveries (id, app, event, endpoint, state, reason, retry_index, attempt_count, history_len, queue, due,
+             due_action, give_up_at, finished_at, root, replay_of, held_at, ordering_key, manual, order_seq)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
         params![
             delivery.id,
@@ -167,10 +167,10 @@ pub(super) fn replace_delivery(
 ) -> Result<bool> {
     let replaced = Sql::execute(
         store,
-        "UPDATE deliveries SET state = ?3, reason = ?4, place = ?5, attempt_count = ?6, history_len = ?7, lane = ?8,
-             due = ?9, at_due = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
-             okey = ?16, asked = ?17, skipped_at = ?18, turn = ?20
-         WHERE id = ?1 AND state = ?2 AND (state <> 2 OR lane = ?19)",
+        "UPDATE deliveries SET state = ?3, reason = ?4, retry_index = ?5, attempt_count = ?6, history_len = ?7, queue = ?8,
+             due = ?9, due_action = ?10, give_up_at = ?11, finished_at = ?12, return_to = ?13, held_at = ?14, restarted_at = ?15,
+             ordering_key = ?16, manual = ?17, skipped_at = ?18, order_seq = ?20
+         WHERE id = ?1 AND state = ?2 AND (state <> 2 OR queue = ?19)",
         params![
             delivery.id,
             was.state(),

@@ -50,7 +50,7 @@ async fn a_start_waits_for_a_database_that_fails_at_any_of_its_commits() {
     let wire = DatabaseProxy::new(&world.server.folder);
     world.home.set("STORE", &address(&wire.folder(), "postgres"));
     // A node counts this up when it joins, and later only if it takes over from another.
-    let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.ledger WHERE writer = 1");
+    let steps = || world.run("SELECT coalesce(max(batch), 0) FROM posthaste.writer_batches WHERE writer = 1");
     let mut met: BTreeMap<StartStage, u32> = BTreeMap::new();
     // The first four commits read which daily partitions exist, and with the fifth the process gets its epoch. The others belong
     // to joining, to the heartbeat, and to readers, which commit as well.

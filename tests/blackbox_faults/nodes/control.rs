@@ -20,7 +20,7 @@ const KEEP_DEAD_NODES: &str = "CREATE FUNCTION posthaste.nobody_dies() RETURNS t
 /// A trigger that keeps the writer of a node that was taken over valid.
 const DISABLE_FENCE: &str = "CREATE FUNCTION posthaste.fence_off() RETURNS trigger LANGUAGE plpgsql AS
     'BEGIN RETURN NULL; END';
-    CREATE TRIGGER fence_off BEFORE UPDATE OF writer ON posthaste.ledger
+    CREATE TRIGGER fence_off BEFORE UPDATE OF writer ON posthaste.writer_batches
     FOR EACH ROW WHEN (NEW.writer < 0) EXECUTE FUNCTION posthaste.fence_off()";
 /// Less than a node needs to notice by itself that its heartbeats fail.
 const FROZEN: Duration = Duration::from_millis(3500);

@@ -158,7 +158,7 @@ async fn cut_after_commit(stage: &mut ClusterFixture) {
             let hit = wait_for("every node has lost an answer", LIMIT, async || wire.lost_batch()).await;
             assert_eq!(hit.epoch, stage.epoch(member).await, "it was a batch of its writer");
             let WriterBatch { epoch, number } = hit;
-            let stored = format!("ledger WHERE epoch = {epoch} AND writer = 0 AND batch >= {number}");
+            let stored = format!("writer_batches WHERE epoch = {epoch} AND writer = 0 AND batch >= {number}");
             assert_eq!(stage.count(&stored).await, 1, "which was stored: {hit:?}");
         }
         stage.some_are_accepted(20).await;

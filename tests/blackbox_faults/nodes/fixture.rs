@@ -186,7 +186,8 @@ impl ClusterFixture {
             let troubles = log.lines().filter(|line| !line.contains("INFO") && !line.contains("\"info\""));
             println!("node {number}: {:#?}", troubles.collect::<Vec<_>>());
         }
-        let open = "SELECT l, n FROM posthaste.live l LEFT JOIN posthaste.nodes n ON n.epoch = -l.lane";
+        let open =
+            "SELECT l, n FROM posthaste.deliveries_open l LEFT JOIN posthaste.nodes n ON n.epoch = -l.queue";
         println!("{}", self.server.run("postgres", open).unwrap());
     }
 
@@ -225,17 +226,17 @@ impl ClusterFixture {
 
     /// Counts the deliveries in flight on all nodes.
     pub(super) async fn in_flight(&self) -> usize {
-        self.count("live WHERE lane < 0").await
+        self.count("deliveries_open WHERE queue < 0").await
     }
 
     pub(super) async fn in_flight_on(&self, epoch: i64) -> usize {
-        self.count(&format!("live WHERE lane = -{epoch}")).await
+        self.count(&format!("deliveries_open WHERE queue = -{epoch}")).await
     }
 
     /// Returns the node that sends to this endpoint, which only one may send to.
     pub(super) async fn owner_of(&self, endpoint: &str) -> usize {
         let sql = format!(
-            "SELECT n.pid FROM posthaste.live l JOIN posthaste.nodes n ON n.epoch = -l.lane
+            "SELECT n.pid FROM posthaste.deliveries_open l JOIN posthaste.nodes n ON n.epoch = -l.queue
              JOIN posthaste.endpoints p ON p.id = l.endpoint WHERE p.uid = '{endpoint}' LIMIT 1"
         );
         wait_for("a node has a delivery of it in flight", LIMIT, async || {
@@ -297,7 +298,7 @@ impl ClusterFixture {
     pub(super) async fn verdict(&mut self, fault: &'static str, load: JoinSet<()>) -> FaultOutcome {
         self.producers.finish(load).await;
         let begun = Instant::now();
-        while begun.elapsed() < SETTLED_WITHIN && self.count("live WHERE state < 4").await > 0 {
+        while begun.elapsed() < SETTLED_WITHIN && self.count("deliveries_open WHERE state < 4").await > 0 {
             tokio::time::sleep(QUERY_INTERVAL).await;
         }
         let settled = begun.elapsed();

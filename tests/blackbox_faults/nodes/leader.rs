@@ -61,7 +61,7 @@ impl NodePair {
     }
 
     async fn all_is_delivered(&self) {
-        let live = "SELECT count(*) FROM posthaste.live";
+        let live = "SELECT count(*) FROM posthaste.deliveries_open";
         wait_until("nothing is pending", LIMIT, async || self.ask(live) == "0").await;
     }
 }
@@ -90,7 +90,7 @@ fn mails_about(post: &mail::TestMailServer, delivery: &str) -> BTreeSet<String> 
 }
 
 async fn all_are_mailed(pair: &NodePair, post: &mail::TestMailServer, dead: &BTreeSet<String>) {
-    let waiting = "SELECT count(*) FROM posthaste.notices WHERE mail = 1";
+    let waiting = "SELECT count(*) FROM posthaste.notices WHERE email_state = 1";
     wait_until("every notice is mailed", LIMIT, async || {
         dead.iter().all(|delivery| !mails_about(post, delivery).is_empty()) && pair.ask(waiting) == "0"
     })
@@ -132,7 +132,7 @@ async fn two_nodes_mail_each_notice_once_also_when_the_leader_is_killed_among_ma
     let before = post.mails();
     let on_its_way = before.last().unwrap().header("Message-ID").to_owned();
     post.answers(&json!({}));
-    let left = pair.ask("SELECT count(*) FROM posthaste.notices WHERE mail = 1");
+    let left = pair.ask("SELECT count(*) FROM posthaste.notices WHERE email_state = 1");
     let_die(std::slice::from_ref(&survivor), NOTICES_AFTER, &mut dead).await;
     all_are_mailed(&pair, &post, &dead).await;
     let (mails, times) = (post.mails().len(), times_by_mail(&post));
@@ -166,7 +166,8 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
     let is_under_way = async || receiver.count_at("/e") > EVENTS + EVENTS / 4;
     wait_until("it is well under way", LIMIT, is_under_way).await;
     pair.nodes[steward].kill().await;
-    let in_flight = pair.ask(&format!("SELECT count(*) FROM posthaste.live WHERE lane = -{epoch}"));
+    let in_flight =
+        pair.ask(&format!("SELECT count(*) FROM posthaste.deliveries_open WHERE queue = -{epoch}"));
     let reached = survivor.get(&path).await.expect(200);
     assert_eq!(reached["state"], "running", "{reached:#}");
     let done = wait_for("the other finishes it", LIMIT, async || {
@@ -176,7 +177,7 @@ async fn a_replay_whose_leader_is_killed_is_finished_by_the_other_node_and_repla
     .await;
     assert_eq!((&done["replayed"], &done["refused"]), (&json!(EVENTS), &json!(0)), "{done:#}");
     pair.all_is_delivered().await;
-    let copies = "SELECT count(*), count(DISTINCT replay_of) FROM posthaste.done WHERE replay_of IS NOT NULL";
+    let copies = "SELECT count(*), count(DISTINCT replay_of) FROM posthaste.deliveries_ended WHERE replay_of IS NOT NULL";
     assert_eq!(pair.ask(copies), format!("{EVENTS}|{EVENTS}"), "each was replayed once");
     let mut came: HashMap<String, usize> = HashMap::new();
     for receipt in receiver.receipts_at("/e") {

@@ -214,14 +214,14 @@ async fn one_id_is_one_event(stage: &ClusterFixture) {
         let deliveries = answers.iter().map(|answer| answer.json()["deliveries"].clone());
         assert_eq!(deliveries.collect::<HashSet<_>>().len(), 1, "{answers:?}");
     }
-    let stored = stage.count("events WHERE given_id LIKE 'same-%'").await;
+    let stored = stage.count("events WHERE external_id LIKE 'same-%'").await;
     assert_eq!(stored, EVENTS);
     let received = async || stage.receiver.receipts_at("/narrow").len() == EVENTS;
     wait_until("each is received once", LIMIT, received).await;
 }
 
 async fn a_replay_runs_once(stage: &ClusterFixture) {
-    let pending = async || stage.count("live WHERE state < 4").await == 0;
+    let pending = async || stage.count("deliveries_open WHERE state < 4").await == 0;
     wait_until("everything is delivered", LIMIT, pending).await;
     let asked = json!({ "endpoint_id": "narrow", "status": ["delivered"], "per_second": 1000 });
     let replay = stage.client(2).post("/v1/apps/a/replays", &asked).await.expect(201);
@@ -261,7 +261,7 @@ async fn a_leaving_node_releases_its_deliveries(stage: &mut ClusterFixture) {
     let taken = stage.is_shared_evenly(&others).await;
     let received = async || stage.receiver.receipts_at("/paced").len() >= EVENTS;
     wait_until("all are received", LIMIT, received).await;
-    let pending = async || stage.count("live WHERE state < 4").await == 0;
+    let pending = async || stage.count("deliveries_open WHERE state < 4").await == 0;
     wait_until("everything is delivered", LIMIT, pending).await;
     let unknown = stage.count("attempts WHERE class = 9").await;
     report(format_args!("three nodes, the shards of one that left were taken after {taken:?}"));

@@ -50,9 +50,9 @@ impl Violations {
 fn after_success(receipts: &[ReceivedWebhook], server: &TestDatabaseServer) -> usize {
     let known = server.run(
         "postgres",
-        "SELECT e.given_id, p.uid, min(extract(epoch FROM pg_xact_commit_timestamp(a.xmin)) * 1000)::bigint
-         FROM posthaste.attempts a JOIN posthaste.done d ON d.id = a.delivery JOIN posthaste.events e ON e.id = d.event
-         JOIN posthaste.endpoints p ON p.id = d.endpoint WHERE a.class = 0 AND e.given_id IS NOT NULL GROUP BY e.given_id, p.uid",
+        "SELECT e.external_id, p.uid, min(extract(epoch FROM pg_xact_commit_timestamp(a.xmin)) * 1000)::bigint
+         FROM posthaste.attempts a JOIN posthaste.deliveries_ended d ON d.id = a.delivery JOIN posthaste.events e ON e.id = d.event
+         JOIN posthaste.endpoints p ON p.id = d.endpoint WHERE a.class = 0 AND e.external_id IS NOT NULL GROUP BY e.external_id, p.uid",
     );
     let known = known.unwrap();
     let recorded: HashMap<(&str, &str), i64> = known

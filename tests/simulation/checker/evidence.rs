@@ -152,7 +152,7 @@ impl<'a> Evidence<'a> {
     fn receiver(&self, number: usize, disk: &Connection) -> ReceiverFacts {
         let contract = self.plan.endpoints[number].resolved();
         let id = self.journal.endpoints[number];
-        let is_off = "SELECT off IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
+        let is_off = "SELECT disabled IS NOT NULL FROM endpoints WHERE id = ?1 AND deleted_at IS NULL";
         let is_off = disk.query_row(is_off, [id.as_i64()], |row| row.get(0)).unwrap_or(false);
         let excuses = Excuses::of(self.plan, self.journal, number, &contract);
         // A test says nothing about its endpoint, whatever the answer.

@@ -25,7 +25,7 @@ const FAILURES_MIN: usize = 5;
 
 /// Returns every time at which a rule disabled the endpoint.
 pub(crate) fn ruled_off(disk: &Connection, endpoint: EndpointId) -> Vec<Timestamp> {
-    let mut rows = disk.prepare("SELECT off FROM went_off WHERE endpoint = ?1 ORDER BY rowid").unwrap();
+    let mut rows = disk.prepare("SELECT disabled FROM went_off WHERE endpoint = ?1 ORDER BY rowid").unwrap();
     let rows = rows.query_map([endpoint.as_i64()], |row| row.get::<_, String>(0)).unwrap();
     let off = rows.map(|off| serde_json::from_str::<Disabled>(&off.unwrap()).unwrap());
     off.filter(|off| matches!(off.reason, DisabledReason::Rule(_))).map(|off| off.at).collect()

@@ -26,7 +26,7 @@ pub(crate) fn check(disk: &Connection, violations: &mut Vec<Violation>) {
     if ended != told {
         complain(format!("{ended} replays ended, and notices name {told}"));
     }
-    let waiting = count("SELECT count(*) FROM notices WHERE hook = 1 AND open_until IS NULL");
+    let waiting = count("SELECT count(*) FROM notices WHERE webhook_pending = 1 AND open_until IS NULL");
     if waiting > 0 {
         complain(format!("{waiting} notices never went out"));
     }

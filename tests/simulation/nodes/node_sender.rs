@@ -129,7 +129,7 @@ impl NodeHttpSender {
 
     /// Checks that the sender has leased the delivery, and that no other node may take over from it.
     fn must_be_owned(&self, dial: &SentRequest) {
-        let sql = "SELECT d.lane, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.lane WHERE d.id = ?1";
+        let sql = "SELECT d.queue, n.lease_until, n.dead FROM deliveries d LEFT JOIN nodes n ON n.epoch = -d.queue WHERE d.id = ?1";
         let found: Option<StoredLease> = {
             let file = self.town.file().connection();
             let mut sql = file.prepare_cached(sql).unwrap();
@@ -180,7 +180,7 @@ impl NodeHttpSender {
     /// Checks that the delivery is the first of its ordering group that has not ended, in the order in which they were
     /// stored, whatever their ids are.
     fn must_be_first(&self, delivery: DeliveryId) {
-        let sql = "SELECT o.delivery FROM lines l JOIN lines o ON o.endpoint = l.endpoint AND o.okey = l.okey
+        let sql = "SELECT o.delivery FROM lines l JOIN lines o ON o.endpoint = l.endpoint AND o.ordering_key = l.ordering_key
                  AND o.number < l.number
              JOIN deliveries d ON d.id = o.delivery WHERE l.delivery = ?1 AND d.state < 4 LIMIT 1";
         let earlier: Option<i64> = {

@@ -69,7 +69,8 @@ const BUCKET_FILL_MS: i64 = 2000;
 impl NodeSabotage {
     /// Acts at the beginning of a transaction of a node.
     pub(crate) fn begin(self, tx: &Connection, epoch: i64) {
-        let unfence = "UPDATE ledger SET writer = 0, fenced_at = NULL WHERE epoch = ?1 AND writer = -1";
+        let unfence =
+            "UPDATE writer_batches SET writer = 0, fenced_at = NULL WHERE epoch = ?1 AND writer = -1";
         let run = |sql: &str| {
             tx.execute(sql, params![epoch]).unwrap();
         };
@@ -82,16 +83,18 @@ impl NodeSabotage {
                 let sql = "UPDATE shards SET epoch = 0 WHERE epoch <> ?1 AND epoch IN (SELECT epoch FROM nodes WHERE dead = 1)";
                 run(sql);
             }
-            Self::WaitForNobody => run("UPDATE nodes SET seen = 1000000 WHERE epoch <> ?1"),
+            Self::WaitForNobody => run("UPDATE nodes SET seen_version = 1000000 WHERE epoch <> ?1"),
             Self::NobodyTakesOver => {
-                run("UPDATE nodes SET steady_since = lease_until WHERE epoch = ?1");
+                run("UPDATE nodes SET lease_unbroken_since = lease_until WHERE epoch = ?1");
             }
             Self::JumpQueue => {
-                let sql = "UPDATE deliveries SET okey = NULL, turn = NULL, due = (SELECT at FROM who WHERE epoch = ?1)
+                let sql = "UPDATE deliveries SET ordering_key = NULL, order_seq = NULL, due = (SELECT at FROM who WHERE epoch = ?1)
                     WHERE id IN (SELECT max(id) FROM deliveries WHERE due = 253402300799000)";
                 run(sql);
             }
-            Self::OrderById => run("UPDATE deliveries SET turn = id WHERE due = 253402300799000 AND ?1 > 0"),
+            Self::OrderById => {
+                run("UPDATE deliveries SET order_seq = id WHERE due = 253402300799000 AND ?1 > 0")
+            }
             Self::StoreTwice => {
                 let sql = "INSERT OR IGNORE INTO attempts (delivery, position, started_at, total_us, class)
                     SELECT delivery, position + 1000, started_at, total_us, class FROM attempts
@@ -100,38 +103,38 @@ impl NodeSabotage {
             }
             Self::ForgetFirst => run("DELETE FROM nodes WHERE dead = 1 AND epoch <> ?1"),
             Self::GiveAway => {
-                let sql = "UPDATE deliveries SET lane = (SELECT -min(epoch) FROM nodes WHERE epoch <> ?1)
-                    WHERE id IN (SELECT min(id) FROM deliveries WHERE lane = -?1)
+                let sql = "UPDATE deliveries SET queue = (SELECT -min(epoch) FROM nodes WHERE epoch <> ?1)
+                    WHERE id IN (SELECT min(id) FROM deliveries WHERE queue = -?1)
                         AND EXISTS (SELECT 1 FROM nodes WHERE epoch <> ?1)";
                 run(sql);
             }
             Self::DropEvent => {
                 let event = "SELECT min(e.id) FROM events e WHERE NOT EXISTS
-                    (SELECT 1 FROM deliveries d WHERE d.event = e.id AND d.lane < 0) AND ?1 > 0";
+                    (SELECT 1 FROM deliveries d WHERE d.event = e.id AND d.queue < 0) AND ?1 > 0";
                 run(&format!("DELETE FROM deliveries WHERE event IN ({event})"));
                 run(
                     "DELETE FROM events WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.id) AND ?1 > 0",
                 );
             }
             Self::SayDelivered => {
-                let sql = "UPDATE deliveries SET state = 4, lane = NULL, due = NULL,
+                let sql = "UPDATE deliveries SET state = 4, queue = NULL, due = NULL,
                         finished_at = (SELECT at FROM who WHERE epoch = ?1)
-                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 0 AND lane > 0 AND okey IS NULL)";
+                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 0 AND queue > 0 AND ordering_key IS NULL)";
                 run(sql);
             }
             Self::SendAgain => {
-                let sql = "UPDATE deliveries SET state = 1, lane = endpoint, finished_at = NULL,
+                let sql = "UPDATE deliveries SET state = 1, queue = endpoint, finished_at = NULL,
                         due = (SELECT at FROM who WHERE epoch = ?1)
                     WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 4 AND history_len = 1)";
                 run(sql);
             }
             Self::Hide => {
                 let sql = "UPDATE deliveries SET due = 253402300798000
-                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 0 AND lane > 0 AND okey IS NULL AND ?1 > 0)";
+                    WHERE id IN (SELECT max(id) FROM deliveries WHERE state = 0 AND queue > 0 AND ordering_key IS NULL AND ?1 > 0)";
                 run(sql);
             }
             Self::ForgetKeys => run("DELETE FROM dedup WHERE ?1 > 0"),
-            Self::KeepChanges => run("DELETE FROM changes WHERE kind = 1 AND ?1 > 0"),
+            Self::KeepChanges => run("DELETE FROM config_changes WHERE kind = 1 AND ?1 > 0"),
             Self::KeepShard => run("UPDATE shards SET epoch = -1 WHERE shard = 255 AND ?1 > 0"),
             Self::None
             | Self::NoMargin
@@ -147,8 +150,11 @@ impl NodeSabotage {
     /// Acts after a transaction of a node that was not stored.
     pub(crate) fn after_loss(self, tx: &Connection, epoch: i64) {
         if self == Self::CountLost {
-            tx.execute("UPDATE ledger SET batch = batch + 1 WHERE epoch = ?1 AND writer = 0", params![epoch])
-                .unwrap();
+            tx.execute(
+                "UPDATE writer_batches SET batch = batch + 1 WHERE epoch = ?1 AND writer = 0",
+                params![epoch],
+            )
+            .unwrap();
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn promote(town: &NodesEnv, confirmed: &BTreeMap<i64, i64>) {
     let fenced = ids(&file, TAKEN_OVER);
     // No node writes this: the witness must not note it.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
-    let is_kept = |table: &String| town.sabotage == NodeSabotage::KeepCount && table == "ledger";
+    let is_kept = |table: &String| town.sabotage == NodeSabotage::KeepCount && table == "writer_batches";
     let forgotten = forgotten(&file, confirmed);
     for table in tables(&file).into_iter().filter(|table| !is_kept(table)) {
         let back =
@@ -75,9 +75,9 @@ fn ids(file: &Connection, sql: &str) -> BTreeSet<i64> {
 
 /// Returns epochs that wrote batches which the standby does not have, and that rely on them.
 fn forgotten(file: &Connection, confirmed: &BTreeMap<i64, i64>) -> BTreeSet<i64> {
-    let sql = "SELECT epoch FROM (SELECT epoch, batch FROM main.ledger WHERE writer IN (0, -1)
-             EXCEPT SELECT epoch, batch FROM standby.ledger WHERE writer IN (0, -1))";
-    let kept = "SELECT batch FROM standby.ledger WHERE writer IN (0, -1) AND epoch = ?1";
+    let sql = "SELECT epoch FROM (SELECT epoch, batch FROM main.writer_batches WHERE writer IN (0, -1)
+             EXCEPT SELECT epoch, batch FROM standby.writer_batches WHERE writer IN (0, -1))";
+    let kept = "SELECT batch FROM standby.writer_batches WHERE writer IN (0, -1) AND epoch = ?1";
     let has_all = |epoch: &i64| {
         let kept: Option<i64> = file.query_row(kept, [epoch], |row| row.get(0)).optional().unwrap();
         kept.zip(confirmed.get(epoch)).is_some_and(|(kept, confirmed)| kept >= *confirmed)

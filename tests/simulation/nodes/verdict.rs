@@ -126,7 +126,7 @@ fn all_delivered(town: &NodesEnv, published: &[Published]) {
 
 /// Whether nothing waits or is in flight, and dead nodes are forgotten.
 pub(crate) fn is_quiet(town: &NodesEnv) -> bool {
-    let busy = count(town, "SELECT count(*) FROM deliveries WHERE lane IS NOT NULL");
+    let busy = count(town, "SELECT count(*) FROM deliveries WHERE queue IS NOT NULL");
     busy == 0 && count(town, "SELECT count(*) FROM nodes") == town.plan.nodes as i64
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn remains(town: &NodesEnv) -> String {
     let nodes = all(town, "SELECT epoch, dead, lease_until FROM nodes", |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
     });
-    let sql = "SELECT concat_ws(' ', id, 'to', endpoint, 'state', state, 'lane', lane, 'due', due, 'reason', reason,
+    let sql = "SELECT concat_ws(' ', id, 'to', endpoint, 'state', state, 'queue', queue, 'due', due, 'reason', reason,
             (SELECT error FROM attempts a WHERE a.delivery = d.id ORDER BY position DESC LIMIT 1))
          FROM deliveries d WHERE state <> 4 LIMIT 5";
     let rows: Vec<String> = all(town, sql, |row| row.get(0));
@@ -145,7 +145,7 @@ pub(crate) fn remains(town: &NodesEnv) -> String {
 /// Checks that stopped nodes have left, with everything that they had.
 fn left_behind(town: &NodesEnv) {
     let sql = "SELECT (SELECT count(*) FROM nodes) + (SELECT count(*) FROM shards WHERE epoch <> 0)
-         + (SELECT count(*) FROM deliveries WHERE lane < 0)";
+         + (SELECT count(*) FROM deliveries WHERE queue < 0)";
     if count(town, sql) > 0 {
         let what = format!("nodes that stopped left something behind: {}", remains(town));
         town.complain(Promise::House, what);
@@ -246,7 +246,7 @@ type OrderedSend<'a> = (&'a Published, DeliveryId, usize);
 fn out_of_order(town: &NodesEnv, dials: &[SentRequest], published: &[Published]) {
     let times: BTreeMap<i64, &Published> =
         published.iter().filter_map(|one| Some((one.event?.as_i64(), one))).collect();
-    let sql = "SELECT l.endpoint, l.okey, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";
+    let sql = "SELECT l.endpoint, l.ordering_key, d.event, d.id FROM lines l JOIN deliveries d ON d.id = l.delivery";
     let in_line = all(town, sql, |row| {
         let line: (i64, i64) = (row.get(0)?, row.get(1)?);
         Ok((line, row.get::<_, i64>(2)?, row.get(3).map(DeliveryId::from_i64)?))

@@ -17,32 +17,32 @@ const TABLES: &str = "
     CREATE TABLE broken (rule TEXT, what TEXT);
     -- By itself if it left.
     CREATE TABLE fenced (epoch INTEGER PRIMARY KEY, by INTEGER);
-    CREATE TABLE lines (number INTEGER PRIMARY KEY, delivery INTEGER UNIQUE, endpoint INTEGER, okey INTEGER);
+    CREATE TABLE lines (number INTEGER PRIMARY KEY, delivery INTEGER UNIQUE, endpoint INTEGER, ordering_key INTEGER);
     CREATE TABLE places (endpoint INTEGER PRIMARY KEY, shard INTEGER);
     -- Endpoints that one node alone may send for, and which version of the configuration says so.
     CREATE VIEW exclusive AS SELECT e.id AS endpoint, p.shard,
-            (SELECT ifnull(max(c.version), 0) FROM changes c WHERE c.kind = 1 AND c.id = e.id) AS version
+            (SELECT ifnull(max(c.version), 0) FROM config_changes c WHERE c.kind = 1 AND c.id = e.id) AS version
         FROM endpoints e JOIN places p ON p.endpoint = e.id
         WHERE e.settings ->> 'max_in_flight' IS NOT NULL OR e.settings ->> 'rate_limit' IS NOT NULL
             OR ifnull(e.settings ->> 'ordered', 'none') <> 'none';
-    CREATE TRIGGER is_fenced AFTER UPDATE OF writer ON ledger WHEN new.writer = -1 BEGIN
+    CREATE TRIGGER is_fenced AFTER UPDATE OF writer ON writer_batches WHEN new.writer = -1 BEGIN
         INSERT OR IGNORE INTO fenced SELECT new.epoch, w.epoch FROM who w;
     END;
-    CREATE TRIGGER joins_line AFTER INSERT ON deliveries WHEN new.okey IS NOT NULL BEGIN
-        INSERT INTO lines (delivery, endpoint, okey) VALUES (new.id, new.endpoint, new.okey);
+    CREATE TRIGGER joins_line AFTER INSERT ON deliveries WHEN new.ordering_key IS NOT NULL BEGIN
+        INSERT INTO lines (delivery, endpoint, ordering_key) VALUES (new.id, new.endpoint, new.ordering_key);
     END;
-    CREATE TRIGGER counts AFTER UPDATE OF batch ON ledger WHEN new.batch <> old.batch + 1 BEGIN
+    CREATE TRIGGER counts AFTER UPDATE OF batch ON writer_batches WHEN new.batch <> old.batch + 1 BEGIN
         INSERT INTO broken VALUES ('once', 'epoch ' || new.epoch || ' counted from ' || old.batch || ' to ' || new.batch);
     END;
     CREATE TRIGGER shard_moves AFTER UPDATE OF epoch ON shards WHEN old.epoch <> 0 AND new.epoch <> old.epoch BEGIN
         INSERT INTO broken SELECT 'sweep', 'shard ' || new.shard || ' of ' || old.epoch || ' was freed by ' || w.epoch || ' before that was swept'
             FROM who w WHERE w.epoch <> old.epoch
-                AND (EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = -old.epoch) OR old.epoch NOT IN (SELECT epoch FROM fenced));
+                AND (EXISTS (SELECT 1 FROM deliveries d WHERE d.queue = -old.epoch) OR old.epoch NOT IN (SELECT epoch FROM fenced));
         INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' gave shard ' || new.shard || ' away and carries something of it'
             FROM who w WHERE w.epoch = old.epoch AND EXISTS (SELECT 1 FROM deliveries d JOIN exclusive x ON x.endpoint = d.endpoint
-                WHERE d.lane = -old.epoch AND x.shard = new.shard AND x.version <= w.seen);
+                WHERE d.queue = -old.epoch AND x.shard = new.shard AND x.version <= w.seen);
     END;
-    CREATE TRIGGER node_goes AFTER DELETE ON nodes WHEN EXISTS (SELECT 1 FROM deliveries d WHERE d.lane = -old.epoch) BEGIN
+    CREATE TRIGGER node_goes AFTER DELETE ON nodes WHEN EXISTS (SELECT 1 FROM deliveries d WHERE d.queue = -old.epoch) BEGIN
         INSERT INTO broken VALUES ('place', 'epoch ' || old.epoch || ' was forgotten and carries something');
     END;";
 
@@ -51,13 +51,13 @@ pub(crate) const TAKEN_OVER: &str = "SELECT epoch FROM fenced WHERE by <> epoch"
 
 /// Rules of leases: no node leases for another, and deliveries of an exclusive queue are leased by its owner alone.
 const LEASE_RULES: &str = "
-    INSERT INTO broken SELECT 'place', 'epoch ' || w.epoch || ' lets ' || -new.lane || ' carry ' || new.id
-        FROM who w WHERE new.lane <> -w.epoch;
+    INSERT INTO broken SELECT 'place', 'epoch ' || w.epoch || ' lets ' || -new.queue || ' carry ' || new.id
+        FROM who w WHERE new.queue <> -w.epoch;
     INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' carries ' || new.id || ' of endpoint ' || new.endpoint || ' at '
             || w.at || ', which is exclusive since version ' || x.version || ', beside epoch '
-            || (SELECT group_concat(DISTINCT -d.lane) FROM deliveries d WHERE d.endpoint = new.endpoint AND d.lane < 0 AND d.lane <> new.lane)
+            || (SELECT group_concat(DISTINCT -d.queue) FROM deliveries d WHERE d.endpoint = new.endpoint AND d.queue < 0 AND d.queue <> new.queue)
         FROM who w, exclusive x WHERE x.endpoint = new.endpoint AND x.version <= w.seen
-            AND EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint = new.endpoint AND d.lane < 0 AND d.lane <> new.lane);
+            AND EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint = new.endpoint AND d.queue < 0 AND d.queue <> new.queue);
     INSERT INTO broken SELECT 'sole', 'epoch ' || w.epoch || ' carries ' || new.id || ' of shard ' || x.shard || ', which is at '
             || (SELECT s.epoch FROM shards s WHERE s.shard = x.shard)
         FROM who w, exclusive x WHERE x.endpoint = new.endpoint AND x.version <= w.seen
@@ -70,7 +70,7 @@ const WRITES: [&str; 6] = [
     "DELETE ON deliveries",
     "INSERT ON events",
     "INSERT ON attempts",
-    "UPDATE OF batch ON ledger",
+    "UPDATE OF batch ON writer_batches",
 ];
 
 /// Installs the triggers in the file.
@@ -84,10 +84,10 @@ pub(crate) fn install(file: &Connection) {
         );
         file.execute_batch(&sql).unwrap();
     }
-    for (name, on) in [("born", "INSERT"), ("fetched", "UPDATE OF lane")] {
-        let was = if on == "INSERT" { "" } else { "AND old.lane IS NOT new.lane" };
+    for (name, on) in [("born", "INSERT"), ("fetched", "UPDATE OF queue")] {
+        let was = if on == "INSERT" { "" } else { "AND old.queue IS NOT new.queue" };
         let sql = format!(
-            "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.lane < 0 {was} BEGIN {LEASE_RULES} END"
+            "CREATE TRIGGER carries_{name} AFTER {on} ON deliveries WHEN new.queue < 0 {was} BEGIN {LEASE_RULES} END"
         );
         file.execute_batch(&sql).unwrap();
     }

@@ -54,7 +54,7 @@ fn an_adding_migration_runs_beside_older_nodes_and_a_removing_one_only_without_t
     stage.run(&format!("UPDATE posthaste.nodes SET lease_until = 0 WHERE epoch = {first}"));
     let refused = migrate(&stage.session, &newer).unwrap_err();
     assert!(matches!(refused, PostgresOpenError::Needed { nodes: 1 }), "{refused}");
-    let unfenced = "SELECT count(*) FROM posthaste.ledger WHERE writer >= 0";
+    let unfenced = "SELECT count(*) FROM posthaste.writer_batches WHERE writer >= 0";
     assert_eq!(stage.run(unfenced), "4", "a refused migration changed nothing");
 
     // One left, and one has fallen silent.

@@ -74,7 +74,7 @@ fn a_busy_month(file: &Path, per_hour: u32) -> (Connection, StatisticsSearch) {
 }
 
 const DELIVERIES: &str =
-    "INSERT INTO deliveries (id, app, event, endpoint, state, place, attempt_count, history_len, at_due, finished_at)
+    "INSERT INTO deliveries (id, app, event, endpoint, state, retry_index, attempt_count, history_len, due_action, finished_at)
      SELECT n, 1, n, 1 + n % 50, 4, 1, 1, 1, 0, ?2 - n FROM ids";
 const ATTEMPTS: &str =
     "INSERT INTO attempts (delivery, position, number, started_at, total_us, address, status, class)
