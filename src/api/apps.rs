@@ -83,7 +83,7 @@ fields! {
 pub(super) struct QuotaView {
     #[schema(minimum = 1, maximum = 1_000_000)]
     events_per_second: Option<u32>,
-    /// StatisticsSubject `data`.
+    /// Of `data`.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     bytes_per_second: Option<u64>,
 }

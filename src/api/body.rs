@@ -16,7 +16,7 @@ use std::{
 const BODY_READ_TIMEOUT: Duration = Duration::from_secs(30);
 const DRAINED_BYTES_MAX: usize = 8 * 1024 * 1024;
 const BODY_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// QuotaLimit for all bodies in memory at the same time.
+/// Limit for all bodies in memory at the same time.
 const BUFFERED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Reads bodies and counts how many bytes of them are in memory.

@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 pub(super) struct ContractView {
     name: String,
     description: String,
-    /// StatisticsSubject the document; attempts are kept with the hash of the contract they were made under.
+    /// Of the document; attempts are kept with the hash of the contract they were made under.
     hash: String,
     /// Whether it is exactly as it came with the product.
     built_in: bool,

@@ -219,7 +219,7 @@ pub(super) async fn retry_delivery(
 
 /// Replay a delivery
 ///
-/// On a fresh schedule. StatisticsSubject a delivered one, a new delivery is made, with `replay_of`.
+/// On a fresh schedule. Of a delivered one, a new delivery is made, with `replay_of`.
 #[utoipa::path(
     post, path = "/v1/apps/{app}/deliveries/{delivery}/replay", tag = "Deliveries",
     responses(

@@ -29,7 +29,7 @@ use std::sync::Arc;
 }))]
 pub(super) struct EventStatusView {
     event_id: String,
-    /// StatisticsSubject its delivery, in the names of the endpoint's contract; of several the worst unfinished one, else the worst.
+    /// Of its delivery, in the names of the endpoint's contract; of several the worst unfinished one, else the worst.
     /// A replay of what arrived does not count once it ended.
     /// Without any: what the app's contract calls `skipped`.
     status: String,

@@ -69,12 +69,12 @@ pub(super) struct NoticeView {
     count: u32,
     endpoint_id: Option<String>,
     url: Option<String>,
-    /// StatisticsSubject a digest: the last one.
+    /// Of a digest: the last one.
     delivery_id: Option<String>,
     event_id: Option<String>,
     event_type: Option<String>,
     replay_id: Option<String>,
-    /// StatisticsSubject a digest: how many at which endpoint.
+    /// Of a digest: how many at which endpoint.
     endpoints: Vec<NoticeEndpointView>,
     /// Not shown to customers.
     mail: Option<MailView>,

@@ -150,7 +150,7 @@ impl ReplayView {
     }
 }
 
-/// AttemptProgress from 0 to 1. Some sources may be deleted before they are replayed, so only the state shows the end.
+/// Progress from 0 to 1. Some sources may be deleted before they are replayed, so only the state shows the end.
 fn progress(replay: &Replay) -> f64 {
     if replay.state == ReplayState::Finished {
         return 1.0;

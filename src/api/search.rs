@@ -31,7 +31,7 @@ struct SearchResultView {
     id: String,
     /// The app that it is in; null for what is outside of apps.
     app_id: Option<String>,
-    /// StatisticsSubject an inspection: where it was made.
+    /// Of an inspection: where it was made.
     endpoint_id: Option<String>,
 }
 

@@ -27,7 +27,7 @@ use tokio::{
     task::{AbortHandle, JoinHandle, JoinSet},
 };
 
-/// ServiceLimits for the number of connections and for slow clients.
+/// Limits for the number of connections and for slow clients.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     pub connections_max: usize,
@@ -195,7 +195,7 @@ enum ConnectionPhase {
     Busy,
 }
 
-/// ConnectionPhase of a connection, and the second since which it lasts.
+/// Phase of a connection, and the second since which it lasts.
 #[derive(Default)]
 struct ConnectionActivity(AtomicU64);
 

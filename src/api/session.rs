@@ -30,7 +30,7 @@ pub(super) struct SessionView {
     read_only: bool,
     #[schema(format = DateTime)]
     expires_at: Option<String>,
-    /// StatisticsSubject a portal link: how the portal looks.
+    /// Of a portal link: how the portal looks.
     theme: Option<ThemeView>,
 }
 

@@ -100,7 +100,7 @@ struct CountersView {
     expired: u64,
     attempts: u64,
     failed: u64,
-    /// StatisticsSubject attempts, from 0 to 1; null without any.
+    /// Of attempts, from 0 to 1; null without any.
     success_rate: Option<f64>,
     latency_ms: LatencyView,
 }
@@ -150,7 +150,7 @@ struct BacklogView {
     waiting: u64,
     /// The same, of endpoints that are off; of more than 5,000 endpoints the rest is not looked at.
     held: u64,
-    /// StatisticsSubject what waits: when the first is or was due.
+    /// Of what waits: when the first is or was due.
     #[schema(format = DateTime)]
     oldest_due_at: Option<String>,
 }

@@ -69,7 +69,7 @@ struct LiveUpdateView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     replay_id: Option<String>,
-    /// StatisticsSubject the delivery or the replay, when the hint was made.
+    /// Of the delivery or the replay, when the hint was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     state: Option<&'static str>,

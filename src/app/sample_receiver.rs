@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 /// Refuses each third event at first.
 const FAILURE_INTERVAL: usize = 3;
-/// QuotaLimit of remembered ids. Then it forgets all of them, which a sample may do.
+/// Limit of remembered ids. Then it forgets all of them, which a sample may do.
 const REMEMBERED_IDS_MAX: usize = 100_000;
 const TOLERANCE_SECONDS: i64 = 300;
 

@@ -46,7 +46,7 @@ none it needs `--yes`.
 
 ";
 
-/// SettingValues of nearly every command, like those of the connection; the page explains them once.
+/// Flags of nearly every command, like those of the connection; the page explains them once.
 const COMMON_FLAGS: [&str; 3] = ["json", "help", "config"];
 
 /// Renders the whole page.

@@ -1,4 +1,4 @@
-//! SettingValues of every command that talks to a server.
+//! Flags of every command that talks to a server.
 
 use crate::config::{ClientFlags, HiddenText};
 use clap::{Args, builder::NonEmptyStringValueParser};

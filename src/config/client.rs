@@ -1,6 +1,6 @@
 //! Settings of the commands that talk to a running server: its URL, the key, and the default app.
 //!
-//! SettingValues beat variables, variables beat the profile. The server's own variables are ignored here.
+//! Flags beat variables, variables beat the profile. The server's own variables are ignored here.
 
 use super::{
     profile::{self, Profile, Profiles},

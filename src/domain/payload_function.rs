@@ -53,7 +53,7 @@ type Intrinsics = (
 const REMOVED_GLOBALS: [(Option<&str>, &str); 4] =
     [(Some("Math"), "random"), (None, "Promise"), (None, "queueMicrotask"), (None, "AsyncDisposableStack")];
 
-/// ServiceLimits for built-in functions that cannot be interrupted.
+/// Limits for built-in functions that cannot be interrupted.
 const GUARDS: &str = include_str!("payload_function/guards.js");
 
 /// Refuses numbers that JSON cannot hold: written as `null` they would be lost silently.

@@ -40,7 +40,7 @@ impl PortalTheme {
         Ok(Self { logo_url, accent: self.accent.map(|accent| accent.to_ascii_lowercase()), ..self })
     }
 
-    /// Returns the logo as a Content-MailSecurity-Policy source, the only foreign image of a page. It has no query and no characters
+    /// Returns the logo as a Content-Security-Policy source, the only foreign image of a page. It has no query and no characters
     /// that end a source or a policy.
     pub fn image_source(&self) -> Option<String> {
         let url = self.logo_url.as_deref()?;

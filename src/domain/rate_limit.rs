@@ -198,7 +198,7 @@ mod tests {
     }
 
     proptest! {
-        /// TokenBucket are taken, put back, or reserved early and spent late, and the process restarts with none.
+        /// Tokens are taken, put back, or reserved early and spent late, and the process restarts with none.
         #[test]
         fn no_window_uses_more_tokens_than_the_burst_and_its_rate(
             per_second in 1u32..50,

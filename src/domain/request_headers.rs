@@ -90,7 +90,7 @@ fn encode(encoding: SignatureEncoding, bytes: &[u8]) -> String {
     }
 }
 
-/// TemplateValues of the variables in an attempt.
+/// Values of the variables in an attempt.
 struct TemplateValues<'a> {
     contract: &'a Contract,
     request: &'a RequestParts<'a>,

@@ -63,7 +63,7 @@ impl Drop for KeyBytes {
 
 fn wipe(mut bytes: Vec<u8>) {
     bytes.fill(0);
-    // RetentionPolicy the compiler from leaving out a write that is never read.
+    // Keeps the compiler from leaving out a write that is never read.
     std::hint::black_box(&bytes);
 }
 

@@ -1,4 +1,4 @@
-//! StorageSpace space for more events. It is measured about once a second; between two measurements accepted events are added up,
+//! Storage space for more events. It is measured about once a second; between two measurements accepted events are added up,
 //! so that publishing only reads memory.
 
 use arc_swap::ArcSwap;

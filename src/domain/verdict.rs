@@ -45,7 +45,7 @@ pub enum Verdict {
     },
 }
 
-/// AuditAction for a delivery when it is due.
+/// Action for a delivery when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueAction {
     Attempt,

@@ -35,7 +35,7 @@ pub struct IncomingRequest<'a> {
 #[derive(Clone, Copy)]
 pub struct VerifyOptions<'a> {
     pub contract: &'a Contract,
-    /// Any one of them may match. SendDecision be public keys, where the contract has ed25519.
+    /// Any one of them may match. May be public keys, where the contract has ed25519.
     pub secrets: &'a [String],
     pub now: Timestamp,
     pub tolerance: Duration,

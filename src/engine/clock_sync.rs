@@ -1,4 +1,4 @@
-//! RetentionPolicy outage-adjusted time together with the other nodes: a node that sends little, or stood still, evaluates by the same
+//! Keeps outage-adjusted time together with the other nodes: a node that sends little, or stood still, evaluates by the same
 //! clock as all.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! ServiceLimits of apps and of the whole node: how many requests may be in flight, and how many may be sent in a second.
+//! Limits of apps and of the whole node: how many requests may be in flight, and how many may be sent in a second.
 //!
 //! A queue that finds a limit reached waits. Free slots go round: across apps first, then across the queues of an app, so
 //! that an app with a thousand busy queues gets no more turns than an app with one. Waiting queues are not overtaken.
@@ -10,7 +10,7 @@ use crate::domain::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// ServiceLimits of one app or of the node; an absent one is unlimited.
+/// Limits of one app or of the node; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConcurrencyLimit {
     pub(super) in_flight: Option<usize>,

@@ -36,7 +36,7 @@ const OUTAGE_RETRY_NOTE: &str = "most receivers fell silent at once: waited out,
 /// Why an attempt has no outcome to decide on.
 enum NoOutcome {
     NotRendered(RenderError),
-    /// OutgoingDelivery was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
+    /// Sending was not allowed, or waiting was ended: dropping the lease guard releases or records the delivery.
     Released,
 }
 

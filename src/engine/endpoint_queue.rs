@@ -226,7 +226,7 @@ impl EndpointQueue {
         self.lock().ready.take_all()
     }
 
-    /// PlanLog that a delivery in the store is due then. Returns when to refill, if this changed it.
+    /// Notes that a delivery in the store is due then. Returns when to refill, if this changed it.
     pub(super) fn note_due(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         // The delivery may serve as a probe.
@@ -238,7 +238,7 @@ impl EndpointQueue {
         state.next_refill_at().filter(|_| !state.is_blocked)
     }
 
-    /// PlanLog that a manual delivery waits in the store. Returns when to refill.
+    /// Notes that a manual delivery waits in the store. Returns when to refill.
     pub(super) fn note_manual(&self, due: Timestamp) -> Option<Timestamp> {
         let mut state = self.lock();
         state.has_manual_waiting = true;

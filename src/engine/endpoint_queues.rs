@@ -23,7 +23,7 @@ use std::{
 };
 use tokio::sync::{Notify, mpsc};
 
-/// ServiceLimits on what the engine holds in memory and sends.
+/// Limits on what the engine holds in memory and sends.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
     /// Deliveries in memory: queued, in flight, or not yet recorded.
@@ -35,7 +35,7 @@ pub struct EngineLimits {
     pub limits: SharedLimits,
 }
 
-/// ServiceLimits beyond one endpoint; an absent one is unlimited.
+/// Limits beyond one endpoint; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedLimits {
     /// Requests in flight for an app that has no limit of its own.

@@ -41,7 +41,7 @@ pub(super) enum RunResult {
 /// Slot and turn that a run holds until its thread ends.
 pub(super) struct SlotGuard {
     slot: FunctionSlot,
-    /// CommitResult of its app, where it needs one.
+    /// Turn of its app, where it needs one.
     _turn: Option<(Arc<AppTurns>, OwnedSemaphorePermit)>,
 }
 

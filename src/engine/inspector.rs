@@ -197,7 +197,7 @@ fn into_outcome(posted: Result<Outcome, GateClosed>) -> Outcome {
     })
 }
 
-/// RunningInspections inspections by task: a task that panics is known by its id alone.
+/// Running inspections by task: a task that panics is known by its id alone.
 #[derive(Default)]
 struct RunningInspections {
     tasks: JoinSet<()>,

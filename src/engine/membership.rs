@@ -142,7 +142,7 @@ impl MembershipState {
         }
     }
 
-    /// PlanLog that a heartbeat was answered: requests may begin until then.
+    /// Notes that a heartbeat was answered: requests may begin until then.
     fn extend_lease(&self, until: Monotonic) {
         let now = self.clock.monotonic();
         self.lease.answered_at.store(now.as_millis(), SeqCst);

@@ -59,7 +59,7 @@ pub(super) struct NoticeMailer {
     leader: LeaderRole,
 }
 
-/// AttemptProgress of the mailer.
+/// Progress of the mailer.
 struct MailProgress {
     /// App that was served last.
     last_app: AppId,

@@ -1,4 +1,4 @@
-//! OutgoingDelivery across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
+//! Sending across all queues: picks what is next, processes the return of a delivery worker, and wakes queues that may send.
 
 use super::{
     admission::{AdmissionTicket, Admitted, SendResult},

@@ -99,7 +99,7 @@ impl RetentionWorker {
         self.clock.idle_until(self.clock.now().plus(time)).await;
     }
 
-    /// RetentionPolicy one scan for each age that there is now.
+    /// Keeps one scan for each age that there is now.
     fn follow_contracts(&mut self) {
         let (ages, now) = (self.config_cache.retention_ages(), self.clock.now());
         self.scans.retain(|walk| ages.contains(&walk.age));

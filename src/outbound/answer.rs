@@ -21,7 +21,7 @@ pub(super) struct ReceivedAnswer {
 }
 
 impl ReceivedAnswer {
-    /// PlanLog status and headers. A 2xx keeps no headers: they are shown only for what failed.
+    /// Notes status and headers. A 2xx keeps no headers: they are shown only for what failed.
     pub(super) fn begin(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = Some(status.as_u16());
         if status.is_success() {
@@ -43,7 +43,7 @@ impl ReceivedAnswer {
             .collect();
     }
 
-    /// RetentionPolicy a piece of the body as far as there is room. False when no more should be read.
+    /// Keeps a piece of the body as far as there is room. False when no more should be read.
     pub(super) fn keep(&mut self, data: &[u8]) -> bool {
         let room = BODY_BYTES_KEPT_MAX - self.body.len();
         // Copied, so that the 8 KiB buffer it lies in can be read into again.

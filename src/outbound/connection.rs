@@ -34,7 +34,7 @@ use tokio::time::Instant;
 /// Bounds the head of an answer, and each read.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// QuotaLimit for 100 Continue, 103 Early Hints and the like before the final answer.
+/// Limit for 100 Continue, 103 Early Hints and the like before the final answer.
 const INTERIM_ANSWERS_MAX: u32 = 10;
 
 pub(super) struct HttpConnection {

@@ -222,7 +222,7 @@ fn source_towards(address: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// RetentionPolicy the more telling of two failures: an address on which the receiver does not answer outweighs a local
+/// Keeps the more telling of two failures: an address on which the receiver does not answer outweighs a local
 /// failure.
 fn more_telling(known: Option<SendError>, new: SendError) -> SendError {
     match known {

@@ -15,7 +15,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// QuotaLimit for a receiver's answer: head, body, chunk framing and interim answers together; exceeded by at most one
+/// Limit for a receiver's answer: head, body, chunk framing and interim answers together; exceeded by at most one
 /// read.
 const READ_BYTES_MAX: u32 = 160 * 1024;
 

@@ -56,7 +56,7 @@ impl ConnectionPool {
         None
     }
 
-    /// RetentionPolicy a connection for later, or closes it if there are enough.
+    /// Keeps a connection for later, or closes it if there are enough.
     pub(super) fn put(&self, lane: EndpointId, mut connection: Box<HttpConnection>, now: Instant) {
         connection.mark_idle(now);
         let mut lanes = self.shard(lane);

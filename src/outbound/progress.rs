@@ -1,4 +1,4 @@
-//! AttemptProgress of an attempt. Outlives the attempt's future, so that an attempt cut off by its deadline can still say
+//! Progress of an attempt. Outlives the attempt's future, so that an attempt cut off by its deadline can still say
 //! where the time went.
 
 use super::{answer::ReceivedAnswer, send_error::SendError};

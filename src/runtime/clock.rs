@@ -1,4 +1,4 @@
-//! Clocks. DueDelivery times are on the wall clock, which may be stepped; deadlines of running requests are on tokio's monotonic
+//! Clocks. Due times are on the wall clock, which may be stepped; deadlines of running requests are on tokio's monotonic
 //! clock, which may not. `sleep_until` joins the two: it sleeps on the monotonic one and trusts the wall clock. Leases of
 //! nodes are on a third, which goes on while the machine sleeps.
 
@@ -104,7 +104,7 @@ impl VirtualClock {
         Self { start, started: Instant::now(), stepped_ms: AtomicI64::new(0), steps }
     }
 
-    /// TakeoverSteps the wall clock, as an operator or a time daemon would. Timers and deadlines do not move; sleepers check again.
+    /// Steps the wall clock, as an operator or a time daemon would. Timers and deadlines do not move; sleepers check again.
     pub fn step(&self, millis: i64) {
         self.stepped_ms.fetch_add(millis, Ordering::SeqCst);
         self.steps.send_replace(());

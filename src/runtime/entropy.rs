@@ -1,4 +1,4 @@
-//! Randomness, passed in as an argument. SecretSource, keys and nonces are filled from the cryptographic source; jitter uses
+//! Randomness, passed in as an argument. Secrets, keys and nonces are filled from the cryptographic source; jitter uses
 //! `roll`.
 //!
 //! `SeededEntropy` makes both repeatable for tests and must never make a real secret.

@@ -27,7 +27,7 @@ use crate::{
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// QuotaLimit because an event and its deliveries, one per endpoint, take consecutive ids in one call.
+/// Limit because an event and its deliveries, one per endpoint, take consecutive ids in one call.
 const ENDPOINTS_PER_APP_MAX: usize = IDS_AT_ONCE_MAX as usize - 1;
 const UPDATE_ATTEMPTS_MAX: usize = 5;
 

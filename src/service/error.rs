@@ -40,7 +40,7 @@ pub enum Error {
         .0.limit.name(), .0.per_second, .0.retry_after_seconds()
     )]
     QuotaExceeded(QuotaExceeded),
-    /// StorageSpace limit reached: no more events are accepted.
+    /// Storage limit reached: no more events are accepted.
     #[error("{0}")]
     Full(StorageFull),
     /// The maximum number of streams is open.

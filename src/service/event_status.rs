@@ -25,7 +25,7 @@ pub struct EventStatus {
     pub reason: Option<&'static str>,
     pub next_retry_at: Option<Timestamp>,
     pub last_error: Option<String>,
-    /// RowCounters of the numbered attempts of all deliveries.
+    /// Sum of the numbered attempts of all deliveries.
     pub attempts: u32,
     /// Whether the worst delivery that counts was delivered.
     pub delivered: bool,

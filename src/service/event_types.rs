@@ -151,7 +151,7 @@ impl Service {
         let now = self.clock.now();
         let known = self.event_type(&name).ok();
         if let Some(since) = known.as_ref().and_then(|known| known.archived_at()) {
-            // RetentionPolicy the instant of the first archiving.
+            // Keeps the instant of the first archiving.
             document.archived_at = document.archived_at.map(|_| since);
         }
         let record = EventTypeRecord {

@@ -72,7 +72,7 @@ use function_pool::FunctionPool;
 use std::sync::Arc;
 use stream::Streams;
 
-/// ServiceLimits that the operator sets for all apps.
+/// Limits that the operator sets for all apps.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceLimits {
     /// The largest request body.

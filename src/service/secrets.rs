@@ -116,7 +116,7 @@ fn rotation_times(rotation: Rotation, rotate: &RotateSecret, now: Timestamp) -> 
     }
 }
 
-/// Adds the new secret last. SecretSource that sign now end at `old_until` or earlier; expired and planned ones are removed.
+/// Adds the new secret last. Secrets that sign now end at `old_until` or earlier; expired and planned ones are removed.
 fn replace_secrets(
     secrets: &mut Vec<EncryptedSecret>,
     new: EncryptedSecret,

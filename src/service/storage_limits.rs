@@ -1,4 +1,4 @@
-//! StorageSpace limits: requests that add rows are refused while storage is full; everything else goes on.
+//! Storage limits: requests that add rows are refused while storage is full; everything else goes on.
 
 use super::{
     Error, Service,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::domain::storage::{StorageFull, StorageLimits, StorageUsage};
 
-/// StorageSpace in use, its limits, and whether they refuse more rows.
+/// Storage in use, its limits, and whether they refuse more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreUsage {
     /// As measured about a second ago.

@@ -140,7 +140,7 @@ pub struct AdvancedRetries {
     pub next: Option<(Timestamp, DeliveryId)>,
 }
 
-/// AuditAction on one delivery, requested by a person.
+/// Action on one delivery, requested by a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryAction {
     Retry,

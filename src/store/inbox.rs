@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// An event in the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxEvent {
-    /// Its number in the inbox. StatisticsSubject one transaction the earlier has the smaller one.
+    /// Its number in the inbox. Of one transaction the earlier has the smaller one.
     pub number: i64,
     pub app: AppId,
     pub event_type: String,

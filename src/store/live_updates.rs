@@ -229,7 +229,7 @@ impl DeliveryStore for LiveUpdateStore {
     }
 }
 
-/// BatchWriter listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
+/// Commit listener that publishes live updates for leased deliveries, endpoints that a receiver disabled, and changes that
 /// the store makes by itself.
 pub struct LiveUpdateListener {
     handover: Arc<dyn CommitListener>,

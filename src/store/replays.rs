@@ -59,7 +59,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// RetentionPolicy the first `most`; a later search finds the rest.
+    /// Keeps the first `most`; a later search finds the rest.
     pub fn truncate(&mut self, most: usize) {
         if self.found.len() > most {
             self.found.truncate(most);

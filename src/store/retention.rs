@@ -36,6 +36,6 @@ pub struct ExpireResult {
     pub events: u64,
     pub deliveries: u64,
     pub attempts: u64,
-    /// EventIdRanges left for another step.
+    /// Ranges left for another step.
     pub remaining: EventIdRanges,
 }

@@ -358,12 +358,12 @@ fn ends_alike(first: &[Draw], accepts: &[Draw]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// GroupCommit a draw into a delivery that succeeds at its first attempt, to an unordered endpoint.
+/// Turns a draw into a delivery that succeeds at its first attempt, to an unordered endpoint.
 fn as_plain_record((what, which, how): Draw) -> Draw {
     (what & 8, which - u8::from(usize::from(which) % ENDPOINTS == ENDPOINTS - 1), 4 | how & 0b1000_0011)
 }
 
-/// GroupCommit a draw into an event to an unordered endpoint that is enabled.
+/// Turns a draw into an event to an unordered endpoint that is enabled.
 fn as_plain_event((what, which, how): Draw) -> Draw {
     (what & 3, which - u8::from(usize::from(which) % ENDPOINTS == ENDPOINTS - 1), how)
 }

@@ -235,11 +235,11 @@ async fn run_all_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows: i6
     run_engine_requests(stage, notes, rows, round).await;
 }
 
-/// ServiceLimits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
+/// Limits of a statement: blocks, and rows passed over. They do not grow with the amount of data.
 const POINT_LIMITS: (u64, u64) = (300, 100);
-/// ServiceLimits for statements that may pass over the 256 shards.
+/// Limits for statements that may pass over the 256 shards.
 const SHARD_LIMITS: (u64, u64) = (2_000, 1_000);
-/// ServiceLimits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
+/// Limits for a list. If its first rows do not fill it, it reads a thousand more, each with its event.
 const LIST_LIMITS: (u64, u64) = (10_000, 2_000);
 
 async fn check_plans(rows: i64) -> (Fixture, ExplainServer) {

@@ -1,4 +1,4 @@
-//! RecordResult results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
+//! Recording results: the history, the effect of the verdict on the delivery, and the permit that is free only afterwards.
 
 use crate::fixture::{Fixture, NOW, after, attempt, dead, retry_at};
 use bytes::Bytes;

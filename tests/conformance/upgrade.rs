@@ -66,7 +66,7 @@ fn a_failed_upgrade_leaves_the_store_unchanged() {
     assert_eq!(number(&path, "SELECT count(*) FROM deliveries"), 1);
 }
 
-/// GroupCommit a file into one of a version that ordered by ids.
+/// Turns a file into one of a version that ordered by ids.
 const LINES: &str = "
     ALTER TABLE deliveries ADD COLUMN okey INTEGER;
     CREATE INDEX deliveries_behind ON deliveries (endpoint, okey) WHERE okey IS NOT NULL AND due = 253402300799000;

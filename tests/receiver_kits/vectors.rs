@@ -249,7 +249,7 @@ fn stamps(vectors: &mut Vectors) {
     }
 }
 
-/// CapturedValues gaps: anyone with a request can change what these two contracts leave unsigned.
+/// Known gaps: anyone with a request can change what these two contracts leave unsigned.
 fn unsigned_parts(vectors: &mut Vectors) {
     let orientedos = Case::sent("orientedos");
     vectors.add("years old: it carries no time", &orientedos.clone().at(100_000_000), "ok");

@@ -1,4 +1,4 @@
-//! NodesLog of everything seen from outside, whatever process was alive: the evidence that the checker has besides the store.
+//! Journal of everything seen from outside, whatever process was alive: the evidence that the checker has besides the store.
 
 use crate::{
     network::SeenRequest,

@@ -1,4 +1,4 @@
-//! ServiceLimits of a story: rates of endpoints, and limits of the app and of the node. Drawn apart, so that the rest of the story
+//! Limits of a story: rates of endpoints, and limits of the app and of the node. Drawn apart, so that the rest of the story
 //! stays as it is.
 
 use crate::plan::pick;

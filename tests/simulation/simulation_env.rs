@@ -119,7 +119,7 @@ impl SimulationEnv {
         self.state().process.as_ref().is_none_or(|process| process.number != life)
     }
 
-    /// PlanLog a new process. Returns its number.
+    /// Notes a new process. Returns its number.
     pub(crate) fn add_process(&self) -> u32 {
         let mut journal = self.journal();
         journal.lives.push(ProcessFact { ready_at: None, leaving_at: None, ended_at: None, ending: None });
@@ -160,7 +160,7 @@ impl SimulationEnv {
         down.inspect(|down| self.end(life, ProcessEnd::Killed, *down)).is_some()
     }
 
-    /// PlanLog the start of a request; some kill their process soon after.
+    /// Notes the start of a request; some kill their process soon after.
     pub(crate) fn post_begun(self: &Arc<Self>, life: u32, number: u32) {
         let mut state = self.state();
         let found = state.kills.iter().find_map(|(trigger, _)| match trigger {

@@ -1,4 +1,4 @@
-//! StatusPattern to answer with: a list for each path, or for all of them, whose last one stays.
+//! Statuses to answer with: a list for each path, or for all of them, whose last one stays.
 
 use axum::http::StatusCode;
 use std::sync::atomic::{AtomicUsize, Ordering};

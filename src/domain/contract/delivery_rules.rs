@@ -119,7 +119,7 @@ pub struct ResponseRules {
     pub success: Vec<StatusPattern>,
     pub never: Vec<StatusPattern>,
     pub switch_off: Vec<StatusPattern>,
-    /// StatusPattern after which people are advised to rotate the secret.
+    /// Statuses after which people are advised to rotate the secret.
     pub advise_rotation: Vec<StatusPattern>,
 }
 

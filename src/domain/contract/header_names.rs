@@ -8,7 +8,7 @@ pub(super) const BRAND: &str = "{brand}";
 /// Collects the header names of a contract while it is read: brand filled in, duplicates in any case rejected.
 pub(super) struct HeaderNames<'a> {
     brand: &'a str,
-    /// BodyVariant in the document by name on the wire.
+    /// Spelling in the document by name on the wire.
     spellings: BTreeMap<String, String>,
 }
 

@@ -93,7 +93,7 @@ fn resolve<'a>(
     read(&document)
 }
 
-/// GroupCommit empty texts into null, which removes an optional field of the base: TOML has no null.
+/// Turns empty texts into null, which removes an optional field of the base: TOML has no null.
 fn empty_to_null(document: &Value) -> Value {
     match document {
         Value::String(text) if text.is_empty() => Value::Null,

@@ -72,7 +72,7 @@ pub struct Contract {
     /// Names of its event types, for people to read; no event is rejected because of them.
     pub event_types: Vec<String>,
     pub user_agent: Template,
-    /// QuotaLimit for the whole request, from name resolution to the last byte of the response.
+    /// Limit for the whole request, from name resolution to the last byte of the response.
     pub timeout: Duration,
     pub pacing: Pacing,
     /// `None`: as the product's setting says.

@@ -17,7 +17,7 @@ impl Contract {
     /// optional field or a header.
     ///
     /// Rejects unknown fields, fields that the setter may not set, and values out of bounds. Stored overrides were
-    /// checked when they were set: resolve them as `Setter::Operator`.
+    /// checked when they were set: resolve them as `OverrideLevel::Operator`.
     pub fn with_overrides(&self, overrides: &Value, setter: OverrideLevel) -> Result<Self, FieldError> {
         Self::check_overrides(overrides, setter)?;
         let mut document = codec::write(self);

@@ -178,7 +178,7 @@ mod tests {
                 let verdict = decide(&outcome, &standing, &contract, now, dice[made]);
                 made += 1;
                 match verdict {
-                    // ClaimResult when it is too old already, it expires.
+                    // Claimed when it is too old already, it expires.
                     Verdict::Retry { due, then: DueAction::Attempt } if give_up_at.is_some_and(|at| at <= due) => {
                         break (DeliveryState::Expired, due);
                     }

@@ -99,9 +99,9 @@ pub struct SignatureRule {
     pub header: String,
     /// The text that is signed.
     pub signs: Template,
-    /// ValueFormat of an HMAC-SHA256 signature in the header.
+    /// Form of an HMAC-SHA256 signature in the header.
     pub hmac_sha256: Template,
-    /// ValueFormat of an ed25519 signature, where the contract has them.
+    /// Form of an ed25519 signature, where the contract has them.
     pub ed25519: Option<Template>,
     pub encoding: SignatureEncoding,
     /// Stands between signatures when several secrets are valid.
@@ -130,7 +130,7 @@ string_enum!(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRule {
     pub key: KeyForm,
-    /// Stands before generated secrets; under `KeyForm::Base64` before given ones too. SendDecision be empty.
+    /// Stands before generated secrets; under `KeyForm::Base64` before given ones too. May be empty.
     pub prefix: String,
     /// How many random bytes a generated secret is made of.
     pub bytes: u32,

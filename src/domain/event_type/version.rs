@@ -91,7 +91,7 @@ impl PayloadVersion {
         self.function.is_none() && self.schema.is_none()
     }
 
-    /// Makes this version of the data and validates it. SendDecision take long; stops soon after `keep_going` returns false.
+    /// Makes this version of the data and validates it. May take long; stops soon after `keep_going` returns false.
     pub fn convert(
         &self,
         data: &[u8],

@@ -147,7 +147,7 @@ pub(super) fn describe_response(outcome: &Outcome) -> String {
     }
 }
 
-/// GroupCommit the start of an arbitrary body into one line of plain text.
+/// Turns the start of an arbitrary body into one line of plain text.
 fn one_line(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     // Characters that change the direction of writing could make a terminal show another text than the one received.

@@ -124,7 +124,7 @@ fn search(terms: &VerifyOptions<'_>, received: &IncomingRequest<'_>) -> Option<V
     best
 }
 
-/// Returns the contract's keys and the mistaken ones. SecretSource that do not fit the contract give only mistaken ones.
+/// Returns the contract's keys and the mistaken ones. Secrets that do not fit the contract give only mistaken ones.
 fn candidate_keys(terms: &VerifyOptions<'_>) -> Vec<(Option<Diagnosis>, VerifyingKey)> {
     let rule = &terms.contract.secret;
     let mut keys = Vec::new();

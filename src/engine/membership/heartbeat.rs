@@ -126,7 +126,7 @@ impl<'a> HeartbeatTask<'a> {
         shared.join_again().await
     }
 
-    /// PlanLog the version from which on all nodes know the causes of these doubts, unless a later heartbeat has the same
+    /// Notes the version from which on all nodes know the causes of these doubts, unless a later heartbeat has the same
     /// ones.
     fn assign_version(&self, number: u64, doubts: &BTreeSet<EndpointId>, version: i64) {
         let later = || self.unanswered.range(number + 1..).map(|(_, sent)| sent);

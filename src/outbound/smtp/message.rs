@@ -80,7 +80,7 @@ mod tests {
         #[test]
         fn a_subject_or_text_never_adds_a_header(subject in any::<String>(), body in any::<String>()) {
             let plain = headers(&render(&letter("s", "b", "a@b.c"), &sender()).unwrap().bytes);
-            // `Desk` passes its subjects through this.
+            // `EmailRenderer` passes its subjects through this.
             let subject = crate::domain::notice::one_line(&subject, 200);
             let written = render(&letter(&subject, &body, "a@b.c"), &sender()).unwrap();
             prop_assert!(written.bytes.is_ascii());

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// QuotaLimit of one answer in plain text.
+/// Limit of one answer in plain text.
 const ANSWER_BYTES_MAX: usize = 4096;
 
 trait ByteStream: AsyncRead + AsyncWrite + Send + Sync + Unpin {}

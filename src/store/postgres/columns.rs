@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use std::error::Error as Cause;
 use tokio_postgres::types::{IsNull, Kind, ToSql, Type, to_sql_checked};
 
-/// ColumnArray types of a statement, one letter each: `n` numbers, `t` texts, `b` bytes.
+/// Column types of a statement, one letter each: `n` numbers, `t` texts, `b` bytes.
 #[derive(Clone, Copy)]
 pub(super) struct ColumnTypes(pub(super) &'static str);
 

@@ -16,7 +16,7 @@ use tokio_postgres::{SimpleQueryMessage, SimpleQueryRow};
 /// The shards of each epoch: as many rows as there are nodes.
 const SHARDS_OF: &str = "SELECT epoch, string_agg(CAST(shard AS text), ' ') FROM shards GROUP BY epoch";
 
-/// ColumnArray types of each result: numbers, texts or booleans (`c`).
+/// Column types of each result: numbers, texts or booleans (`c`).
 const OF_NODES: &str = "nnttcnntnnn";
 const OF_SHARDS: &str = "nt";
 

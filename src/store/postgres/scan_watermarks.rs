@@ -36,7 +36,7 @@ impl ScanWatermarks {
         Self { pulse, lanes: Mutex::default(), began_us: AtomicU64::new(0) }
     }
 
-    /// PlanLog the time at which a search begins.
+    /// Notes the time at which a search begins.
     pub(super) fn begin(&self) {
         self.began_us.store(self.pulse.now_us(), Relaxed);
     }

@@ -54,7 +54,7 @@ pub(super) struct SqliteCommitLoop {
     last: i64,
     /// Whether that batch changed the configuration, or the one in doubt does.
     has_changes: bool,
-    /// Endpoints that were unhealthy in the sense of `UNWELL` when they were last read.
+    /// Endpoints that were unhealthy in the sense of `IS_UNHEALTHY` when they were last read.
     unhealthy: BTreeSet<EndpointId>,
     /// Since when the lock of ONE_AT_A_TIME is held by other nodes, by the `CommitWatch` clock.
     busy_since_us: Option<u64>,

@@ -1,4 +1,4 @@
-//! SqliteCommitLoop lease: whether this node may start anything. Only while no other node can take over and its writer can write,
+//! Writer lease: whether this node may start anything. Only while no other node can take over and its writer can write,
 //! because a result could not be recorded otherwise.
 
 use crate::store::CommitWatch;

@@ -121,7 +121,7 @@ pub(super) fn last_error(connection: &dyn Sql, delivery: DeliveryId) -> Result<O
         .map(Option::flatten)
 }
 
-/// The columns that `past_attempt` reads, in its order.
+/// The columns that `attempt_row` reads, in its order.
 const COLUMNS: &str = "position, number, started_at, total_us, dns_us, connect_us, tls_us, first_byte_us, address, status, class, \
      error, contract, revision, response_headers, response_body, url, note";
 

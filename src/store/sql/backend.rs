@@ -1,4 +1,4 @@
-//! StorageSpace backend: runs reads and writes for the store traits. A type that implements it implements all four.
+//! Storage backend: runs reads and writes for the store traits. A type that implements it implements all four.
 
 use super::{CommandQueue, CommitEffects, MembershipBackend, Result, Sql, command::FnCommand};
 use crate::{
@@ -32,7 +32,7 @@ pub(in crate::store) trait Backend: Send + Sync {
         None
     }
 
-    /// Answer of `Ledger::can_record`.
+    /// Answer of `DeliveryStore::can_record`.
     fn can_record(&self) -> bool {
         true
     }

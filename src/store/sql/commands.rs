@@ -147,7 +147,7 @@ fn update_of(delivery: &Delivery) -> LiveUpdate {
     LiveUpdate::deliveries(delivery.app, delivery.endpoint)
 }
 
-/// PlanLog a delivery that waits in the store now, for the engine.
+/// Notes a delivery that waits in the store now, for the engine.
 fn note_waiting(delivery: &Delivery, after: &mut CommitEffects) {
     if delivery.state.is_waiting()
         && !delivery.is_queued_behind()

@@ -175,7 +175,7 @@ impl<S: BatchWriter> GroupCommit<S> {
         Err(if is_of_one { Failure::Command } else { Failure::Store(error) })
     }
 
-    /// RetentionPolicy the batch in doubt; nothing else is written before its fate is known. Waiting callers get an error now.
+    /// Keeps the batch in doubt; nothing else is written before its fate is known. Waiting callers get an error now.
     fn keep_in_doubt(&mut self, mut doubt: InDoubtBatch, cause: &Error) -> StoreError {
         let cause = cause.to_string();
         if doubt.cause != cause {

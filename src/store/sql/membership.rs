@@ -8,7 +8,7 @@ use crate::{
     },
 };
 
-/// Promises are documented at the trait `Cluster`.
+/// Promises are documented at the trait `ClusterStore`.
 pub(in crate::store) trait MembershipBackend: Send + Sync {
     fn join(&self, now: Timestamp) -> Reply<'static, Joined>;
 

@@ -174,7 +174,7 @@ pub(super) trait Sql {
         Ok(())
     }
 
-    /// PlanLog for other nodes that this transaction changes the configuration.
+    /// Notes for other nodes that this transaction changes the configuration.
     fn log_change(&self, change: ConfigChange) -> Result<()>;
 }
 

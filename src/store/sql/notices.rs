@@ -1,4 +1,4 @@
-//! Notices: written with the change they report, and listed for people. OutgoingDelivery them is in `outbox`.
+//! Notices: written with the change they report, and listed for people. Sending them is in `outbox`.
 
 use super::{
     Result, Row, Sql,

@@ -169,7 +169,7 @@ pub(super) fn expire(
     Ok((step.expired, (step.newly_due, step.changed)))
 }
 
-/// AttemptProgress of a removal step.
+/// Progress of a removal step.
 struct RemovalStep {
     expired: ExpireResult,
     newly_due: NewlyDue,

@@ -30,7 +30,7 @@ macro_rules! sums {
 pub(super) struct StatisticsTable {
     name: &'static str,
     of: &'static str,
-    /// ColumnArray types of a key, and of a whole row, as `Over` has them.
+    /// Column types of a key, and of a whole row, as `BulkStatement` has them.
     key: &'static str,
     row: &'static str,
 }
@@ -108,7 +108,7 @@ pub(super) const COUNTERS: &str = sums!();
 const EXCLUDED: &str =
     "excluded.events, excluded.ok, excluded.failed, excluded.delivered, excluded.dead, excluded.dead_excused,
      excluded.expired, excluded.total_us, excluded.latency, excluded.outcomes, excluded.last_ok_at";
-/// Number of columns in `SUMS`.
+/// Number of columns in `COUNTERS`.
 pub(super) const COUNTERS_COLUMNS: usize = 11;
 
 pub(super) fn read(row: &Row<'_>) -> Result<Counters> {

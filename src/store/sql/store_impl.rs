@@ -1,4 +1,4 @@
-//! Implements the store traits for every `Desk`; each method goes to the writer's batch or to a reader.
+//! Implements the store traits for every `Backend`; each method goes to the writer's batch or to a reader.
 
 mod cluster;
 mod queries;

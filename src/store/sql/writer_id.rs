@@ -1,4 +1,4 @@
-//! SqliteCommitLoop identity: the epoch of a process and the ids it may assign. Both are one value, so that nothing is stored under an
+//! Writer identity: the epoch of a process and the ids it may assign. Both are one value, so that nothing is stored under an
 //! epoch with an id of a node slot that went to another node with the epoch before.
 
 use super::{Error, Result};

@@ -1,4 +1,4 @@
-//! SqliteCommitLoop thread: takes batches from its queue, and sleeps until the queue wakes it.
+//! Writer thread: takes batches from its queue, and sleeps until the queue wakes it.
 
 use super::{CommandQueue, QueueLimits};
 use std::{

@@ -148,7 +148,7 @@ pub(super) fn check_is_store(connection: &Connection, path: &Path) -> Result<boo
     Ok(is_new)
 }
 
-/// RetentionPolicy every statement prepared. By default SQLite prepares a statement again with each value that is bound where an index
+/// Keeps every statement prepared. By default SQLite prepares a statement again with each value that is bound where an index
 /// has a condition (`state = ?`), which costs more than running it.
 fn keep_statements(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE_SIZE);

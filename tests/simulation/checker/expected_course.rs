@@ -47,7 +47,7 @@ pub(crate) enum CourseEnd {
     Elsewhere,
 }
 
-/// SimulationState of a delivery by the checker's reckoning.
+/// State of a delivery by the checker's reckoning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpectedDeliveryState {
     pub(crate) due: Window,

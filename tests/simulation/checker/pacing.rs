@@ -1,4 +1,4 @@
-//! ServiceLimits as receivers see them, over all processes: no window of time holds more requests than a rate allows, never are
+//! Limits as receivers see them, over all processes: no window of time holds more requests than a rate allows, never are
 //! more in flight than a limit allows, and an open circuit breaker lets one probe out at a time.
 
 use super::evidence::Evidence;

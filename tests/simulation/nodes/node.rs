@@ -50,7 +50,7 @@ pub(crate) struct Node {
     started_at: (i64, Instant, i64),
 }
 
-/// SqliteCommitLoop of a process, shared by the commit loop and by the code that ends it.
+/// Writer of a process, shared by the commit loop and by the code that ends it.
 type SharedNodeWriter = Arc<Mutex<Option<SimCommitLoop>>>;
 
 impl Node {

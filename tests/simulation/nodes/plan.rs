@@ -233,7 +233,7 @@ fn loss(seed: u64) -> Vec<NodeFault> {
 fn fault(rng: &mut Rng) -> NodeFaultKind {
     let down = pick(rng, &[200, 2 * SECOND, 9 * SECOND, 20 * SECOND]);
     let long = pick(rng, &[500, 3 * SECOND, 7 * SECOND, 13 * SECOND, 20 * SECOND]);
-    // QueueContext the end of a lease, where it matters most.
+    // Around the end of a lease, where it matters most.
     let close = pick(rng, &[8700, 9000, 9300, 9600, 10 * SECOND, 12 * SECOND]) + rng.i64(-200..200);
     match rng.u8(0..14) {
         0..3 => NodeFaultKind::Kill(down),

@@ -148,7 +148,7 @@ impl Producers {
         }
     }
 
-    /// PlanLog an event. The same id must be the same event on every node.
+    /// Notes an event. The same id must be the same event on every node.
     fn note(&mut self, plan: usize, event: EventId, now: i64) {
         let published = &mut self.published[plan];
         if published.event.is_some_and(|known| known != event) && self.town.journal().is_lost(event) {

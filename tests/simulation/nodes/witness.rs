@@ -98,7 +98,7 @@ pub(crate) fn note_who(tx: &Connection, now: Timestamp, epoch: i64, seen: i64) {
     sql.execute(params![now.as_millis(), epoch, seen]).unwrap();
 }
 
-/// PlanLog which shard an endpoint is in.
+/// Notes which shard an endpoint is in.
 pub(crate) fn note_shard(file: &Connection, endpoint: EndpointId) {
     let (id, shard) = (endpoint.as_i64(), shard_of(endpoint));
     assert!(usize::from(shard) < SHARD_COUNT);

@@ -1,4 +1,4 @@
-//! GroupCommit a part of the log into the statistics rows that it adds to.
+//! Turns a part of the log into the statistics rows that it adds to.
 
 use super::MinuteCounters;
 use crate::{

@@ -1,4 +1,4 @@
-//! Implements `Cluster`: cluster membership, takeover and maintenance.
+//! Implements `ClusterStore`: cluster membership, takeover and maintenance.
 
 use crate::store::sql::{
     Backend, MembershipBackend, adjusted_clock, changes, health, inspections, maintenance, nodes, replays,

@@ -1,4 +1,4 @@
-//! Implements `Browse`; every method goes to a reader.
+//! Implements `QueryStore`; every method goes to a reader.
 
 use crate::store::sql::{
     Backend, audit, dedup, health, inspections, notices, outbox, queries, recent, replays, statistics_query,

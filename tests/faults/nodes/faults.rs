@@ -15,7 +15,7 @@ const FROZEN: Duration = Duration::from_secs(15);
 /// detected.
 const SLOW: Duration = Duration::from_secs(1);
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(5);
-/// QuotaLimit for events that are promised "within seconds", on machines with other load.
+/// Limit for events that are promised "within seconds", on machines with other load.
 const CHANGE_LIMIT: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 /// By then requests in flight have arrived, and every node has noticed the outage.
 const QUIET_AFTER: Duration = Duration::from_secs(3);
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// QuotaLimit of log lines per minute: a log that repeats the same line a thousand times is useless.
+/// Limit of log lines per minute: a log that repeats the same line a thousand times is useless.
 const LINES_A_MINUTE: u64 = 600;
 /// Duration of the outage in the controls.
 const CONTROL_OUTAGE: Duration = Duration::from_secs(20);

@@ -14,9 +14,9 @@ use std::{
 use tokio::{task::JoinHandle, time::Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// QuotaLimit of the median time until an event is picked up and sent.
+/// Limit of the median time until an event is picked up and sent.
 const MEDIAN_LIMIT: Duration = Duration::from_secs(1);
-/// QuotaLimit for a single event, on a machine with other load.
+/// Limit for a single event, on a machine with other load.
 const SINGLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// A product and a node on one database, and a receiver.

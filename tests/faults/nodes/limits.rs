@@ -1,4 +1,4 @@
-//! ServiceLimits of an app hold over all its endpoints together, and over all nodes: also during a takeover from a node that was at the
+//! Limits of an app hold over all its endpoints together, and over all nodes: also during a takeover from a node that was at the
 //! limit, and while shards move to a node that joins.
 
 use super::{

@@ -1,4 +1,4 @@
-//! StatusPattern of events and deliveries, in the names of each of the five systems.
+//! Statuses of events and deliveries, in the names of each of the five systems.
 
 use crate::{
     fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, text},

@@ -49,7 +49,7 @@ fn distance_from_uniform(sample: &[f64], from: f64, to: f64) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// Bound on that distance. StatisticsSubject honest samples of this size about one in ten thousand exceeds it; the randomness is seeded, so
+/// Bound on that distance. Of honest samples of this size about one in ten thousand exceeds it; the randomness is seeded, so
 /// none does here.
 fn distance_max() -> f64 {
     2.2 / (DELIVERIES as f64).sqrt()

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up should fail where it stands")]
 
-#[expect(dead_code, reason = "blackbox_api uses other parts of it")]
+#[expect(dead_code, reason = "tests/api uses other parts of it")]
 #[path = "../harness/mod.rs"]
 mod harness;
 

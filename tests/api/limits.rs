@@ -1,4 +1,4 @@
-//! OutgoingDelivery limits: set and shown, refused by field, enforced by the node, and explained in words.
+//! Sending limits: set and shown, refused by field, enforced by the node, and explained in words.
 
 use crate::{
     fixture::{HOOK, TestApp, TestServer, WAIT_MAX, receiver, reply, text},

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 pub(super) const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(15);
 
-/// ServiceLimits of the endpoints that have some.
+/// Limits of the endpoints that have some.
 pub(super) struct EndpointLimits {
     pub(super) per_second: u32,
     pub(super) burst: u32,
