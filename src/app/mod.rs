@@ -125,11 +125,7 @@ impl StartedNode {
         }));
         storage.set_usage(open_store::usage(settings, &*store).await?);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
-        let addresses = AddressPolicy {
-            allow: settings.allow_addresses.clone(),
-            own_addresses: host::own_addresses(),
-            dev: is_dev,
-        };
+        let addresses = address_policy(settings, is_dev);
         let gate =
             NodeSendGate { node_state: tenure.clone(), clock: clock.clone(), delivery_store: ledger.clone() };
         let client = http_client(settings, &addresses, gate)?;
@@ -258,6 +254,15 @@ fn initial_node_state(store: &StoreLocation) -> NodeLease {
     match store {
         StoreLocation::Sqlite(_) => NodeLease::single_node(),
         StoreLocation::Postgres(_) => NodeLease::default(),
+    }
+}
+
+/// Returns which addresses may be called: public ones, and those that the operator allows.
+fn address_policy(settings: &Settings, is_dev: bool) -> AddressPolicy {
+    AddressPolicy {
+        allow: settings.allow_addresses.clone(),
+        own_addresses: host::own_addresses(),
+        dev: is_dev,
     }
 }
 

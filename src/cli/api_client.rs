@@ -94,7 +94,7 @@ impl ServerClient {
         let answer =
             self.http.send(ClientRequest { method, target, headers, body, timeout: API_TIMEOUT }).await;
         let answer = answer.map_err(|error| {
-            CommandError::new(
+            CommandError::with_exit(
                 ExitStatus::TryAgain,
                 format!("cannot ask the server at {}: {error}", self.server),
             )
@@ -105,7 +105,7 @@ impl ServerClient {
         }
         let problem = serde_json::from_slice(&body).unwrap_or_default();
         let words = refusal_message(head.status, &problem) + &every_error(&problem);
-        Err(CommandError::new(ExitStatus::of(head.status.as_u16()), words))
+        Err(CommandError::with_exit(ExitStatus::of(head.status.as_u16()), words))
     }
 
     /// Calls `path` for a command that polls. Waits for a server that restarts meanwhile.

@@ -65,12 +65,12 @@ pub(super) struct CommandError {
 }
 
 impl CommandError {
-    pub(super) fn new(exit: ExitStatus, words: impl Into<String>) -> anyhow::Error {
+    pub(super) fn with_exit(exit: ExitStatus, words: impl Into<String>) -> anyhow::Error {
         Self { exit, words: words.into() }.into()
     }
 
     pub(super) fn usage(words: impl Into<String>) -> anyhow::Error {
-        Self::new(ExitStatus::Usage, words)
+        Self::with_exit(ExitStatus::Usage, words)
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn confirm(question: &str, is_agreed: bool) -> anyhow::Result<()> {
     if matches!(line()?.trim().to_lowercase().as_str(), "y" | "yes") {
         return Ok(());
     }
-    Err(CommandError::new(ExitStatus::Failed, "nothing was done"))
+    Err(CommandError::with_exit(ExitStatus::Failed, "nothing was done"))
 }
 
 /// Reads a line: hidden while it is typed at a terminal, otherwise from standard input.
@@ -56,7 +56,7 @@ fn secret_line() -> anyhow::Result<String> {
         match byte.context("cannot read the terminal")? {
             b'\n' | b'\r' => break,
             // Ctrl-C, Ctrl-D
-            3 | 4 => return Err(CommandError::new(ExitStatus::Failed, "nothing was done")),
+            3 | 4 => return Err(CommandError::with_exit(ExitStatus::Failed, "nothing was done")),
             8 | 127 => drop(typed.pop()),
             other => typed.push(other),
         }

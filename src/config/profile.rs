@@ -160,7 +160,7 @@ fn parse(file_name: &str, text: &str) -> Result<BTreeMap<String, Profile>, Vec<S
                 ("key", Some(text)) => profile.key = Some(HiddenText::new(text)),
                 ("app", Some(text)) => profile.app = Some(text),
                 (known, None) if PROFILE_FIELDS.contains(&known) => {
-                    problems.push(format!("{place}: must be text"))
+                    problems.push(format!("{place}: must be text"));
                 }
                 (other, _) => problems.push(match nearest(other, &PROFILE_FIELDS) {
                     Some(near) => format!("{place}: there is no such field; did you mean `{near}`?"),

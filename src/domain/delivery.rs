@@ -139,7 +139,7 @@ impl Delivery {
         let too_old = self.saved_state.is_none() && self.give_up_at.is_some_and(|at| at <= now);
         match self.at_due {
             DueAction::Exhaust | DueAction::ExhaustUncounted => {
-                self.finish(DeliveryState::Dead, EndReason::Exhausted, now)
+                self.finish(DeliveryState::Dead, EndReason::Exhausted, now);
             }
             DueAction::Expire => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
             DueAction::Attempt if too_old => self.finish(DeliveryState::Expired, EndReason::GaveUp, now),
@@ -348,7 +348,7 @@ impl Delivery {
             Availability::Enabled => {}
             Availability::DisabledHold => self.hold(now),
             Availability::DisabledCancel => {
-                self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now)
+                self.finish(DeliveryState::Cancelled, EndReason::EndpointDisabled, now);
             }
             Availability::Deleted => self.finish(DeliveryState::Cancelled, EndReason::EndpointDeleted, now),
         }

@@ -162,7 +162,7 @@ impl Inspector {
         match subject.request(probe, self.delivery_worker.clock.now()) {
             Err(error) => judge.record_unsendable(probe, &error),
             Ok(request) => {
-                judge.record_response(probe, self.send(endpoint, request.headers, request.body).await)
+                judge.record_response(probe, self.send(endpoint, request.headers, request.body).await);
             }
         }
     }

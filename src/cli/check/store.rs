@@ -76,7 +76,7 @@ pub(super) fn check_store(path: &Path, disk_free_min: u64) -> (StoreFacts, Vec<C
     let mut lines = Vec::new();
     match sqlite::probe(path) {
         Ok(None) => {
-            lines.push(CheckLine::ok(STORE_CHECK, format!("{} is made at the first start", path.display())))
+            lines.push(CheckLine::ok(STORE_CHECK, format!("{} is made at the first start", path.display())));
         }
         Ok(Some(found)) => {
             seen.newest_at = found.newest_at;

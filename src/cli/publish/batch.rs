@@ -128,7 +128,7 @@ fn exit(refused: &[(usize, &BatchItemAnswer)]) -> anyhow::Result<ExitCode> {
     }
     let is_passing = refused.iter().all(|(_, item)| ExitStatus::of(item.status) == ExitStatus::TryAgain);
     let exit = if is_passing { ExitStatus::TryAgain } else { ExitStatus::Failed };
-    Err(CommandError::new(exit, format!("{} events were refused", refused.len())))
+    Err(CommandError::with_exit(exit, format!("{} events were refused", refused.len())))
 }
 
 #[cfg(test)]

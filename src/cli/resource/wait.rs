@@ -33,7 +33,7 @@ impl WaitResult {
     pub(in crate::cli) fn exit(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Succeeded => Ok(ExitCode::SUCCESS),
-            Self::Failed(why) => Err(CommandError::new(ExitStatus::Failed, why)),
+            Self::Failed(why) => Err(CommandError::with_exit(ExitStatus::Failed, why)),
         }
     }
 }

@@ -168,7 +168,7 @@ fn rewrite(text: &str, spacing: Spacing, escapes: Escapes) -> Vec<u8> {
                 match spacing {
                     Spacing::SpacedData if depth > 1 => out.push(b' '),
                     Spacing::Indented(_) | Spacing::Tabs if byte == b',' => {
-                        write_line_break(&mut out, spacing, depth)
+                        write_line_break(&mut out, spacing, depth);
                     }
                     Spacing::Spaced | Spacing::Indented(_) | Spacing::Tabs => out.push(b' '),
                     Spacing::Compact | Spacing::SpacedData => {}

@@ -52,7 +52,7 @@ pub(super) fn log(tx: &dyn Sql, batch: &StatBatch) -> Result<()> {
 /// Returns the log rows of a batch.
 pub(super) fn documents(batch: &StatBatch) -> Result<Vec<String>> {
     let logged: Vec<LogLine> = batch.rows().map(|line| logged(&line)).collect();
-    logged.chunks(LINES_PER_ROW).map(|part| to_json(part)).collect()
+    logged.chunks(LINES_PER_ROW).map(to_json).collect()
 }
 
 /// Puts a part back into the log, added up, to be written in parts: under ids below zero, which are read first.
