@@ -87,7 +87,8 @@ pub async fn compare(arguments: &CompareArguments) -> Result<bool> {
     }
     let work = WorkFolder::below(&shared.work)?;
     let mut json = JsonFile::create(shared.json.as_deref())?;
-    let programs = [shared.product(Some(&arguments.old))?, shared.product(Some(&arguments.new))?];
+    let named = [&arguments.old, &arguments.new];
+    let programs = [shared.product(Some(named[0]))?, shared.product(Some(named[1]))?];
     let mut verdicts = vec![];
     for shape in &shapes {
         eprintln!("comparing {}: {}", shape.name, shape.about);
@@ -98,7 +99,7 @@ pub async fn compare(arguments: &CompareArguments) -> Result<bool> {
                 let figures = one_run(shared, &work, shape, &programs[side]).await?;
                 eprintln!("  {} {}", ["OLD", "NEW"][side], figures.line());
                 runs[side].push(figures.deliveries_per_cpu_s.context("nothing was delivered")?);
-                let program = programs[side].display().to_string();
+                let program = named[side].display().to_string();
                 let line = Line::Run {
                     shape: shape.name.clone(),
                     run: pair + 1,
