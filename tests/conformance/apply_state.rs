@@ -23,7 +23,7 @@ async fn apply_state_all(stage: &Fixture, settle: AvailabilityChange, most: usiz
             stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Cancelled)).await;
         }
         AvailabilityChange::Disabled(_) => {
-            stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await
+            stage.set_availability(stage.endpoint, Some(WaitingWhenDisabled::Held)).await;
         }
     }
     apply_state_pages(stage, settle, most).await

@@ -172,7 +172,7 @@ async fn go(stage: &mut Fixture, first: DeliveryId, way: &str) {
                     ActionResult::Done(_)
                 )),
                 "then deleted" => {
-                    assert_eq!(stage.request(first, DeliveryAction::Delete).await, ActionResult::Deleted)
+                    assert_eq!(stage.request(first, DeliveryAction::Delete).await, ActionResult::Deleted);
                 }
                 "then skipped" => {
                     order_by(stage, OnDead::Skip).await;
