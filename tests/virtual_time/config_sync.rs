@@ -10,6 +10,7 @@ use posthaste::{
         api_key::SETTINGS_KEY_ID,
         config_cache::ConfigCache,
         endpoint::Endpoint,
+        event_type::EventTypeDocument,
         id::{EndpointId, IdGenerator, KeyId},
         node_lease::NodeLease,
         outage_detector::OutageReport,
@@ -256,8 +257,7 @@ async fn keys_and_event_types_come_and_go() {
     let second = SecondNode::start(&stage).await;
     let new = NewKey { scope: "app".into(), app: Some("a".into()), name: None, expires_at: None };
     let (key, _) = stage.service.add_key(ADMIN, new).await.unwrap();
-    let kind =
-        stage.service.add_event_type(ADMIN, "order.paid".into(), serde_json::from_value(json!({})).unwrap());
+    let kind = stage.service.add_event_type(ADMIN, "order.paid".into(), EventTypeDocument::default());
     // A payload function is tried on a thread of its own, which takes real time.
     tokio::time::resume();
     let event_types = vec![kind.await.unwrap().record.id];
