@@ -4,6 +4,7 @@
 //! Each rule has examples that must break it, so that no rule can stop working unnoticed.
 
 mod source;
+mod words;
 
 use posthaste::config::SETTINGS;
 use source::{SourceFile, has_word, read_sources};

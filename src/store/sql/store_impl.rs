@@ -60,12 +60,12 @@ impl<D: Backend> DeliveryStore for D {
 
     fn accept_inbox(&self, intake: InboxBatch) -> Reply<'_, Vec<Accepted>> {
         let (reply, answer) = oneshot::channel();
-        let InboxBatch { events, refused, removed: settled } = intake;
+        let InboxBatch { events, refused, removed } = intake;
         let (numbers, events): (Vec<_>, Vec<_>) = events.into_iter().unzip();
         let (count, bytes) = weight(&events);
         let accept = Accept { events, results: Vec::new(), epoch: 0, reply: Some(reply) };
         self.commands().push_accept(
-            Box::new(AcceptInbox { accept, numbers, refused, removed: settled }),
+            Box::new(AcceptInbox { accept, numbers, refused, removed }),
             count,
             bytes,
         );
