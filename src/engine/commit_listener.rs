@@ -80,10 +80,10 @@ impl CommitListener for EndpointQueues {
             self.schedule_apply(endpoint);
         }
         let Some(due) = lane.note_due(due) else { return };
-        let mut queue = self.due();
-        let is_first = queue.first().is_none_or(|(first, _)| due < *first);
-        queue.insert((due, endpoint));
-        drop(queue);
+        let mut by_due = self.due();
+        let is_first = by_due.first().is_none_or(|(first, _)| due < *first);
+        by_due.insert((due, endpoint));
+        drop(by_due);
         if is_first {
             self.refills.notify_one();
         }
