@@ -110,9 +110,10 @@ impl StartedNode {
         let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
         let (directory, tally) = (Arc::new(ConfigCache::default()), Arc::new(Metrics::default()));
         let tenure = Arc::new(initial_node_state(&settings.store));
-        let (lanes, events) = EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
+        let (queues, events) =
+            EndpointQueues::new(engine_limits(settings), directory.clone(), tenure.clone());
         let streams = Arc::new(Streams::default());
-        let handover = LiveUpdateListener::new(lanes.clone(), streams.clone(), directory.clone());
+        let handover = LiveUpdateListener::new(queues.clone(), streams.clone(), directory.clone());
         let store = open_store::open(settings, Arc::new(handover), &tally).await?;
         let ledger = Arc::new(LiveUpdateStore::new(store.clone(), streams.clone()));
         let joined = open_store::join(settings, &*store, &*clock).await?;
@@ -136,7 +137,7 @@ impl StartedNode {
             query_store: store.clone(),
             cluster_store: store.clone(),
             node_state: tenure.clone(),
-            permits: lanes.clone(),
+            permits: queues.clone(),
             clock: clock.clone(),
             entropy: entropy.clone(),
             ids: ids.clone(),
@@ -164,9 +165,9 @@ impl StartedNode {
             loaded.map_err(|error| generated_keys::with_hint(anyhow::Error::new(error), settings))?;
         tracing::info!(?loaded, "loaded");
         // A single node has no others whose changes it must follow.
-        let configuration_bell = (!joined.is_alone).then(|| lanes.configuration_notify());
+        let configuration_bell = (!joined.is_alone).then(|| queues.configuration_notify());
         let engine = Engine {
-            queues: lanes,
+            queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: directory,

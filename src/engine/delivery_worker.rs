@@ -63,7 +63,7 @@ impl DeliveryWorker {
     pub(super) async fn process(
         &self,
         sending: OutgoingDelivery,
-        lane: &EndpointQueue,
+        queue: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Option<SendResult> {
         let OutgoingDelivery { leased: carried, note } = sending;
@@ -81,7 +81,7 @@ impl DeliveryWorker {
             return None;
         }
         let delivered = match packed {
-            Ok(parcel) => self.send_with_repeat(&mut custody, &parcel, lane, leave).await,
+            Ok(parcel) => self.send_with_repeat(&mut custody, &parcel, queue, leave).await,
             Err(fault) => Err(fault.into()),
         };
         let report = self.send_result(&custody, &endpoint, matches!(delivered, Ok(true)));
@@ -146,7 +146,7 @@ impl DeliveryWorker {
         &self,
         custody: &mut LeaseGuard,
         parcel: &PreparedRequest,
-        lane: &EndpointQueue,
+        queue: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Result<bool, NoOutcome> {
         let had_bad_luck =
@@ -158,16 +158,16 @@ impl DeliveryWorker {
             let started_at = self.clock.now();
             let position = carried.delivery.history_len + 1 + custody.attempts().len() as u32;
             let request = parcel.request(carried, position, started_at, fresh)?;
-            lane.mark_sent(leave, started_at);
+            queue.mark_sent(leave, started_at);
             custody.mark_sent(started_at);
-            let mut outcome = self.send(request, custody, lane, leave).await?;
+            let mut outcome = self.send(request, custody, queue, leave).await?;
             verdict::classify(&mut outcome, &parcel.endpoint.contract);
             self.metrics.count_attempt(outcome.class);
             let Endpoint { record, target, .. } = &*parcel.endpoint;
             counts = self.outage_detector.record(record.app, target.host(), &outcome, self.clock.now());
             let is_stale = outcome.class == OutcomeClass::StaleConnection;
             custody.add_attempt(new_attempt(&parcel.endpoint, started_at, outcome));
-            let may_repeat = || self.delivery_store.can_record() && lane.may_repeat(leave, self.clock.now());
+            let may_repeat = || self.delivery_store.can_record() && queue.may_repeat(leave, self.clock.now());
             if !is_stale || fresh || !may_repeat() {
                 break;
             }
@@ -181,10 +181,10 @@ impl DeliveryWorker {
         &self,
         request: OutboundRequest,
         custody: &mut LeaseGuard,
-        lane: &EndpointQueue,
+        queue: &EndpointQueue,
         leave: &AdmissionTicket,
     ) -> Result<Outcome, NoOutcome> {
-        let (around, posting) = (&lane.context, self.http_sender.post(request));
+        let (around, posting) = (&queue.context, self.http_sender.post(request));
         let posted = if around.node_state.is_single_node() {
             posting.await
         } else {
@@ -203,7 +203,7 @@ impl DeliveryWorker {
         };
         posted.map_err(|_| {
             // The delivery waits in the store, and its queue until the gate is open again.
-            lane.context.permit_pool.close_send_gate();
+            queue.context.permit_pool.close_send_gate();
             custody.mark_not_sent();
             NoOutcome::Released
         })

@@ -33,10 +33,10 @@ impl Dispatcher {
             tokio::select! {
                 biased;
                 () = stop.graceful() => break,
-                lane = self.ready.recv() => match lane {
+                queue = self.ready.recv() => match queue {
                     // An endless stream of ready queues must not delay timers that are due.
-                    Some(lane) => {
-                        let now = self.start_workers(&lane, &mut couriers);
+                    Some(queue) => {
+                        let now = self.start_workers(&queue, &mut couriers);
                         if around.timers.is_due(now) {
                             self.run_due_timers(now, &mut couriers);
                         }
@@ -66,26 +66,25 @@ impl Dispatcher {
             match sleeper {
                 TimerKey::Limiter => self.queues.grant_free_slots(now),
                 TimerKey::Queue(endpoint) => {
-                    let lane = self.queues.queue(endpoint);
-                    lane.clear_timer();
-                    self.start_workers(&lane, couriers);
+                    let queue = self.queues.queue(endpoint);
+                    queue.clear_timer();
+                    self.start_workers(&queue, couriers);
                 }
             }
         }
     }
 
     /// Starts workers for all that the queue may send now. Returns the time at which it did.
-    fn start_workers(&self, lane: &Arc<EndpointQueue>, couriers: &mut JoinSet<()>) -> Timestamp {
+    fn start_workers(&self, queue: &Arc<EndpointQueue>, couriers: &mut JoinSet<()>) -> Timestamp {
         let now = self.delivery_worker.clock.now();
-        let misplaced = lane.take_unsendable(now);
+        let misplaced = queue.take_unsendable(now);
         if !misplaced.is_empty() {
             // The result is not awaited: the command is queued as soon as it is called.
             drop(self.delivery_worker.delivery_store.release(misplaced, now));
         }
-        while let Some((sending, leave)) = self.queues.next(lane, now) {
-            let (lanes, lane, courier) = (self.queues.clone(), lane.clone(), self.delivery_worker.clone());
-            let mut out =
-                RunningWorker { queues: lanes, queue: lane, delivery_worker: courier, ticket: Some(leave) };
+        while let Some((sending, leave)) = self.queues.next(queue, now) {
+            let (queues, queue, courier) = (self.queues.clone(), queue.clone(), self.delivery_worker.clone());
+            let mut out = RunningWorker { queues, queue, delivery_worker: courier, ticket: Some(leave) };
             couriers.spawn(async move {
                 let mut next = Some(sending);
                 while let Some(sending) = next {
@@ -93,14 +92,14 @@ impl Dispatcher {
                 }
             });
         }
-        self.queues.give_up_granted(lane, now);
+        self.queues.give_up_granted(queue, now);
         now
     }
 
     /// Releases, unattempted, what no delivery worker has taken.
     pub(super) async fn release_queued(&self) {
         let queued: Vec<LeasedDelivery> =
-            self.queues.all().iter().flat_map(|lane| lane.take_queued()).collect();
+            self.queues.all().iter().flat_map(|queue| queue.take_queued()).collect();
         if queued.is_empty() {
             return;
         }

@@ -48,7 +48,7 @@ impl HealthWorker {
     /// Restores how things stood when the last process ended: in the outage detector, and for failing and paused endpoints.
     pub(super) async fn begin(
         courier: &DeliveryWorker,
-        lanes: &EndpointQueues,
+        queues: &EndpointQueues,
         cluster_store: Arc<dyn ClusterStore>,
         every: Duration,
     ) -> Result<Self, StoreError> {
@@ -57,10 +57,10 @@ impl HealthWorker {
         let standing = cluster_store.health_bootstrap(now).await?;
         blame.start(standing.adjusted_time, every * INTERVALS_MISSED_MAX, now);
         for endpoint in standing.failing {
-            lanes.start_half_open(endpoint, now);
+            queues.start_half_open(endpoint, now);
         }
         for (endpoint, paused) in standing.paused {
-            lanes.resume_pause(endpoint, paused, now);
+            queues.resume_pause(endpoint, paused, now);
         }
         for endpoint in standing.healthy.into_iter().filter_map(|id| directory.endpoint(id)) {
             blame.restore_answered_host(endpoint.record.app, endpoint.target.host(), now);
@@ -74,7 +74,7 @@ impl HealthWorker {
             candidates: BTreeSet::new(),
             evaluated: BTreeMap::new(),
             degraded_at: now,
-            leader: LeaderRole { node_state: lanes.node_state().clone(), clock: clock.clone() },
+            leader: LeaderRole { node_state: queues.node_state().clone(), clock: clock.clone() },
         })
     }
 

@@ -90,10 +90,10 @@ pub(super) struct HeartbeatReply {
 impl Membership {
     /// Runs for as long as the store takes heartbeats; the caller ends it when nothing is in flight any more.
     pub(super) async fn run(self, stop: Shutdown) -> Result<(), StoreError> {
-        let Self { queues: lanes, cluster_store: cluster, clock, ids } = self;
+        let Self { queues, cluster_store: cluster, clock, ids } = self;
         let lease = OwnLease::default();
         let shared = MembershipState {
-            queues: lanes,
+            queues,
             cluster_store: cluster,
             clock,
             ids,

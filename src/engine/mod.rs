@@ -1,6 +1,6 @@
 //! The engine: leases due deliveries, no more than it has free permits for, sends them, and records the results.
 //!
-//! The way of a delivery: after its commit it enters its endpoint queue (`lanes`), `dispatch` starts a delivery worker,
+//! The way of a delivery: after its commit it enters its endpoint queue (`queues`), `dispatch` starts a delivery worker,
 //! `renderer` makes the payload, `courier` brings it to a verdict. `scheduler` fetches what waits in the store; `recovery`
 //! brings retries forward when their endpoint answers again; `replayer` brings replays forward; `inspector` tests receivers;
 //! `health` keeps statistics and evaluates endpoints; `expiry` removes what has outlived its retention; `janitor` does
@@ -151,16 +151,16 @@ impl Engine {
         let mut was_told = false;
         loop {
             let found = async {
-                let lanes = self.cluster_store.find_queues().await?;
+                let queues = self.cluster_store.find_queues().await?;
                 let (cluster, every) = (self.cluster_store.clone(), self.intervals.health);
                 Ok((
-                    lanes,
+                    queues,
                     health::HealthWorker::begin(&self.delivery_worker, &self.queues, cluster, every).await?,
                 ))
             };
             match found.await {
-                Ok((lanes, health)) => {
-                    for (endpoint, due) in lanes {
+                Ok((queues, health)) => {
+                    for (endpoint, due) in queues {
                         self.queues.delivery_waiting(endpoint, due);
                     }
                     return Ok(Some(health));
@@ -190,10 +190,10 @@ impl Engine {
         };
         let (scheduler, replayer, notifier) =
             (self.scheduler(), self.replayer(steward.clone()), self.notifier(steward.clone()));
-        let (courier, lanes) = (Arc::new(self.delivery_worker), self.queues);
+        let (courier, queues) = (Arc::new(self.delivery_worker), self.queues);
         let postman = notice_mailer::NoticeMailer::new(
             &courier,
-            lanes.mail_notices.clone(),
+            queues.mail_notices.clone(),
             self.mail_settings,
             self.intervals.notices,
             steward.clone(),
@@ -215,7 +215,7 @@ impl Engine {
             under_way: Vec::new(),
         };
         let janitor = housekeeping::Housekeeping {
-            queues: lanes.clone(),
+            queues: queues.clone(),
             changed_endpoints: self.queue_events.changed_endpoints,
             config_cache: courier.config_cache.clone(),
             delivery_store: courier.delivery_store.clone(),
@@ -234,14 +234,14 @@ impl Engine {
             audit_retention: self.audit_retention,
             leader: steward,
         };
-        let is_alone = lanes.node_state().is_single_node();
+        let is_alone = queues.node_state().is_single_node();
         let inspector = inspector::Inspector {
-            inspections_waiting: lanes.inspections.clone(),
+            inspections_waiting: queues.inspections.clone(),
             delivery_worker: courier.clone(),
             is_alone,
         };
         let mut dispatch = dispatcher::Dispatcher {
-            queues: lanes,
+            queues,
             ready: self.queue_events.ready,
             delivery_worker: courier.clone(),
             grace_period: self.grace_period,

@@ -67,7 +67,7 @@ impl Scheduler {
         }
         self.queues.unblock();
         let wants = self.refill_requests(now);
-        let lanes: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
+        let queues: Vec<_> = wants.iter().map(|want| want.endpoint).collect();
         if wants.is_empty() {
             // Queues that are due and got no permits are set aside; going through many of them must not keep other tasks
             // waiting.
@@ -107,7 +107,7 @@ impl Scheduler {
                     has_more_manual: true,
                     next_due: Some(again),
                 };
-                for endpoint in lanes {
+                for endpoint in queues {
                     self.finish_refill(endpoint, brought, now);
                 }
                 again
@@ -118,15 +118,15 @@ impl Scheduler {
     fn refill_requests(&self, now: Timestamp) -> Vec<LeaseRequest> {
         let mut seen = HashSet::new();
         let mut wants = Vec::new();
-        for lane in self.queues.take_due(now, QUEUES_PER_STEP) {
-            if !seen.insert(lane.endpoint) {
+        for queue in self.queues.take_due(now, QUEUES_PER_STEP) {
+            if !seen.insert(queue.endpoint) {
                 continue;
             }
-            match lane.begin_refill(PERMITS_PER_QUEUE, now) {
-                RefillDecision::Blocked => self.queues.block(lane),
+            match queue.begin_refill(PERMITS_PER_QUEUE, now) {
+                RefillDecision::Blocked => self.queues.block(queue),
                 RefillDecision::NotBefore(until) => {
                     if let Some(until) = until {
-                        self.queues.put_due(&lane, until);
+                        self.queues.put_due(&queue, until);
                     }
                 }
                 RefillDecision::Refill(RefillPermits {
@@ -136,7 +136,7 @@ impl Scheduler {
                     manual: by_hand,
                     backlog_until,
                 }) => {
-                    let (endpoint, bytes_max) = (lane.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
+                    let (endpoint, bytes_max) = (queue.endpoint, self.queues.bytes_free() / QUEUES_PER_STEP);
                     let contract = self.config_cache.endpoint(endpoint).map(|found| found.contract.clone());
                     wants.push(LeaseRequest {
                         endpoint,
@@ -155,10 +155,11 @@ impl Scheduler {
     }
 
     fn finish_refill(&self, endpoint: EndpointId, brought: RefillOutcome, now: Timestamp) {
-        let lane = self.queues.queue(endpoint);
+        let queue = self.queues.queue(endpoint);
         let is_met = !self.queues.node_state().is_single_node() && is_leased_elsewhere(brought, now);
-        if let Some(due) = lane.finish_refill(brought, now) {
-            self.queues.put_due(&lane, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
+        if let Some(due) = queue.finish_refill(brought, now) {
+            self.queues
+                .put_due(&queue, if is_met { due.max(now.plus(REFILL_CONTENTION_PAUSE)) } else { due });
         }
     }
 

@@ -134,8 +134,8 @@ impl Service {
     }
 
     async fn oldest_overdue(&self) -> Result<Option<OldestOverdue>, Error> {
-        let (lanes, now) = (self.cluster_store.find_queues().await?, self.clock.now());
-        let overdue = lanes.into_iter().filter(|(_, due)| *due <= now);
+        let (queues, now) = (self.cluster_store.find_queues().await?, self.clock.now());
+        let overdue = queues.into_iter().filter(|(_, due)| *due <= now);
         let known = overdue.filter_map(|(endpoint, due)| {
             let endpoint =
                 self.config_cache.endpoint(endpoint).filter(|found| found.record.disabled.is_none())?;

@@ -179,7 +179,7 @@ pub trait ClusterStore: Send + Sync {
     fn find_queues(&self) -> Reply<'_, Vec<(EndpointId, Timestamp)>>;
 
     /// Returns those of these endpoint queues that hold something due.
-    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
+    fn queues_with_due(&self, queues: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>>;
 
     /// Removes a bounded number of rows that deleted apps left behind; `true` while there is more to do.
     fn purge_deleted_apps(&self) -> Reply<'_, bool>;

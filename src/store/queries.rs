@@ -168,7 +168,7 @@ pub trait QueryStore: Send + Sync {
     /// Returns the deliveries that wait in these endpoint queues (all of one app), the next due first.
     fn queue(
         &self,
-        lanes: Vec<EndpointId>,
+        queues: Vec<EndpointId>,
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<DeliveryRow>>;

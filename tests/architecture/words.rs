@@ -110,7 +110,9 @@ impl Retired {
         let found = self.found(&Names::of(path, text)).into_iter();
         found
             .filter(|(name, _)| !self.exempts(path, name))
-            .map(|(name, instead)| format!("{path}:{}: `{name}` is retired: write {instead}", line_of(text, name)))
+            .map(|(name, instead)| {
+                format!("{path}:{}: `{name}` is retired: write {instead}", line_of(text, name))
+            })
             .collect()
     }
 
@@ -118,7 +120,8 @@ impl Retired {
     fn useless(&self, path: &str, text: &str) -> Vec<String> {
         let names = Names::of(path, text);
         let found: Vec<&str> = self.found(&names).into_iter().map(|(name, _)| name).collect();
-        let of_file = self.exempt.iter().filter(|exempt| exempt.file == path).flat_map(|exempt| &exempt.names);
+        let of_file =
+            self.exempt.iter().filter(|exempt| exempt.file == path).flat_map(|exempt| &exempt.names);
         let useless = of_file.filter(|name| !found.contains(&name.as_str()));
         useless.map(|name| format!("{path} needs no exemption for `{name}` any more")).collect()
     }
@@ -155,7 +158,11 @@ fn names(code: &str) -> impl Iterator<Item = String> + '_ {
 /// Names in backticks, as comments and documents write them.
 fn code_spans(text: &str) -> BTreeSet<String> {
     let is_name = |span: &&str| !span.is_empty() && span.chars().all(|c| c.is_alphanumeric() || c == '_');
-    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_name).map(str::to_owned).collect()
+    text.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(is_name)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// SQL without its comments and its string literals.
@@ -194,7 +201,9 @@ fn read_files() -> Vec<(String, String)> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
             if !FOLDERS_SKIPPED.contains(&name.as_str()) {
-                paths.extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()));
+                paths.extend(
+                    fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()),
+                );
             }
             continue;
         }
@@ -220,8 +229,7 @@ fn retired_names_stay_retired() {
 #[test]
 fn every_exemption_is_needed_and_has_a_reason() {
     let (retired, files) = (Retired::read(), read_files());
-    let useless: Vec<String> =
-        files.iter().flat_map(|(path, text)| retired.useless(path, text)).collect();
+    let useless: Vec<String> = files.iter().flat_map(|(path, text)| retired.useless(path, text)).collect();
     assert!(useless.is_empty(), "\n{}\n", useless.join("\n"));
     for exempt in &retired.exempt {
         assert!(files.iter().any(|(path, _)| *path == exempt.file), "{} is no file", exempt.file);
@@ -276,8 +284,10 @@ fn exported_types(text: &str) -> Vec<String> {
     for (at, _) in code.match_indices("pub") {
         let item = code[at + 3..].trim_start();
         // Behind `pub` there may be a scope in parentheses.
-        let item = item.strip_prefix('(').map_or(item, |scope| scope.split_once(')').map_or("", |(_, item)| item));
-        let mut words = item.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        let item =
+            item.strip_prefix('(').map_or(item, |scope| scope.split_once(')').map_or("", |(_, item)| item));
+        let mut words =
+            item.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
         if let Some("struct" | "enum" | "trait" | "union" | "type") = words.next() {
             types.extend(words.next().filter(|name| *name != "Error").map(str::to_owned));
         }
@@ -312,7 +322,12 @@ fn no_two_exported_types_have_one_name() {
     for second in ["pub enum Queue {}", "pub(crate) type Queue = u8;", "pub(in crate::x) trait Queue {}"] {
         assert_eq!(exported_twice(&files(second)).len(), 1, "{second}");
     }
-    for second in ["struct Queue;", "pub struct Queues;", "pub enum Error {}\npub enum Error {}", "// pub struct Queue;"] {
+    for second in [
+        "struct Queue;",
+        "pub struct Queues;",
+        "pub enum Error {}\npub enum Error {}",
+        "// pub struct Queue;",
+    ] {
         assert_eq!(exported_twice(&files(second)), Vec::<String>::new(), "{second}");
     }
 }

@@ -231,9 +231,10 @@ async fn run_case(shared: &SharedStore, first: &[Draw], accepts: &[Draw], is_bat
             5 => asked.push(cancel(&play, which)),
             6 => {
                 // Up to three queues, or one of them several times.
-                let (lanes, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
-                let lane = |n| play.endpoints[(place + n * step) % ENDPOINTS];
-                let wants = lanes.map(|n| play.stage.refill_request(lane(n), usize::from(how % 4))).collect();
+                let (queues, step) = (0..=usize::from(how / 4 % 3), usize::from(how >> 6));
+                let queue = |n| play.endpoints[(place + n * step) % ENDPOINTS];
+                let wants =
+                    queues.map(|n| play.stage.refill_request(queue(n), usize::from(how % 4))).collect();
                 filled.push(store.lease_due(wants, after(100)));
             }
             7 => back.extend(play.take(which).map(|carried| store.release(vec![carried], after(80)))),

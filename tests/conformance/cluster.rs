@@ -137,9 +137,9 @@ pub(crate) async fn queues_are_found_with_their_earliest_due_time(mut stage: Fix
         stage.one_in(state).await;
         stage.endpoint = endpoint;
     }
-    let lanes = stage.store().find_queues().await.unwrap();
+    let queues = stage.store().find_queues().await.unwrap();
     assert_eq!(
-        lanes,
+        queues,
         [(stage.endpoint, after(3)), (third, after(1))],
         "only queues with waiting deliveries are found"
     );
@@ -209,7 +209,7 @@ pub(crate) async fn a_purge_removes_all_data_of_a_deleted_app_and_no_other(mut s
     assert_eq!(counts(&stage, doomed).await, (0, 0));
     assert!(stage.store().deliveries_of(keyed_event).await.unwrap().is_empty());
     assert!(stage.store().delivery(doomed, as_new).await.unwrap().is_none());
-    assert!(!stage.store().find_queues().await.unwrap().iter().any(|(lane, _)| *lane == doomed_endpoint));
+    assert!(!stage.store().find_queues().await.unwrap().iter().any(|(queue, _)| *queue == doomed_endpoint));
     assert_eq!(counts(&stage, stage.app).await, (2, 2));
     assert_eq!(stage.history(kept[0]).await.len(), 1);
     let mut again = stage.one_event();

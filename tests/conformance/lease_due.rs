@@ -75,7 +75,7 @@ pub(crate) async fn queues_do_not_mix_and_several_refill_in_one_call(mut stage: 
     let wants = vec![stage.refill_request(third, 2), stage.refill_request(stage.endpoint, 2)];
     let refilled = stage.store().lease_due(wants, NOW).await.unwrap();
     stage.wait_until_idle().await;
-    assert_eq!(refilled.iter().map(|lane| lane.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
+    assert_eq!(refilled.iter().map(|queue| queue.endpoint).collect::<Vec<_>>(), [third, stage.endpoint]);
     assert_eq!(carried_ids(&stage), [ids[2], ids[0]]);
     assert_eq!(stage.delivery(ids[1]).await.state, DeliveryState::Pending);
 }

@@ -254,17 +254,17 @@ pub(crate) async fn the_queue_of_several_endpoints_is_in_order_of_due_time(mut s
     }
     stage.one_in(DeliveryState::Held).await;
     stage.one_in(DeliveryState::InFlight).await;
-    let lanes = [stage.endpoint, other];
-    let queue = async |lanes: &[EndpointId], limit| {
-        walk(async |after| stage.store().queue(lanes.to_vec(), after, limit).await.unwrap()).await
+    let queues = [stage.endpoint, other];
+    let queue = async |queues: &[EndpointId], limit| {
+        walk(async |after| stage.store().queue(queues.to_vec(), after, limit).await.unwrap()).await
     };
     let expected = [ids[1], ids[2], ids[0], ids[4], ids[3]];
     for limit in [1, 2, 3, 5, 50] {
-        let pages = queue(&lanes, limit).await;
+        let pages = queue(&queues, limit).await;
         assert_eq!(pages.concat(), expected, "by {limit}");
         assert_eq!(pages.len(), 5usize.div_ceil(limit as usize));
     }
-    assert_eq!(queue(&lanes[..1], 50).await.concat(), [ids[2], ids[0]]);
+    assert_eq!(queue(&queues[..1], 50).await.concat(), [ids[2], ids[0]]);
     assert_eq!(queue(&[], 50).await.concat(), []);
 }
 

@@ -128,11 +128,11 @@ async fn run_manual_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>) {
 /// Runs the requests of products and of the engine.
 async fn run_engine_requests(stage: &mut Fixture, notes: &mut PlanLog<'_>, rows: i64, round: i64) {
     let endpoint = stage.endpoint;
-    let lanes = stage.store().find_queues().await.unwrap();
-    assert_eq!(lanes.len(), 50);
+    let queues = stage.store().find_queues().await.unwrap();
+    assert_eq!(queues.len(), 50);
     notes.take("lanes", SHARD_LIMITS);
-    let lanes = lanes.into_iter().map(|(lane, _)| lane).collect();
-    assert_eq!(stage.store().queue(lanes, None, 10).await.unwrap().rows.len(), 10);
+    let queues = queues.into_iter().map(|(queue, _)| queue).collect();
+    assert_eq!(stage.store().queue(queues, None, 10).await.unwrap().rows.len(), 10);
     notes.take("what is next in all lanes", POINT_LIMITS);
     assert_eq!(stage.store().queues_with_due(vec![endpoint], after(rows as u64)).await.unwrap(), [endpoint]);
     notes.take("lanes behind", POINT_LIMITS);
@@ -317,7 +317,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         let server = ExplainServer::new();
         let mut stage = Fixture::new(Box::new(server.clone())).await;
         let waiting = stage.waiting().await.as_i64();
-        let (lane, first) = (stage.endpoint, waiting + 1_000_000);
+        let (queue, first) = (stage.endpoint, waiting + 1_000_000);
         let copy = |rows: &str| {
             server.run(&format!(
                 "INSERT INTO deliveries_open (id, app, event, endpoint, state, retry_index, attempt_count, history_len, queue, due, due_action)
@@ -331,7 +331,7 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         let mut most = Vec::new();
         for _ in 0..3 {
             let written = server.written();
-            assert!(stage.refill(lane, 5, after(60)).await.next_due.is_some());
+            assert!(stage.refill(queue, 5, after(60)).await.next_due.is_some());
             assert_eq!(stage.recorder.take_leased().len(), 5);
             most.push(server.since(written).iter().map(|plan| plan.blocks).max().unwrap());
         }
@@ -341,9 +341,9 @@ fn rows_taken_from_a_queue_are_not_read_again_under_a_snapshot() {
         // An older delivery enters the queue and is found when no other is left in it.
         server.run(&format!("DELETE FROM deliveries_open WHERE id > {first} AND queue > 0"));
         copy("generate_series(-7, -7)");
-        assert_eq!(stage.refill(lane, 5, after(0)).await.next_due, Some(Timestamp::from_millis(-7)));
+        assert_eq!(stage.refill(queue, 5, after(0)).await.next_due, Some(Timestamp::from_millis(-7)));
         drop(stage.recorder.take_leased());
-        stage.refill(lane, 5, after(0)).await;
+        stage.refill(queue, 5, after(0)).await;
         assert_eq!(stage.only_leased().delivery.id.as_i64(), first - 7);
         drop(snapshot);
     });

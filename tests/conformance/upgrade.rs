@@ -47,8 +47,8 @@ fn a_store_of_the_first_version_goes_on_with_everything_that_is_in_it() {
         let event = block_on(store.find_event(AppId::from_i64(1), String::new(), Some(EventId::from_i64(3))));
         let event = event.unwrap().unwrap();
         assert_eq!((event.event_type.as_str(), &event.data[..]), ("order.paid", &b"1"[..]));
-        let lanes = block_on(store.find_queues()).unwrap();
-        assert_eq!(lanes.len(), 1, "what waited is found");
+        let queues = block_on(store.find_queues()).unwrap();
+        assert_eq!(queues.len(), 1, "what waited is found");
         assert!(block_on(store.running_replays()).unwrap().is_empty(), "what is new can be asked for");
     }
     assert_eq!(number(&path, "SELECT user_version > 1 FROM pragma_user_version"), 1);

@@ -206,7 +206,7 @@ impl Director {
             let waiting = "SELECT (SELECT count(*) FROM deliveries WHERE queue IS NOT NULL AND due IS NOT 253402300799000) + (SELECT count(*) FROM replays WHERE state = 0)";
             let count =
                 process.with_disk(|disk| disk.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap());
-            let in_hand = self.world.office().map_or(1, |office| office.lanes.permits_out());
+            let in_hand = self.world.office().map_or(1, |office| office.queues.permits_out());
             if self.people.is_empty() && in_hand == 0 && count == Some(0) {
                 return;
             }
@@ -234,7 +234,7 @@ impl Director {
             process.stop(world.clone(), 0).await;
         }
         self.people.abort_all();
-        let in_hand = office.map_or(0, |office| office.lanes.permits_out());
+        let in_hand = office.map_or(0, |office| office.queues.permits_out());
         let disk = world.state().disk.take().expect("the disk is there when no process is");
         (disk, in_hand)
     }

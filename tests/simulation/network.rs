@@ -52,7 +52,7 @@ impl Script {
 #[derive(Clone, Debug)]
 pub(crate) struct SeenRequest {
     pub(crate) life: u32,
-    pub(crate) lane: EndpointId,
+    pub(crate) queue: EndpointId,
     pub(crate) attempt: AttemptId,
     pub(crate) fresh: bool,
     pub(crate) started_at: Timestamp,
@@ -130,7 +130,7 @@ impl FakeHttpSender {
         let mut journal = self.world.journal();
         journal.posts.push(SeenRequest {
             life: self.life,
-            lane: request.endpoint_id,
+            queue: request.endpoint_id,
             attempt,
             fresh: request.fresh,
             started_at: self.world.clock.now(),

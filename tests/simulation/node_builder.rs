@@ -25,7 +25,7 @@ pub(crate) struct NodeBuilder<S> {
     pub(crate) store: Arc<S>,
     pub(crate) directory: Arc<ConfigCache>,
     pub(crate) tenure: Arc<NodeLease>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+    pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<SeededEntropy>,
     pub(crate) ids: IdGenerator,
@@ -49,7 +49,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
             query_store: store.clone(),
             cluster_store: store.clone(),
             node_state: self.tenure.clone(),
-            permits: self.lanes.clone(),
+            permits: self.queues.clone(),
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             ids: self.ids.clone(),
@@ -66,7 +66,7 @@ impl<S: Store + 'static> NodeBuilder<S> {
 
     pub(crate) fn engine(&self, events: QueueEvents, tools: EngineParts) -> Engine {
         Engine {
-            queues: self.lanes.clone(),
+            queues: self.queues.clone(),
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.directory.clone(),

@@ -49,7 +49,7 @@ pub(crate) struct Process {
 pub(crate) struct ServiceAccess {
     pub(crate) life: u32,
     pub(crate) service: Arc<Service>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+    pub(crate) queues: Arc<EndpointQueues>,
     pub(crate) directory: Arc<ConfigCache>,
 }
 
@@ -90,7 +90,7 @@ impl Process {
             in_flight_per_endpoint: 64,
             limits: world.sabotage.ceilings(plan.limits.node),
         };
-        let (lanes, events) =
+        let (queues, events) =
             EndpointQueues::new(limits, directory.clone(), Arc::new(NodeLease::single_node()));
         let rung = Arc::new(Notify::new());
         let wake = {
@@ -98,7 +98,7 @@ impl Process {
             Box::new(move || rung.notify_one())
         };
         let disk = world.state().disk.take();
-        let handover = world.sabotage.handover(lanes.clone());
+        let handover = world.sabotage.handover(queues.clone());
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let (store, writer) = SqliteStore::in_memory(disk, handover, Arc::new(NoWatch), queue, wake).unwrap();
         bulk_replays::watch(writer.connection());
@@ -123,7 +123,7 @@ impl Process {
             world: world.clone(),
             process: process.clone(),
             store: Arc::new(store),
-            lanes,
+            queues,
             directory,
             stop,
         };
@@ -227,7 +227,7 @@ struct ProcessStart {
     world: Arc<SimulationEnv>,
     process: Arc<Process>,
     store: Arc<SqliteStore>,
-    lanes: Arc<EndpointQueues>,
+    queues: Arc<EndpointQueues>,
     directory: Arc<ConfigCache>,
     stop: Shutdown,
 }
@@ -260,7 +260,7 @@ impl ProcessStart {
             store: store.clone(),
             directory: self.directory.clone(),
             tenure: Arc::new(NodeLease::single_node()),
-            lanes: self.lanes.clone(),
+            queues: self.queues.clone(),
             clock: world.clock.clone(),
             entropy: world.entropy.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
@@ -293,12 +293,12 @@ impl ProcessStart {
     }
 
     fn publish_access(self, service: Arc<Service>, engine: Engine) {
-        let Self { world, process, lanes, directory, stop, .. } = self;
+        let Self { world, process, queues, directory, stop, .. } = self;
         service.readiness().start_accepting();
         let life = process.number;
         world.journal().lives[life as usize].ready_at = Some(world.clock.now());
         if !stop.is_graceful() {
-            world.state().office = Some(Arc::new(ServiceAccess { life, service, lanes, directory }));
+            world.state().office = Some(Arc::new(ServiceAccess { life, service, queues, directory }));
             world.opened.notify_waiters();
         }
         let owner = process.clone();

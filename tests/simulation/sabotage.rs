@@ -196,10 +196,10 @@ impl Sabotage {
         }
     }
 
-    pub(crate) fn handover(&self, lanes: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
+    pub(crate) fn handover(&self, queues: Arc<EndpointQueues>) -> Arc<dyn CommitListener> {
         match self {
-            Self::LoseHints => Arc::new(SilentListener(lanes)),
-            _ => lanes,
+            Self::LoseHints => Arc::new(SilentListener(queues)),
+            _ => queues,
         }
     }
 }

@@ -74,7 +74,7 @@ impl ClusterStore for ChangesStore {
         fn in_flight_elsewhere(endpoints: Vec<EndpointId>) -> Vec<EndpointId>;
         fn nodes() -> ClusterView;
         fn find_queues() -> Vec<(EndpointId, Timestamp)>;
-        fn queues_with_due(lanes: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
+        fn queues_with_due(queues: Vec<EndpointId>, now: Timestamp) -> Vec<EndpointId>;
         fn purge_deleted_apps() -> bool;
         fn overdue(search: OverdueSearch, keeps: Arc<dyn RetentionPolicy>, now: Timestamp) -> OverdueEvents;
         fn purge_records(before: Timestamp) -> PurgedRecords;

@@ -133,8 +133,8 @@ impl Fixture {
             Arc::new(Receiver { does: Mutex::new(does), seen: Mutex::default(), clock: clock.clone() });
         let process = start(None, clock.clone(), receiver.clone(), post).await;
         let entry = add_app_and_endpoint(&process.service, contract).await;
-        let StartedProcess { service, store, queues: lanes, engine, stop, writer } = process;
-        Self { service, clock, entry, store, queues: lanes, receiver, engine, stop, writer }
+        let StartedProcess { service, store, queues, engine, stop, writer } = process;
+        Self { service, clock, entry, store, queues, receiver, engine, stop, writer }
     }
 
     /// Kills the process, and after a while starts another one on what it left; that one sends no mails.
@@ -236,8 +236,8 @@ async fn start(
 ) -> StartedProcess {
     let directory = Arc::new(ConfigCache::default());
     let tenure = Arc::new(NodeLease::single_node());
-    let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
-    let (store, writer) = store(disk, lanes.clone());
+    let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
+    let (store, writer) = store(disk, queues.clone());
     let joined = store.join(clock.now()).await.unwrap();
     let ids = IdGenerator::new(joined.slot, joined.newest_id);
     let desk = NodeBuilder {
@@ -248,23 +248,23 @@ async fn start(
         clock,
         ids,
     };
-    let service = desk.service(lanes.clone());
+    let service = desk.service(queues.clone());
     service.load_config(None).await.unwrap();
     service.readiness().start_accepting();
-    let engine = Engine { mail_settings: post, ..desk.engine(lanes.clone(), events, receiver) };
+    let engine = Engine { mail_settings: post, ..desk.engine(queues.clone(), events, receiver) };
     let (stop, told) = Shutdown::new();
     let engine = tokio::spawn(engine.run(told)).abort_handle();
-    StartedProcess { service, store, queues: lanes, engine, stop, writer }
+    StartedProcess { service, store, queues, engine, stop, writer }
 }
 
 /// Opens a store in memory that commits at once when it is notified.
-fn store(disk: Option<Connection>, lanes: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
+fn store(disk: Option<Connection>, queues: Arc<EndpointQueues>) -> (Arc<SqliteStore>, SharedWriter) {
     let rung = Arc::new(Notify::new());
     let wake = {
         let rung = rung.clone();
         Box::new(move || rung.notify_one())
     };
-    let (store, writer) = SqliteStore::in_memory(disk, lanes, Arc::new(NoWatch), QUEUE, wake).unwrap();
+    let (store, writer) = SqliteStore::in_memory(disk, queues, Arc::new(NoWatch), QUEUE, wake).unwrap();
     let writer = Arc::new(Mutex::new(Some(writer)));
     tokio::spawn(commit_all(writer.clone(), rung));
     (Arc::new(store), writer)

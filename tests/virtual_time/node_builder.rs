@@ -77,13 +77,13 @@ impl NodeBuilder {
     /// Builds an engine with long intervals, as weeks may pass. It sends no mails.
     pub(crate) fn engine(
         self,
-        lanes: Arc<EndpointQueues>,
+        queues: Arc<EndpointQueues>,
         events: QueueEvents,
         carrier: Arc<dyn HttpSender>,
     ) -> Engine {
         let long = Duration::from_hours(24);
         Engine {
-            queues: lanes,
+            queues,
             queue_events: events,
             delivery_worker: DeliveryWorker {
                 config_cache: self.config_cache,

@@ -111,11 +111,11 @@ impl TwoNodes {
 
     async fn node(&self) -> Node {
         let (directory, tenure) = (Arc::<ConfigCache>::default(), Arc::<NodeLease>::default());
-        let (lanes, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
+        let (queues, events) = EndpointQueues::new(LIMITS, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let wake = Box::new(move || bell.notify_one());
-        let entered = SimNode::enter(&self.file, lanes.clone(), Arc::new(NoWatch), QUEUE, wake);
+        let entered = SimNode::enter(&self.file, queues.clone(), Arc::new(NoWatch), QUEUE, wake);
         let (store, writer) = entered.unwrap();
         let (store, writer) = (Arc::new(store), Arc::new(Mutex::new(Some(writer))));
         let writing = tokio::spawn(commit_all(writer.clone(), rung)).abort_handle();
@@ -130,14 +130,14 @@ impl TwoNodes {
             clock: self.clock.clone(),
             ids: IdGenerator::new(joined.slot, joined.newest_id),
         };
-        let service = desk.service(lanes.clone());
+        let service = desk.service(queues.clone());
         service.load_config(None).await.unwrap();
         service.readiness().start_accepting();
         let gate =
             NodeSendGate { node_state: tenure.clone(), clock: self.clock.clone(), delivery_store: ledger };
         let line = NodeHttpSender { net: self.net.clone(), node_state: tenure.clone(), gate };
         let (stop, told) = Shutdown::new();
-        let engine = desk.engine(lanes, events, Arc::new(line));
+        let engine = desk.engine(queues, events, Arc::new(line));
         let engine = Engine { intervals: Intervals { health: SECOND, ..engine.intervals }, ..engine };
         let engine = tokio::spawn(engine.run(told)).abort_handle();
         let follower = service.clone();

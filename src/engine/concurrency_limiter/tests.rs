@@ -83,11 +83,11 @@ proptest! {
             let mut ring = vec![number];
             while let Some(number) = ring.pop() {
                 if !wants.contains(&number) {
-                    ring.extend(gates.give_up_granted(app_of(number), queue(number), at(now)).queues.iter().map(|lane| lane.as_i64()));
+                    ring.extend(gates.give_up_granted(app_of(number), queue(number), at(now)).queues.iter().map(|queue| queue.as_i64()));
                     continue;
                 }
                 let (may, served) = gates.try_admit(app_of(number), queue(number), at(now));
-                ring.extend(served.queues.iter().map(|lane| lane.as_i64()));
+                ring.extend(served.queues.iter().map(|queue| queue.as_i64()));
                 if may {
                     wants.remove(&number);
                     gates.spend_tokens(app_of(number), at(now));

@@ -53,15 +53,15 @@ impl<'a> Rebalancer<'a> {
 
     /// Fetches for queues that their owner cannot keep up with, while this node has permits to spare.
     fn help_owners(&mut self, view: &ClusterView) {
-        let lanes = &self.shared.queues;
+        let queues = &self.shared.queues;
         let mut wanted = BTreeSet::new();
-        if lanes.context.permit_pool.has_plenty() {
+        if queues.context.permit_pool.has_plenty() {
             wanted.extend(
                 self.others(view).filter(|node| !node.is_expired).flat_map(|node| &node.overloaded_queues),
             );
-            wanted.retain(|endpoint| lanes.config_cache.endpoint(*endpoint).is_some());
+            wanted.retain(|endpoint| queues.config_cache.endpoint(*endpoint).is_some());
         }
-        lanes.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());
+        queues.set_helped_queues(&self.helped_queues, &wanted, self.shared.clock.now());
         self.helped_queues = wanted;
     }
 
@@ -161,24 +161,24 @@ impl<'a> Rebalancer<'a> {
         if shards.is_empty() {
             return Ok(());
         }
-        let (shared, lanes) = (self.shared, &self.shared.queues);
+        let (shared, queues) = (self.shared, &self.shared.queues);
         let (now, epoch) = (shared.clock.now(), shared.node_state().epoch());
         let standing = shared.cluster_store.health_bootstrap(now).await?;
         if shared.node_state().epoch() != epoch {
             return Ok(());
         }
         let has_arrived = |endpoint: &EndpointId| {
-            let is_known = lanes.config_cache.endpoint(*endpoint).is_some();
-            is_known && shards.contains(&lanes.settings(*endpoint).shard)
+            let is_known = queues.config_cache.endpoint(*endpoint).is_some();
+            is_known && shards.contains(&queues.settings(*endpoint).shard)
         };
         for endpoint in standing.failing.into_iter().filter(has_arrived) {
-            lanes.start_half_open(endpoint, now);
+            queues.start_half_open(endpoint, now);
         }
         for (endpoint, paused) in standing.paused.into_iter().filter(|(endpoint, _)| has_arrived(endpoint)) {
-            lanes.resume_pause(endpoint, paused, now);
+            queues.resume_pause(endpoint, paused, now);
         }
         shared.set_owners(&shards, ShardOwnership::Local);
-        lanes.take_over_shards(&shards);
+        queues.take_over_shards(&shards);
         Ok(())
     }
 

@@ -40,20 +40,20 @@ impl RunningNode {
     /// Joins, with one app in its directory.
     async fn join(town: &Arc<FakeCluster>) -> Self {
         let tenure = Arc::<NodeLease>::default();
-        let (lanes, events) = queues_of(tenure.clone());
+        let (queues, events) = queues_of(tenure.clone());
         let door = FakeNode::to(town);
         let joined = door.join(town.clock.now()).await.unwrap();
         tenure.join(joined.epoch);
         let ids = IdGenerator::new(joined.slot, joined.newest_id);
         let membership = Membership {
-            queues: lanes.clone(),
+            queues: queues.clone(),
             cluster_store: door.clone(),
             clock: town.clock.clone(),
             ids: ids.clone(),
         };
         let (stop, told) = Shutdown::new();
         let running = tokio::spawn(membership.run(told)).abort_handle();
-        Self { queues: lanes, link: door, ids, stop, running, _events: events }
+        Self { queues, link: door, ids, stop, running, _events: events }
     }
 
     /// Joins two nodes; the first owns the first shard, the second the last.
@@ -292,12 +292,12 @@ async fn saved_up_tokens_are_dropped_when_a_queue_changes_its_owner() {
     let (home, limited) = (RunningNode::join(&town).await, in_shard(0, Some(RATE)));
     home.put(&limited);
     sleep(3 * SECOND).await;
-    let lane = home.queues.queue(limited.id());
-    let has_token = || lane.lock().tokens.check(RATE, town.clock.now()).is_ok();
-    assert!(lane.lock().is_exclusive_owner && has_token());
+    let queue = home.queues.queue(limited.id());
+    let has_token = || queue.lock().tokens.check(RATE, town.clock.now()).is_ok();
+    assert!(queue.lock().is_exclusive_owner && has_token());
     home.queues.give_up_shards(&[0]);
     home.queues.take_over_shards(&[0]);
-    while !lane.lock().is_exclusive_owner {
+    while !queue.lock().is_exclusive_owner {
         assert!(!home.may_take(&limited));
         sleep(Duration::from_millis(10)).await;
     }
@@ -360,7 +360,7 @@ async fn a_node_with_spare_permits_helps_with_a_shared_queue_that_its_owner_cann
     assert_eq!(other.queues.first_due(), None, "its owner looks after it");
     home.queues.queue(shared.id()).lock().has_stored_backlog = true;
     sleep(3 * SECOND).await;
-    assert!(other.queues.take_due(town.clock.now(), 9).iter().any(|lane| lane.endpoint == shared.id()));
+    assert!(other.queues.take_due(town.clock.now(), 9).iter().any(|queue| queue.endpoint == shared.id()));
     home.queues.queue(shared.id()).lock().has_stored_backlog = false;
     sleep(3 * SECOND).await;
     other.queues.take_due(town.clock.now(), 9);

@@ -9,7 +9,7 @@ use crate::{
     domain::{delivery::Delivery, event::DedupKey, id::EventId},
     store::{
         deliveries::NewEvent,
-        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, lane, params},
+        sql::{BulkOp, Command, EVENT, Result, WriterId, event_row, params, queue},
     },
 };
 use std::{collections::HashSet, sync::LazyLock};
@@ -144,8 +144,8 @@ impl NewEventRows {
         event_row(&new.event, &new.dedup, &mut |row| self.events.push(row))?;
         new.deliveries.iter().map(|birth| &birth.delivery).try_for_each(|delivery| {
             let Delivery { id, app, event, endpoint, state, due, give_up_at, .. } = delivery;
-            let lane = lane(delivery, seat.epoch);
-            self.deliveries.push(params![id, app, event, endpoint, state, lane, due, give_up_at])
+            let queue = queue(delivery, seat.epoch);
+            self.deliveries.push(params![id, app, event, endpoint, state, queue, due, give_up_at])
         })
     }
 

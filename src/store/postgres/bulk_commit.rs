@@ -118,8 +118,8 @@ impl BulkWriter {
     ) -> Result<Option<NewEventRows>> {
         let (ended, claims) = (self.endings.rows(), self.births.claims(batch)?);
         let (of_ended, of_claims) = (Vec::from_iter(&ended), Vec::from_iter(&claims));
-        let lane = params![-tx.epoch()];
-        let record = ended.is_some().then_some(Statement::Query(&RECORD, lane, &of_ended));
+        let queue = params![-tx.epoch()];
+        let record = ended.is_some().then_some(Statement::Query(&RECORD, queue, &of_ended));
         let claim = claims.is_some().then_some(Statement::Change(&CLAIM, &[], &of_claims));
         let answers = tx.pipeline(&[record, claim].into_iter().flatten().collect::<Vec<_>>())?;
         let mut answers = answers.into_iter();

@@ -21,14 +21,14 @@ pub(super) const COMPLETE_PARAMS: usize = COMPLETED.0.len();
 /// SQL that moves deliveries in flight to `done`, from the parameters from `first` on, if `given` has a row; `gone` has those
 /// that were leased in this lane. Fields that are not given stay as they were. The lease is checked in a way that no index is
 /// used for: all deliveries in flight have the same lane, and the server would go through it for each of these rows.
-pub(super) fn recording(given: &str, lane: &str, first: usize) -> String {
+pub(super) fn recording(given: &str, queue: &str, first: usize) -> String {
     let (rows, delivered) = (COMPLETED.unnest(first), DeliveryState::Delivered as i64);
     format!(
         "ended AS MATERIALIZED (
              SELECT r.* FROM {given}{rows} AS r ({ATTEMPT}, retry_index, attempt_count, history_len, finished_at)),
          gone AS (
              DELETE FROM deliveries_open l USING ended r WHERE l.id = r.delivery
-                 AND CASE WHEN l.state = 2 THEN l.queue = {lane} ELSE false END
+                 AND CASE WHEN l.state = 2 THEN l.queue = {queue} ELSE false END
              RETURNING l.app, l.event, l.endpoint, l.give_up_at, l.root, l.replay_of, l.restarted_at, r.*),
          over AS (
              INSERT INTO deliveries_ended (id, app, event, endpoint, state, retry_index, attempt_count, history_len, due_action, give_up_at,

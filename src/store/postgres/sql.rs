@@ -349,13 +349,13 @@ impl Sql for Transaction<'_> {
         }
     }
 
-    fn search_start(&self, lane: EndpointId) -> Option<Timestamp> {
-        self.watermarks.as_ref().and_then(|floors| floors.of(lane))
+    fn search_start(&self, endpoint: EndpointId) -> Option<Timestamp> {
+        self.watermarks.as_ref().and_then(|floors| floors.of(endpoint))
     }
 
-    fn set_search_start(&self, lane: EndpointId, from: Option<Timestamp>) {
+    fn set_search_start(&self, endpoint: EndpointId, from: Option<Timestamp>) {
         if let Some(floors) = &self.watermarks {
-            floors.record(lane, from);
+            floors.record(endpoint, from);
         }
     }
 

@@ -269,14 +269,14 @@ impl Command for LeaseDue {
         } else {
             // A row that cannot be read fails its own endpoint queue only, not those of the same command.
             may_end = lease_due::ENDED_MAX;
-            let mut lane = |want| {
+            let mut queue = |want| {
                 let found = in_savepoint(tx, std::slice::from_ref(want), &mut may_end, self.now)?;
                 Ok(found.unwrap_or_else(|error| {
                     tracing::error!(%error, "an endpoint queue cannot be read");
                     vec![LeasedParts::default()]
                 }))
             };
-            self.requests.iter().map(&mut lane).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
+            self.requests.iter().map(&mut queue).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
         };
         Ok(())
     }

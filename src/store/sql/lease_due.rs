@@ -225,8 +225,8 @@ pub(super) fn lease_due(
     may_end: &mut usize,
     now: Timestamp,
 ) -> Result<Vec<LeasedParts>> {
-    let lanes: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
-    if lanes.len() < wants.len() {
+    let queues: HashSet<EndpointId> = wants.iter().map(|want| want.endpoint).collect();
+    if queues.len() < wants.len() {
         // The second request must not find what the first one leased.
         let mut one = |want| lease_due(tx, std::slice::from_ref(want), may_end, now);
         return Ok(wants.iter().map(&mut one).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect());
@@ -258,21 +258,21 @@ fn find_next_dues(
     now: Timestamp,
 ) -> Result<HashMap<EndpointId, Timestamp>> {
     let begins = |want: &LeaseRequest| (want.endpoint, tx.search_start(want.endpoint));
-    let lanes: Vec<_> = wants.iter().map(begins).collect();
-    let mut dues = next_dues(tx, &lanes)?;
-    let is_due = |dues: &HashMap<_, Timestamp>, lane| dues.get(&lane).is_some_and(|due| *due <= now);
-    let again = lanes.iter().filter(|(lane, from)| from.is_some() && !is_due(&dues, *lane));
-    let again: Vec<_> = again.map(|(lane, _)| (*lane, None)).collect();
+    let queues: Vec<_> = wants.iter().map(begins).collect();
+    let mut dues = next_dues(tx, &queues)?;
+    let is_due = |dues: &HashMap<_, Timestamp>, queue| dues.get(&queue).is_some_and(|due| *due <= now);
+    let again = queues.iter().filter(|(queue, from)| from.is_some() && !is_due(&dues, *queue));
+    let again: Vec<_> = again.map(|(queue, _)| (*queue, None)).collect();
     dues.extend(next_dues(tx, &again)?);
-    for (lane, _) in lanes {
-        tx.set_search_start(lane, dues.get(&lane).copied().filter(|due| *due <= now));
+    for (queue, _) in queues {
+        tx.set_search_start(queue, dues.get(&queue).copied().filter(|due| *due <= now));
     }
     Ok(dues)
 }
 
 fn next_dues(
     tx: &dyn Sql,
-    lanes: &[(EndpointId, Option<Timestamp>)],
+    queues: &[(EndpointId, Option<Timestamp>)],
 ) -> Result<HashMap<EndpointId, Timestamp>> {
     let sql = format!(
         "SELECT given.queue, (SELECT d.due FROM {} d WHERE d.queue = given.queue AND d.due >= given.due
@@ -282,7 +282,9 @@ fn next_dues(
     let mut dues = HashMap::new();
     tx.query_each_row(
         &BulkStatement { sql: &sql, columns: "queue, due", shape: "nn" },
-        &mut |give| lanes.iter().try_for_each(|(lane, from)| give(params![lane, from.unwrap_or(EARLIEST)])),
+        &mut |give| {
+            queues.iter().try_for_each(|(queue, from)| give(params![queue, from.unwrap_or(EARLIEST)]))
+        },
         &mut |row| {
             if let Some(due) = row.get(1)? {
                 dues.insert(row.get(0)?, due);

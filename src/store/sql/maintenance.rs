@@ -48,9 +48,9 @@ pub(super) fn remember_newest_id(tx: &dyn Sql) -> Result<()> {
 /// Returns endpoint queues with something due at some time; leaves out queues with only deliveries queued behind others,
 /// whose due time is "never".
 pub(super) fn find_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
-    let mut lanes = all_queues(connection)?;
-    lanes.retain(|(_, due)| *due < Timestamp::NEVER);
-    Ok(lanes)
+    let mut queues = all_queues(connection)?;
+    queues.retain(|(_, due)| *due < Timestamp::NEVER);
+    Ok(queues)
 }
 
 /// Jumps from endpoint queue to endpoint queue along the index, however much waits in them.
@@ -68,7 +68,7 @@ fn all_queues(connection: &dyn Sql) -> Result<Vec<(EndpointId, Timestamp)>> {
 
 pub(super) fn queues_with_due(
     connection: &dyn Sql,
-    lanes: &[EndpointId],
+    queues: &[EndpointId],
     now: Timestamp,
 ) -> Result<Vec<EndpointId>> {
     let sql = format!(
@@ -78,7 +78,7 @@ pub(super) fn queues_with_due(
     let mut behind = Vec::new();
     connection.query_each_row(
         &BulkStatement { sql: &sql, columns: "queue, due", shape: "nn" },
-        &mut |give| lanes.iter().try_for_each(|lane| give(params![lane, now])),
+        &mut |give| queues.iter().try_for_each(|queue| give(params![queue, now])),
         &mut |row| {
             behind.push(row.get(0)?);
             Ok(())

@@ -127,7 +127,7 @@ pub(in crate::store) fn heartbeat(
 }
 
 pub(in crate::store) fn overloaded_queues_text(beat: &Heartbeat) -> String {
-    let help: Vec<String> = beat.overloaded_queues.iter().map(|lane| lane.as_i64().to_string()).collect();
+    let help: Vec<String> = beat.overloaded_queues.iter().map(|queue| queue.as_i64().to_string()).collect();
     help.join(" ")
 }
 

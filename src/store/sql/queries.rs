@@ -239,19 +239,19 @@ fn fits(row: &Row<'_>, app: AppId, filter: &DeliveryListFilter) -> Result<bool> 
 /// of the page are read.
 pub(super) fn queue(
     connection: &dyn Sql,
-    lanes: &[EndpointId],
+    queues: &[EndpointId],
     after: Option<Cursor>,
     limit: u32,
 ) -> Result<Page<DeliveryRow>> {
     let Cursor { at, id } = after.unwrap_or(Cursor { at: i64::MIN, id: 0 });
-    let next_in_lane = "SELECT due, id FROM deliveries
+    let next_in_queue = "SELECT due, id FROM deliveries
                         WHERE queue = ?1 AND due >= ?2 AND (due > ?2 OR id > ?3) AND due <= ?4 ORDER BY due, id LIMIT ?5";
     // One more than the page holds shows whether there is a next page.
     let most = limit as usize + 1;
     let mut first: BTreeSet<(i64, i64)> = BTreeSet::new();
-    for lane in lanes {
+    for queue in queues {
         let latest = first.last().filter(|_| first.len() == most).map_or(i64::MAX, |(due, _)| *due);
-        connection.each(next_in_lane, params![lane, at, id, latest, most as i64], |row| {
+        connection.each(next_in_queue, params![queue, at, id, latest, most as i64], |row| {
             first.insert((row.get(0)?, row.get(1)?));
             if first.len() > most {
                 first.pop_last();

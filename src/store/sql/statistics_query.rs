@@ -181,8 +181,8 @@ fn backlog(connection: &dyn Sql, search: &StatisticsSearch) -> Result<Backlog> {
         }
     };
     let mut backlog = Backlog::default();
-    for (lane, due) in find_queues(connection)?.into_iter().filter(|(lane, _)| is_asked(*lane)) {
-        backlog.waiting = count(COUNT_WAITING, lane, backlog.waiting)?;
+    for (queue, due) in find_queues(connection)?.into_iter().filter(|(queue, _)| is_asked(*queue)) {
+        backlog.waiting = count(COUNT_WAITING, queue, backlog.waiting)?;
         backlog.oldest_due = backlog.oldest_due.into_iter().chain([due]).min();
     }
     for (_, endpoint) in search.endpoints.iter().take(ENDPOINTS_EXAMINED_MAX).filter(|(_, id)| is_asked(*id))

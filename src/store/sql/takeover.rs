@@ -89,8 +89,8 @@ async fn finish(
     while let Some(from) = after {
         let swept = steps.step(move |tx, _| sweep(tx, epoch, from, now)).await?;
         taken.count += swept.count;
-        for (lane, due) in swept.woken {
-            let first = taken.newly_due.entry(lane).or_insert(due);
+        for (queue, due) in swept.woken {
+            let first = taken.newly_due.entry(queue).or_insert(due);
             *first = due.min(*first);
         }
         after = swept.next;

@@ -23,8 +23,8 @@ impl Excuses {
         let mut spans = Vec::new();
         let is_shared = plan.permits < 1000 || plan.limits.is_shared();
         // A queue holds a permit while it waits for a token: where permits are few, all wait with it.
-        let lanes = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
-        let token_wait = lanes.map(|lane| plan.limits.token_wait(lane)).max().unwrap_or(0);
+        let queues = if is_shared { 0..plan.endpoints.len() } else { receiver..receiver + 1 };
+        let token_wait = queues.map(|queue| plan.limits.token_wait(queue)).max().unwrap_or(0);
         for (number, life) in journal.lives.iter().enumerate() {
             let Some(leaving) = life.leaving_at else { continue };
             let ready = journal.lives[number + 1..].iter().find_map(|next| next.ready_at);
@@ -39,10 +39,10 @@ impl Excuses {
         }
         let is_narrow = plan.endpoints[receiver].max_in_flight.is_some() || token_wait > 0;
         let is_adaptive = contract.pacing == Pacing::Adaptive;
-        let lane = journal.endpoints[receiver];
-        for post in journal.posts.iter().filter(|post| is_shared || post.lane == lane) {
+        let queue = journal.endpoints[receiver];
+        for post in journal.posts.iter().filter(|post| is_shared || post.queue == queue) {
             let end = end_of(post);
-            let is_own = post.lane == lane;
+            let is_own = post.queue == queue;
             let mut until = end.max(post.started_at.as_millis() + token_wait);
             if is_own && is_adaptive && has_failed(post) {
                 until = until.max(end + throttled_for(post, contract));

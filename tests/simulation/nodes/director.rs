@@ -229,7 +229,7 @@ impl NodesDirector {
             self.pass_until(self.now + SECOND);
             let is_quiet = verdict::is_quiet(&self.town);
             let is_idle =
-                |place: &NodeSlot| place.node.as_ref().is_some_and(|node| node.lanes.permits_out() == 0);
+                |place: &NodeSlot| place.node.as_ref().is_some_and(|node| node.queues.permits_out() == 0);
             if is_quiet && self.producers.are_done() && self.places.iter().all(is_idle) {
                 return true;
             }

@@ -101,7 +101,7 @@ pub(crate) struct SentRequest {
     pub(crate) life: usize,
     /// Epoch of its sender.
     pub(crate) epoch: i64,
-    pub(crate) lane: EndpointId,
+    pub(crate) queue: EndpointId,
     pub(crate) delivery: DeliveryId,
     /// When the engine sent it; its first byte may have come later.
     pub(crate) called_at: i64,

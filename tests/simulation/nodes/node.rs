@@ -41,7 +41,7 @@ pub(crate) struct Node {
     pub(crate) life: usize,
     runtime: Runtime,
     pub(crate) clock: Arc<VirtualClock>,
-    pub(crate) lanes: Arc<EndpointQueues>,
+    pub(crate) queues: Arc<EndpointQueues>,
     writer: SharedNodeWriter,
     office: Arc<Mutex<Option<Arc<Service>>>>,
     stop: ShutdownHandle,
@@ -68,13 +68,13 @@ impl Node {
             in_flight_per_endpoint: 64,
             limits: SharedLimits::default(),
         };
-        let (lanes, events) = EndpointQueues::new(limits, directory.clone(), tenure.clone());
+        let (queues, events) = EndpointQueues::new(limits, directory.clone(), tenure.clone());
         let rung = Arc::new(Notify::new());
         let bell = rung.clone();
         let queue = QueueLimits { events_max: 1000, bytes_max: 1 << 20 };
         let wake = Box::new(move || bell.notify_one());
         town.state().running = Some((number, Instant::now()));
-        let reached = SimNode::enter(town.file(), lanes.clone(), Arc::new(NoWatch), queue, wake);
+        let reached = SimNode::enter(town.file(), queues.clone(), Arc::new(NoWatch), queue, wake);
         town.state().running = None;
         let (store, writer) = reached.ok()?;
         let life = {
@@ -95,7 +95,7 @@ impl Node {
                 store: Arc::new(store),
                 directory,
                 tenure: tenure.clone(),
-                lanes: lanes.clone(),
+                queues: queues.clone(),
                 clock: clock.clone(),
                 entropy: Arc::new(SeededEntropy::new(seed)),
                 ids: IdGenerator::new(0, 0),
@@ -106,7 +106,7 @@ impl Node {
         runtime.spawn(boot.run(events, told));
         let born = (now, Instant::now(), drift);
         drop(entered);
-        Some(Self { number, life, runtime, clock, lanes, writer, office, stop, has_ended, started_at: born })
+        Some(Self { number, life, runtime, clock, queues, writer, office, stop, has_ended, started_at: born })
     }
 
     /// Returns its service, if it can be called.
@@ -271,7 +271,7 @@ impl NodeStart {
         if let Some(service) = service {
             let engine = self.desk.engine(events, self.engine_parts());
             let following = tokio::spawn({
-                let (service, bell) = (service.clone(), self.desk.lanes.configuration_notify());
+                let (service, bell) = (service.clone(), self.desk.queues.configuration_notify());
                 async move { service.sync_config(&bell).await }
             });
             service.readiness().start_accepting();

@@ -69,7 +69,7 @@ impl NodeHttpSender {
     fn sent_last(&self, request: &OutboundRequest) -> Option<usize> {
         let kind = self.town.plan.endpoints[self.endpoint(request)].kind;
         let journal = self.town.journal();
-        let last = journal.dials.iter().rfind(|dial| dial.lane == request.endpoint_id);
+        let last = journal.dials.iter().rfind(|dial| dial.queue == request.endpoint_id);
         last.filter(|_| matches!(kind, EndpointKind::Rated(_))).map(|dial| dial.life)
     }
 
@@ -108,7 +108,7 @@ impl NodeHttpSender {
         let dial = SentRequest {
             life: self.life,
             epoch: self.gate.tenure.epoch(),
-            lane: request.endpoint_id,
+            queue: request.endpoint_id,
             delivery,
             called_at,
             works_at: fate.works_after.map(|after| now + after.min(fate.ends_after)),
@@ -140,8 +140,8 @@ impl NodeHttpSender {
         // A lease that went back with the store is valid again at the next heartbeat.
         let went_back = self.town.journal().losses.last().map(|loss| at(loss.at).as_millis() + LEASE);
         let is_leased = |until: i64| now <= until.max(went_back.unwrap_or(until));
-        let is_owned = |(lane, lease_until, dead): StoredLease| {
-            lane == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
+        let is_owned = |(queue, lease_until, dead): StoredLease| {
+            queue == Some(-dial.epoch) && lease_until.is_some_and(is_leased) && dead == Some(false)
         };
         if !found.is_some_and(is_owned) {
             let what = format!("(lane, lease, dead) {found:?} at {now} of {dial:?}");
@@ -156,7 +156,7 @@ impl NodeHttpSender {
             let life = &journal.lives[other.life];
             let is_seen =
                 life.ended_at.is_none() && life.freezes == other.freezes && !journal.has_lost(other.epoch);
-            other.lane == dial.lane && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
+            other.queue == dial.queue && other.ended_at.is_none() && other.dropped_at.is_none() && is_seen
         };
         let out: Vec<&SentRequest> = journal.dials.iter().filter(is_out).collect();
         let most = match kind {

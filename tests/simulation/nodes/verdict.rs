@@ -49,9 +49,9 @@ pub(crate) fn check_end(town: &NodesEnv, published: &[Published]) -> (NodesFigur
     let dials = town.journal().dials.clone();
     let twice = count_duplicates(town, &dials);
     for (number, endpoint) in town.plan.endpoints.iter().enumerate() {
-        let lane = town.journal().endpoints.get(number).copied();
+        let queue = town.journal().endpoints.get(number).copied();
         if let EndpointKind::Rated(rate) = endpoint.kind {
-            let counts = |dial: &&SentRequest| Some(dial.lane) == lane && !is_unknowing(town, dial);
+            let counts = |dial: &&SentRequest| Some(dial.queue) == queue && !is_unknowing(town, dial);
             too_fast(town, dials.iter().filter(counts), rate);
         }
     }

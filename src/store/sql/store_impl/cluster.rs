@@ -100,8 +100,8 @@ impl<D: Backend> ClusterStore for D {
         self.read_for_engine(maintenance::find_queues)
     }
 
-    fn queues_with_due(&self, lanes: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
-        self.read_for_engine(move |connection| maintenance::queues_with_due(connection, &lanes, now))
+    fn queues_with_due(&self, queues: Vec<EndpointId>, now: Timestamp) -> Reply<'_, Vec<EndpointId>> {
+        self.read_for_engine(move |connection| maintenance::queues_with_due(connection, &queues, now))
     }
 
     fn purge_deleted_apps(&self) -> Reply<'_, bool> {

@@ -98,11 +98,11 @@ impl<D: Backend> QueryStore for D {
 
     fn queue(
         &self,
-        lanes: Vec<EndpointId>,
+        queues: Vec<EndpointId>,
         after: Option<Cursor>,
         limit: u32,
     ) -> Reply<'_, Page<DeliveryRow>> {
-        self.read(move |connection| queries::queue(connection, &lanes, after, limit))
+        self.read(move |connection| queries::queue(connection, &queues, after, limit))
     }
 
     fn dead_letters(
